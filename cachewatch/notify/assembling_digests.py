@@ -14,11 +14,11 @@ from msgspec.structs import replace
 from cachewatch.core.statements import StatementKind
 from cachewatch.core.statements.values import is_of_tag
 from cachewatch.notify import notice_sentences
+from cachewatch.notify.comparison_notes import TagNews
 from cachewatch.notify.digest_streams import Stream
 from cachewatch.notify.net_differences import SourceDiff, open_source
 from cachewatch.notify.pass_context import Context
-from cachewatch.notify.pinned_snapshots import found_pins, joined
-from cachewatch.notify.remembered_tags import TagNews
+from cachewatch.notify.pinned_snapshots import found_pins, joined, read_environment
 from cachewatch.notify.shared_comparisons import Comparisons
 from cachewatch.render.first_screen import sentence_of_tag
 from cachewatch.report.digest import Digest, Silenced, TagDigest
@@ -57,7 +57,11 @@ def compose(
     lock = stream.subscription.match.environment
     parts: list[SourceDiff] = []
     with closing(Comparisons()) if comparisons is None else nullcontext(comparisons) as shared:
-        environment = None if lock is None else shared.environment(lock, context.config.environment_folders)
+        environment = (
+            None
+            if lock is None
+            else read_environment(lock, context.config.environment_folders, shared.isolation(f"environment {lock}"))
+        )
         for source in stream.sources:
             with open_source(
                 context, stream, source, since=since, environment=environment, comparisons=shared, takes=takes

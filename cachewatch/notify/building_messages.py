@@ -13,7 +13,6 @@ from cachewatch.core.delivery import Form, Message, RenderedDigest
 from cachewatch.errors import TemplateError
 from cachewatch.notify.digest_streams import Stream
 from cachewatch.render.digest_mail import MAX_HTML, DigestRenderer
-from cachewatch.render.tag_views import TagViews
 from cachewatch.report.digest import Digest
 from cachewatch.runtime.log import Log
 
@@ -57,19 +56,18 @@ def build_messages(
     config: Config,
     stream: Stream,
     digest: Digest,
-    views: TagViews | None = None,
     *,
     forms: frozenset[Form] | None = None,
 ) -> tuple[ChannelMessages, ...]:
     """Return what every channel of `stream` is to deliver; channels whose digests look alike share one.
 
-    `views` has what other digests told of the same tags. Only what the channels want is rendered, or `forms`.
+    Only what the channels want is rendered, or `forms`.
     """
     forms = _wanted(config, stream) if forms is None else forms
     channels = [config.channels[name] for name in stream.channels]
     archive = next((channel.archive for channel in channels if channel.archive), None)
     looks = [replace(_look(channel, digest, channel.archive or archive), forms=forms) for channel in channels]
-    rendered_digests = {look: _render_both(config, stream, digest, look, views) for look in dict.fromkeys(looks)}
+    rendered_digests = {look: _render_both(config, stream, digest, look) for look in dict.fromkeys(looks)}
     return tuple(_packed(channel, rendered_digests[look]) for channel, look in zip(channels, looks, strict=True))
 
 
@@ -87,7 +85,7 @@ def _wanted(config: Config, stream: Stream) -> frozenset[Form]:
     return frozenset(wanted | {Form.PAGE} if stream.subscription.publish else wanted)
 
 
-def _render_both(config: Config, stream: Stream, digest: Digest, look: _Look, views: TagViews | None) -> _Rendered:
+def _render_both(config: Config, stream: Stream, digest: Digest, look: _Look) -> _Rendered:
     """Render with the site's own templates; what these cannot render is not lost but made with ours, and why is said."""
     digest = replace(digest, unsubscribe=look.unsubscribe, archive_url=look.archive_url)
     make = partial(
@@ -98,7 +96,6 @@ def _render_both(config: Config, stream: Stream, digest: Digest, look: _Look, vi
         attach=look.attach,
         is_archived=look.is_archived,
         forms=look.forms,
-        views=views,
     )
     ours = cache(make)
     theirs = cache(partial(make, templates_dir=config.templates_dir, template=stream.subscription.template))

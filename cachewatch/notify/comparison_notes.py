@@ -4,6 +4,7 @@ A comparison passes its packages to a body that notes them before the digest's o
 """
 
 import heapq
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Set
 from typing import Any
 
@@ -11,6 +12,7 @@ from msgspec import Struct
 
 from cachewatch.core.changesets import Changeset, Collector, show
 from cachewatch.core.model import Event, Kind, PackageChange, Status
+from cachewatch.report.digest import TagDigest
 from cachewatch.store.reported_removals import Departure, DepartureKind
 
 # Of one tag, those with most specs first.
@@ -51,6 +53,22 @@ class TagNotes(Struct, frozen=True, kw_only=True):
             if names:
                 more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
                 yield f"{len(names):,} {kind}{'s' if len(names) > 1 else ''} gone: {', '.join(names[:_NAMED])}{more}"
+
+
+class TagNews(Struct, frozen=True):
+    """What is told of a tag, what is noted of it, and how many packages silences kept from it, by their names."""
+
+    tag: TagDigest
+    notes: TagNotes
+    hidden: Counter[str]
+
+    @property
+    def size(self) -> int:
+        """About how much there is of it."""
+        tag = self.tag
+        statements = (*tag.statements, *tag.rest, *tag.report.statements)
+        lines = sum(1 + len(one.lines) + len(one.packages) for one in statements)
+        return lines + len(tag.versions) + (len(tag.move.packages) if tag.move is not None else 0)
 
 
 class NotesCollector:

@@ -55,7 +55,7 @@ def create_digest(context: Context, stream: Stream, comparisons: Comparisons) ->
                     finish(connection, stream, slot, None, now)
             return
         drafts = [
-            (each, _messages(context, stream, each, now, comparisons))
+            (each, _messages(context, stream, each, now))
             for each in _what_goes_out(context, stream, draft, was_held, comparisons)
         ]
         for each, _ in drafts:
@@ -85,12 +85,10 @@ def _what_goes_out(
     return (unconfirmed(draft),) if len(due) == len(holds) else split(context, stream, holds, due, comparisons)
 
 
-def _messages(
-    context: Context, stream: Stream, draft: PendingDigest, now: datetime, comparisons: Comparisons
-) -> tuple[ChannelMessages, ...]:
+def _messages(context: Context, stream: Stream, draft: PendingDigest, now: datetime) -> tuple[ChannelMessages, ...]:
     if is_left_out(context, stream, draft, now):
         return ()
-    return build_messages(context.config, stream, draft.digest, comparisons.views)
+    return build_messages(context.config, stream, draft.digest)
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
@@ -30,7 +30,7 @@ from cachewatch.git.resolving_revisions import (
     times_until,
 )
 from cachewatch.notify import notice_sentences, rebuild_causes, removed_since, stale_sources
-from cachewatch.notify.comparison_notes import NotesCollector, Packages, Wants, unwrapped
+from cachewatch.notify.comparison_notes import NotesCollector, Packages, TagNews, Wants, unwrapped
 from cachewatch.notify.comparison_notes import noted as note_tag
 from cachewatch.notify.digest_streams import Stream
 from cachewatch.notify.due_digests import first_revision
@@ -38,11 +38,11 @@ from cachewatch.notify.match_to_selection import selection_of
 from cachewatch.notify.pass_context import Context
 from cachewatch.notify.pending_ranges import PendingRange, PendingRanges, plan_ranges
 from cachewatch.notify.pinned_snapshots import find_pin
-from cachewatch.notify.remembered_tags import TagNews, what_is_asked
+from cachewatch.notify.remembered_tags import what_is_asked
 from cachewatch.notify.returned_after_removal import find_returns, names_of
-from cachewatch.notify.shared_comparisons import Comparisons, Found, has_table, question_of
+from cachewatch.notify.shared_comparisons import Comparisons, has_table
 from cachewatch.notify.silences import Silencing
-from cachewatch.notify.unread_documents import NO_BASES, UnreadAfter, UnreadDocuments, named
+from cachewatch.notify.unread_documents import NO_BASES, UnreadAfter, UnreadDocuments
 from cachewatch.render.digest_collector import MOST_CSV, DigestCollector, read_tag_digest
 from cachewatch.report import digest
 from cachewatch.report.digest import Pinned, Return, Span, Table, TagDigest
@@ -118,19 +118,14 @@ class OpenSource(Struct, frozen=True, kw_only=True):
             vanished=self.ranges.vanished,
         )
 
-    def _news_of(self, gap: PendingRange) -> Found:
+    def _news_of(self, gap: PendingRange) -> tuple[tuple[TagNews, ...], Bases]:
         """Return the news of the tags of a range, and which packages were compared with which other versions."""
         bases = self.documents.bases(gap.tags)
-        key = self._key(gap, bases)
-        known = self.comparisons.find(question_of(self.stream, self.context.config), key)
-        if known is not None:
-            return known
         news = self._compared(gap.base, self.newest, gap.tags.__contains__, bases)
         if earlier := self.documents.earlier(news, bases):
             # What the earlier state cannot tell is compared with the last version that could be read.
             bases = _joined(bases, earlier)
             news = self._compared(gap.base, self.newest, gap.tags.__contains__, bases)
-        self.comparisons.keep(key, (news, bases))
         return news, bases
 
     def _returns(self, news: Iterable[TagNews]) -> tuple[Return, ...]:
@@ -175,12 +170,6 @@ class OpenSource(Struct, frozen=True, kw_only=True):
             return structs.replace(found, move=move)
         whole = next(iter(self._compared(before, after, lambda _: True)), None)
         return structs.replace(found, whole_move=whole.tag if whole is not None else None)
-
-    def _key(self, gap: PendingRange, bases: Bases) -> Hashable:
-        """Return what tells this comparison from others of the same question."""
-        ours = self.environment
-        needed = ours and (ours.packages, ours.oses, ours.targets)
-        return self.source.name, gap.base.commit, self.newest.commit, gap.tags, needed, *sorted(named(bases))
 
     def _compared(
         self, before: Revision, after: Revision, wanted_tag: Callable[[str], bool], bases: Bases = NO_BASES
@@ -310,8 +299,8 @@ class OpenSource(Struct, frozen=True, kw_only=True):
             yield structs.replace(span, is_unknown=bool(self.ranges.lost), unread=packages)
 
     def _span(self, gap: PendingRange, notes: tuple[str, ...]) -> Span:
-        revisions = self.comparisons.of_revisions(count_between, self.repository, gap.base, self.newest)
         recall = self.comparisons.of_revisions
+        revisions = recall(count_between, self.repository, gap.base, self.newest)
         if recall(lacks, self.repository, self.newest, gap.base):
             notes = (notice_sentences.REWRITTEN, *notes)
         times = recall(times_between, self.repository, gap.base, self.newest)

@@ -3,35 +3,16 @@
 Most subscriptions that choose other packages choose the same of the few that changed.
 """
 
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Callable, Hashable
-
-from msgspec import Struct
 
 from cachewatch.core.selection import Selection
 from cachewatch.core.tag_pairs import Comparison
-from cachewatch.notify.comparison_notes import TagNotes
-from cachewatch.report.digest import TagDigest
+from cachewatch.notify.comparison_notes import TagNews
 
 # Lines, versions and names of packages; what is longer than a share of them is not worth the memory.
 _MOST = 50_000
 _LARGEST = _MOST // 10
-
-
-class TagNews(Struct, frozen=True):
-    """What is told of a tag, what is noted of it, and how many packages silences kept from it, by their names."""
-
-    tag: TagDigest
-    notes: TagNotes
-    hidden: Counter[str]
-
-    @property
-    def size(self) -> int:
-        """About how much there is of it."""
-        tag = self.tag
-        statements = (*tag.statements, *tag.rest, *tag.report.statements)
-        lines = sum(1 + len(one.lines) + len(one.packages) for one in statements)
-        return lines + len(tag.versions) + (len(tag.move.packages) if tag.move is not None else 0)
 
 
 class RememberedTags:

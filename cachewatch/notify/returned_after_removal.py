@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 
-from cachewatch.notify.remembered_tags import TagNews
+from cachewatch.notify.comparison_notes import TagNews
 from cachewatch.report.digest import Return, TagDigest
 from cachewatch.store import reported_removals
 from cachewatch.store.database import Connection

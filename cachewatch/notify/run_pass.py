@@ -6,7 +6,6 @@
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from contextlib import closing, suppress
-from itertools import chain
 
 from msgspec import Struct
 
@@ -24,7 +23,7 @@ from cachewatch.notify.poll_sources import Polls
 from cachewatch.notify.recovery import recover
 from cachewatch.notify.renamed_subscriptions import take_over_renamed
 from cachewatch.notify.sending_deliveries import deliver_all
-from cachewatch.notify.shared_comparisons import Comparisons, grouped, kept_comparisons
+from cachewatch.notify.shared_comparisons import Comparisons, kept_comparisons
 from cachewatch.runtime.isolation import Budget, Isolated
 from cachewatch.runtime.limited_process import Worker
 from cachewatch.store import alerts, health, suppressions
@@ -94,16 +93,15 @@ def _create_digests(
     suspects = Suspects(context.folder)
     behind = _sources_behind(context)
     ready = [stream for stream in streams if not stream.depends_on(behind)]
-    groups = grouped(ready, context.config)
     budgets = defaultdict[str, Budget](Budget)
     with (
-        kept_comparisons(context.folder, groups) as kept,
+        kept_comparisons(context.folder, ready) as kept,
         closing(
             Comparisons(lambda source: Isolated(worker, suspects.of(source), budgets[source]), kept)
         ) as comparisons,
         suppress(EndingError),
     ):
-        for stream in chain.from_iterable(groups):
+        for stream in ready:
             context.go_on()
             context.doing(f"comparing for {stream.subscription.name}")
             create_digest(context, stream, comparisons)

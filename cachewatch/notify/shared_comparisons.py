@@ -1,72 +1,47 @@
-"""Streams that request the same of two revisions share one comparison: ten that want everything cost as much as one.
+"""Two states of a tag are compared once a pass, and every stream selects from what was found."""
 
-Such streams are dealt with one after the other, so that only what was found last has to be kept.
-"""
-
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
 from shutil import rmtree
 from typing import Any, TypeVar
 
-from msgspec import Struct
-
-from cachewatch.config.model import Config, MailConfig, Match
+from cachewatch.config.model import Config, MailConfig
 from cachewatch.core.changesets import Changeset, Collector
-from cachewatch.core.environment_coverage import Environment
-from cachewatch.core.model import Kind
 from cachewatch.core.selection import Selection
 from cachewatch.core.statements import RebuiltSpecs
 from cachewatch.core.tag_pairs import Comparison
 from cachewatch.diff import changesets
-from cachewatch.git.catalogue import Bases, CompareTrees
+from cachewatch.git.catalogue import CompareTrees
 from cachewatch.git.remembered_trees import RememberedTrees
 from cachewatch.git.repository import Repository
 from cachewatch.git.resolving_revisions import Revision
 from cachewatch.notify.compared_tags import ComparedTags
 from cachewatch.notify.digest_streams import Stream
-from cachewatch.notify.pinned_snapshots import read_environment
-from cachewatch.notify.remembered_tags import RememberedTags, TagNews
-from cachewatch.render.tag_views import TagViews
+from cachewatch.notify.remembered_tags import RememberedTags
 from cachewatch.runtime.isolation import INLINE, Isolation
 
 Fact = TypeVar("Fact")
 _NAME_BYTES = 8
 
 
-class Question(Struct, frozen=True, kw_only=True):
-    """All that decides what a stream is told of two revisions."""
-
-    match: Match
-    changes: frozenset[Kind]
-    has_table: bool  # whether all changes are attached
-
-
-# What is told of each tag, and which packages were compared with another version than that of the revision told last.
-Found = tuple[tuple[TagNews, ...], Bases]
-
-
 class Comparisons:
-    """The comparisons of one pass: of tags, for all questions; of what a question chooses, until the next is asked."""
+    """The comparisons of one pass, and the repositories that they are read from."""
 
     def __init__(self, isolate: Callable[[str], Isolation] = lambda _: INLINE, kept: Path | None = None) -> None:
         """`isolate` says where the documents of a source are read and compared.
 
-        What was compared is kept in the folder `kept` for other questions; without one, there is one question.
+        What was compared is kept in the folder `kept` for other streams; without one, there is one stream.
         """
         self.isolation = isolate
         self._kept = kept
         self._compared: dict[str, ComparedTags] = {}
-        self._question: Question | None = None
-        self._found: dict[Hashable, Found] = {}
-        self._trees: dict[str, RememberedTrees] = {}
         self._rebuilt: dict[Hashable, tuple[RebuiltSpecs, ...]] = {}
         self._repositories: dict[str, Repository] = {}
+        self._trees: dict[str, RememberedTrees] = {}
         self._facts: dict[Hashable, Any] = {}
-        self._environments: dict[Path, Environment] = {}
         self.remembered = RememberedTags()
-        self.views = TagViews()
 
     def changeset(
         self,
@@ -94,7 +69,7 @@ class Comparisons:
         make_collector: Callable[[], Collector],
         go_on: Callable[[], None],
     ) -> Changeset:
-        """Return the same, compared for this question alone."""
+        """Return the same, compared for this selection alone."""
         (found,) = changesets(
             comparison,
             selection,
@@ -140,37 +115,11 @@ class Comparisons:
         found: Fact = self._facts[key]
         return found
 
-    def environment(self, path: Path, folders: Sequence[Path]) -> Environment:
-        """Return the environment at `path` as it is in this pass; people concretize it again."""
-        if path not in self._environments:
-            self._environments[path] = read_environment(path, folders, self.isolation(f"environment {path}"))
-        return self._environments[path]
-
     def rebuilt(self, of: Hashable, find: Callable[[], tuple[RebuiltSpecs, ...]]) -> tuple[RebuiltSpecs, ...]:
         """Return what was rebuilt between the states that `of` names, which `find` finds if nobody asked before."""
         if of not in self._rebuilt:
             self._rebuilt[of] = find()
         return self._rebuilt[of]
-
-    def find(self, question: Question, of: Hashable) -> Found | None:
-        """Return what was found between the revisions that `of` names; forget what another question found."""
-        if question != self._question:
-            self._question, self._found = question, {}
-        return self._found.get(of)
-
-    def keep(self, of: Hashable, found: Found) -> None:
-        """Keep what was found for the question that was asked last."""
-        self._found[of] = found
-
-
-def question_of(stream: Stream, config: Config) -> Question:
-    """Return what `stream` asks, whichever sources it asks and whatever it says beside."""
-    subscription = stream.subscription
-    return Question(
-        match=subscription.match.model_copy(update={"sources": (), "pinned": None}),
-        changes=stream.changes,
-        has_table=has_table(stream, config),
-    )
 
 
 def has_table(stream: Stream, config: Config) -> bool:
@@ -179,16 +128,8 @@ def has_table(stream: Stream, config: Config) -> bool:
     return any(isinstance(channel, MailConfig) and channel.attach is not None for channel in channels)
 
 
-def grouped(streams: Iterable[Stream], config: Config) -> list[list[Stream]]:
-    """Return the streams in their order, but each with those behind it that ask the same."""
-    groups: dict[Question, list[Stream]] = {}
-    for stream in streams:
-        groups.setdefault(question_of(stream, config), []).append(stream)
-    return list(groups.values())
-
-
 @contextmanager
-def kept_comparisons(state: Path, groups: Sequence[object]) -> Iterator[Path | None]:
+def kept_comparisons(state: Path, streams: Sequence[object]) -> Iterator[Path | None]:
     """Make a folder for what is compared in one pass; None where nobody shares it, or the disk takes nothing.
 
     What an earlier pass left there is removed.
@@ -198,7 +139,7 @@ def kept_comparisons(state: Path, groups: Sequence[object]) -> Iterator[Path | N
     # Another name each time: a process may remember what it read under the last one.
     kept = folder / token_hex(_NAME_BYTES)
     try:
-        yield kept if len(groups) > 1 and _is_made(kept) else None
+        yield kept if len(streams) > 1 and _is_made(kept) else None
     finally:
         _remove(folder)
 

@@ -12,8 +12,8 @@ from cachewatch.git.last_readable import last_readable
 from cachewatch.git.repository import Repository
 from cachewatch.git.resolving_revisions import Revision, resolve
 from cachewatch.notify.alerts import Alert, AlertKey, AlertKind
+from cachewatch.notify.comparison_notes import TagNews
 from cachewatch.notify.pending_ranges import PendingRanges
-from cachewatch.notify.remembered_tags import TagNews
 from cachewatch.report.digest import TagDigest
 from cachewatch.runtime.isolation import INLINE, Isolation
 from cachewatch.store.cursors import Unread

@@ -18,7 +18,6 @@ from cachewatch.render import subject_and_headline
 from cachewatch.render.ascii_json import encode
 from cachewatch.render.csv import COLUMNS, csv_table
 from cachewatch.render.digest_collector import MOST_CSV
-from cachewatch.render.tag_views import TagViews
 from cachewatch.render.template_context import DigestForm, cleaner, is_cut, view
 from cachewatch.render.templates import render_all, source
 from cachewatch.report.digest import Digest
@@ -88,7 +87,6 @@ class DigestRenderer:
         forms: Set[Form] = frozenset(Form),
         templates_dir: Path | None = None,
         template: str | None = None,
-        views: TagViews | None = None,
     ) -> None:
         """Render for the readers `to`.
 
@@ -96,10 +94,9 @@ class DigestRenderer:
         all changes, where that is not too large. `is_archived` cuts neither text, Markdown nor JSON; the
         page is never cut. Of the forms that only some channels want, `forms` are made. Templates in `templates_dir` are preferred to ours; `template` names another one there
         for the HTML (site.html.j2), with its site.txt.j2, site.md.j2, site.chat.j2, site.subject.j2, site.feed.html.j2
-        and site.page.html.j2 where there are such. `views` has what other digests told of the same tags. Raises TemplateError.
+        and site.page.html.j2 where there are such. Raises TemplateError.
         """
         self._digest = digest
-        self._views = views
         self._to = to
         self._max_html = max_html
         self._attach = attach
@@ -117,11 +114,9 @@ class DigestRenderer:
         table = None if shortness or not self._attach else _table(digest, readers=len(self._to))
         budget = self._max_html // 2 if shortness else self._max_html
         forms = _STEPS[_BEGIN[min(shortness, 2)] :]
-        html, told = _fitting_html(
-            names, budget, ({**head, **_shown(digest, form, table, self._views)} for form in forms)
-        )
+        html, told = _fitting_html(names, budget, ({**head, **_shown(digest, form, table)} for form in forms))
         is_page = Form.PAGE in self._wanted and not shortness
-        page, whole = _page(names, digest, head, self._views) if is_page else ("", told)
+        page, whole = _page(names, digest, head) if is_page else ("", told)
         lasting = whole if self._is_archived else told
         jobs = {"txt": lasting, Form.MARKDOWN: lasting, Form.FEED: told}
         jobs = {form: context for form, context in jobs.items() if form == "txt" or form in self._wanted}
@@ -157,18 +152,18 @@ class DigestRenderer:
             "subtitle": subject_and_headline.subtitle(self._digest),
         }
         if self._names.has_own("subject"):
-            (said,) = self._names.render(("subject", {**head, **_shown(self._digest, _BRIEF, None, self._views)}))
+            (said,) = self._names.render(("subject", {**head, **_shown(self._digest, _BRIEF, None)}))
             head["title"] = safe(" ".join(said.split()))[:_LONGEST_SUBJECT] or head["title"]
         return head
 
     @cached_property
     def _bullets(self) -> tuple[str, ...]:
-        (chat,) = self._names.render(("chat", {**self._head, **_shown(self._digest, _BRIEF, None, self._views)}))
+        (chat,) = self._names.render(("chat", {**self._head, **_shown(self._digest, _BRIEF, None)}))
         return bullets(chat)
 
     @cached_property
     def _json(self) -> bytes:
-        shown = view(_uncut(self._digest) if self._is_archived else self._digest, views=self._views)
+        shown = view(_uncut(self._digest) if self._is_archived else self._digest)
         return encode({**shown, **self._head}) + b"\n"
 
 
@@ -182,11 +177,11 @@ def _fitting_html(names: "_Names", budget: int, contexts: Iterable[Context]) -> 
     return html, told
 
 
-def _page(names: "_Names", digest: Digest, head: Context, views: TagViews | None) -> tuple[str, Context]:
+def _page(names: "_Names", digest: Digest, head: Context) -> tuple[str, Context]:
     """Return the page of the digest in an archive, and what is in it: everything, or as much as a browser bears."""
     page, told = "", head
     for form in _PAGES:
-        told = {**head, **_shown(_uncut(digest), form, None, views), "script_hash": _SCRIPT_HASH}
+        told = {**head, **_shown(_uncut(digest), form, None), "script_hash": _SCRIPT_HASH}
         try:
             page = compact(names.render(("page.html", told))[0])
         except TemplateError:
@@ -226,8 +221,8 @@ class _Names:
         return name if source(name, self._folder) is not None else f"digest.{form}.j2"
 
 
-def _shown(digest: Digest, form: DigestForm, table: Attachment | None, views: TagViews | None) -> dict[str, Any]:
-    shown = view(digest, form, clean=cleaner(form.longest), views=views)
+def _shown(digest: Digest, form: DigestForm, table: Attachment | None) -> dict[str, Any]:
+    shown = view(digest, form, clean=cleaner(form.longest))
     cut = is_cut(shown)
     return {"digest": shown, "is_cut": cut, "attachment": table.name if table else None}
 

@@ -41,9 +41,10 @@ from cachewatch.render.first_screen import (
 )
 from cachewatch.render.rebuild_reasons import Reason
 from cachewatch.render.statement_phrases import HEADINGS, fact, remaining, there_since, where
-from cachewatch.render.tag_views import Data, TagViews
 from cachewatch.report.changes import Report
 from cachewatch.report.digest import Digest, Example, Machine, Return, Span, TagDigest
+
+Data = dict[str, Any]
 
 SCHEMA = "cachewatch.digest/2"
 
@@ -87,11 +88,8 @@ class DigestForm(Struct, frozen=True, kw_only=True):
 WHOLE = DigestForm()
 
 
-def view(digest: Digest, form: DigestForm = WHOLE, *, clean: Clean = str, views: TagViews | None = None) -> Data:
-    """Return `digest` as plain data; `clean` is applied to all text from outside.
-
-    `views` has what was made of tags for other digests. The same form must then come with the same `clean`.
-    """
+def view(digest: Digest, form: DigestForm = WHOLE, *, clean: Clean = str) -> Data:
+    """Return `digest` as plain data; `clean` is applied to all text from outside."""
     made = _Maker(digest, form, clean)
     return {
         "schema": SCHEMA,
@@ -105,7 +103,7 @@ def view(digest: Digest, form: DigestForm = WHOLE, *, clean: Clean = str, views:
         "is_sample": digest.is_sample,
         "spans": [made.span(span) for span in digest.spans[:_MOST_SPANS]],
         "more_spans": max(0, len(digest.spans) - _MOST_SPANS),
-        "tags": _tags(digest, form, made.tag, views),
+        "tags": [made.tag(tag) for tag in digest.tags[: form.tags]],
         "more_tags": max(0, len(digest.tags) - form.tags),
         "returns": [safe(said_back(one)) for one in digest.returns[:_MOST_SPANS]],
         "more_returns": max(0, len(digest.returns) - _MOST_SPANS),
@@ -119,14 +117,6 @@ def view(digest: Digest, form: DigestForm = WHOLE, *, clean: Clean = str, views:
         "unsubscribe": web_address(digest.unsubscribe),
         "operator": clean(digest.operator),
     }
-
-
-def _tags(digest: Digest, form: DigestForm, make: Callable[[TagDigest], Data], views: TagViews | None) -> list[Data]:
-    tags = digest.tags[: form.tags]
-    if views is None or digest.environment is not None or digest.returns:
-        return [make(tag) for tag in tags]
-    keys = ((form, digest.rows, digest.links, mirror_of(digest, tag), same_as(tag, digest.tags)) for tag in tags)
-    return [views.get(tag, key, make) for tag, key in zip(tags, keys, strict=True)]
 
 
 def same_as(tag: TagDigest, tags: Iterable[TagDigest]) -> str:

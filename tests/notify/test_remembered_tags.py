@@ -9,7 +9,6 @@ from selected import alone, compared, states
 from station import Site
 
 from cachewatch.core.selection import select
-from cachewatch.notify.comparison_notes import TagNotes
 from cachewatch.notify.remembered_tags import what_is_asked
 from cachewatch.report.digest import TagDigest
 
@@ -22,7 +21,6 @@ SELECTIONS = (
     select(kinds=["upgraded"]),
     select(kinds=["upgraded"], packages=["!none"]),
 )
-NOTES = TagNotes(tag="develop", told=0, suspicion="", gone=(), joined=())
 CONFIG = """\
 version: 1
 state: {folder}/state
