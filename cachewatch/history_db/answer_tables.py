@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import astuple
 
 from cachewatch.core.compare.normalizing import describe_changes
+from cachewatch.core.untrusted_text import safe
 from cachewatch.render.answer_table import Cell, Row, Table
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def indexed_up_to(point: Point) -> str:
 
 
 def _named(point: Point) -> str:
-    return f"{point.revision[:10]}, {_minute(point.time)}"
+    return f"{safe(point.revision[:10])}, {_minute(point.time)}"
 
 
 def _minute(time: str | None) -> str:

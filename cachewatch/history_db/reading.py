@@ -1,6 +1,7 @@
 """The history index, opened for one question: names, revisions and times, and how far it goes."""
 
 import re
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
@@ -27,6 +28,9 @@ from cachewatch.history_db.schema import (
 
 _COMMIT = re.compile(r"[0-9a-f]{4,64}")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}.*")
+# For each query: a file of a stranger may have rows that no build makes.
+_SECONDS = 120.0
+_STEPS = 1_000_000
 _HEAD = re.compile(r"HEAD(?:~(\d{1,9})|(\^*))")
 
 
@@ -47,13 +51,15 @@ class Index:
         """Open it, and wait so long for a writer; raises NoHistoryIndex where there is none."""
         self.path = path
         self.connection = open_for_reading(path, busy_milliseconds=busy_milliseconds)
+        self._end = time.monotonic() + _SECONDS
+        self.connection.set_progress_handler(lambda: time.monotonic() > self._end, _STEPS)
         try:
             with self.explained():
-                self.newest, commit, time = indexed_revision(self.connection)
+                self.newest, commit, moment = indexed_revision(self.connection)
+                self.indexed = self._point(commit, moment)
         except BaseException:
             self.close()
             raise
-        self.indexed = Point(commit, as_text(time))
         self._points: dict[int, Point] = {}
         self._builds: dict[int, Signature] = {}
         self._signatures: dict[tuple[int, int], Signature] = {}
@@ -89,15 +95,21 @@ class Index:
 
     def rows(self, query: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> Iterator[Any]:
         """Yield the rows of a query."""
+        self._end = time.monotonic() + _SECONDS
         return iter(self.connection.execute(query, values))
 
     def point(self, number: int) -> Point:
         """Return the revision of this number."""
         found = self._points.get(number)
         if found is None:
-            ((commit, time),) = self.rows('SELECT "commit", time FROM revision WHERE n = ?', (number,))
-            found = self._points[number] = Point(commit, as_text(time))
+            ((commit, moment),) = self.rows('SELECT "commit", time FROM revision WHERE n = ?', (number,))
+            found = self._points[number] = self._point(commit, moment)
         return found
+
+    def _point(self, commit: str, moment: int | None) -> Point:
+        if not _COMMIT.fullmatch(str(commit)):
+            raise damaged(self.path, MALFORMED)
+        return Point(commit, as_text(moment))
 
     def tag(self, name: str) -> int:
         """Return the id of a tag; raises UsageError with names like it where it never was."""

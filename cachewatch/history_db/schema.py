@@ -5,6 +5,7 @@ started, and every import would take longer than the question.
 """
 
 import os
+import re
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
@@ -24,6 +25,8 @@ _HEADER_BYTES, _APPLICATION_ID = 100, slice(68, 72)
 # Writers commit for a short time only, but the end of a first build takes longer.
 BUSY_MILLISECONDS = 30_000
 
+# How a journal ends that names another file, which all databases of one transaction share.
+_NAMES_ANOTHER_FILE = bytes.fromhex("d9d505f920a163d7")
 # What SQLite says of a file that is damaged.
 MALFORMED = "database disk image is malformed"
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
@@ -185,6 +188,35 @@ def check_may_be_removed(path: Path) -> None:
         raise _not_an_index(path) from error
 
 
+def _check_is_ours(path: Path) -> None:
+    """Raise NotAnIndex where SQLite would write to, or delete, what another user made, or a link leads to.
+
+    A journal may name another file, which SQLite deletes; none of ours does.
+    """
+    for file in (path, *(path.with_name(path.name + end) for end in ("-journal", "-wal", "-shm"))):
+        with suppress(FileNotFoundError):
+            about = file.lstat()
+            if not S_ISREG(about.st_mode) or about.st_nlink > 1 or about.st_uid != os.geteuid():
+                raise NotAnIndex(f"{file}: is a link, or no file of yours; name another file with --db")
+            with file.open("rb") as content:
+                content.seek(max(0, about.st_size - len(_NAMES_ANOTHER_FILE)))
+                if content.read() == _NAMES_ANOTHER_FILE:
+                    raise NotAnIndex(f"{file}: is no journal of cachewatch; remove it, or name another file with --db")
+
+
+def _check_tables(connection: sqlite3.Connection, path: Path) -> None:
+    """Raise NotAnIndex where there is more than our tables, such as a view, which computes what it likes."""
+    found = {_plain(sql) for (sql,) in connection.execute("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL")}
+    tables, indexes = ({_plain(sql) for sql in text.split(";\n") if "CREATE" in sql} for text in (TABLES, INDEXES))
+    if not tables <= found <= tables | indexes:
+        raise _not_an_index(path)
+
+
+def _plain(sql: str) -> str:
+    """Return a statement as it is stored, without comments and line ends."""
+    return " ".join(re.sub("--[^\n]*", "", sql).replace("IF NOT EXISTS ", "").split())
+
+
 def _header(path: Path) -> bytes:
     try:
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:  # nobody waits for a pipe
@@ -208,12 +240,14 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
     """
     make_folder(path)
     _header(path)  # SQLite would wait for a pipe
+    _check_is_ours(path)
     with explained(path), _closed_on_error(_connect(path, "rwc")) as connection:
         if _version(connection, path) > VERSION:  # or the file is not ours to change
             raise _newer(path)
         connection.execute(f"PRAGMA journal_mode = {journal_mode(path.parent)}")
         connection.execute("PRAGMA synchronous = NORMAL")
         _make_tables(connection, path)
+        _check_tables(connection, path)
     return connection
 
 
@@ -249,6 +283,7 @@ def open_for_reading(
             raise _newer(path)
         if version != VERSION:
             raise NoHistoryIndex(f"{path}: written by an older version; run `cachewatch history build` again")
+        _check_tables(connection, path)
         # Everything is read in one transaction: a build beside us changes nothing that we see.
         connection.execute("BEGIN")
         if must_be_complete:

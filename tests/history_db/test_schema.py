@@ -10,8 +10,18 @@ from pathlib import Path
 import pytest
 
 from cachewatch.errors import NoHistoryIndex, StateError
+from cachewatch.history_db import reading
 from cachewatch.history_db.hashes import pack, prefix_of, prefix_range, prefixes, unpack
-from cachewatch.history_db.schema import NAME, VERSION, NotAnIndex, index_path, open_for_reading, open_for_writing
+from cachewatch.history_db.reading import Index
+from cachewatch.history_db.schema import (
+    NAME,
+    VERSION,
+    DamagedIndex,
+    NotAnIndex,
+    index_path,
+    open_for_reading,
+    open_for_writing,
+)
 
 USUAL = ["abcdefghijklmnopqrstuvwxyz234567", "2" * 32, "z" * 32]
 Opens = Callable[[Path], sqlite3.Connection]
@@ -110,6 +120,92 @@ def test_a_pipe_is_no_index(opens: Callable[[Path], sqlite3.Connection], tmp_pat
     os.mkfifo(tmp_path / NAME)
     with pytest.raises(StateError, match="no history index; name another file"):
         opens(tmp_path / NAME)
+
+
+def _name_in_journal(index: Path, named: Path) -> None:
+    """Let SQLite find a transaction beside the index that was not finished, and that another file belongs to."""
+    with closing(sqlite3.connect(index)) as connection:
+        connection.execute("PRAGMA journal_mode = DELETE")
+    magic, name = bytes.fromhex("d9d505f920a163d7"), os.fsencode(named)
+    pages = index.stat().st_size // 4096
+    header = magic + b"".join(number.to_bytes(4) for number in (0, 1, pages, 512, 4096))
+    end = (2**30 // 4096 + 1).to_bytes(4) + name + len(name).to_bytes(4) + sum(name).to_bytes(4) + magic
+    index.with_name(f"{index.name}-journal").write_bytes(header.ljust(512, b"\0") + end)
+
+
+@pytest.mark.parametrize("opens", [open_for_reading, open_for_writing])
+def test_no_journal_of_a_stranger_deletes_a_file(tmp_path: Path, opens: Opens) -> None:
+    """A repository may come with an index that was not made here."""
+    path, mine = tmp_path / NAME, tmp_path / "mine.txt"
+    mine.write_text("of the user")
+    _complete(path)
+    _name_in_journal(path, mine)
+    with pytest.raises(StateError):
+        opens(path)
+    assert mine.read_text() == "of the user"
+
+
+def test_nothing_is_written_through_links_or_to_files_of_others(tmp_path: Path) -> None:
+    """Nor is a file made where a link leads, and what is beside the index is no link either."""
+    path, mine = tmp_path / NAME, tmp_path / "mine"
+    path.symlink_to(mine)
+    with pytest.raises(NotAnIndex, match="is a link, or no file of yours"):
+        open_for_writing(path)
+    path.unlink()
+    _complete(path)
+    for end in ("-journal", "-wal", "-shm"):
+        beside = path.with_name(path.name + end)
+        beside.unlink(missing_ok=True)
+        beside.symlink_to(mine)
+        with pytest.raises(NotAnIndex, match=f"{end}: is a link, or no file of yours"):
+            open_for_writing(path)
+        beside.unlink()
+    assert not mine.exists()
+    if os.geteuid() == 0:
+        os.chown(path, 12345, -1)
+        with pytest.raises(NotAnIndex, match="is a link, or no file of yours"):
+            open_for_writing(path)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "ALTER TABLE revision RENAME TO r; CREATE VIEW revision AS SELECT * FROM r",
+        "CREATE TRIGGER t AFTER INSERT ON revision BEGIN DELETE FROM tag; END",
+        "DROP TABLE tag; CREATE TABLE tag(id INTEGER PRIMARY KEY, name TEXT AS (hex(zeroblob(900000000))))",
+    ],
+)
+@pytest.mark.parametrize("opens", [open_for_reading, open_for_writing])
+def test_an_index_has_our_tables_only(tmp_path: Path, opens: Opens, more: str) -> None:
+    """Anything else can compute without an end."""
+    path = tmp_path / NAME
+    _complete(path)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(more)
+    with pytest.raises(NotAnIndex, match="no history index"):
+        opens(path)
+
+
+def _one_revision(path: Path, commit: str) -> None:
+    _complete(path)
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("INSERT INTO revision VALUES (0, ?, 0)", (commit,))
+
+
+def test_a_revision_is_a_commit(tmp_path: Path) -> None:
+    """It is shown as it is, so that nothing else is believed."""
+    _one_revision(tmp_path / NAME, "\x1b]0;owned\x07")
+    with pytest.raises(DamagedIndex, match="malformed"):
+        Index(tmp_path / NAME)
+
+
+def test_a_query_ends_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever rows a stranger has made."""
+    _one_revision(tmp_path / NAME, "a" * 40)
+    monkeypatch.setattr(reading, "_SECONDS", 0.0)
+    monkeypatch.setattr(reading, "_STEPS", 1)
+    with pytest.raises(StateError, match="interrupted"):
+        Index(tmp_path / NAME)
 
 
 def test_it_is_read_where_nobody_may_write(tmp_path: Path) -> None:
