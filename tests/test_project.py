@@ -48,7 +48,10 @@ def test_actions_are_pinned(path: Path) -> None:
     used = [step["uses"] for job in _jobs(path).values() for step in job["steps"] if "uses" in step]
 
     assert used
-    assert [name for name in used if not re.fullmatch(r"[\w-]+/[\w-]+@v\d+\.\d+\.\d+", name)] == []
+    assert [name for name in used if not re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", name)] == []
+    assert path.read_text().count("uses: ") == len(
+        re.findall(r"@[0-9a-f]{40} # v\d+\.\d+\.\d+$", path.read_text(), re.MULTILINE)
+    )
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)

@@ -7,7 +7,7 @@ from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from ipaddress import ip_address
 from socketserver import TCPServer, ThreadingMixIn
-from threading import BoundedSemaphore, Thread, Timer
+from threading import Lock, Thread, Timer
 from typing import Any, ClassVar
 
 from msgspec import Struct
@@ -60,17 +60,22 @@ class Monitor:
 class _Server(ThreadingMixIn, HTTPServer):
     daemon_threads = True
     allow_reuse_address = True
+    request_queue_size = _MOST_CLIENTS
 
     def __init__(self, family: int, where: Any, handler: type[BaseHTTPRequestHandler]) -> None:
         self.address_family = family
         super().__init__(where, handler)
-        self._places = BoundedSemaphore(_MOST_CLIENTS)
+        self._lock = Lock()
+        self._open: dict[socket.socket, None] = {}  # the oldest first
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        # Idle clients must not take all threads for ever.
-        if not self._places.acquire(blocking=False):
-            self.shutdown_request(request)
-            return
+        with self._lock:
+            # Idle clients take neither all threads nor the place of those that ask.
+            while len(self._open) >= _MOST_CLIENTS:
+                oldest = next(iter(self._open))
+                del self._open[oldest]
+                _cut(oldest)
+            self._open[request] = None
         super().process_request(request, client_address)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
@@ -81,7 +86,8 @@ class _Server(ThreadingMixIn, HTTPServer):
             super().process_request_thread(request, client_address)
         finally:
             end.cancel()
-            self._places.release()
+            with self._lock:
+                self._open.pop(request, None)
 
     def server_bind(self) -> None:
         """Bind without asking for our name, which a broken resolver would take long to tell."""
