@@ -5,19 +5,24 @@ of documents, indexes and environments).
 """
 
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
 from conftest import Run
 from gitservers import hostile_git
 from helpers import document, history, record
+from msgspec.structs import replace
 from servers import Says, serving
 from test_scaling import grows_like_its_size
 
 from cachewatch.config.reading import read_config
+from cachewatch.core.environment_coverage import Environment, Need
+from cachewatch.environments.revision_changes import cover_both
 from cachewatch.errors import CachewatchError
 from cachewatch.git.clone_remote import Remote
+from cachewatch.git.repository import Repository
+from cachewatch.git.resolving_revisions import resolve
 from cachewatch.http import Limits
 from cachewatch.sources.buildcache import Validator
 from cachewatch.sources.buildcache.address import Registry
@@ -67,6 +72,20 @@ def _tags(count: int, folder: Path, run: Run) -> Callable[[], object]:
     return lambda: run("diff", "HEAD~1", "HEAD", "--stat", "--repo", folder / f"{count}.git")
 
 
+def _tags_for_an_environment(count: int, folder: Path, _: Run) -> Callable[[], object]:
+    has = {f"_cache/v1.{number}/zlib/specs.md": document([record(1)]) for number in range(count)}
+    made = history(folder / f"{count}.git", {"_cache/develop/zlib/specs.md": document([record(1)])}, has)
+    needs = (Need(package="zlib", version="1.0"),)
+
+    def cover() -> None:
+        with closing(Repository(made)) as repository:
+            old, new = (resolve(repository, name) for name in ("HEAD~1", "HEAD"))
+            sides = [[replace(side, tag=f"v1.{number}") for number in range(count)] for side in (old, new)]
+            cover_both(repository, Environment(name="x", needs=needs), *sides)
+
+    return cover
+
+
 def _recipients(count: int, folder: Path, _: Run) -> Callable[[], object]:
     config = folder / f"{count}.yaml"
     config.write_text(_CONFIG + "".join(f"      - a{number}@example.org\n" for number in range(count)))
@@ -79,6 +98,7 @@ WAYS: dict[str, tuple[Way, int]] = {
     "the error of a git server": (_error_of_a_server, 16_000),
     "what a registry asks for": (_challenge, 20_000),
     "tags": (_tags, 2_000),
+    "tags that an environment is held against": (_tags_for_an_environment, 500),
     "recipients": (_recipients, 4_000),
 }
 

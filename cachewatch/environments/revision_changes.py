@@ -1,6 +1,6 @@
 """What the tags of a source have of an environment, before and after: each document is read once, and none is kept."""
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ from cachewatch.core.model import Document
 from cachewatch.core.tag_pairs import Blob, Content, Listing
 from cachewatch.documents.records import Known
 from cachewatch.errors import UnknownRevision, WorkFailed
-from cachewatch.git.catalogue import Bases, list_revision
+from cachewatch.git.catalogue import Bases, list_revision, list_tag, tags_of
 from cachewatch.git.repository import Repository
 from cachewatch.git.resolving_revisions import Revision
 from cachewatch.runtime.isolation import INLINE, Isolation, Piece
@@ -49,12 +49,15 @@ def cover_both(
     states = (_State(), _State())
     places: _Places = {}
     listing: Listing | None = None
+    tags: dict[str, Mapping[str, str]] = {}  # their trees, by commit
     for state, revision in [(states[0], each) for each in before] + [(states[1], each) for each in after]:
         others = bases.get(revision.tag or "", {}) if state is states[0] else {}
         packages = environment.packages - others.keys()
-        listing = _list(repository, packages, revision, state, places) or listing
+        listing = _list(repository, packages, revision, state, tags=tags, places=places) or listing
         for package, base in others.items():
-            listing = _list(repository, environment.packages & {package}, base, state, places) or listing
+            listing = (
+                _list(repository, environment.packages & {package}, base, state, tags=tags, places=places) or listing
+            )
     if listing is not None:
         _read(listing, environment, places, isolation)
     old, new = states
@@ -66,14 +69,28 @@ def cover_both(
 
 
 def _list(
-    repository: Repository, packages: Set[str], revision: Revision, state: _State, places: _Places
+    repository: Repository,
+    packages: Set[str],
+    revision: Revision,
+    state: _State,
+    *,
+    tags: dict[str, Mapping[str, str]],
+    places: _Places,
 ) -> Listing | None:
-    try:
-        listing = list_revision(
-            repository, revision, wanted_tag=lambda _: True, wanted_package=lambda package: package in packages
-        )
-    except UnknownRevision:
-        return None  # this tag was not there yet, or is not any more
+    def wanted(package: str) -> bool:
+        return package in packages
+
+    if revision.tag:
+        if revision.commit not in tags:
+            tags[revision.commit] = tags_of(repository, revision).ids
+        if revision.tag not in tags[revision.commit]:
+            return None  # this tag was not there yet, or is not any more
+        listing = list_tag(repository, revision, revision.tag, tags[revision.commit][revision.tag], wanted)
+    else:
+        try:
+            listing = list_revision(repository, revision, wanted_tag=lambda _: True, wanted_package=wanted)
+        except UnknownRevision:
+            return None
     for package, blob in listing.blobs.items():
         places.setdefault((blob.name, package), (blob, []))[1].append((state, tag_names.is_mutable(revision.tag)))
     return listing

@@ -146,8 +146,13 @@ def list_revision(
     trees = tags_of(repository, revision).ids
     wanted = [tag for tag in trees if wanted_tag(tag)]
     tag = revision.tag or (wanted[0] if len(wanted) == 1 else DEFAULT_TAG)
-    state = _named(repository, revision, tag, trees)
-    found = compare_trees(repository, tag, None, state.tree).chosen(wanted_package)
+    _check_tag(repository, revision, tag, trees)
+    return list_tag(repository, revision, tag, trees[tag], wanted_package)
+
+
+def list_tag(repository: Repository, revision: Revision, tag: str, tree: str, wanted_package: Wanted) -> Listing:
+    """List every document of a tag, whose tree is known."""
+    found = compare_trees(repository, tag, None, tree).chosen(wanted_package)
     blobs = {pair.package: pair.after for pair in found.documents if pair.after is not None}
     diagnostics = (*found.diagnostics, *faults_of(repository, revision))
     return Listing(revision.side(tag), blobs, GitReader(repository), diagnostics)
