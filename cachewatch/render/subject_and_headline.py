@@ -127,7 +127,7 @@ def _own_facts(digest: Digest) -> Iterator[Fact]:
 def _new_snapshots(digest: Digest) -> Iterator[Fact]:
     """Name the snapshots of which nothing else is told: each is new, even if it is equal to the one before."""
     reports = [tag.report for tag in digest.tags if not tag.statements]
-    names = [safe(each.after.tag)[:_LONGEST_NAME] for each in reports if each.before.tag != each.after.tag]
+    names = [safe(each.after.tag or "")[:_LONGEST_NAME] for each in reports if each.before.tag != each.after.tag]
     if names:
         yield _listed([f"new snapshot {name}" for name in names], "", number(len(names), "new snapshot"))
 

@@ -209,6 +209,7 @@ def test_a_reload(site: Site, systemd: Callable[[], list[str]]) -> None:
     assert "subscriptions.other.group_by no longer has any effect" in site.said.getvalue()
     assert "STATUS=configuration reloaded" in systemd()
     assert "STATUS=the new configuration was refused, the old one stays" in systemd()
+    assert "a new configuration was refused" in site.notices()
 
 
 def said(site: Site) -> list[str]:

@@ -305,6 +305,7 @@ def test_a_refused_address_is_not_tried_again_and_others_go_on(site: Site) -> No
     assert states(site) == {"kim": [State.DEAD], "lee": [State.SENT]}
     (kim, _) = mails(site)
     assert (kim.attempts, kim.said) == (1, "RCPT: 550 5.1.1 no such user")
+    assert [event["level"] for event in site.events() if event["event"] == "delivery.dead"] == ["error"]
 
 
 NO_USER = {"kim@example.org": "550 5.1.1 no such user"}

@@ -329,8 +329,8 @@ def test_a_bit_that_makes_bytes_of_text_is_turned_back_and_named(
     """Everybody gets everything; operators hear of it, since other bits may have flipped unseen."""
     context = site.open()
     open_now(context, Alert(key=AlertKey(AlertKind.SOURCE_STALE, "public"), title="an alert"))
-    for database in Site.opened:
-        database.close()
+    for each in Site.opened:
+        each.close()
     database, config = site.folder / "state" / "cachewatch.db", ("--config", site.folder / "cachewatch.yaml")
     flip_type(database, table, column)
     checked = run("state", "check", *config)
@@ -338,7 +338,7 @@ def test_a_bit_that_makes_bytes_of_text_is_turned_back_and_named(
     site.publish(2)
     done = run("once", *config)
     assert (done.exit_code, f"{table}.{column} of row " in done.error) == (0, True), done.error
-    assert {each.state for each in site.deliveries()} == {State.SENT}
+    assert {delivery.state for delivery in site.deliveries()} == {State.SENT}
     assert [received.recipient for received in server.received].count("kim@example.org") == 2
     assert "the state was damaged, and mended" in site.notices()
     assert run("state", "check", *config).exit_code == 0
