@@ -296,7 +296,6 @@ _BY_STATEMENT = (
     StatementKind.STACK_ADDED,
     StatementKind.MIGRATION,
     StatementKind.REBUILD_WAVE,
-    StatementKind.UPGRADED,
 )
 _NEWS: Mapping[StatementKind, tuple[str, str]] = {
     StatementKind.TAG_ADDED: ("new tag", "new tags"),

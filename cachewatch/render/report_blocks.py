@@ -90,7 +90,7 @@ def _section(own: Sequence[Chosen], asked: Requested) -> Block:
 def _more(left_out: Sequence[BlockEntry]) -> str:
     if not left_out:
         return ""
-    counts = signed(sum_of(entry.counts for entry in left_out))
+    counts = "" if left_out[0].here else signed(sum_of(entry.counts for entry in left_out))
     return f"... and {len(left_out):,} more{f', {counts}' if counts else ''} (--all)"
 
 
@@ -102,6 +102,7 @@ def _entries(one: Chosen, asked: Requested) -> Iterator[BlockEntry]:
             name=safe_name(statement.name),
             fact=_lost(one, asked),
             counts=one.counts,
+            here=statement.here if len(one.lines) == len(statement.lines) else None,
             where=statement_phrases.remaining(statement, one.packages),
             is_harmless=statement.is_harmless,
         )

@@ -195,13 +195,14 @@ def _upgraded(found: Sequence[Statement]) -> Iterator[Fact]:
     forms: list[str] = []
     rest = ""
     for count in range(min(len(found), _MOST_UPGRADES), 0, -1):
-        named, more = found[:count], len(found) - count
+        named = found[:count]
+        more = len({one.name for one in found} - {one.name for one in named})
         rest = f"; {number(more, 'more upgrade')}" if more else ""
         plain = [_replacement(one) for one in named]
         whole = [" ".join(filter(None, (said, staying(one.lines[0])))) for said, one in zip(plain, named, strict=True)]
         forms += dict.fromkeys((f"{', '.join(whole)}{rest}", f"{', '.join(plain)}{rest}"))
     newest = f"{safe(found[0].name)[:_LONGEST_NAME]} {safe(''.join(found[0].after[-1:]))}{rest}"
-    yield Fact((*forms, newest, number(len(found), "upgrade")), spare=len(forms) - 1)
+    yield Fact((*forms, newest, number(len({one.name for one in found}), "upgrade")), spare=len(forms) - 1)
 
 
 def _replacement(one: Statement) -> str:

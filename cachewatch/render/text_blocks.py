@@ -46,13 +46,14 @@ class BlockEntry(Struct, frozen=True, kw_only=True):
     name: str
     fact: str = ""
     counts: Counts = Counts()
+    here: Counts | None = None  # of a place: all that it lost, also what the line of another place counts
     where: str = ""
     is_harmless: bool = False  # nothing is missed, whatever the heading
 
     @property
     def specs(self) -> str:
         """How many specs, with their signs."""
-        return signed(self.counts)
+        return signed(self.counts if self.here is None else self.here)
 
 
 class Block(Struct, frozen=True, kw_only=True):

@@ -288,3 +288,18 @@ def test_a_subject_says_what_stays_where_there_is_room(
     tag = week(tmp_path, {"hdf5": versions_of("0.3.1")}, {"hdf5": versions_of("0.3.1", "0.4.0"), **others})
 
     assert render_digest(digest_of(tag, subscription=subscription)).title == title
+
+
+def test_a_package_that_went_to_two_versions_is_one_upgrade(tmp_path: Path) -> None:
+    """Packages are counted, not stacks: a digest that names one of five says that four more were upgraded."""
+    names = [f"package-with-a-long-name-{number}" for number in range(5)]
+    stacks = (THERE, HERE)
+    before = {name: [record(side, **where) for side, where in enumerate(stacks)] for name in names}
+    after = {
+        name: [record(10 + side, versions=[f"1.{side + 1}"], **where) for side, where in enumerate(stacks)]
+        for name in names
+    }
+    rendered = render_digest(digest_of(week(tmp_path, before, after)))
+
+    assert "5 upgrades" in rendered.text
+    assert re.search(r"; [1-4] more upgrades?$", rendered.title)

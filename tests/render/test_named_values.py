@@ -171,3 +171,11 @@ def test_another_system_is_no_copy(
         said = told(run, tmp_path, [*before, *others], [*records(numbers, **after), *others])
         assert f"BUILT IN ANOTHER WAY 1 package, +4 -4 zlib {says} +4 -4 in e4s" in said
         assert "COPIES" not in said
+
+
+def test_a_lost_place_has_its_own_number(run: Run, tmp_path: Path) -> None:
+    """Specs of two stacks are counted in both lines, and once in the total."""
+    shared, alone = {"stacks": ["a", "b", "root"]}, {"stacks": ["b", "root"]}
+    said = told(run, tmp_path, [*records(range(3), **shared), *records(range(5, 7), **alone)], [])
+
+    assert "NO BUILD ANY MORE 1 package, -5 a (x86_64_v3) zlib 1.0 -3 b (x86_64_v3) zlib -5 1 of 1 package" in said

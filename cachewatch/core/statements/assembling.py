@@ -68,11 +68,14 @@ def statements_of(
     """
     members: defaultdict[_Head, list[_Member]] = defaultdict(list)
     moved = _Moved.of(judgement)
+    here: defaultdict[Place, Counts] = defaultdict(Counts)
     for one in items:
         head, story = _assigned(one, judgement, moved, tag)
         members[head].append(_Member(one, story))
+        for place in _lost_places(one):
+            here[place] += Counts(vanished=one.counts.vanished, kept=one.counts.kept)
     found = [_statement(head, taken, judgement) for head, taken in members.items()]
-    found = [*_with_places(found, judgement)]
+    found = [*_with_places(found, here, judgement)]
     if is_part:
         of = judgement.counts
         found = [replace(one, of=of.get((one.kind, one.name), 0)) if is_of_tag(one.kind) else one for one in found]
@@ -248,16 +251,20 @@ def _line(group: Sequence[_Member]) -> Line:
     )
 
 
-def _with_places(found: Iterable[Statement], judgement: Judgement) -> Iterator[Statement]:
+def _lost_places(items: Items) -> Iterator[Place]:
+    return (place for story in items.stories if story.kind is StatementKind.PLACE_LOST for place in story.places)
+
+
+def _with_places(found: Iterable[Statement], here: Mapping[Place, Counts], judgement: Judgement) -> Iterator[Statement]:
     """Split lost places: one statement for each place, which has the items of the packages it lost most of."""
     for statement in found:
         if statement.kind is not StatementKind.PLACE_LOST or not statement.places:
             yield statement
         else:
-            yield from _by_place(statement, judgement)
+            yield from _by_place(statement, here, judgement)
 
 
-def _by_place(statement: Statement, judgement: Judgement) -> Iterator[Statement]:
+def _by_place(statement: Statement, here: Mapping[Place, Counts], judgement: Judgement) -> Iterator[Statement]:
     gone = frozenset(judgement.lost)
     sizes = {place: 0 for place in statement.places if place.stack not in gone}
     for one in statement.lines:
@@ -282,6 +289,7 @@ def _by_place(statement: Statement, judgement: Judgement) -> Iterator[Statement]
                 places=(place,),
                 stacks=(place.stack,),
                 counts=sum((one.counts for one in lines[place]), start=Counts()),
+                here=here[place],
                 lines=tuple(lines[place]),
                 kinds=frozenset(kind for one in lines[place] for kind in one.kinds) | {Kind.PLACE_LOST},
                 remains=tuple(sorted(remains.get(place, {}).items())),

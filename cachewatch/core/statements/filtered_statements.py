@@ -53,6 +53,7 @@ def _with(statement: Statement, lines: list[Line]) -> Iterator[Statement]:
             lines=tuple(lines),
             packages=tuple(sorted({line.package for line in lines})),
             stacks=tuple(sorted({stack for line in lines for stack in line.stacks})),
+            here=None,
             counts=sum((line.counts for line in lines), start=Counts()),
             kinds=frozenset(kind for line in lines for kind in line.kinds),
         )

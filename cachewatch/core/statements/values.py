@@ -225,6 +225,7 @@ class Statement(Struct, frozen=True, kw_only=True):
     places: tuple[Place, ...] = ()
     stacks: tuple[str, ...] = ()
     counts: Counts = Counts()
+    here: Counts | None = None  # of a lost place: all that it lost, also what another statement counts
     of: int | None = None  # items of the whole tag, where only some are selected
     of_packages: int = 0  # packages of the whole tag before, where it is about the whole tag
     exceptions: tuple[str, ...] = ()  # packages to which it did not happen, though it could have
