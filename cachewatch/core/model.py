@@ -157,6 +157,15 @@ class Spec(Struct, frozen=True):
     signature: Signature
 
 
+# What begins the key of a spec whose record names no hash; no hash begins so.
+NO_HASH = "-"
+
+
+def known_hash(key: str) -> str | None:
+    """Return the hash of a spec by its key; None where its record names none."""
+    return None if key.startswith(NO_HASH) else key
+
+
 class Specs(Mapping[str, Signature]):
     """Specs by hash. Which hashes there are and how many of each signature is known; which has which, once asked."""
 
@@ -172,6 +181,15 @@ class Specs(Mapping[str, Signature]):
     def of(cls, signatures: Mapping[str, Signature]) -> "Specs":
         """Return these specs."""
         return cls(frozenset(signatures), Counter(signatures.values()), signatures.items())
+
+    def by_record(self) -> "Specs":
+        """Return these specs by keys that are made of what they are, and a number for each that is equal."""
+        numbers: Counter[Signature] = Counter()
+        found = {}
+        for signature in self.values():
+            numbers[signature] += 1
+            found[f"{NO_HASH}{numbers[signature]} {signature!r}"] = signature
+        return Specs.of(found)
 
     def only(self, hashes: Set[str]) -> "Specs":
         """Return those of `hashes`."""
@@ -244,6 +262,7 @@ class Document(Struct, frozen=True, kw_only=True):
     specs: Specs
     facts: Mapping[str, frozenset[str]]  # the values of each fact over the specs
     compiler_form: CompilerForm = CompilerForm.NEW
+    has_hashes: bool = True  # whether each record names one
     diagnostics: tuple[Diagnostic, ...] = ()
 
 

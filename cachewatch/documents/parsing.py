@@ -5,9 +5,9 @@ Most documents are seven lines, two of which hold JSON: those take the quick way
 slower. Both ways give one answer; `tests/documents/test_documents.py` holds them to it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from cachewatch.core.model import Diagnostic, DiagnosticKind, Document
+from cachewatch.core.model import Diagnostic, DiagnosticKind, Document, known_hash
 from cachewatch.core.package_facts import Facts, facts_of
 from cachewatch.documents.frontmatter import FrontMatter, NotPlain, split
 from cachewatch.documents.limits import MAX_BYTES, brief, check
@@ -52,6 +52,7 @@ def _parse(data: bytes, path: str, known: Known) -> Document:
         specs=records.specs,
         facts=facts,
         compiler_form=records.compiler_form,
+        has_hashes=not records.unnamed,
         diagnostics=tuple(_diagnostics(path, front, records, facts)),
     )
 
@@ -101,12 +102,11 @@ def _diagnostics(path: str, front: FrontMatter, records: Records, facts: Facts) 
 
 def _oddities(records: Records) -> Iterator[str]:
     """Say what is unusual about the records, which are compared as they are."""
+    if records.unnamed:
+        yield "specs without a hash: binaries cannot be told apart, so records are compared"
     if records.odd:
-        yield f"hashes that are not 32 small letters and digits: {_counted(records.odd)}"
+        yield f"hashes that are not 32 small letters and digits: {len(records.odd):,}, first {records.odd[0][:7]}"
     if not all(signature.versions for signature in records.specs.counts):
         unnamed = [spec_hash for spec_hash, signature in records.specs.in_order() if not signature.versions]
-        yield f"specs without a version: {_counted(unnamed)}"
-
-
-def _counted(hashes: Sequence[str]) -> str:
-    return f"{len(hashes):,}, first {hashes[0][:7]}"
+        first = f", first {unnamed[0][:7]}" if known_hash(unnamed[0]) else ""
+        yield f"specs without a version: {len(unnamed):,}{first}"

@@ -23,6 +23,7 @@ class Records(Struct, frozen=True):
 
     specs: Specs
     repeated: Mapping[str, int]  # hashes that stand more than once, and how often
+    unnamed: int = 0  # records without a hash
     odd: Sequence[str] = ()  # hashes that are not of the form that Spack gives them
     compiler_form: CompilerForm = CompilerForm.NEW
 
@@ -50,7 +51,7 @@ class _RecordWithTarball(_Record, forbid_unknown_fields=True):
 class _AnyRecord(msgspec.Struct):
     """A record as anybody may write it."""
 
-    hash: str
+    hash: str | None = None
     versions: tuple[str, ...] = ()
     compiler: str | UnsetType | None = UNSET
     os: str = ""
@@ -204,18 +205,23 @@ def records_of(details: Any, known: Known) -> Records:
     except msgspec.ValidationError as error:
         raise UnreadableDocument(f"spec_details: {error}") from error
     specs: dict[str, Signature] = {}
-    counts = Counter(record.hash for record in records)
+    unnamed: list[Signature] = []
+    counts = Counter(record.hash for record in records if record.hash)
     for record in records:
         signature = _signature(record, spack_spellings.variants(record.variants), spack_spellings.stacks(record.stacks))
         if any("\0" in text for text in _texts(signature)):
             raise UnreadableDocument("holds a NUL character")
-        specs.setdefault(record.hash, known.one(signature))
+        if record.hash:
+            specs.setdefault(record.hash, known.one(signature))
+        else:
+            unnamed.append(known.one(signature))
     for spec_hash in specs:
         if not (spec_hash.isascii() and spec_hash.isalnum()):
             raise UnreadableDocument(f"spec_details: {spec_hash[:40]!r} is not a hash")
     repeated = {spec_hash: count for spec_hash, count in counts.items() if count > 1}
     odd = [spec_hash for spec_hash in specs if not _are_hashes([spec_hash])]
-    return Records(Specs.of(specs), repeated, odd, _form_of([record.compiler for record in records]))
+    specs |= Specs.of({str(number): signature for number, signature in enumerate(unnamed)}).by_record()
+    return Records(Specs.of(specs), repeated, len(unnamed), odd, _form_of([record.compiler for record in records]))
 
 
 def _form_of(compilers: Sequence[str | UnsetType | None]) -> CompilerForm:

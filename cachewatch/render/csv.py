@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from cachewatch.core.changesets import Changeset
-from cachewatch.core.model import FACTS, MatchKind, PackageChange, Spec
+from cachewatch.core.model import FACTS, MatchKind, PackageChange, Spec, known_hash
 from cachewatch.core.untrusted_text import UNSEEN, safe
 
 COLUMNS = (
@@ -116,13 +116,13 @@ def _spec_lines(change: PackageChange) -> Iterator[Line]:
         stacks = {"before": " ".join(kept.lost), "after": " ".join(kept.gained)}
         yield {"change": "restacked", "hash": kept.hash, **stacks}
     for spec_hash in change.unreferenced:
-        yield {"change": "unreferenced", "hash": spec_hash}
+        yield {"change": "unreferenced", "hash": known_hash(spec_hash) or ""}
 
 
 def _spec(spec: Spec) -> dict[str, str]:
     s = spec.signature
     return {
-        "hash": spec.hash,
+        "hash": known_hash(spec.hash) or "",
         "versions": " ".join(s.versions),
         "compiler": s.compiler,
         "os": s.os,

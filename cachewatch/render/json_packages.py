@@ -22,6 +22,7 @@ from cachewatch.core.model import (
     SpecCounts,
     Specs,
     StackChange,
+    known_hash,
 )
 from cachewatch.core.statements import CauseCount, Statement
 from cachewatch.core.untrusted_text import safe
@@ -44,8 +45,8 @@ def package_json(change: PackageChange) -> bytes:
         b'"added":' + _specs(change.came, bodies),
         b'"removed":' + _specs(change.went, bodies),
         b'"restacked":' + _encode([_restacked(entry) for entry in change.restacked]),
-        b'"unreferenced":' + _encode(change.unreferenced),
-        b'"newly_unreferenced":' + _encode([spec.hash for spec in change.newly_unreferenced]),
+        b'"unreferenced":' + _encode(list(filter(known_hash, change.unreferenced))),
+        b'"newly_unreferenced":' + _encode([spec.hash for spec in change.newly_unreferenced if known_hash(spec.hash)]),
     ]
     head = {
         "name": change.package,
@@ -143,13 +144,17 @@ def _members(values: Mapping[str, Any]) -> bytes:
 
 
 def _body(signature: Signature) -> str:
-    """Return a spec as JSON, but for what is before the end of its hash."""
-    return f'",{_members(spec_values(signature)).decode()}}}'
+    """Return a spec as JSON, but for its hash."""
+    return f",{_members(spec_values(signature)).decode()}}}"
 
 
 def _specs(specs: Specs, bodies: Mapping[Signature, str]) -> bytes:
-    parts = [f'{{"hash":"{spec_hash}{bodies[signature]}' for spec_hash, signature in specs.in_order()]
+    parts = [f'{{"hash":{_hash(key)}{bodies[signature]}' for key, signature in specs.in_order()]
     return f"[{','.join(parts)}]".encode()
+
+
+def _hash(key: str) -> str:
+    return f'"{key}"' if known_hash(key) else "null"
 
 
 def _restacked(entry: StackChange) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from cachewatch.core.model import Document, Side, Signature
+from cachewatch.core.model import Document, Side, Signature, known_hash
 from cachewatch.core.untrusted_text import safe, safe_name
 from cachewatch.render.ascii_json import ascii_only
 from cachewatch.render.colour import Palette
@@ -33,7 +33,9 @@ def render_spec(spec: ShownSpec, palette: Palette) -> Iterator[str]:
     """Yield all that is known of a spec, a fact a line."""
     signature = spec.signature
     version = ",".join(map(safe_name, signature.versions))
-    yield palette.paint(f"{safe_name(spec.package)}@{version} /{safe_name(spec.hash)}", "bold")
+    yield palette.paint(
+        f"{safe_name(spec.package)}@{version}{f' /{safe_name(spec.hash)}' if known_hash(spec.hash) else ''}", "bold"
+    )
     facts = {
         "in": " ".join(filter(None, (spec.side.tag, spec.side.revision and spec.side.revision[:10], _day(spec.side)))),
         "stacks": ", ".join(signature.stacks) or "none: no stack builds it any more",
@@ -69,7 +71,7 @@ def _side(side: Side) -> dict[str, str | None]:
 
 
 def _spec(spec_hash: str, signature: Signature) -> dict[str, Any]:
-    return {"hash": spec_hash, **msgspec.to_builtins(signature)}
+    return {"hash": known_hash(spec_hash), **msgspec.to_builtins(signature)}
 
 
 def _json(value: object) -> bytes:

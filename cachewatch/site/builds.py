@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
+from cachewatch.core.model import known_hash
 from cachewatch.core.spack_spellings import NO_COMPILER
 from cachewatch.core.versions import newest, sorted_versions, version_key
 from cachewatch.history import Build, Present
@@ -82,7 +83,7 @@ def install_of(package: str, tag: str, present: Present, sources: Sources) -> In
         return None
     latest = newest({build.version for build in built})
     chosen = max((b for b in built if b.version == latest), key=lambda b: (len(b.stacks), len(b.hashes), b.hashes))
-    command = install_line(package, latest, spec_hash=chosen.hashes[0])
+    command = install_line(package, latest, spec_hash=known_hash(chosen.hashes[0]) or "")
     if command is None:
         return None
     mirror = sources.mirror_of(tag)
@@ -128,10 +129,11 @@ def _shared(builds: Iterable[Build]) -> tuple[str, ...]:
 
 def _row(build: Build, shared: Iterable[str]) -> BuildRow:
     own = [variant for variant in build.variants if variant not in set(shared)]
+    hashes = [spec_hash for spec_hash in build.hashes if known_hash(spec_hash)]
     return BuildRow(
         version=shown(build.version, 40),
-        hashes=tuple(shown(spec_hash, 40) for spec_hash in build.hashes[:_MOST_HASHES]),
-        more_hashes=max(0, len(build.hashes) - _MOST_HASHES),
+        hashes=tuple(shown(spec_hash, 40) for spec_hash in hashes[:_MOST_HASHES]),
+        more_hashes=max(0, len(hashes) - _MOST_HASHES),
         configuration=_configuration(build),
         stacks=_named([stack_name(stack) for stack in build.stacks], 4) if build.stacks else "no stack",
         variants=" ".join(shown(variant) for variant in own),

@@ -179,3 +179,24 @@ def test_a_lost_place_has_its_own_number(run: Run, tmp_path: Path) -> None:
     said = told(run, tmp_path, [*records(range(3), **shared), *records(range(5, 7), **alone)], [])
 
     assert "NO BUILD ANY MORE 1 package, -5 a (x86_64_v3) zlib 1.0 -3 b (x86_64_v3) zlib -5 1 of 1 package" in said
+
+
+def test_documents_without_hashes_are_compared_by_their_records(run: Run, tmp_path: Path) -> None:
+    """Equal records are kept, nothing is rebuilt, and no output has a hash that no document names."""
+    before = [*records(range(3)), record(3, versions=["2.0"])]
+    after = [*records(range(10, 13)), record(13, versions=["3.0"])]
+    bare = [
+        [{name: value for name, value in one.items() if name != "hash"} for one in side] for side in (before, after)
+    ]
+    note = "inconsistent: specs without a hash: binaries cannot be told apart, so records are compared"
+    partly = [before[0], *bare[0][1:]]
+
+    for old, new in ((bare[0], bare[0]), (before, bare[0]), (bare[0], before), (partly, before)):
+        assert "No differences of 1 package." in told(run, tmp_path, old, new)
+    for old, new in (bare, (before, bare[1]), (bare[0], after)):
+        assert "zlib 2.0 -> 3.0 +1 -1 in e4s on x86_64_v3 1 of 1 package changed" in told(run, tmp_path, old, new)
+    done = run("diff", tmp_path / "before.md", tmp_path / "after.md", "--format", "json")
+    (package,) = json.loads(done.output)["changesets"][0]["packages"]
+    assert [spec["hash"] for side in ("added", "removed") for spec in package["specs"][side]] == [None, None]
+    assert (done.exit_code, done.error) == (0, f"cachewatch: warning: {tmp_path / 'before.md'}: {note}\n")
+    assert "Signature" not in run("diff", tmp_path / "before.md", tmp_path / "after.md", "--format", "csv").output

@@ -28,11 +28,16 @@ class Aligned(NamedTuple):
     differing: tuple[str, ...]  # of these, all whose signatures are perhaps not equal
 
 
-def in_one_form(package: str, old: Specs, new: Specs) -> Aligned:
-    """Return both sides with each version in one spelling, and each kept hash written in one way."""
+def in_one_form(package: str, old: Specs, new: Specs, *, has_hashes: bool = True) -> Aligned:
+    """Return both sides with each version in one spelling, and each kept hash written in one way.
+
+    Where not all of them have hashes, those are kept that are equal.
+    """
     spellings = spellings_of(version for side in (old, new) for s in side.counts for version in s.versions)
     if spellings:
         old, new = (_respelled(side, spellings) for side in (old, new))
+    if not has_hashes:
+        old, new = old.by_record(), new.by_record()
     kept = old.hashes & new.hashes
     # Documents that are read together share their signatures, so most are one object.
     differing = tuple([spec_hash for spec_hash in kept if old[spec_hash] is not new[spec_hash]])

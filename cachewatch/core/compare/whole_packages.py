@@ -90,7 +90,8 @@ def _prepare(pair: Pair) -> _Prepared | None:
     """Bring both sides into one form, and part what was kept from the rest; None if nothing happened."""
     before, after = pair.before, pair.after
     old, new = (Specs.of({}) if side is None else side.specs for side in (before, after))
-    old, new, kept, differing = in_one_form(pair.package, old, new)
+    has_hashes = all(side.has_hashes for side in (before, after) if side is not None)
+    old, new, kept, differing = in_one_form(pair.package, old, new, has_hashes=has_hashes)
     went, came = old.without(kept), new.without(kept)
     restacked = _restacked(old, new, differing)
     if not (went or came or restacked) and before is not None and after is not None:
