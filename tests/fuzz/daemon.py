@@ -1,49 +1,50 @@
-"""Feed a daemon with the worst documents that we know of, one after the other, and see whether it answers, and tells the rest.
+"""Feed a daemon with the worst that we know of, one after the other, and see whether it answers, and tells the rest.
 
     PYTHONPATH=tests python -m fuzz.daemon [--minutes 10]
 
-Each revision brings a new version of a good package and another hostile document, as large as may be. Meanwhile
-/healthz is asked ten times a second. Prints what was published and told, how long answers took, and what memory was used;
-exits with 1 if a version was not told, an answer took longer than a second, or the daemon did not end in time.
+Each revision brings a new version of a good package, in a repository of its own and in one with another hostile document,
+as large as may be. Beside them are hostile environments, repositories, git servers, caches and registries all the time.
+Meanwhile /healthz is asked ten times a second. Prints what was published and told, how long answers took, and what memory
+was used; exits with 1 if a version was not told, one of the healthy source not within a minute, an answer took longer
+than a second, or the daemon did not end in time.
 """
 
+import hashlib
+import json
+import os
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, suppress
 from http.client import HTTPConnection
 from pathlib import Path
 from socket import create_server
 from typing import NamedTuple
 
 import click
+from gitservers import hostile_git
 from helpers import catalogue, document, history, record
-from test_scaling import STATES, TEXTS
+from servers import Asked, Says, Server, serving
+from test_scaling import INDEXES, LOCKS, STATES, TEXTS, names
 
 _TEXT_BYTES = 31 * 2**20
 _YAML_BYTES = 2**20 - 400
 _SPECS = 4_900
 _NAMES = 990
-_CONFIG = """\
-version: 1
-state: {folder}/state
-sources: {public: {git: {folder}/upstream.git, stale_after: 4000d, poll: {every: 1s, jitter: 0s}}}
-channels: {files: {type: file, path: "{folder}/out/{subscription}/{key}.{ext}", formats: [txt]}}
-operators: {channels: []}
-monitor: {listen: "127.0.0.1:{port}"}
-subscriptions: {all: {channels: [files], changes: [all], limit: {hold_above: 10000000}}}
-"""
+# Within how many seconds the healthy source is told, and all that is good in the repository of hostile documents.
+_HEALTHY, _PATIENCE = 60, 600
+_SUBSCRIPTION = {"channels": ["files"], "changes": ["all"], "limit": {"hold_above": 10_000_000}}
 
 
 class Hostile(NamedTuple):
     """What one revision brings."""
 
     name: str
-    content: bytes
+    files: Mapping[str, bytes]
 
 
 class Answers(threading.Thread):
@@ -77,23 +78,25 @@ class Answers(threading.Thread):
 def main(minutes: float) -> None:
     """Feed a daemon with hostile documents."""
     with tempfile.TemporaryDirectory(prefix="cachewatch-test-") as name:
-        sys.exit(_feed(Path(name), minutes * 60))
+        try:
+            sys.exit(_feed(Path(name), minutes * 60))
+        finally:
+            subprocess.run(["rm", "-rf", Path(name) / "deep.git"], check=False)  # too deep for Python
 
 
 def _feed(folder: Path, seconds: float) -> int:
-    history(folder / "upstream.git", catalogue({"good": [record(1, versions=["7.0"])]}))
     with create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     config = folder / "cachewatch.yaml"
-    config.write_text(_CONFIG.replace("{folder}", str(folder)).replace("{port}", str(port)), "utf-8")
-    config.chmod(0o600)
-    with (folder / "log").open("wb") as log:
+    with ExitStack() as stack, (folder / "log").open("wb") as log:
+        config.write_text(json.dumps(_configuration(folder, port, stack)), "utf-8")
+        config.chmod(0o600)
         daemon = subprocess.Popen([sys.executable, "-m", "cachewatch", "daemon", "--config", str(config)], stderr=log)
         try:
-            _wait(lambda: "stream.begun" in _text(folder / "log"))
+            _wait(lambda: _text(folder / "log").count("stream.begun") >= 2)
             answers = Answers(port)
             answers.start()
-            published, megabytes, slowest = _publish_all(folder, daemon.pid, seconds)
+            published, megabytes, slowest, healthy = _publish_all(folder, daemon.pid, seconds)
             answers.is_over = True
             begun = time.monotonic()
             daemon.send_signal(signal.SIGTERM)
@@ -101,51 +104,178 @@ def _feed(folder: Path, seconds: float) -> int:
             ending = time.monotonic() - begun
         finally:
             daemon.kill()
-    told = [number for number in range(1, published + 1) if _version(number) in _told(folder)]
+    told = [number for number in range(1, published + 1) if _is_told(folder, number)]
     click.echo(f"{published} revisions, {len(told)} told; the slowest took {slowest[0]:.0f} s: {slowest[1]}")
+    click.echo(f"the healthy source was told within {healthy[0]:.0f} s; the slowest beside: {healthy[1]}")
     click.echo(f"{len(answers.seconds):,} answers, {answers.failed} bad, the slowest took {max(answers.seconds):.2f} s")
     click.echo(f"at most {megabytes[0]:.0f} MB in the daemon, {megabytes[1]:.0f} MB with all that it started")
     click.echo(f"it ended with {code} after {ending:.1f} s")
-    is_well = len(told) == published and not answers.failed and max(answers.seconds) < 1
+    is_well = len(told) == published and healthy[0] < _HEALTHY and not answers.failed and max(answers.seconds) < 1
+    is_well = is_well and (folder / "mine").exists()
     return int(not (is_well and code == 0))
 
 
-def _publish_all(folder: Path, pid: int, seconds: float) -> tuple[int, tuple[float, float], tuple[float, str]]:
-    """Publish one document after the other, each when the one before was told."""
-    end, peak, slowest = time.monotonic() + seconds, (0.0, 0.0), (0.0, "")
+def _configuration(folder: Path, port: int, stack: ExitStack) -> dict[str, object]:
+    """Return a configuration with all that is hostile, whose servers run until `stack` ends."""
+    (folder / "mine").write_text("of the user")
+    sources: dict[str, dict[str, object]] = {
+        "healthy": {"git": _repository(folder / "healthy.git")},
+        "theirs": {"git": _repository(folder / "theirs.git")},
+        "no-end": {"git": stack.enter_context(hostile_git(refs=2**40))},
+        "error": {"git": stack.enter_context(hostile_git(error=2**20))},
+        **{name: {"git": path} for name, path in _repositories(folder).items()},
+        **_caches(stack.enter_context(serving(_hostile_server))),
+    }
+    for source in sources.values():
+        source |= {"stale_after": "4000d", "poll": {"every": "1s", "jitter": "0s", "timeout": "5s"}}
+    sources["theirs"]["poll"] = {"every": "1s", "jitter": "0s"}
+    matches: dict[str, dict[str, object]] = {name: {"sources": [name]} for name in ("healthy", "theirs")}
+    matches |= {name: {"environment": path} for name, path in _environments(folder).items()}
+    matches["others"] = {"sources": [f"!{name}" for name in ("healthy", "theirs")]}
+    return {
+        "state": str(folder / "state"),
+        "sources": sources,
+        "channels": {
+            "files": {"type": "file", "path": f"{folder}/out/{{subscription}}/{{key}}.{{ext}}", "formats": ["txt"]}
+        },
+        "operators": {"channels": []},
+        "monitor": {"listen": f"127.0.0.1:{port}"},
+        "subscriptions": {name: {**_SUBSCRIPTION, "match": match} for name, match in matches.items()},
+    }
+
+
+def _repository(folder: Path) -> str:
+    return str(history(folder, catalogue({"good": [record(1, versions=["7.0"])]})))
+
+
+def _repositories(folder: Path) -> dict[str, str]:
+    """Make repositories on which git would hang, say too much or run deep, and one with the index of a stranger."""
+    made = {
+        name: Path(_repository(folder / f"{name}.git")) for name in ("alternates", "includes", "pipe", "deep", "index")
+    }
+    (made["alternates"] / "objects/info").mkdir(exist_ok=True)
+    lines = "".join(f"/nowhere/{'a' * 100}/{number}\n" for number in range(3_000))
+    (made["alternates"] / "objects/info/alternates").write_text(lines)
+    with (made["includes"] / "config").open("a", newline="") as config:
+        config.write("[include]\n" + "".join(f"\tpath = file-{number}\n" for number in range(101)))
+    os.mkfifo(made["pipe"] / "more")
+    with (made["pipe"] / "config").open("a", newline="") as config:
+        config.write("[include]\r\n\tpath = \\\r\nmore\r\n")
+    subprocess.run(["mkdir", "-p", made["deep"] / "objects" / "/".join("a" * 1500)], check=True)
+    (made["index"] / "cachewatch-history.db").symlink_to(folder / "mine")
+    (made["index"] / "cachewatch-history.db-journal").symlink_to(folder / "mine")
+    return {name: str(path) for name, path in made.items()}
+
+
+def _environments(folder: Path) -> dict[str, str]:
+    """Write a manifest that expands to gigabytes, and lock files that are large and that were read in the square of it."""
+    contents = {
+        "matrix/spack.yaml": LOCKS["matrices in matrices"](900_000),
+        "large/spack.lock": LOCKS["nodes"](40 * 2**20),
+        "propagate/spack.lock": LOCKS["propagated variants"](4 * 2**20),
+    }
+    for name, content in contents.items():
+        path = folder / name
+        path.parent.mkdir()
+        path.write_bytes(content)
+    return {Path(name).parent.name: str(folder / name) for name in contents}
+
+
+def _caches(server: Server) -> dict[str, dict[str, object]]:
+    """Return an index, a list of slow ones, images that name each other, and a registry that asks for a long login."""
+    host = server.url.partition("//")[2]
+    return {
+        "cache": {"type": "buildcache", "url": f"{server.url}/cache"},
+        "list": {"type": "catalogue", "url": f"{server.url}/cache_spack_io_index.json"},
+        "images": {"type": "buildcache", "url": f"oci+http://{host}/a/images"},
+        "login": {"type": "buildcache", "url": f"oci+http://{host}/a/login"},
+    }
+
+
+def _hostile_server(asked: Asked) -> Says:
+    if asked.path.startswith("/v2/a/login/"):
+        return Says(401, headers={"WWW-Authenticate": "Bearer " + "a" * 60_000})
+    if asked.path.startswith("/v2/a/images/"):
+        return Says(body=_IMAGES.get(asked.path.rpartition("/")[2], b"{}"))
+    if asked.path.endswith("cache_spack_io_index.json"):
+        listed = {f"v{n}": [{"label": "root", "url": f"s3://x/v{n}/build_cache/index.json"}] for n in range(20)}
+        return Says(body=json.dumps(listed).encode())
+    if asked.path == "/cache/build_cache/index.json":
+        return Says(body=_INDEX)
+    return Says(404, wait=4.0 if asked.path.endswith("/index.json") else 0)
+
+
+def _images() -> dict[str, bytes]:
+    content = json.dumps({"layers": [{"digest": f"sha256:{'0' * 64}"}]}).encode()
+    found = {}
+    for _ in range(3):
+        digest = f"sha256:{hashlib.sha256(content).hexdigest()}"
+        found[digest] = content
+        content = json.dumps({"manifests": [{"digest": digest}] * 64}).encode()
+    return {**found, "index.spack": content}
+
+
+_IMAGES = _images()
+_INDEX = b'{"database": {"version": "7", "installs": {' + INDEXES["propagated variants"](4 * 2**20) + b"}}}"
+
+
+def _publish_all(
+    folder: Path, pid: int, seconds: float
+) -> tuple[int, tuple[float, float], tuple[float, str], tuple[float, str]]:
+    """Publish one revision after the other, each when the one before was told."""
+    end, peak, slowest, healthy = time.monotonic() + seconds, (0.0, 0.0), (0.0, ""), (0.0, "")
     number = 0
     for number, hostile in enumerate(_hostile(), 1):
         begun = time.monotonic()
-        _commit(folder / "upstream.git", number, hostile)
-        while _version(number) not in _told(folder) and time.monotonic() < begun + 600:
+        _commit(folder / "theirs.git", number, hostile.files)
+        _commit(folder / "healthy.git", number, {})
+        waiting = {"healthy", "theirs"}
+        while waiting and time.monotonic() < begun + _PATIENCE:
             time.sleep(0.2)
             now = _megabytes(pid)
             peak = max(peak[0], now[0]), max(peak[1], now[1])
+            told = {name for name in waiting if _version(number) in _told(folder, name)}
+            if "healthy" in told:
+                healthy = max(healthy, (time.monotonic() - begun, hostile.name))
+            waiting -= told
+        if "healthy" in waiting:
+            healthy = max(healthy, (time.monotonic() - begun, hostile.name))
         slowest = max(slowest, (time.monotonic() - begun, hostile.name))
         click.echo(f"{number:4} {time.monotonic() - begun:6.1f} s  {hostile.name}", err=True)
         if time.monotonic() > end:
             break
-    return number, peak, slowest
+    return number, peak, slowest, healthy
 
 
 def _hostile() -> Iterator[Hostile]:
     while True:
+        for count in (140, 400):
+            one = document([record(1, stacks=names("s", count), versions=names("1.", count))])
+            files = {f"_cache/develop/p{number}/specs.md": one for number in range(40)}
+            yield Hostile(f"{count} versions in {count} stacks, 40 times", files)
+        for state in ("before", "after"):
+            one = document([record(3 + len(state))])
+            tags = {f"_cache/v1.{number}/zlib/specs.md": one for number in range(8_000)}
+            yield Hostile(f"8,000 tags, {state}", tags)
         for name, text in TEXTS.items():
-            yield Hostile(f"{name}, 31 MiB", text(_TEXT_BYTES))
-            yield Hostile(f"{name}, 1 MiB", text(_YAML_BYTES))
+            yield _document(f"{name}, 31 MiB", text(_TEXT_BYTES))
+            yield _document(f"{name}, 1 MiB", text(_YAML_BYTES))
         for name, states in STATES.items():
             before, after = states(_NAMES if "of one" in name or name == "long names" else _SPECS)
-            yield Hostile(f"{name}, before", document(before, package="hostile"))
-            yield Hostile(f"{name}, after", document(after, package="hostile"))
+            yield _document(f"{name}, before", document(before, package="hostile"))
+            yield _document(f"{name}, after", document(after, package="hostile"))
+
+
+def _document(name: str, content: bytes) -> Hostile:
+    return Hostile(name, {"_cache/develop/hostile/specs.md": content})
 
 
 def _version(number: int) -> str:
     return f"7.{number:04}"  # none is the beginning of another
 
 
-def _commit(upstream: Path, number: int, hostile: Hostile) -> None:
-    files = catalogue({"good": [record(1 + number, versions=[_version(number)])]})
-    files["_cache/develop/hostile/specs.md"] = hostile.content
+def _commit(upstream: Path, number: int, more: Mapping[str, bytes]) -> None:
+    files = {**catalogue({"good": [record(1 + number, versions=[_version(number)])]}), **more}
     stream = b"commit refs/heads/main\ncommitter x <x@x> %d +0000\ndata 1\n.\nfrom refs/heads/main^0\n" % int(
         time.time()
     )
@@ -154,8 +284,12 @@ def _commit(upstream: Path, number: int, hostile: Hostile) -> None:
     subprocess.run(["git", f"--git-dir={upstream}", "fast-import", "--quiet"], input=stream, check=True)
 
 
-def _told(folder: Path) -> str:
-    return "".join(path.read_text("utf-8") for path in (folder / "out").glob("*/*.txt"))
+def _told(folder: Path, subscription: str) -> str:
+    return "".join(path.read_text("utf-8") for path in (folder / "out").glob(f"{subscription}/*.txt"))
+
+
+def _is_told(folder: Path, number: int) -> bool:
+    return all(_version(number) in _told(folder, name) for name in ("healthy", "theirs"))
 
 
 def _megabytes(pid: int) -> tuple[float, float]:
