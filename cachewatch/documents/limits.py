@@ -38,9 +38,10 @@ def brief(message: str) -> str:
 def _problems(signatures: Mapping[Signature, int], facts: Facts) -> Iterator[str]:
     if len(signatures) > MAX_UNLIKE:
         yield f"has {len(signatures):,} specs that differ in more than their hash; the limit is {MAX_UNLIKE:,}"
-    places = sum(len(signature.versions) * len(signature.stacks) for signature in signatures)
-    if places > MAX_PLACES:
-        yield f"has {places:,} versions in stacks; the limit is {MAX_PLACES:,}"
+    if len(signatures) * len(facts["versions"]) * len(facts["stacks"]) > MAX_PLACES:
+        places = sum(len(signature.versions) * len(signature.stacks) for signature in signatures)
+        if places > MAX_PLACES:
+            yield f"has {places:,} versions in stacks; the limit is {MAX_PLACES:,}"
     if len(facts["stacks"]) > MAX_STACKS:
         yield f"names {len(facts['stacks']):,} stacks; the limit is {MAX_STACKS:,}"
     for name, values in facts.items():

@@ -106,7 +106,7 @@ def _oddities(records: Records) -> Iterator[str]:
         yield "specs without a hash: binaries cannot be told apart, so records are compared"
     if records.odd:
         yield f"hashes that are not 32 small letters and digits: {len(records.odd):,}, first {records.odd[0][:7]}"
-    if not all(signature.versions for signature in records.specs.counts):
+    if () in [signature.versions for signature in records.specs.counts]:
         unnamed = [spec_hash for spec_hash, signature in records.specs.in_order() if not signature.versions]
         first = f", first {unnamed[0][:7]}" if known_hash(unnamed[0]) else ""
         yield f"specs without a version: {len(unnamed):,}{first}"

@@ -195,7 +195,7 @@ def _are_hashes(hashes: Collection[str]) -> bool:
     """Tell whether all of these are small letters and digits of the usual length."""
     # The hashes are the one part of a record that was not decoded.
     together = "".join(hashes).encode()
-    return together.isalnum() and len(together) == _HASH_LENGTH * len(hashes) and together.lower() == together
+    return together.isalnum() and len(together) == _HASH_LENGTH * len(hashes) and together.islower()
 
 
 def records_of(details: Any, known: Known) -> Records:

@@ -4,8 +4,9 @@ Whatever a format shows, the counts of its blocks and of what is left out of the
 the total line.
 """
 
+import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 
 from msgspec.structs import replace
 
@@ -36,7 +37,7 @@ _NOUNS = {
     "variants": "variant",
     "stacks": "stack",
 }
-_ENDS = frozenset(" ,;()")
+_ENDS = re.compile(r"[ ,;()]+")
 _ROUTINE_SHARE = 4  # of the lines of a section, what is routine gets one in so many
 
 
@@ -158,7 +159,7 @@ def _other_values(report: Report, chosen: Sequence[Chosen], asked: Requested) ->
     entries = [
         BlockEntry(name=safe_name(package), fact=fact)
         for package, facts in report.facts.items()
-        if package in packages and (fact := "; ".join(_unnamed(facts, told[package], asked)))
+        if package in packages and (fact := "; ".join(_unnamed(facts, told.get(package, frozenset()), asked)))
     ]
     if entries:
         yield Block(
@@ -171,8 +172,8 @@ def _other_values(report: Report, chosen: Sequence[Chosen], asked: Requested) ->
         )
 
 
-def _told(chosen: Sequence[Chosen], asked: Requested) -> Mapping[str, str]:
-    """Return what is said of each package."""
+def _told(chosen: Sequence[Chosen], asked: Requested) -> Mapping[str, frozenset[str]]:
+    """Return the words that are said of each package."""
     told: defaultdict[str, list[str]] = defaultdict(list)
     for one in chosen:
         if one.is_of_tag:
@@ -186,10 +187,10 @@ def _told(chosen: Sequence[Chosen], asked: Requested) -> Mapping[str, str]:
         elif one.statement.kind is not _PLAIN:
             for line, entry in zip(one.lines, _entries(one, asked), strict=True):
                 told[line.package] += (entry.fact, entry.where)
-    return defaultdict(str, {package: " ".join(said) for package, said in told.items()})
+    return {package: frozenset(_ENDS.split(" ".join(said))) for package, said in told.items()}
 
 
-def _unnamed(facts: Mapping[str, Delta], told: str, asked: Requested) -> Iterator[str]:
+def _unnamed(facts: Mapping[str, Delta], told: Set[str], asked: Requested) -> Iterator[str]:
     """Say which values came or went that `told` does not name: `compiler gcc@13.2.0 added, gcc@11.4.0 removed`."""
     for name, noun in _NOUNS.items():
         sides = ((facts[name].added, True, "added"), (facts[name].removed, False, "removed"))
@@ -202,16 +203,5 @@ def _unnamed(facts: Mapping[str, Delta], told: str, asked: Requested) -> Iterato
             yield f"{noun} {', '.join(said)}"
 
 
-def _not_in(told: str, values: Iterable[str]) -> list[str]:
-    return [safe_name(value) for value in values if value not in ("", NO_COMPILER) and not _names(told, value)]
-
-
-def _names(text: str, value: str) -> bool:
-    """Tell whether `value` stands in `text` as a word of its own."""
-    value, padded = safe_name(value), f" {text} "
-    place = padded.find(value)
-    while place >= 0:
-        if {padded[place - 1], padded[place + len(value)]} <= _ENDS:
-            return True
-        place = padded.find(value, place + 1)
-    return False
+def _not_in(told: Set[str], values: Iterable[str]) -> list[str]:
+    return [safe_name(value) for value in values if value not in ("", NO_COMPILER) and safe_name(value) not in told]
