@@ -66,6 +66,7 @@ _decode_record_with_tarball = msgspec.json.Decoder(_RecordWithTarball).decode
 _decode_list = msgspec.json.Decoder(tuple[str, ...]).decode
 _LONGEST_KEPT = 2048  # bytes of a list, so that no document fills the memory with lists
 
+_MOST_UNNAMED = 20_000  # records without a hash, each of which gets a long key
 _HASH_LENGTH = 32
 # Texts of a few hundred characters, and their signatures: some 20 MB.
 _MANY = 20_000
@@ -204,6 +205,9 @@ def records_of(details: Any, known: Known) -> Records:
         records = msgspec.convert(details, list[_AnyRecord], strict=False)
     except msgspec.ValidationError as error:
         raise UnreadableDocument(f"spec_details: {error}") from error
+    without_hash = sum(not record.hash for record in records)
+    if without_hash > _MOST_UNNAMED:
+        raise UnreadableDocument(f"has {without_hash:,} specs without a hash; the limit is {_MOST_UNNAMED:,}")
     specs: dict[str, Signature] = {}
     unnamed: list[Signature] = []
     counts = Counter(record.hash for record in records if record.hash)
