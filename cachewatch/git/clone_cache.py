@@ -14,7 +14,7 @@ from cachewatch.errors import RefusedAddress, SourceError
 from cachewatch.git.absent_objects import absent_of, at_once
 from cachewatch.git.addresses import clone_folder, is_url
 from cachewatch.git.guarded_command import guarded
-from cachewatch.git.hardening import git_command
+from cachewatch.git.hardening import Command, git_command
 from cachewatch.git.processes import fetch
 from cachewatch.git.repository import Repository
 from cachewatch.runtime.atomic_files import open_lock
@@ -104,16 +104,16 @@ def _clone(url: str, folder: Path, report: Report | None) -> None:
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix="new-") as new:
         # Servers that cannot filter say so and send everything.
         options = ["--bare", "--filter=blob:none", *_progress(report), "--end-of-options", url, f"{new}/clone"]
-        fetch([*_command(), "clone", *options], what=url, seconds=_CLONING_SECONDS, report=report)
+        fetch(_command().plus("clone", *options), what=url, seconds=_CLONING_SECONDS, report=report)
         Path(new, "clone").rename(folder)
 
 
 def _git(folder: Path, arguments: list[str], *, what: str, lines: Iterable[str] = (), report: Report | None) -> None:
-    command = [*_command(), f"--git-dir={folder}", *arguments]
+    command = _command().plus(f"--git-dir={folder}", *arguments)
     fetch(command, lines, what=what, seconds=_CLONING_SECONDS, report=report)
 
 
-def _command() -> list[str]:
+def _command() -> Command:
     return guarded(git_command(may_fetch=True), seconds=_CLONING_SECONDS)
 
 

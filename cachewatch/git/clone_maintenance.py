@@ -31,11 +31,11 @@ _NOT_FOUND = 127
 def read(folder: Path, arguments: Iterable[str], lines: Iterable[str] = ()) -> GitResult:
     """Ask git about the clone at `folder` or let it work there; nothing is fetched."""
     command = guarded(git_command(), seconds=_CHECKING_SECONDS)
-    answer = ask([*command, f"--git-dir={folder}", *arguments], lines, seconds=_CHECKING_SECONDS + GRACE_SECONDS)
+    answer = ask(command.plus(f"--git-dir={folder}", *arguments), lines, seconds=_CHECKING_SECONDS + GRACE_SECONDS)
     if answer.code < 0 or answer.code in ENDED:  # for want of memory, say; that is no answer
         raise SourceError(f"{folder}: git was ended ({answer.code}); tried again later")
     if answer.code == _NOT_FOUND:
-        raise BrokenSource(f"{folder}: git must be installed, and on the PATH of the service ({explain(answer.error)})")
+        raise BrokenSource(f"{folder}: {explain(answer.error)}")
     return answer
 
 

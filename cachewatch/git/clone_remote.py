@@ -51,7 +51,7 @@ _FOR_THE_ADMINISTRATOR = {
     r"Read-only file system|unable to create .{0,1000}Permission denied|insufficient permission": (
         "the clone cannot be written; give its folder to the user that runs cachewatch"
     ),
-    r"(env|timeout|prlimit|setpriv): .{0,1000}No such file": "git must be installed, and on the PATH of the service",
+    r"(timeout|prlimit|setpriv): .{0,1000}No such file": "git is not installed, or not on the PATH of the service",
     r"fsck error|fsckObjects": "it has objects that git refuses, because they are malformed or malicious",
     r"transport '.{0,100}' not allowed": "git may not use this transport",
 }
@@ -187,7 +187,7 @@ class Remote:
             command = git_command(may_fetch=True, config=settings, environment={**environment, **only})
             command = guarded(command, seconds=min(seconds, left), most=most)
             seconds_left = min(seconds, left) + GRACE_SECONDS
-            answer = ask([*command, *arguments], lines, seconds=seconds_left, silence=silence, most=_LARGEST_LIST)
+            answer = ask(command.plus(*arguments), lines, seconds=seconds_left, silence=silence, most=_LARGEST_LIST)
         if answer.code:
             raise self._failure(answer, silence or (seconds if seconds < left else self.seconds))
         return answer

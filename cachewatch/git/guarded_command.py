@@ -3,6 +3,7 @@
 from functools import cache
 from shutil import which
 
+from cachewatch.git.hardening import Command
 from cachewatch.git.processes import MEMORY, works
 
 # How a guarded command ends that was ended: by `timeout`, SIGTERM or SIGKILL.
@@ -12,7 +13,7 @@ GRACE_SECONDS = 10
 _CLEANING_SECONDS = 5
 
 
-def guarded(command: list[str], *, seconds: float, most: int | None = None) -> list[str]:
+def guarded(command: Command, *, seconds: float, most: int | None = None) -> Command:
     """Return `command` such that git ends with us and in time, whatever becomes of us.
 
     It gets no more memory than any git, and no file that it writes gets more than `most` bytes.
@@ -23,8 +24,7 @@ def guarded(command: list[str], *, seconds: float, most: int | None = None) -> l
         guards += [*tools["prlimit"], f"--data={MEMORY}", *([] if most is None else [f"--fsize={most}"]), "--"]
     if "timeout" in tools:
         guards += [*tools["timeout"], f"--kill-after={_CLEANING_SECONDS}", f"{seconds:.3f}"]
-    # Between env and git: there, nobody can read the environment among the arguments of what runs on.
-    return [*command[:-1], *guards, command[-1]]
+    return Command((*guards, *command.arguments), command.environment)
 
 
 @cache

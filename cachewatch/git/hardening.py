@@ -7,6 +7,8 @@ ask for a password, follow a redirection or leave a process behind.
 import os
 from collections.abc import Iterable, Mapping
 
+from msgspec import Struct
+
 from cachewatch.errors import BrokenSource
 
 # What a person's shell may hand on: how to find git, and how to reach the network.
@@ -76,12 +78,23 @@ _NOT_LAZY = {39: 4, 40: 2, 41: 1, 42: 2, 43: 4, 44: 1}
 Version = tuple[int, ...]  # of git; nothing where it does not say
 
 
+class Command(Struct, frozen=True):
+    """What is started, and its whole environment, which others cannot read as they can arguments."""
+
+    arguments: tuple[str, ...]
+    environment: Mapping[str, str]
+
+    def plus(self, *more: str) -> "Command":
+        """Return the command with more arguments."""
+        return Command((*self.arguments, *more), self.environment)
+
+
 def git_command(
     *,
     may_fetch: bool = False,
     config: Iterable[tuple[str, str]] = (),
     environment: Mapping[str, str] | None = None,
-) -> list[str]:
+) -> Command:
     """Return how to start git with an environment of our own making, and what the caller adds to it."""
     settings = list(_CONFIG.items())
     if may_fetch:
@@ -94,8 +107,7 @@ def git_command(
     for number, (key, value) in enumerate(settings):
         values[f"GIT_CONFIG_KEY_{number}"] = key
         values[f"GIT_CONFIG_VALUE_{number}"] = value
-    # GitPython adds to the environment that it inherits and can take nothing away.
-    return ["env", "-i", *(f"{name}={value}" for name, value in values.items()), "git"]
+    return Command(("git",), values)
 
 
 def fetches_by_itself(version: Version) -> bool:

@@ -23,7 +23,7 @@ def init_repository(folder: Path, *, branch: str, locks: Collection[int] = ()) -
     """Make an empty bare repository at `folder`, or finish making one; git holds `locks` meanwhile."""
     with lines_as_input(()) as stdin:
         execute(
-            [*git_command(), "init", "--quiet", "--bare", f"--initial-branch={branch}", str(folder)],
+            git_command().plus("init", "--quiet", "--bare", f"--initial-branch={branch}", str(folder)),
             stdin,
             what=str(folder),
             locks=locks,
@@ -37,14 +37,14 @@ def import_stream(folder: Path, stream: BinaryIO, *, locks: Collection[int] = ()
     """
     stream.flush()
     stream.seek(0)
-    command = [*git_command(), "-c", "core.fsync=committed,reference", f"--git-dir={folder}"]
+    command = git_command().plus("-c", "core.fsync=committed,reference", f"--git-dir={folder}")
     # It would look for deltas between files that follow each other, of different packages, which have little in common.
-    command += ["fast-import", "--quiet", "--done", "--depth=0"]
+    command = command.plus("fast-import", "--quiet", "--done", "--depth=0")
     execute(command, stream, what=str(folder), seconds=_PACKING_SECONDS, locks=locks)
 
 
 def pack(folder: Path, *, locks: Collection[int] = ()) -> None:
     """Put what many imports have left into fewer and smaller packs."""
     with lines_as_input(()) as stdin:
-        command = [*git_command(), f"--git-dir={folder}", "repack", "--quiet", "-d", "-l", "--geometric=2"]
+        command = git_command().plus(f"--git-dir={folder}", "repack", "--quiet", "-d", "-l", "--geometric=2")
         execute(command, stdin, what=str(folder), seconds=_PACKING_SECONDS, locks=locks)

@@ -16,6 +16,7 @@ from weakref import finalize
 from msgspec import Struct
 
 from cachewatch.errors import SourceError
+from cachewatch.git.hardening import Command
 from cachewatch.git.processes import Process, explain, last_words, lines_of, open_process, stop
 
 _PIPE_BYTES = 2**20
@@ -52,11 +53,15 @@ class _Header(Struct, frozen=True):
 class ObjectPipe:
     """One `git cat-file --batch`, asked for objects by name or, many at once, by id."""
 
-    def __init__(self, command: list[str], path: Path) -> None:
+    def __init__(self, command: Command, path: Path) -> None:
         self._path = path
         # A file, so that git never waits until somebody reads its messages.
         self._messages = cast("BinaryIO", tempfile.TemporaryFile())  # noqa: SIM115
-        self._process = open_process(command, messages=self._messages)
+        try:
+            self._process = open_process(command, messages=self._messages)
+        except SourceError:
+            self._messages.close()
+            raise
         self._answers = io.BufferedReader(_Answers(self._process.stdout.fileno(), path), _BUFFER_BYTES)
         self._owner = os.getpid()
         # Who forgets the pipe without closing it leaves no process behind.

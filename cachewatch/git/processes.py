@@ -1,6 +1,6 @@
 """Start git processes, which end in time and with us, and take no more memory than any needs.
 
-Every command is a list, every name from outside goes through standard input or after
+Every command is a list with its environment, every name from outside goes through standard input or after
 `--end-of-options`, and `hardening` makes the environment from nothing. GitPython could start
 processes too, but its import takes more than half as long as a small comparison.
 """
@@ -22,8 +22,8 @@ from typing import Any, BinaryIO, cast
 
 from msgspec import Struct
 
-from cachewatch.errors import SourceError
-from cachewatch.git.hardening import Version, check_version
+from cachewatch.errors import BrokenSource, SourceError
+from cachewatch.git.hardening import Command, Version, check_version
 
 _VERSION_SECONDS = 10.0
 _READING_SECONDS = 120.0
@@ -37,6 +37,8 @@ _CHUNK = 65536
 _LARGEST_OUTPUT = 2**29
 # For each git process, without the files that it maps: more than a clone of millions of objects needs.
 MEMORY = 2**30
+_NO_GIT = "git is not installed, or not on the PATH"
+_GUARDS = ("setpriv:", "prlimit:", "timeout:")
 _running: set[int] = set()
 # A subprocess.Popen whose pipes are there, which its own type does not say.
 Process = Any
@@ -46,9 +48,14 @@ _handed_on: ContextVar[tuple[int, ...]] = ContextVar("handed_on", default=())
 @cache
 def git_version(path: str) -> Version:
     """Return the version of the git that is found on `path`."""
-    command = ["env", "-i", f"PATH={path}", "git", "version"]
     try:
-        done = subprocess.run(command, capture_output=True, check=False, timeout=_VERSION_SECONDS)  # noqa: S603
+        done = subprocess.run(
+            ["git", "version"],  # noqa: S607
+            env={"PATH": path},
+            capture_output=True,
+            check=False,
+            timeout=_VERSION_SECONDS,
+        )
     except (OSError, subprocess.TimeoutExpired):
         return ()
     found = re.search(rb"git version (\d+)\.(\d+)(?:\.(\d+))?", done.stdout)
@@ -80,7 +87,7 @@ class GitResult(Struct, frozen=True):
 
 
 def ask(
-    command: Sequence[str],
+    command: Command,
     lines: Iterable[str] = (),
     *,
     seconds: float,
@@ -137,7 +144,7 @@ def _heard(
 
 
 def fetch(
-    command: Sequence[str],
+    command: Command,
     lines: Iterable[str] = (),
     *,
     what: str,
@@ -152,7 +159,7 @@ def fetch(
 
 
 def execute(
-    command: Sequence[str],
+    command: Command,
     stdin: BinaryIO,
     *,
     what: str,
@@ -168,7 +175,7 @@ def execute(
 
 
 def open_process(
-    command: Sequence[str],
+    command: Command,
     stdin: BinaryIO | None = None,
     locks: Collection[int] = (),
     *,
@@ -179,14 +186,18 @@ def open_process(
 
     Neither it nor what it starts gets more than 1 GB of memory, beside what it maps of files.
     """
-    process = subprocess.Popen(  # noqa: S603
-        command,
-        stdin=subprocess.PIPE if stdin is None else stdin,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE if messages is None else messages,
-        start_new_session=start_new_session,
-        pass_fds=locks,
-    )
+    try:
+        process = subprocess.Popen(  # noqa: S603
+            command.arguments,
+            env=command.environment,
+            stdin=subprocess.PIPE if stdin is None else stdin,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE if messages is None else messages,
+            start_new_session=start_new_session,
+            pass_fds=locks,
+        )
+    except (FileNotFoundError, PermissionError) as error:
+        raise BrokenSource(_NO_GIT) from error
     # Only Linux can; where the limit was lower before, it stays. What starts git as its child was given the limit already.
     with suppress(AttributeError, OSError, ValueError):
         resource.prlimit(process.pid, resource.RLIMIT_DATA, (MEMORY, MEMORY))
@@ -205,7 +216,7 @@ def last_words(process: Process, messages: BinaryIO) -> bytes:
 
 
 @contextmanager
-def started(command: Sequence[str], stdin: BinaryIO, seconds: float, locks: Collection[int] = ()) -> Iterator[Process]:
+def started(command: Command, stdin: BinaryIO, seconds: float, locks: Collection[int] = ()) -> Iterator[Process]:
     """Start a process that ends after `seconds`, or with us."""
     check_version(installed_version())
     process = open_process(command, stdin, (*locks, *_handed_on.get()), start_new_session=True)
@@ -257,8 +268,8 @@ def lines_of(names: Iterable[str]) -> bytes:
 def explain(stderr: bytes | str) -> str:
     """Choose the part of git's complaint that tells a person what is wrong."""
     text = stderr.decode("utf-8", "replace") if isinstance(stderr, bytes) else stderr
-    if "No such file or directory" in text and text.startswith("env:"):
-        return "git is not installed, or not on the PATH"
+    if "No such file or directory" in text and text.startswith(_GUARDS):
+        return _NO_GIT
     if "promisor remote" in text:
         return (
             "this partial clone lacks the contents of documents; run `git fetch --refetch --no-filter` in it, "

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cachewatch.core.repository_layout import ANYWHERE, Layout
 from cachewatch.git.finding_repository import find_git_dir
-from cachewatch.git.hardening import git_command
+from cachewatch.git.hardening import Command, git_command
 from cachewatch.git.object_pipe import ObjectPipe
 from cachewatch.git.processes import execute, lines_as_input
 from cachewatch.git.repository_checks import shared_git_dir
@@ -36,12 +36,12 @@ class Repository:
     def run(self, arguments: Sequence[str], lines: Iterable[str] = ()) -> bytes:
         """Run a git command that reads, with `lines` as its input, and return what it prints."""
         with lines_as_input(lines) as stdin:
-            return execute([*self._command(), *arguments], stdin, what=str(self.path))
+            return execute(self._command().plus(*arguments), stdin, what=str(self.path))
 
     def objects(self) -> ObjectPipe:
         """Return the pipe that objects are read through, which stays open."""
         if self._objects is None:
-            self._objects = ObjectPipe([*self._command(), "cat-file", "--batch"], self.path)
+            self._objects = ObjectPipe(self._command().plus("cat-file", "--batch"), self.path)
         return self._objects
 
     def again(self) -> "Repository":
@@ -69,8 +69,8 @@ class Repository:
             self._objects.close()
             self._objects = None
 
-    def _command(self) -> list[str]:
-        return [*git_command(), f"--git-dir={self.git_dir}"]
+    def _command(self) -> Command:
+        return git_command().plus(f"--git-dir={self.git_dir}")
 
 
 class FolderAsRepository(Repository):

@@ -14,6 +14,7 @@ from cachewatch.errors import SourceError
 from cachewatch.git import guarded_command, object_pipe, processes
 from cachewatch.git.clone_remote import Remote
 from cachewatch.git.credentials import redact
+from cachewatch.git.hardening import Command
 from cachewatch.git.object_pipe import ObjectPipe
 from cachewatch.git.processes import ask
 
@@ -36,13 +37,13 @@ def test_what_a_server_says_of_an_error_is_kept_in_part() -> None:
 def test_the_last_messages_are_kept() -> None:
     """They are the ones that say why git ended."""
     code = "import sys; sys.stderr.write('a' * 10**6 + 'the end'); print('b')"
-    answer = ask([sys.executable, "-c", code], seconds=60)
+    answer = ask(Command((sys.executable, "-c", code), {}), seconds=60)
     assert (len(answer.error), answer.error[-7:], answer.output) == (65536, "the end", b"b\n")
 
 
 def test_output_has_a_limit() -> None:
     """A git that prints more is ended, and that is an error."""
-    answer = ask([sys.executable, "-c", "while True: print('a' * 1000)"], seconds=60, most=10**6)
+    answer = ask(Command((sys.executable, "-c", "while True: print('a' * 1000)"), {}), seconds=60, most=10**6)
     assert (answer.code != 0, answer.output) == (True, b"")
     assert "printed more than 1,000,000 bytes" in answer.error
 
@@ -74,13 +75,16 @@ def test_thousands_of_messages_about_a_repository_stop_nobody(tmp_path: Path) ->
 def test_a_git_that_does_not_answer_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As where what it reads from hangs."""
     monkeypatch.setattr(object_pipe, "_ANSWER_SECONDS", 0.1)
-    with closing(ObjectPipe(["sleep", "1000"], tmp_path)) as pipe, pytest.raises(SourceError, match="did not answer"):
+    with (
+        closing(ObjectPipe(Command(("sleep", "1000"), {}), tmp_path)) as pipe,
+        pytest.raises(SourceError, match="did not answer"),
+    ):
         pipe.get("HEAD")
 
 
 def test_what_git_says_last_is_the_reason(tmp_path: Path) -> None:
     """Of a git that ended in the middle."""
-    command = ["sh", "-c", "read name; echo fatal: the disk is gone >&2; exit 128"]
+    command = Command(("sh", "-c", "read name; echo fatal: the disk is gone >&2; exit 128"), {})
     with closing(ObjectPipe(command, tmp_path)) as pipe, pytest.raises(SourceError, match="the disk is gone"):
         pipe.get("HEAD")
 

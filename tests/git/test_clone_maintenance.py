@@ -587,10 +587,7 @@ def test_a_token_in_an_address_is_refused(folder: Path) -> None:
 def test_no_git_at_all(upstream: Upstream, folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """That is for the administrator."""
     monkeypatch.setenv("PATH", str(tmp_path))
-    for name in ("env",):
-        (tmp_path / name).symlink_to(shutil.which(name, path=os.defpath) or "/usr/bin/env")
-
-    with pytest.raises(BrokenSource, match="git must be installed"):
+    with pytest.raises(BrokenSource, match="git is not installed"):
         Mirror(folder, upstream.url).update()
 
 

@@ -1,14 +1,19 @@
 """Clones that make git run something, with the git of this machine and with an older one."""
 
 import shutil
+import socket
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cachewatch.errors import BrokenSource, SourceError
 from cachewatch.git import guarded_command
+from cachewatch.git.clone_remote import Remote
 from cachewatch.git.hardening import git_command
 from cachewatch.git.processes import git_version
 from cachewatch.git.repository import Repository
@@ -143,5 +148,35 @@ def test_a_setpriv_that_a_sandbox_forbids_is_left_out(demo_repository: Path, git
 
 def test_what_git_may_speak() -> None:
     """Nothing while it reads; when it fetches, what is in a list, whatever a configuration says."""
-    assert "GIT_ALLOW_PROTOCOL=" in git_command()
-    assert "GIT_ALLOW_PROTOCOL=https:http:ssh:git:file" in git_command(may_fetch=True)
+    assert git_command().environment["GIT_ALLOW_PROTOCOL"] == ""
+    assert git_command(may_fetch=True).environment["GIT_ALLOW_PROTOCOL"] == "https:http:ssh:git:file"
+
+
+def test_no_argument_has_the_password_of_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even those of the program that starts git: every user of the machine can read them."""
+    seen: list[bytes] = []
+    start = subprocess.Popen
+
+    def noted(arguments: Sequence[str], **options: Any) -> Any:
+        seen.append(" ".join(arguments).encode())
+        return start(arguments, **options)
+
+    monkeypatch.setattr(subprocess, "Popen", noted)
+    with socket.create_server(("127.0.0.1", 0)) as proxy, ThreadPoolExecutor() as pool:
+        monkeypatch.setenv("https_proxy", f"http://user:canary@127.0.0.1:{proxy.getsockname()[1]}")
+        proxy.settimeout(60)
+        asking = pool.submit(Remote("https://example.org/a.git", seconds=60).tip, "main")
+        with proxy.accept()[0] as connection:
+            assert connection.recv(7) == b"CONNECT"
+            seen += _arguments()  # git waits for the answer of the proxy
+        with pytest.raises(SourceError):
+            asking.result()
+    assert b"ls-remote" in b"".join(seen)
+    assert not [line for line in seen if b"canary" in line]
+
+
+def _arguments() -> Iterator[bytes]:
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            if b"ls-remote" in (line := path.read_bytes()) or b"remote-https" in line:
+                yield line
