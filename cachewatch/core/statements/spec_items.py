@@ -276,14 +276,15 @@ class _Reader:
         )
 
     def _add_rebuilt(self, matches: Iterable[SpecMatch]) -> None:
+        found: defaultdict[tuple[str, ...], list[SpecMatch]] = defaultdict(list)
         for match in matches:
             old, new = match.before.compiler, match.after.compiler  # differ where one document does not give it
-            differs = old != new
-            story = Story(kind=StatementKind.REBUILT, before=(old,) * differs, after=(new,) * differs)
-            key = _Key((story,), is_again=True)
-            found = self._sums.setdefault(key, _Sum(kinds={Kind.REBUILT}))
-            found.counts += Counts(match.count, match.count)
-            found.stacks.update(filter(self._sees, match.after.stacks))
+            found[() if old == new else (old, new)].append(match)
+        for compilers, alike in found.items():
+            count = sum(match.count for match in alike)
+            stacks = {stack for match in alike for stack in match.after.stacks if self._sees(stack)}
+            story = Story(kind=StatementKind.REBUILT, before=compilers[:1], after=compilers[1:])
+            self._sums[_Key((story,), is_again=True)] = _Sum(Counts(count, count), stacks, {Kind.REBUILT})
 
     def _add_empty(self) -> None:
         """Note that a document without specs came or went."""
