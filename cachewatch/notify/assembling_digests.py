@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing, nullcontext
 from datetime import datetime
 from itertools import count
@@ -129,16 +129,20 @@ def _key(context: Context, stream: Stream, parts: list[SourceDiff], occasion: st
 
 
 def _period(context: Context, stream: Stream, parts: list[SourceDiff], key: str, now: datetime) -> str:
-    """Name the span so that it can be a file's name: one day with its time, or two days; no other digest has it."""
-    sides = [span for part in parts for span in part.spans]
-    end = max((span.after.time for span in sides if span.after.time), default=now.strftime("%Y-%m-%dT%H:%M:%SZ"))
-    begin = min((span.before.time for span in sides if span.before.time), default=end)
-    same_day = begin[:10] == end[:10]
-    period = end.replace(":", "") if same_day else f"{begin[:10]}..{end[:10]}"
-    period = f"{period}-urgent" if stream.is_urgent else period
+    """Name what a digest covers, as no other digest of the subscription is named."""
+    period = period_of(parts, now, is_urgent=stream.is_urgent)
     with context.database.read() as connection:
         is_taken = digests.has_period(connection, stream.subscription.name, period)
     return f"{period}-{key[:8]}" if is_taken else period
+
+
+def period_of(parts: Sequence[SourceDiff], now: datetime, *, is_urgent: bool) -> str:
+    """Name the span so that it can be a file's name: one day with its time, or two days."""
+    sides = [span for part in parts for span in part.spans]
+    end = max((span.after.time for span in sides if span.after.time), default=now.strftime("%Y-%m-%dT%H:%M:%SZ"))
+    begin = min((span.before.time for span in sides if span.before.time), default=end)
+    period = end.replace(":", "") if begin[:10] == end[:10] else f"{begin[:10]}..{end[:10]}"
+    return f"{period}-urgent" if is_urgent else period
 
 
 def split(

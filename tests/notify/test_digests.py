@@ -81,8 +81,8 @@ def test_the_period_of_a_digest_is_in_the_names_of_its_files(site: Site) -> None
         "2025-06-01..2025-06-02",
         "2025-06-02..2025-06-04",
     ]
-    assert assembling_digests._period([], day(1, 7), is_urgent=False) == "2025-06-02T070000Z"
-    assert assembling_digests._period([], day(1, 7), is_urgent=True) == "2025-06-02T070000Z-urgent"
+    assert assembling_digests.period_of([], day(1, 7), is_urgent=False) == "2025-06-02T070000Z"
+    assert assembling_digests.period_of([], day(1, 7), is_urgent=True) == "2025-06-02T070000Z-urgent"
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_a_period_is_one_day_with_its_hour_or_two_days(begin: str, end: str, per
     before, after = (Side(name="x", time=time) for time in (begin, end))
     part = SourceDiff(spans=(Span(source="public", address="x", before=before, after=after),))
 
-    assert assembling_digests._period([part], day(1, 7), is_urgent=False) == period
+    assert assembling_digests.period_of([part], day(1, 7), is_urgent=False) == period
 
 
 def test_the_first_run_is_silent(site: Site) -> None:
