@@ -40,7 +40,7 @@ from cachewatch.notify import run_pass as passes
 main()
 """
 _CHANGED = """\
-passes.Isolated = lambda worker, ledger: INLINE
+passes.Isolated = lambda worker, refused: INLINE
 passes.Worker.start = lambda self: None
 """
 _WAYS = {"inline": _PASS.format(changed=_CHANGED), "isolated": _PASS.format(changed="")}

@@ -34,7 +34,7 @@ from cachewatch.core.statements.assembling import counted
 from cachewatch.core.statements.whole_tag_changes import Survey, SurveyResult
 from cachewatch.core.tag_pairs import Blob, Comparison, Content, Difference, Readers, TagPair
 from cachewatch.documents.records import Known
-from cachewatch.errors import OutOfTime, WorkFailed
+from cachewatch.errors import OutOfTime, WorkerEnded, WorkFailed
 from cachewatch.runtime.isolation import INLINE, Isolation
 from cachewatch.runtime.parallel import in_processes
 from cachewatch.sources.document_contents import (
@@ -207,6 +207,7 @@ def refused(
     if not isinstance(failure, OutOfTime):
         before = _examined(pair.before, old_content, isolation)
         after = _examined(pair.after, new_content, isolation)
+    is_by_later = isinstance(failure, WorkerEnded) and not isinstance(before, Diagnostic)
     if not isinstance(before, Diagnostic) and not isinstance(after, Diagnostic):
         # Each can be read, and nobody can compare them, or not now.
         later = pair.after or pair.before
@@ -215,7 +216,9 @@ def refused(
         before, after = (before, diagnostic) if pair.after else (diagnostic, None)
     problems = Problems(others)
     problems.note(pair.package, before, after)
-    return replace(nothing(), diagnostics=problems.diagnostics, unreadable=tuple(problems.unreadable))
+    blob = pair.after.name if pair.after and (is_by_later or pair.after.name in isolation.refused) else None
+    unreadable = tuple(replace(each, blob=blob) for each in problems.unreadable)
+    return replace(nothing(), diagnostics=problems.diagnostics, unreadable=unreadable)
 
 
 def _examined(blob: Blob | None, content: Content | None, isolation: Isolation) -> Document | Diagnostic | None:

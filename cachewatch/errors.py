@@ -113,6 +113,10 @@ class WorkFailed(CachewatchError):
     """Work on untrusted data exceeded a limit, or crashed the worker process; the message says which."""
 
 
+class WorkerEnded(WorkFailed):
+    """The work ended the worker process, which it would do again."""
+
+
 class OutOfTime(WorkFailed):
     """Other work on the same source used up the time of this pass; the work itself may be fine."""
 

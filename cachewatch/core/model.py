@@ -252,6 +252,7 @@ class Unreadable(Struct, frozen=True, kw_only=True):
     reason: str
     before: bool = False
     after: bool = False
+    blob: str | None = None  # the object id of the later document, if it ended the process that read it
 
 
 class Document(Struct, frozen=True, kw_only=True):

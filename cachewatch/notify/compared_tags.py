@@ -15,7 +15,7 @@ from cachewatch.core.selection import Selection
 from cachewatch.core.statements import Judgement
 from cachewatch.core.tag_pairs import Comparison, DocumentPair, TagPair
 from cachewatch.diff import ComparedPair, conclude, judge_tag, refused
-from cachewatch.errors import WorkFailed
+from cachewatch.errors import WorkerEnded, WorkFailed
 from cachewatch.notify.kept_packages import KeptBatch, KeptPackage, about_kept, compare_and_keep, select_kept
 from cachewatch.runtime.isolation import Isolation
 from cachewatch.sources.document_contents import Read, about_pair, read
@@ -109,6 +109,12 @@ def _lost(nothing: Batch, documents: DocumentPair, failure: WorkFailed) -> Batch
     later = documents.after or documents.before
     assert later is not None
     is_there = documents.after is not None
-    unreadable = Unreadable(package=documents.package, reason=str(failure), before=not is_there, after=is_there)
+    unreadable = Unreadable(
+        package=documents.package,
+        reason=str(failure),
+        before=not is_there,
+        after=is_there,
+        blob=later.name if isinstance(failure, WorkerEnded) else None,
+    )
     diagnostic = Diagnostic(later.path, DiagnosticKind.UNREADABLE, str(failure))
     return replace(nothing, diagnostics=(diagnostic,), unreadable=(unreadable,))

@@ -3,9 +3,10 @@
 `once` is this and no more; the daemon does the same things as they fall due.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import closing, suppress
+from functools import cache
 
 from msgspec import Struct
 
@@ -13,7 +14,6 @@ from cachewatch.config.model import Source
 from cachewatch.errors import StateError
 from cachewatch.notify.alert_review import review
 from cachewatch.notify.cleanup import clean_up
-from cachewatch.notify.crashing_documents import Suspects
 from cachewatch.notify.creating_digests import create_digest
 from cachewatch.notify.daily_summary import summarize
 from cachewatch.notify.digest_streams import Stream, streams_of
@@ -24,9 +24,9 @@ from cachewatch.notify.recovery import recover
 from cachewatch.notify.renamed_subscriptions import take_over_renamed
 from cachewatch.notify.sending_deliveries import deliver_all
 from cachewatch.notify.shared_comparisons import Comparisons, kept_comparisons
-from cachewatch.runtime.isolation import Budget, Isolated
+from cachewatch.runtime.isolation import Isolated
 from cachewatch.runtime.limited_process import Worker
-from cachewatch.store import alerts, health, suppressions
+from cachewatch.store import alerts, cursors, health, suppressions
 from cachewatch.store.alerts import AlertKind
 
 
@@ -90,15 +90,17 @@ def _create_digests(
 ) -> None:
     recover(context)
     take_over_renamed(context)
-    suspects = Suspects(context.folder)
     behind = _sources_behind(context)
     ready = [stream for stream in streams if not stream.depends_on(behind)]
-    budgets = defaultdict[str, Budget](Budget)
+
+    @cache
+    def isolated(source: str) -> Isolated:
+        with context.database.read() as connection:
+            return Isolated(worker, cursors.blobs_not_to_read(connection, source))
+
     with (
         kept_comparisons(context.folder, ready) as kept,
-        closing(
-            Comparisons(lambda source: Isolated(worker, suspects.of(source), budgets[source]), kept)
-        ) as comparisons,
+        closing(Comparisons(isolated, kept)) as comparisons,
         suppress(EndingError),
     ):
         for stream in ready:

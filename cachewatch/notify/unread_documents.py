@@ -110,7 +110,7 @@ class UnreadDocuments:
                     since=after.revision or "",
                     reason=each.reason,
                 )
-                yield each.package, replace(known.get(each.package, new), reason=each.reason)
+                yield each.package, replace(known.get(each.package, new), reason=each.reason, blob=each.blob)
 
 
 def _without_base(digest: TagDigest) -> Iterator[str]:

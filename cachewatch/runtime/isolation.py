@@ -4,10 +4,11 @@ Work is done on many items at once. Where it fails it is done again on halves, d
 items that it fails on; those are handed back with the reason.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
-from cachewatch.errors import OutOfTime, WorkFailed
+from cachewatch.errors import OutOfTime, WorkerEnded, WorkFailed
 
 if TYPE_CHECKING:  # a `diff` needs none
     from cachewatch.runtime.limited_process import Worker
@@ -17,8 +18,9 @@ Result = TypeVar("Result")
 Work = Callable[[Sequence[Item]], Result]
 Done = Iterator[tuple[Sequence[Item], Result | WorkFailed]]
 
-# As much as one comparison takes at once.
+# As much as one comparison takes at once; a larger document is tried alone, before others use up its time.
 _BATCH_BYTES = 4 * 2**20
+_ALONE_BYTES = 2**20
 # Processor time that work on one source may take in a pass, beyond what comes with each piece of it. Usual work takes a
 # tenth of that: what takes longer was made to.
 _BUDGET_SECONDS = 20.0
@@ -36,36 +38,20 @@ class Piece(NamedTuple):
 class Isolation(Protocol):
     """Somewhere to do work."""
 
+    @property
+    def refused(self) -> Mapping[str, str]:
+        """The documents that ended a process, by object id, with the reason: nothing is done with them."""
+
     def each(
         self, work: Work[Item, Result], items: Iterable[Item], about: Callable[[Item], Piece]
     ) -> Done[Item, Result]:
         """Yield items in their order, each few with what `work` returns for them, or one with the reason why there is nothing."""
 
 
-class Ledger(Protocol):
-    """Remembers what ended a process, also where that was ours."""
-
-    def refusal(self, piece: Piece) -> str:
-        """Say why nothing is tried any more; empty where it is."""
-
-    def is_suspect(self, piece: Piece) -> bool:
-        """Tell whether it should be tried alone."""
-
-    def begin(self, pieces: Sequence[Piece]) -> None:
-        """Note what takes long."""
-
-    def finish(self, pieces: Sequence[Piece]) -> None:
-        """Note that nothing is wrong with these."""
-
-    def end(self) -> None:
-        """Note that nothing is in hand any more."""
-
-    def fail(self, piece: Piece, reason: str) -> None:
-        """Note what cannot be done."""
-
-
 class Inline:
     """In this process, without limits."""
+
+    refused: Mapping[str, str] = MappingProxyType({})
 
     def each(
         self, work: Work[Item, Result], items: Iterable[Item], about: Callable[[Item], Piece]
@@ -84,6 +70,10 @@ class Budget:
     def __init__(self) -> None:
         self._left = _BUDGET_SECONDS
 
+    def most(self, size: int) -> float:
+        """Return how many seconds work on so many bytes may take if nothing else was done."""
+        return _BUDGET_SECONDS + _allowance(size)
+
     def seconds(self, size: int) -> float:
         """Return how many seconds work on so many bytes may take now, 0 for none."""
         if self._left <= -_BUDGET_SECONDS:
@@ -100,23 +90,24 @@ def _allowance(size: int) -> float:
 
 
 class Isolated:
-    """In a worker, within the time of its source, and with a memory of what ended it."""
+    """In a worker, within the time of its source, and without the documents that ended one."""
 
-    def __init__(self, worker: "Worker", ledger: Ledger, budget: Budget | None = None) -> None:
+    def __init__(self, worker: "Worker", refused: Mapping[str, str] = MappingProxyType({})) -> None:
+        """`refused` are the documents that ended one before, with the reason; those that do so now join them."""
         self._worker = worker
-        self._ledger = ledger
-        self._budget = budget or Budget()
+        self.refused = dict(refused)
+        self._budget = Budget()
 
     def each(
         self, work: Work[Item, Result], items: Iterable[Item], about: Callable[[Item], Piece]
     ) -> Done[Item, Result]:
         """Do as Isolation says; work, items and results must be picklable."""
         for batch in _batches(items, about, self._is_odd):
-            refusal = self._ledger.refusal(about(batch[0]))
+            refusal = self._refusal(about(batch[0]))
             waiting: list[Sequence[Item]] = [batch]
             while waiting:
                 part = waiting.pop()
-                found = WorkFailed(refusal) if refusal else self._tried(work, part, about)
+                found = WorkerEnded(refusal) if refusal else self._tried(work, part, about)
                 if isinstance(found, WorkFailed) and len(part) > 1:
                     half = len(part) // 2
                     waiting += (part[half:], part[:half])
@@ -124,31 +115,31 @@ class Isolated:
                     yield part, found
 
     def _is_odd(self, piece: Piece) -> bool:
-        return bool(self._ledger.refusal(piece)) or self._ledger.is_suspect(piece)
+        return piece.size > _ALONE_BYTES or bool(self._refusal(piece))
+
+    def _refusal(self, piece: Piece) -> str:
+        return next((self.refused[version] for version in piece.versions if version in self.refused), "")
 
     def _tried(
         self, work: Work[Item, Result], items: Sequence[Item], about: Callable[[Item], Piece]
     ) -> Result | WorkFailed:
         pieces = [about(item) for item in items]
         size = sum(piece.size for piece in pieces)
-        usual, left, used = self._worker.seconds_for(size), self._budget.seconds(size), self._worker.used
+        usual, left = min(self._worker.seconds_for(size), self._budget.most(size)), self._budget.seconds(size)
+        used = self._worker.used
         if not left:
             return OutOfTime("other documents of its source took too long to compare; it is compared later")
         try:
-            result = self._worker.do(
-                work, items, size=size, seconds=min(usual, left), when_slow=lambda: self._ledger.begin(pieces)
-            )
+            return self._worker.do(work, items, size=size, seconds=min(usual, left))
         except WorkFailed as failure:
-            if len(items) == 1:
-                self._ledger.fail(pieces[0], str(failure))
-            # With more time, it might not have failed.
-            return OutOfTime(str(failure)) if left < usual else failure
-        else:
-            self._ledger.finish(pieces)
-            return result
+            if left < usual and self._worker.used - used >= left:
+                return OutOfTime(str(failure))  # with more time, it might not have failed
+            versions = list(filter(None, pieces[0].versions))
+            if isinstance(failure, WorkerEnded) and len(pieces) == 1 == len(versions):
+                self.refused[versions[0]] = str(failure)
+            return failure
         finally:
             self._budget.spend(size, self._worker.used - used)
-            self._ledger.end()
 
 
 def _batches(

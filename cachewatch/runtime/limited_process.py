@@ -20,13 +20,12 @@ from typing import Any, NoReturn, Self, TypeVar
 
 from msgspec import Struct
 
-from cachewatch.errors import CachewatchError, SourceError, WorkFailed
+from cachewatch.errors import CachewatchError, SourceError, WorkerEnded, WorkFailed
 
 Result = TypeVar("Result")
 
 _OUT_OF_MEMORY = 97  # exit code
 _BEAT = 0.25  # seconds between two looks whether we are to end
-_SLOW = 1.0  # seconds
 # Others may use the processor too.
 _PATIENCE = 4.0
 _LEAST_PATIENCE = 20.0  # seconds
@@ -96,20 +95,18 @@ class Worker:
         *arguments: object,
         size: int = 0,
         seconds: float | None = None,
-        when_slow: Callable[[], object] = lambda: None,
     ) -> Result:
         """Return what `function` returns for `arguments`, about `size` bytes; all of it must be picklable.
 
         It may take so many `seconds` of processor time, by default as many as its size allows.
-        `when_slow` is called once if it takes more than a second. Raises WorkFailed where a limit was
-        reached, the process ended, or the function raised something unexpected; what it raises as a
-        CachewatchError is raised here.
+        Raises WorkerEnded where it ended the process, and WorkFailed where it raised something unexpected,
+        or where something else may have kept or ended the process; what it raises as a CachewatchError is raised here.
         """
         seconds = self.seconds_for(size) if seconds is None else seconds
         try:
-            answer, error, used = self._asked((function, arguments, seconds), seconds, when_slow)
+            answer, error, used = self._asked((function, arguments, seconds), seconds)
         except _KilledFromOutside:
-            answer, error, used = self._asked((function, arguments, seconds), seconds, when_slow)
+            answer, error, used = self._asked((function, arguments, seconds), seconds)
         self.used += used
         if error is not None:
             raise error
@@ -125,12 +122,12 @@ class Worker:
             self._process.join()
         self._process = self._connection = None
 
-    def _asked(self, question: object, seconds: float, when_slow: Callable[[], object]) -> Any:
+    def _asked(self, question: object, seconds: float) -> Any:
         connection = self._started()
         begun = time.monotonic()
         try:
             connection.send(question)
-            self._wait(connection, max(seconds * _PATIENCE, _LEAST_PATIENCE), when_slow)
+            self._wait(connection, max(seconds * _PATIENCE, _LEAST_PATIENCE))
             return connection.recv()
         except (EOFError, ConnectionError):
             self.used += min(seconds + 1, time.monotonic() - begun)  # nobody knows how much it was
@@ -162,15 +159,11 @@ class Worker:
         self._process.start()
         other.close()
 
-    def _wait(self, connection: Connection, seconds: float, when_slow: Callable[[], object]) -> None:
-        begun, was_slow = time.monotonic(), False
+    def _wait(self, connection: Connection, seconds: float) -> None:
+        end = time.monotonic() + seconds
         while not connection.poll(_BEAT):
             self._go_on()
-            taken = time.monotonic() - begun
-            if taken > _SLOW and not was_slow:
-                was_slow = True
-                when_slow()
-            if taken > seconds:
+            if time.monotonic() > end:
                 raise WorkFailed(f"reading it took more than {seconds:.0f} seconds")
 
     def _death(self, seconds: float) -> WorkFailed:
@@ -182,11 +175,11 @@ class Worker:
         if code == -signal.SIGKILL:
             return _KilledFromOutside("the process that read it was killed, perhaps for want of memory")
         if code == -signal.SIGXCPU:
-            return WorkFailed(f"reading it took more than {seconds:.0f} seconds of processor time")
+            return WorkerEnded(f"reading it took more than {seconds:.0f} seconds of processor time")
         if code == _OUT_OF_MEMORY:
-            return WorkFailed(f"reading it took more than {self._limits.megabytes} MB of memory")
+            return WorkerEnded(f"reading it took more than {self._limits.megabytes} MB of memory")
         name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-        return WorkFailed(f"the process that read it ended with {name}")
+        return WorkerEnded(f"the process that read it ended with {name}")
 
 
 class _KilledFromOutside(WorkFailed):

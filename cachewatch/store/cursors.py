@@ -26,6 +26,7 @@ class Unread(Struct, frozen=True, kw_only=True):
     base_tag: str
     since: str  # the revision in which it was found unreadable first
     reason: str
+    blob: str | None = None  # its object id, if it ended the process that read it: it is read when it changes
 
 
 class CursorUpdate(Struct, frozen=True, kw_only=True):
@@ -84,7 +85,7 @@ def position_of(connection: Connection, subscription: str, stream: str, source: 
     rows = connection.execute(rows_of(cursors, *where), where)
     found: dict[str, tuple[Unread, ...]] = {}
     for row in connection.execute(rows_of(unread, *where, order=("tag", "package")), where):
-        entry = Unread(package=row.package, base=row.base, base_tag=row.base_tag, since=row.since, reason=row.reason)
+        entry = Unread(**{name: getattr(row, name) for name in Unread.__struct_fields__})
         found[row.tag] = (*found.get(row.tag, ()), entry)
     known = {row.tag: Cursor(row.revision, row.vanished_at) for row in rows}
     return Position(revision=begun.revision, cursors=known, unread=found)
@@ -168,6 +169,13 @@ def unreadable(connection: Connection) -> Mapping[tuple[str, str], Mapping[str, 
     for row in connection.execute(query):
         found[row.source, row.tag][row.package] = row.reason
     return found
+
+
+def blobs_not_to_read(connection: Connection, source: str) -> Mapping[str, str]:
+    """Return the documents of `source` that ended the process that read them, by object id, with the reason."""
+    ended = unread.c.blob.is_not(None)
+    query = select(unread.c.blob, unread.c.reason).where(unread.c.source == source, ended)
+    return {row.blob: row.reason for row in connection.execute(query)}
 
 
 def revisions_in_use(connection: Connection, source: str) -> frozenset[str]:

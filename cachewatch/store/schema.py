@@ -63,6 +63,7 @@ unread = Table(
     Column("since", Text, nullable=False),  # the revision that was found unreadable first
     Column("noted_at", Moment, nullable=False),
     Column("reason", Text, nullable=False),
+    Column("blob", Text),  # the object id of the document, if it ended the process that read it
     Column("readable_at", Moment),  # when another stream found it readable again
 )
 

@@ -17,7 +17,6 @@ from cachewatch.diff import changesets
 from cachewatch.errors import WorkFailed
 from cachewatch.notify import kept_packages
 from cachewatch.notify.compared_tags import ComparedTags
-from cachewatch.notify.crashing_documents import Suspects
 from cachewatch.notify.kept_packages import KeptPackage
 from cachewatch.notify.pass_context import EndingError
 from cachewatch.runtime.isolation import INLINE, Inline, Isolated, Isolation
@@ -75,7 +74,7 @@ def test_a_comparison_ends_as_soon_as_the_service_does(tmp_path: Path) -> None:
 def test_a_process_of_its_own_selects_the_same(tmp_path: Path) -> None:
     folder = history(tmp_path / "r.git", *states(3))
     with Worker() as worker:
-        tags = ComparedTags(tmp_path / "kept", Isolated(worker, Suspects(tmp_path).of("public")))
+        tags = ComparedTags(tmp_path / "kept", Isolated(worker))
         found = [digest_of(shared(folder, tags, selection)) for selection in SELECTIONS]
         worker.close()  # and one that has read nothing yet
         again = [digest_of(shared(folder, tags, selection)) for selection in SELECTIONS]

@@ -1,8 +1,10 @@
 """Documents that nobody can read within the limits stop neither the others, nor the service, nor its answers."""
 
 import json
+import os
 import signal
 import socket
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from http.client import HTTPConnection
@@ -12,8 +14,8 @@ import pytest
 from helpers import catalogue, record, records
 from station import Site, log, running, wait_for
 
+from cachewatch.errors import WorkFailed
 from cachewatch.notify import run_pass
-from cachewatch.notify.crashing_documents import NAME
 from cachewatch.runtime import limited_process
 from cachewatch.runtime.limited_process import Limits
 
@@ -87,18 +89,34 @@ def test_one_that_takes_too_long_is_unread_and_all_others_are_told(tmp_path: Pat
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("_little_time")
-def test_after_two_passes_it_is_left_alone(tmp_path: Path) -> None:
-    """The third pass starts no process for it, and says so; the fourth reads what was repaired."""
-    made = site(tmp_path, pa("7.1", 10), {PATH: HEAVY}, {PATH: HEAVY}, {PATH: HEAVY}, pa("7.2", 11))
+def test_what_ended_a_process_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither by another stream, nor in a later pass, nor in another tag, until it changes."""
+    deaths: list[str] = []
+
+    class Counting(limited_process.Worker):
+        def _death(self, seconds: float) -> WorkFailed:
+            found = super()._death(seconds)
+            deaths.append(str(found))
+            return found
+
+    limits = Limits(seconds=1, seconds_per_megabyte=0)
+    monkeypatch.setattr(run_pass, "Worker", partial(Counting, limits=limits))
+    snapshot = {PATH.replace("develop", "develop-2025-01-01"): HEAVY}
+    made = site(tmp_path, pa("7.1", 10), {PATH: HEAVY}, {PATH: HEAVY}, {PATH: HEAVY} | snapshot, pa("7.2", 11))
     made.run()
-    for number in range(1, len(made.commits) - 1):
+    made.publish(1)
+    made.run(later=DAY)
+    ended = len(deaths)
+    assert ended, "it ended a process"
+    for number in range(2, len(made.commits) - 1):
         made.publish(number)
         made.run(later=DAY)
-    kept = json.loads((tmp_path / "state" / NAME).read_text())
-    assert {each["times"] for each in kept["suspects"]} == {2}, "the third pass tried nothing"
+    assert len(deaths) == ended
+    assert made.told(), "the others are told"
     made.publish(len(made.commits) - 1)
     made.run(later=DAY)
     assert "pa 7.1 -> 7.2" in " ".join(made.told()[-1].split())
+    assert len(deaths) == ended
 
 
 @pytest.mark.usefixtures("loopback")
@@ -111,19 +129,24 @@ def test_a_daemon_answers_and_ends_while_it_reads_the_worst(tmp_path: Path) -> N
     with running(made, "daemon") as daemon:
         wait_for(lambda: "stream.begun" in log(made))
         made.publish(1)
-        wait_for(lambda: '"in_hand":[{' in in_hand(tmp_path), seconds=60)
+        wait_for(lambda: is_at_work(daemon.pid), seconds=60)
         for _ in range(20):
             client = HTTPConnection("127.0.0.1", port, timeout=60)
             client.request("GET", "/healthz")
             assert client.getresponse().status == 200
             client.close()
-        assert '"in_hand":[{' in in_hand(tmp_path), "it is still being read"
+        assert is_at_work(daemon.pid), "it is still being read"
         daemon.send_signal(signal.SIGTERM)
         assert daemon.wait(120) == 0
     assert "digest.stored" not in log(made)
-    assert '"in_hand":[]' in in_hand(tmp_path), "what a signal interrupts is not suspect"
 
 
-def in_hand(folder: Path) -> str:
-    path = folder / "state" / NAME
-    return path.read_text("utf-8") if path.exists() else ""
+def is_at_work(pid: int) -> bool:
+    """Tell whether a process below `pid` has used more than a second of processor time."""
+    with suppress(OSError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            for child in map(int, (task / "children").read_text("utf-8").split()):
+                used = int(Path(f"/proc/{child}/stat").read_text("utf-8").rpartition(")")[2].split()[11])
+                if used > os.sysconf("SC_CLK_TCK") or is_at_work(child):
+                    return True
+    return False

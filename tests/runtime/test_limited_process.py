@@ -162,15 +162,6 @@ def test_work_ends_when_we_do(worker: Worker) -> None:
             os.kill(pid, 0)
 
 
-@pytest.mark.slow_cases
-def test_what_is_slow_is_said_once(worker: Worker) -> None:
-    """And what is not, not at all."""
-    said: list[str] = []
-    worker.do(os.getpid, when_slow=lambda: said.append("fast"))
-    worker.do(time.sleep, 2, when_slow=lambda: said.append("slow"))
-    assert said == ["slow"]
-
-
 def test_it_holds_no_files_of_ours(worker: Worker, tmp_path: Path) -> None:
     """A lock of ours would outlive us."""
     with (tmp_path / "file").open("w"):
