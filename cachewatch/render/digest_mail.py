@@ -5,7 +5,6 @@ import gzip
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Set
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -110,7 +109,7 @@ class DigestRenderer:
         `shortness` is for those to whom a digest was too large: 1 attaches nothing and is half as long, 2 or more
         gives no more than totals.
         """
-        digest, names, head = self._digest, self._names, self._head
+        digest, names, head = self._digest, self._names, self._head()
         table = None if shortness or not self._attach else _table(digest, readers=len(self._to))
         budget = self._max_html // 2 if shortness else self._max_html
         forms = _STEPS[_BEGIN[min(shortness, 2)] :]
@@ -134,17 +133,16 @@ class DigestRenderer:
             revisions=tuple(_revisions(digest)),
             archive_url=digest.archive_url,
             subtitle=head["subtitle"],
-            bullets=self._bullets,
+            bullets=self._bullets(head),
             text=made["txt"],
             html=html,
             page=page,
             feed=_STYLES.sub("", compact(made.get(Form.FEED, ""))),
             markdown=made.get(Form.MARKDOWN, ""),
-            json=self._json,
+            json=self._json(head),
             attachments=(table,) if table else (),
         )
 
-    @cached_property
     def _head(self) -> dict[str, Any]:
         head = {
             "title": subject_and_headline.title(self._digest),
@@ -156,15 +154,13 @@ class DigestRenderer:
             head["title"] = safe(" ".join(said.split()))[:_LONGEST_SUBJECT] or head["title"]
         return head
 
-    @cached_property
-    def _bullets(self) -> tuple[str, ...]:
-        (chat,) = self._names.render(("chat", {**self._head, **_shown(self._digest, _BRIEF, None)}))
+    def _bullets(self, head: Context) -> tuple[str, ...]:
+        (chat,) = self._names.render(("chat", {**head, **_shown(self._digest, _BRIEF, None)}))
         return bullets(chat)
 
-    @cached_property
-    def _json(self) -> bytes:
+    def _json(self, head: Context) -> bytes:
         shown = view(_uncut(self._digest) if self._is_archived else self._digest)
-        return encode({**shown, **self._head}) + b"\n"
+        return encode({**shown, **head}) + b"\n"
 
 
 def _fitting_html(names: "_Names", budget: int, contexts: Iterable[Context]) -> tuple[str, Context]:

@@ -1,12 +1,11 @@
 """Find the files that are beside the package in a checkout and inside it in a wheel."""
 
-from functools import cache, lru_cache
+from functools import lru_cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
 
-@cache
 def root() -> Traversable:
     """Return the folder that holds templates/, config/ and the documents of the demo."""
     installed = files("cachewatch") / "_data"  # put there by pyproject.toml

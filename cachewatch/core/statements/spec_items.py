@@ -4,7 +4,6 @@ Which story is told is only known when the whole tag is through (assembling.py):
 is lost because its stack left is the stack's story.
 """
 
-from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -32,7 +31,7 @@ from cachewatch.core.model import (
 from cachewatch.core.package_facts import VALUES, kind_of_fact
 from cachewatch.core.spack_spellings import NO_COMPILER
 from cachewatch.core.statements.values import RANKS, Build, Counts, Items, Remains, Replacement, StatementKind, Story
-from cachewatch.core.versions import Prerelease, Segment, newest, sorted_versions, version_key
+from cachewatch.core.versions import newest, sorted_versions, version_key
 
 SeesStack = Callable[[str], bool]
 
@@ -70,7 +69,6 @@ _KINDS_OF_MATCH = {
 _PRUNABLE = (SpecClass.PRUNED, SpecClass.SURPLUS, SpecClass.RETIRED, SpecClass.DROPPED)
 # Of these, another operating system or platform in the same places is told instead.
 _SYSTEM_CLASSES = (SpecClass.DROPPED, SpecClass.SURPLUS, SpecClass.NEW_COMBINATION, SpecClass.EXTRA_COPY)
-_Age = tuple[bool, tuple[Segment, ...], Prerelease]
 _System = tuple[str, str, str]  # a version, platform and operating system
 _Regraded = tuple[StatementKind, tuple[str, ...], tuple[str, ...]]  # the newest versions before and after
 _ChangedFact = tuple[Kind, frozenset[str], Callable[[Signature], tuple[str, ...]]]
@@ -421,23 +419,16 @@ class _Reader:
         )
 
     def _behind(self, version: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the stacks whose newest version of the package is older than `version`."""
         if not version:
             return ()
-        older = bisect_left(self._ages, version_key(version[0])[:3], key=lambda stack: stack[0])
-        return tuple(sorted(stack for _, stack in self._ages[:older]))
+        age = version_key(version[0])[:3]
+        return tuple(sorted(stack for stack, has in self._newest_in.items() if version_key(has)[:3] < age))
 
     @cached_property
-    def _ages(self) -> Sequence[tuple[_Age, str]]:
-        """The stacks that have the package now, that with the oldest newest version first."""
-        return sorted((version_key(has)[:3], stack) for stack, has in self._newest_in.items())
-
-    @cached_property
-    def _went(self) -> Sequence[_ChangedFact]:
-        return _changed_facts(self._change, is_added=False)
-
-    @cached_property
-    def _came(self) -> Sequence[_ChangedFact]:
-        return _changed_facts(self._change, is_added=True)
+    def _changed(self) -> tuple[Sequence[_ChangedFact], Sequence[_ChangedFact]]:
+        """The values of facts that went and those that came."""
+        return _changed_facts(self._change, is_added=False), _changed_facts(self._change, is_added=True)
 
     @cached_property
     def _newest_in(self) -> Mapping[str, str]:
@@ -450,7 +441,7 @@ class _Reader:
 
     def _add_kinds_of_facts(self, step: _Step, kinds: set[Kind]) -> None:
         """Add the kinds of the values that came or went with an item."""
-        for signature, changed in ((step.before, self._went), (step.after, self._came)):
+        for signature, changed in zip((step.before, step.after), self._changed, strict=True):
             if signature is not None:
                 for kind, values, names in changed:
                     if kind not in kinds and not values.isdisjoint(names(signature)):
