@@ -42,15 +42,15 @@ def one_line(text: str, most: int = 200) -> str:
     return line if len(line) <= most else line[: most - 3].rstrip() + "..."
 
 
-def one_word(text: str, most: int = 60) -> str:
+def one_word(text: str) -> str:
     """Return an ASCII word for `text` that can stand in an identifier; different texts give different words."""
-    word = re.sub(r"[^A-Za-z0-9_-]+", "-", text).strip("-")[:most]
+    word = re.sub(r"[^A-Za-z0-9_-]+", "-", text).strip("-")[:60]
     return word if word == text else f"{word}-{_mark(text)}".lstrip("-")
 
 
-def file_name(text: str, most: int = 100) -> str:
+def file_name(text: str) -> str:
     """Return `text` as one part of a path; different texts give different parts."""
-    name = _UNFIT_FOR_NAME.sub("-", text).lstrip(".-")[:most]
+    name = _UNFIT_FOR_NAME.sub("-", text).lstrip(".-")[:100]
     return name if name and name == text else f"{name or 'x'}-{_mark(text)}"
 
 

@@ -54,9 +54,9 @@ class _Uncertain(Exception):
     """The first revision that is looked at has a link where a folder was, and nobody remembers that folder."""
 
 
-def first_parents(repository: Repository, until: str = "HEAD") -> list[Moment]:
-    """Return the first-parent chain that ends with `until`, oldest first."""
-    printed = repository.run(["rev-list", "--first-parent", "--reverse", "--timestamp", until, "--"]).decode()
+def first_parents(repository: Repository) -> list[Moment]:
+    """Return the first-parent chain that ends with HEAD, oldest first."""
+    printed = repository.run(["rev-list", "--first-parent", "--reverse", "--timestamp", "HEAD", "--"]).decode()
     return [_moment(line) for line in printed.splitlines()]
 
 

@@ -20,14 +20,14 @@ class NewRevision(Struct, frozen=True, kw_only=True):
     removed: tuple[str, ...] = ()
 
 
-def write_repository(folder: Path, revisions: Iterable[NewRevision], *, branch: str = "main") -> None:
+def write_repository(folder: Path, revisions: Iterable[NewRevision]) -> None:
     """Make a bare repository at `folder` of these revisions; the same revisions give the same commits."""
-    make_repository(folder, _stream(revisions, branch), branch=branch)
+    make_repository(folder, _stream(revisions), branch="main")
 
 
-def _stream(revisions: Iterable[NewRevision], branch: str) -> Iterator[bytes]:
+def _stream(revisions: Iterable[NewRevision]) -> Iterator[bytes]:
     for revision in revisions:
-        yield f"commit refs/heads/{branch}\n".encode()
+        yield b"commit refs/heads/main\n"
         yield f"committer {AUTHOR} {int(revision.time.timestamp())} +0000\n".encode()
         yield data_of(revision.message.encode())
         for path in revision.removed:

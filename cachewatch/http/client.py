@@ -25,6 +25,7 @@ Result = TypeVar("Result")
 
 _AGENT = f"cachewatch/{__version__}"
 _AT_ONCE = 16
+_LONGEST_REPLY = 64 * 2**10  # to what was posted
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _SECRET_HEADERS = frozenset({"authorization", "cookie", "proxy-authorization"})
 _PACKED = {"gzip", "x-gzip", "deflate"}
@@ -155,9 +156,8 @@ def post(
     *,
     headers: Mapping[str, str] | None = None,
     seconds: float = 30.0,
-    most: int = 64 * 2**10,
 ) -> Answer:
-    """Send `body` once and return whatever was answered: any status, and at most `most` bytes.
+    """Send `body` once and return whatever was answered: any status, and at most 64 KiB.
 
     A redirect is returned, not followed. Raises HttpError, without a status, where nothing was
     answered within `seconds`; the server may have acted all the same.
@@ -166,7 +166,7 @@ def post(
 
     async def send() -> Answer:
         async with _client(seconds) as client:
-            asked = _ask(client, "POST", url, headers or {}, most=most, body=body)
+            asked = _ask(client, "POST", url, headers or {}, most=_LONGEST_REPLY, body=body)
             return await _within(time.monotonic() + seconds, url, asked)
 
     return asyncio.run(send())

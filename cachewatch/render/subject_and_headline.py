@@ -309,26 +309,21 @@ def _is_snapshot(digest: Digest) -> bool:
     )
 
 
-def _days(digest: Digest, *, month: str = "%B", to: str = " to ", has_year: bool = True) -> str:
+def _days(digest: Digest) -> str:
     """Say from when to when: 25 May to 1 June 2025; empty if that is unknown."""
     afters = [day for span in digest.spans if (day := _day(span.after.time, digest.zone))]
     if not afters:
         return ""
     last = max(afters)
     first = min((day for span in digest.spans if (day := _day(span.before.time, digest.zone))), default=last)
-    return _between(first, last, month, to, has_year=has_year)
-
-
-def _between(first: date, last: date, month: str, to: str, *, has_year: bool) -> str:
-    """Say from when to when, and nothing twice."""
-    end = f"{last.day} {last.strftime(month)}{f' {last.year}' if has_year else ''}"
+    end = f"{last.day} {last:%B %Y}"
     if first >= last:
         return end
-    if has_year and first.year != last.year:
-        return f"{first.day} {first.strftime(month)} {first.year}{to}{end}"
-    if (first.year, first.month) == (last.year, last.month):
-        return f"{first.day}{to}{end}"
-    return f"{first.day} {first.strftime(month)}{to}{end}"
+    if first.year != last.year:
+        return f"{first.day} {first:%B %Y} to {end}"
+    if first.month != last.month:
+        return f"{first.day} {first:%B} to {end}"
+    return f"{first.day} to {end}"
 
 
 def _day(time: str | None, zone: str) -> date | None:

@@ -22,7 +22,6 @@ _MOST_TARGETS = 4
 _MOST_BUILDS = 120
 _MOST_HASHES = 3
 _MOST_LETTERS = 30_000  # of variants on one page
-_SHORT = 7  # letters of a hash that name a spec well enough
 
 
 class Sources(Struct, frozen=True):

@@ -1,10 +1,8 @@
 """A whole copy of the database, made while others work on it."""
 
-import filecmp
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from itertools import count
 from pathlib import Path
 
 from sqlalchemy import Engine
@@ -17,22 +15,8 @@ def copy_whole(engine: Engine, target: Path) -> None:
     with _drafted(engine, target) as draft:
         if os.path.lexists(target):
             raise StateError(f"{target}: already exists; choose another file name")
-        _take_name(draft, target)
-
-
-def copy_aside(engine: Engine, target: Path) -> None:
-    """Copy the database to `target`, or to `target.2`, `target.3` ... where another file is there.
-
-    A copy of the same, which a run made that was cut off later, is left as it is.
-    """
-    with _drafted(engine, target) as draft:
-        for number in count(1):
-            name = target if number == 1 else target.with_name(f"{target.name}.{number}")
-            if not os.path.lexists(name):
-                _take_name(draft, name)
-                return
-            if name.is_file() and filecmp.cmp(draft, name, shallow=False):
-                return
+        draft.replace(target)
+        _flush(target.parent)
 
 
 def draft_of(target: Path) -> Path:
@@ -57,11 +41,6 @@ def _drafted(engine: Engine, target: Path) -> Iterator[Path]:
                 draft.unlink(missing_ok=True)
     except OSError as error:
         raise StateError(f"{target}: {error.strerror}; nothing else was changed") from error
-
-
-def _take_name(draft: Path, name: Path) -> None:
-    draft.replace(name)
-    _flush(name.parent)
 
 
 def _flush(path: Path) -> None:
