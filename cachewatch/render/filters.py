@@ -14,11 +14,17 @@ from cachewatch.render.statement_phrases import number
 # What means something in the middle of a line; our templates never begin one with data. A single underscore within
 # a word (x86_64) means nothing, and people read these files as they are, too.
 _MARKDOWN = re.compile(r"([\\`*\[\]<|~&]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|:(?=//)|\.(?<=www\.))")
+# What GitHub and GitLab make a mention of a person or a link to an issue, which they do after they read the Markdown: on
+# GitHub neither a backslash nor an entity helps. Both leave out code spans.
+_REFERENCE = re.compile(
+    r"((?:(?<![A-Za-z0-9])@[A-Za-z0-9][\w/-]*|[#!][0-9]+|(?<![A-Za-z0-9])G[HL]-[0-9]+)+)", re.IGNORECASE
+)
 
 
 def markdown(text: str) -> str:
-    """Escape everything that Markdown would take for its own, where it stands."""
-    return _MARKDOWN.sub(r"\\\1", safe(text))
+    """Escape everything that Markdown, or a forge that shows it, would take for its own, where it stands."""
+    parts = _REFERENCE.split(safe(text))
+    return "".join(code(part) if number % 2 else _MARKDOWN.sub(r"\\\1", part) for number, part in enumerate(parts))
 
 
 def code(text: str) -> str:

@@ -447,3 +447,17 @@ def test_two_revisions_of_one_minute(run: Run, tmp_path: Path) -> None:
         heads.append(run("diff", "HEAD~1", "--repo", tmp_path / f"{apart}.git").output.splitlines()[0])
 
     assert heads == ["develop  1 Jun 2025, 04:00:00 -> 04:00:07 UTC", "develop  1 Jun 2025, 04:00 -> 04:01 UTC"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("@someone, (@org/team) and %@all", "`@someone`, (`@org/team`) and %`@all`"),
+        ("#12 of org/repo#34, !5", "`#12` of org/repo`#34`, `!5`"),
+        ("gh-7#8 and GL-9", "`gh-7#8` and `GL-9`"),
+        ("zlib@1.3 of me@example.org, C#, #x", "zlib@1.3 of me@example.org, C#, #x"),
+    ],
+)
+def test_nobody_is_mentioned_and_no_issue_is_linked(text: str, expected: str) -> None:
+    """GitHub and GitLab look for both everywhere but in code, also behind a backslash."""
+    assert markdown(text) == expected
