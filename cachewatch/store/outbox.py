@@ -327,7 +327,6 @@ def delivery(connection: Connection, number: int) -> Delivery | None:
     return None if row is None else _delivery(row)
 
 
-@cache
 def _one() -> Select[Any]:
     return select(*_ABOUT).where(*same(deliveries, "id"))
 
@@ -337,7 +336,6 @@ def message(connection: Connection, number: int) -> Message:
     return message_bytes.message_of(connection.execute(_whole_one(), {"id": number}).one())
 
 
-@cache
 def _whole_one() -> Select[Any]:
     return message_bytes.whole_deliveries().where(*same(deliveries, "id"))
 

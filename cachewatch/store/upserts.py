@@ -67,6 +67,5 @@ def _growing(dialect: str, table: Table, key: Iterable[str], name: str) -> Any:
     return new.on_conflict_do_update(index_elements=key, set_={name: table.c[name] + new.excluded[name]})
 
 
-@cache
 def _insert_of(dialect: str) -> Any:
     return import_module(f"sqlalchemy.dialects.{dialect}").insert

@@ -84,7 +84,7 @@ def test_who_was_taken_out_gets_nothing_more(site: Site, run: Run) -> None:
             operator_actions.retry(site.open(), kim.id)
     assert [received.recipient for received in server.received] == ["Lee@example.org"]
     assert states(site) == {"kim": State.DROPPED, "Lee": State.SENT}
-    assert (kim.said, kim.attempts) == ("kim@example.org is no longer a recipient of ml", 1)
+    assert (kim.said, kim.attempts) == ("kim@example.org is no longer a recipient of ml", 0)
     assert '"delivery.dropped"' in site.said.getvalue()
     assert (
         "no longer a recipient" in run("deliveries", "show", kim.id, "--config", site.folder / "cachewatch.yaml").output
