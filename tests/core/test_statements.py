@@ -153,6 +153,18 @@ def test_compilers_that_documents_do_not_give_replaced_nothing(
     assert "none" not in text
 
 
+@pytest.mark.parametrize("name", ["os", "target"])
+@pytest.mark.parametrize("is_given_before", [True, False])
+def test_systems_and_targets_that_documents_do_not_give_replaced_nothing(
+    run: Run, tmp_path: Path, name: str, is_given_before: bool
+) -> None:
+    """There is nothing that one could name behind the arrow, or before it."""
+    given, missing = numbered(8, 100 * is_given_before), numbered(8, 100 * (not is_given_before), **{name: ...})
+    found = compared(run, tmp_path, *((given, missing) if is_given_before else (missing, given)))
+
+    assert "migration" not in [kind for kind, _ in named(found)]
+
+
 @pytest.mark.parametrize("compilers", [("gcc@11.4.0", "none"), ("none", "gcc@11.4.0")])
 def test_nothing_migrates_to_or_from_no_compiler(run: Run, tmp_path: Path, compilers: tuple[str, str]) -> None:
     """No compiler is no value that somebody could pin: what has one now was built in another way."""
