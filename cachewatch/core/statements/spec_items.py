@@ -523,7 +523,7 @@ def _replacement(
         return None
     pairs = [
         # A value that is not given replaced nothing, and nothing replaced it.
-        (a, b) if a != b and NO_COMPILER not in (a, b) else ("", "")
+        (a, b) if a != b and not {"", NO_COMPILER} & {a, b} else ("", "")
         for a, b in _attributes(old, new)
     ]
     if not any(a or b for a, b in pairs):
