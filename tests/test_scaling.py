@@ -17,6 +17,7 @@ from conftest import Run
 from graph_specs import graph_spec
 from helpers import Record, document, record, records
 
+from cachewatch.core.attribution import attribute
 from cachewatch.core.causes import Cause, Explanation, What
 from cachewatch.core.graph import Dependency, GraphNode, Nodes
 from cachewatch.core.graph_walk import Walk
@@ -353,6 +354,22 @@ def test_walk(shape: str, changed: str) -> None:
         return lambda: [(walk := Walk(before, after)).paths("p0", "a0", "b0"), walk.causes("p1", "a1", "b1")]
 
     assert grows_like_its_size([explain(n) for n in (2_000, 4_000, 8_000)])
+
+
+@pytest.mark.slow_cases
+def test_causes_of_all_specs_of_a_chain() -> None:
+    """The causes of each spec of a chain in which every spec changed are found and counted in time that grows as it does."""
+
+    def explain(n: int) -> Callable[[], object]:
+        before, after = (_graph(WALKS["a chain"], n, side, lambda _, side=side: side) for side in "ab")
+
+        def job() -> object:
+            walk = Walk(before, after)
+            return attribute({f"b{i}": walk.causes(f"p{i}", f"a{i}", f"b{i}") for i in range(n)})
+
+        return job
+
+    assert grows_like_its_size([explain(n) for n in (1_500, 3_000, 6_000)])
 
 
 def test_a_night_is_told() -> None:

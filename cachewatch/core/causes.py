@@ -28,6 +28,7 @@ class What(StrEnum):
     DEPENDENCY_REMOVED = "dependency-removed"
     DEPENDENCY_CHANGED = "dependency-changed"
     NOT_DESCRIBED = "not-described"  # its graph does not say what it is
+    TOO_MANY = "too-many"  # more causes than are told apart
     SPACK = "spack"  # another Spack wrote it: nothing that is recorded differs, or only how compilers are written
     NOT_RECORDED = "not-recorded"  # there is no graph
 
@@ -74,6 +75,7 @@ class LockChange(Struct, frozen=True, kw_only=True):
 
 
 SPACK = Cause(package="", what=What.SPACK)
+TOO_MANY = Cause(package="", what=What.TOO_MANY)
 NOT_RECORDED = Cause(package="", what=What.NOT_RECORDED)
 
 

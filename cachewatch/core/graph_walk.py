@@ -10,9 +10,13 @@ from typing import NamedTuple
 
 from cachewatch.core.candidates import Candidates
 from cachewatch.core.cause_sets import CauseSets
-from cachewatch.core.causes import SPACK, Cause, Causes
+from cachewatch.core.causes import SPACK, TOO_MANY, Cause, Causes
 from cachewatch.core.graph import NAME_LETTERS, Graph
 from cachewatch.core.spec_comparisons import Compared, Comparisons, SpecPair
+
+
+# Of so many causes of one spec, real ones have hundreds, each is told; of more, only that they are more.
+MOST_CAUSES = 1_000
 
 
 class _Way(NamedTuple):
@@ -38,6 +42,7 @@ class Walk:
         self._graphs = before, after
         self._sets = CauseSets()
         self._spack = self._sets.set_of([SPACK])
+        self._too_many = self._sets.set_of([TOO_MANY])
         self._comparisons = Comparisons(before, after, self._sets)
         self._found: dict[SpecPair, int] = {}
         self._numbers = defaultdict[str, dict[str, int]](dict), defaultdict[str, dict[str, int]](dict)
@@ -58,7 +63,9 @@ class Walk:
                 old = self._number(0, package, each)
             found = candidates.causes(old) if old != new else self._find(self._pair(package, each, after))
             # That another Spack wrote it says less against one than anything else.
-            count = (found & ~self._spack).bit_count(), bool(found & self._spack)
+            found = self._limited(found)
+            number = MOST_CAUSES + 1 if found == self._too_many else (found & ~self._spack).bit_count()
+            count = number, bool(found & self._spack)
             if not best or count < fewest:
                 best, fewest = each, count
             if not fewest[0]:  # no other one is nearer
@@ -69,6 +76,8 @@ class Walk:
         """Return the causes, each with the shortest path to it: names from `package` down to what differs."""
         asked = self._pair(package, before, after)
         left = self._find(asked)
+        if left == self._too_many:
+            return {TOO_MANY: (package,)}
         paths: dict[Cause, tuple[str, ...]] = {}
         seen = {asked}
         level = [(asked, _Way(package, None))]
@@ -127,7 +136,7 @@ class Walk:
                 break
             found |= known
         else:
-            self._found[asked] = found or self._spack
+            self._found[asked] = self._limited(found) or self._spack
             return
         order, earliest, compared = {asked: 0}, {asked: 0}, {asked: first}
         is_open = [asked]
@@ -155,6 +164,11 @@ class Walk:
                         component.append(is_open.pop())
                     self._close({each: compared.pop(each) for each in component})
 
+    def _limited(self, found: int) -> int:
+        """Return a set of causes; one of too many, or of a spec above such a one, is that alone."""
+        is_beyond = found & self._too_many or found.bit_count() > MOST_CAUSES
+        return self._too_many if is_beyond else found
+
     def _close(self, component: Mapping[SpecPair, Compared]) -> None:
         """Note the causes of pairs that reach each other: usually of one pair."""
         found = 0
@@ -163,6 +177,6 @@ class Walk:
             for each in below:
                 found |= self._found.get(each, 0)
         # Where nothing that is recorded differs, here or anywhere below, and the hash does, another Spack wrote it.
-        found = found or self._spack
+        found = self._limited(found) or self._spack
         for pair in component:
             self._found[pair] = found

@@ -27,6 +27,7 @@ _WORDS = {
     What.DEPENDENCY_CHANGED: "{name} uses a dependency in another way: {before} -> {after}",
     What.NOT_DESCRIBED: "{name} differs, and the recorded graph does not describe it",
     What.SPACK: "nothing that is recorded differs: another version of Spack wrote it",
+    What.TOO_MANY: "more than 1,000 causes: they are not told apart",
     What.NOT_RECORDED: "not recorded: these revisions have no dependency graph; `cachewatch record` keeps it from now on",
     What.SPLICE: "the dependencies of {name} were replaced after it was built (spliced)",
 }

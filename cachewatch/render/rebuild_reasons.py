@@ -27,6 +27,7 @@ _BECAUSE = {
     What.NOT_DESCRIBED: "because {name} differs, which the index does not describe",
     What.SPLICE: "because dependencies of {name} were replaced after it was built",
     What.SPACK: "by another version of Spack",
+    What.TOO_MANY: "for more than 1,000 causes",
     What.NOT_RECORDED: "for reasons that are not recorded",
 }
 _OTHERWISE = "because of the {what} of {name}: {before} -> {after}"
