@@ -4,19 +4,25 @@ A spec that differs in itself is a cause, and so is whatever is found below it; 
 in what is below it passes that on.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from cachewatch.core.candidates import Candidates
-from cachewatch.core.cause_sets import CauseSets
-from cachewatch.core.causes import SPACK, TOO_MANY, Cause, Causes
+from cachewatch.core.causes import SPACK, TOO_MANY, Cause, Causes, What
 from cachewatch.core.graph import NAME_LETTERS, Graph
-from cachewatch.core.spec_comparisons import Compared, Comparisons, SpecPair
+from cachewatch.core.spec_differences import compare_specs
 
-
-# Of so many causes of one spec, real ones have hundreds, each is told; of more, only that they are more.
+# So many causes of one spec are told apart. Real ones have hundreds at most.
 MOST_CAUSES = 1_000
+
+# A package, and the names of two of its specs, one of each graph.
+SpecPair = tuple[str, str, str]
+
+
+class Compared(NamedTuple):
+    """The causes in a spec itself, and the pairs below it that differ."""
+
+    own: frozenset[Cause]
+    below: Sequence[SpecPair]
 
 
 class _Way(NamedTuple):
@@ -35,37 +41,27 @@ class _Way(NamedTuple):
         return tuple(reversed(found))
 
 
+_SPACK, _TOO_MANY = frozenset([SPACK]), frozenset([TOO_MANY])
+
+
 class Walk:
     """Finds why specs have other hashes; what was found of two hashes is kept, since most of a night shares it."""
 
     def __init__(self, before: Graph, after: Graph) -> None:
         self._graphs = before, after
-        self._sets = CauseSets()
-        self._spack = self._sets.set_of([SPACK])
-        self._too_many = self._sets.set_of([TOO_MANY])
-        self._comparisons = Comparisons(before, after, self._sets)
-        self._found: dict[SpecPair, int] = {}
-        self._numbers = defaultdict[str, dict[str, int]](dict), defaultdict[str, dict[str, int]](dict)
+        self._found: dict[SpecPair, frozenset[Cause]] = {}
 
     def causes(self, package: str, before: str, after: str) -> tuple[Cause, ...]:
         """Return why the hash `after` of `package` is another one than `before`; nothing if they are equal."""
-        return tuple(self._sets.members(self._find(self._pair(package, before, after))))
+        return tuple(sorted(self._find(self._pair(package, before, after)), key=lambda cause: cause.sort_key))
 
     def fewest(self, package: str, before: Iterable[str], after: str) -> str:
         """Return the hash of those `before` with the fewest causes; the first of several."""
         best, fewest = "", (0, False)
-        new = self._number(1, package, after)
-        candidates = Candidates(self._comparisons, self._find, self._spack, new)
-        known = self._numbers[0][package]
         for each in before:
-            old = known.get(each)
-            if old is None:
-                old = self._number(0, package, each)
-            found = candidates.causes(old) if old != new else self._find(self._pair(package, each, after))
+            found = self._find(self._pair(package, each, after))
             # That another Spack wrote it says less against one than anything else.
-            found = self._limited(found)
-            number = MOST_CAUSES + 1 if found == self._too_many else (found & ~self._spack).bit_count()
-            count = number, bool(found & self._spack)
+            count = MOST_CAUSES + 1 if found == _TOO_MANY else len(found - _SPACK), SPACK in found
             if not best or count < fewest:
                 best, fewest = each, count
             if not fewest[0]:  # no other one is nearer
@@ -76,7 +72,7 @@ class Walk:
         """Return the causes, each with the shortest path to it: names from `package` down to what differs."""
         asked = self._pair(package, before, after)
         left = self._find(asked)
-        if left == self._too_many:
+        if left == _TOO_MANY:
             return {TOO_MANY: (package,)}
         paths: dict[Cause, tuple[str, ...]] = {}
         seen = {asked}
@@ -84,43 +80,52 @@ class Walk:
         while level and left:
             below: list[tuple[SpecPair, _Way]] = []
             for pair, way in level:
-                compared = self._comparisons.compare(pair)
-                own = self._spack if self._found[pair] == self._spack else compared.own
-                for cause in self._sets.members(own & left):
+                compared = self._compare(pair)
+                own = _SPACK if self._found[pair] == _SPACK else compared.own
+                for cause in own & left:
                     paths[cause] = way.names()
-                left &= ~own
+                left -= own
                 for each in compared.below:
                     if each not in seen:
                         seen.add(each)
-                        below.append((each, _Way(self._comparisons.numbers.packages[each[1]], way)))
+                        below.append((each, _Way(each[0], way)))
             level = below
         return paths
 
+    def _compare(self, pair: SpecPair) -> Compared:
+        package, before, after = pair
+        old, new = (graph.find(package, name) for graph, name in zip(self._graphs, (before, after), strict=True))
+        if old is None or new is None:
+            return Compared(frozenset([Cause(package=package, what=What.NOT_DESCRIBED)]), ())
+        own, both = compare_specs(old, new, *self._graphs)
+        below = [(one.name, one.hash, other.hash) for one, other in both if one.hash != other.hash]
+        return Compared(frozenset(own), [each for each in below if self._is_other(each)])
+
+    def _is_other(self, pair: SpecPair) -> bool:
+        """Tell whether two names are of different specs; only one of the graphs may have to write out the hash."""
+        package, before, after = pair
+        if len(before) == len(after) or before[:NAME_LETTERS] != after[:NAME_LETTERS]:
+            return True
+        old, new = self._graphs[0].find(package, before), self._graphs[1].find(package, after)
+        return old is None or new is None or old.hash != new.hash
+
     def _pair(self, package: str, before: str, after: str) -> SpecPair:
         """Return a pair as dependents name it, so that it is compared once."""
-        old, new = self._number(0, package, before), self._number(1, package, after)
-        if old != new or before == after:
-            return old, new
-        numbers = self._comparisons.numbers.of(package)
-        return numbers[before], numbers[after]
+        old, new = (self._name(side, package, h) for side, h in enumerate((before, after)))
+        return (package, before, after) if old == new and before != after else (package, old, new)
 
-    def _number(self, side: int, package: str, spec_hash: str) -> int:
-        """Return the number of a spec by its first letters, unless others have the same."""
-        known = self._numbers[side][package]
-        found = known.get(spec_hash)
-        if found is None:
-            name = spec_hash[:NAME_LETTERS]
-            is_name = self._graphs[side].find(package, name) is not None
-            found = known[spec_hash] = self._comparisons.numbers.of(package)[name if is_name else spec_hash]
-        return found
+    def _name(self, side: int, package: str, spec_hash: str) -> str:
+        """Return the first letters of a hash, unless others have the same."""
+        name = spec_hash[:NAME_LETTERS]
+        return spec_hash if self._graphs[side].find(package, name) is None else name
 
-    def _find(self, asked: SpecPair) -> int:
-        """Return the causes of a pair, as bits."""
-        found = self._found.get(asked)
-        if found is None and asked[0] != asked[1]:
+    def _find(self, asked: SpecPair) -> frozenset[Cause]:
+        """Return the causes of a pair."""
+        if asked[1] == asked[2]:
+            return frozenset()
+        if asked not in self._found:
             self._explore(asked)
-            found = self._found[asked]
-        return found or 0
+        return self._found[asked]
 
     def _explore(self, asked: SpecPair) -> None:
         """Find the causes of a pair and of all below it: depth first and without recursion, since graphs may be deep.
@@ -128,17 +133,7 @@ class Walk:
         Pairs that reach each other have the same causes (Tarjan's strongly connected components). Only a damaged
         graph has such cycles.
         """
-        first = self._comparisons.compare(asked)
-        found = first.own
-        for each in first.below:
-            known = self._found.get(each)
-            if known is None:
-                break
-            found |= known
-        else:
-            self._found[asked] = self._limited(found) or self._spack
-            return
-        order, earliest, compared = {asked: 0}, {asked: 0}, {asked: first}
+        order, earliest, compared = {asked: 0}, {asked: 0}, {asked: self._compare(asked)}
         is_open = [asked]
         path = [(asked, iter(compared[asked].below))]
         while path:
@@ -148,7 +143,7 @@ class Walk:
                     continue
                 if each not in order:
                     order[each] = earliest[each] = len(order)
-                    compared[each] = self._comparisons.compare(each)
+                    compared[each] = self._compare(each)
                     is_open.append(each)
                     path.append((each, iter(compared[each].below)))
                     break
@@ -164,19 +159,13 @@ class Walk:
                         component.append(is_open.pop())
                     self._close({each: compared.pop(each) for each in component})
 
-    def _limited(self, found: int) -> int:
-        """Return a set of causes; one of too many, or of a spec above such a one, is that alone."""
-        is_beyond = found & self._too_many or found.bit_count() > MOST_CAUSES
-        return self._too_many if is_beyond else found
-
     def _close(self, component: Mapping[SpecPair, Compared]) -> None:
         """Note the causes of pairs that reach each other: usually of one pair."""
-        found = 0
+        found: set[Cause] = set()
         for own, below in component.values():
             found |= own
             for each in below:
-                found |= self._found.get(each, 0)
+                found |= self._found.get(each, frozenset())
         # Where nothing that is recorded differs, here or anywhere below, and the hash does, another Spack wrote it.
-        found = self._limited(found) or self._spack
-        for pair in component:
-            self._found[pair] = found
+        causes = _TOO_MANY if TOO_MANY in found or len(found) > MOST_CAUSES else frozenset(found) or _SPACK
+        self._found |= dict.fromkeys(component, causes)

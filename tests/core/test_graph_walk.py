@@ -10,8 +10,7 @@ from graph_specs import graph_spec
 from cachewatch.core.attribution import attribute
 from cachewatch.core.causes import SPACK, Cause, What
 from cachewatch.core.graph import Dependency, Nodes
-from cachewatch.core.graph_walk import Walk
-from cachewatch.core.spec_comparisons import Compared, Comparisons, SpecPair
+from cachewatch.core.graph_walk import Compared, SpecPair, Walk
 
 _GRAPHS = 1000
 
@@ -144,13 +143,13 @@ def shaped(shape: str, n: int, side: str) -> Nodes:
 @pytest.mark.parametrize("is_backwards", [True, False])
 def test_each_pair_is_compared_once(shape: str, is_backwards: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many ways lead to a spec, and in whichever order specs are asked; once more for the paths."""
-    n, compared, compare = 300, Counter[SpecPair](), Comparisons.compare
+    n, compared, compare = 300, Counter[SpecPair](), Walk._compare
 
-    def counting(self: Comparisons, pair: SpecPair) -> Compared:
+    def counting(self: Walk, pair: SpecPair) -> Compared:
         compared[pair] += 1
         return compare(self, pair)
 
-    monkeypatch.setattr(Comparisons, "compare", counting)
+    monkeypatch.setattr(Walk, "_compare", counting)
     walk = Walk(shaped(shape, n, "a"), shaped(shape, n, "b"))
     for i in reversed(range(n)) if is_backwards else range(n):
         walk.causes(f"p{i}", f"a{i}", f"b{i}")
