@@ -5,12 +5,11 @@ from contextlib import closing
 from datetime import datetime
 
 from cachewatch.config.model import Source
-from cachewatch.errors import UnknownRevision
 from cachewatch.git.catalogue import tags_of
-from cachewatch.git.repository import Repository
-from cachewatch.git.resolving_revisions import Revision, resolve
+from cachewatch.git.resolving_revisions import resolve
 from cachewatch.notify.digest_streams import Stream
 from cachewatch.notify.pass_context import Context
+from cachewatch.notify.pending_ranges import first_revision
 from cachewatch.notify.renamed_subscriptions import ask_about
 from cachewatch.store import cursors, digests, health, scheduled_runs
 from cachewatch.store.cursors import Advance, CursorUpdate
@@ -53,21 +52,6 @@ def _begin(context: Context, stream: Stream, source: Source, newest_commit: str)
         source=source.name,
         revision=first.commit,
     )
-
-
-def first_revision(repository: Repository, source: Source, newest: Revision) -> Revision:
-    """Return the revision that is taken for told: silently the newest, or as the source asks an earlier one."""
-    if source.since is not None:
-        try:
-            return resolve(repository, source.since)
-        except UnknownRevision as error:
-            raise UnknownRevision(f"sources.{source.name}.since: {error}") from error
-    if source.first_run == "report":
-        try:
-            return resolve(repository, f"{newest.commit}~1")
-        except UnknownRevision:
-            pass  # there is but one
-    return newest
 
 
 def due_slot(context: Context, stream: Stream, now: datetime) -> Slot | None:

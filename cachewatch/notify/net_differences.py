@@ -33,10 +33,9 @@ from cachewatch.notify import notice_sentences, rebuild_causes, removed_since, s
 from cachewatch.notify.comparison_notes import NotesCollector, Packages, TagNews, Wants, unwrapped
 from cachewatch.notify.comparison_notes import noted as note_tag
 from cachewatch.notify.digest_streams import Stream
-from cachewatch.notify.due_digests import first_revision
 from cachewatch.notify.match_to_selection import selection_of
 from cachewatch.notify.pass_context import Context
-from cachewatch.notify.pending_ranges import PendingRange, PendingRanges, plan_ranges
+from cachewatch.notify.pending_ranges import PendingRange, PendingRanges, first_revision, plan_ranges
 from cachewatch.notify.pinned_snapshots import find_pin
 from cachewatch.notify.remembered_tags import what_is_asked
 from cachewatch.notify.returned_after_removal import find_returns, names_of

@@ -6,7 +6,9 @@ from datetime import datetime
 
 from msgspec import Struct
 
+from cachewatch.config.sources import Source
 from cachewatch.core import tag_names
+from cachewatch.errors import UnknownRevision
 from cachewatch.git.catalogue import tags_of
 from cachewatch.git.repository import Repository
 from cachewatch.git.resolving_revisions import Revision, is_there, resolve
@@ -86,3 +88,18 @@ def _vanished_together(
     if all(tag_names.is_snapshot(tag) and tag_names.series(tag) in going_on for tag in gone):
         return ()
     return tuple(tag_names.in_order(gone))
+
+
+def first_revision(repository: Repository, source: Source, newest: Revision) -> Revision:
+    """Return the revision that is taken for told: silently the newest, or as the source asks an earlier one."""
+    if source.since is not None:
+        try:
+            return resolve(repository, source.since)
+        except UnknownRevision as error:
+            raise UnknownRevision(f"sources.{source.name}.since: {error}") from error
+    if source.first_run == "report":
+        try:
+            return resolve(repository, f"{newest.commit}~1")
+        except UnknownRevision:
+            pass  # there is but one
+    return newest
