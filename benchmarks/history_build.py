@@ -18,7 +18,7 @@ from statistics import mean
 
 from benchmarks.measuring import Figures
 from benchmarks.subject import Peers
-from cachewatch.git.document_versions import DocumentVersions, find_versions, first_parents
+from cachewatch.extensions.history.document_versions import DocumentVersions, find_versions, first_parents
 from cachewatch.git.repository import Repository
 from cachewatch.git.trees import sizes_of
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from random import Random
 
 from benchmarks.measuring import Figures
-from cachewatch.history_db.hashes import unpack
-from cachewatch.history_db.schema import add_indexes, open_for_writing
+from cachewatch.extensions.history.schema import add_indexes, open_for_writing
+from cachewatch.extensions.history.values import unpack
 
 REVISIONS, PACKAGES, SNAPSHOTS = 1_500, 1_250, 40
 LIVE_SPECS, GROUP = 100_000, 8

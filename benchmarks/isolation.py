@@ -34,7 +34,7 @@ subscriptions: {{all: {{channels: [files], changes: [all], limit: {{hold_above: 
 """
 # Both load the same modules in the same order.
 _PASS = """\
-from cachewatch.runtime.isolation import INLINE
+from cachewatch.runtime.worker import INLINE
 from cachewatch.notify import run_pass as passes
 {changed}from cachewatch.cli import main
 main()

@@ -13,10 +13,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from cachewatch.config.reading import read_config
-from cachewatch.core.delivery import Message, RenderedDigest
-from cachewatch.notify.pass_context import Context
-from cachewatch.notify.sending_deliveries import deliver
+from cachewatch.report.values import Message, RenderedDigest
 from cachewatch.runtime.log import open_log
+from cachewatch.service.context import Context
+from cachewatch.service.send import deliver
 from cachewatch.store import digests, outbox
 from cachewatch.store.database import Connection
 from cachewatch.store.digests import DigestRecord, DigestState

@@ -41,14 +41,18 @@ def main() -> None:
     load()
     _timed("load what reads git", lambda: __import__("cachewatch.git.catalogue"))()
     _timed("load DeepDiff", lambda: __import__("deepdiff"))()
-    from cachewatch import diff  # noqa: PLC0415
-    from cachewatch.core.changeset_totals import Tally  # noqa: PLC0415
-    from cachewatch.core.changesets import NoCollector  # noqa: PLC0415
+    from cachewatch import comparing as diff  # noqa: PLC0415
+    from cachewatch.core.changesets import (
+        NoCollector,  # noqa: PLC0415
+        Tally,  # noqa: PLC0415
+    )
     from cachewatch.core.selection import Selection  # noqa: PLC0415
-    from cachewatch.render.colour import Palette  # noqa: PLC0415
-    from cachewatch.render.report_formats import write_text  # noqa: PLC0415
-    from cachewatch.render.text_blocks import Requested  # noqa: PLC0415
-    from cachewatch.sources import document_contents  # noqa: PLC0415
+    from cachewatch.report.formats import write_text  # noqa: PLC0415
+    from cachewatch.report.text import (
+        Palette,  # noqa: PLC0415
+        Requested,  # noqa: PLC0415
+    )
+    from cachewatch.sources import contents as document_contents  # noqa: PLC0415
     from cachewatch.sources.opening import open_comparison  # noqa: PLC0415
 
     gc.set_threshold(100_000, 20, 50)

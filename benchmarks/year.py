@@ -19,9 +19,9 @@ from typing import NamedTuple
 from benchmarks import nights
 from cachewatch.config.model import Config
 from cachewatch.config.reading import read_config
-from cachewatch.notify.pass_context import Context
-from cachewatch.notify.run_pass import run_pass
 from cachewatch.runtime.log import Log, open_log
+from cachewatch.service.context import Context
+from cachewatch.service.passes import run_pass
 from cachewatch.store.opening import open_database
 from cachewatch.store.sqlite import NAME
 

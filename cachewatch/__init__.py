@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         parse_document,
     )
     from cachewatch.core.causes import Cause, What
-    from cachewatch.core.environment_coverage import Availability, Coverage, Environment, Need, Resolution
+    from cachewatch.core.coverage import Availability, Coverage, Environment, Need, Resolution
     from cachewatch.core.model import (
         CompilerForm,
         Delta,
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
         Status,
         Verdict,
     )
-    from cachewatch.core.statements.values import (
+    from cachewatch.core.statement_values import (
         CauseCount,
         Counts,
         Effect,
@@ -72,7 +72,7 @@ if TYPE_CHECKING:
         UnreadableDocument,
         UsageError,
     )
-    from cachewatch.git.resolving_revisions import Revision
+    from cachewatch.git.revisions import Revision
 
 __all__ = [
     "Availability",

@@ -11,30 +11,30 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from msgspec import Struct
 
+from cachewatch.comparing import changesets
 from cachewatch.core import changesets as streams
-from cachewatch.core import compare as comparing
-from cachewatch.core import tag_names
-from cachewatch.core.environment_coverage import Coverage, Environment, cover
+from cachewatch.core import names as tag_names
+from cachewatch.core import package_changes as comparing
+from cachewatch.core.changesets import Comparison, Listing
+from cachewatch.core.coverage import Coverage, Environment, cover
 from cachewatch.core.model import Diagnostic, Document, Kind, PackageChange, PackageCounts, Side, SpecCounts
-from cachewatch.core.repository_layout import ANYWHERE, Layout
+from cachewatch.core.names import ANYWHERE, Layout
 from cachewatch.core.selection import Selection, select
-from cachewatch.core.statements import Statement
-from cachewatch.core.statements.filtered_statements import of_kinds
-from cachewatch.core.tag_pairs import Comparison, Listing
-from cachewatch.diff import changesets
+from cachewatch.core.statement_values import Statement
+from cachewatch.core.statements import of_kinds
 from cachewatch.documents.parsing import parse
 from cachewatch.environments.lockfiles import open_environment
 from cachewatch.errors import SourceError, UsageError
 from cachewatch.git.catalogue import tags_of
 from cachewatch.git.clone_cache import open_repository
-from cachewatch.git.resolving_revisions import newest, resolve
+from cachewatch.git.revisions import newest, resolve
 from cachewatch.sources import folders
 from cachewatch.sources.opening import needs_git, open_comparison
 
 if TYPE_CHECKING:
-    from cachewatch.environments.cache_contents import CacheContents
+    from cachewatch.environments.contents import CacheContents
     from cachewatch.git.repository import Repository
-    from cachewatch.git.resolving_revisions import Revision
+    from cachewatch.git.revisions import Revision
 
 Address = str | os.PathLike[str]
 Patterns = str | Iterable[str]
@@ -52,8 +52,8 @@ class BuildCache(Struct, frozen=True, kw_only=True):
     login_file: Path | None = None
 
     def _holdings(self, environment: Environment, revision: str | None) -> "CacheContents":
-        from cachewatch.environments.cache_contents import published  # noqa: PLC0415  loads an HTTP client
-        from cachewatch.sources.buildcache.opening import Cache, is_catalogue  # noqa: PLC0415
+        from cachewatch.environments.contents import published  # noqa: PLC0415  loads an HTTP client
+        from cachewatch.extensions.buildcaches.opening import Cache, is_catalogue  # noqa: PLC0415
 
         if revision is not None:
             raise UsageError(f"{self.address}: a live build cache has no revisions")
@@ -246,7 +246,7 @@ class OpenCatalogue:
             return comparison
 
     def _holdings(self, environment: Environment, revision: str | None) -> "CacheContents":
-        from cachewatch.environments.cache_contents import listed, recorded_in  # noqa: PLC0415  as above
+        from cachewatch.environments.contents import listed, recorded_in  # noqa: PLC0415  as above
 
         self._check_open()
         if self._repository is not None:

@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from cachewatch.core.repository_layout import CATALOGUE, DOCUMENT, TAGS_FILE
-from cachewatch.documents.tagsfile import write_tags_file
-from cachewatch.git.fast_import import NewRevision, write_repository
+from cachewatch.core.names import CATALOGUE, DOCUMENT, TAGS_FILE
+from cachewatch.documents.yaml import write_tags_file
+from cachewatch.git.recording import NewRevision, write_repository
 from cachewatch.runtime import resources
 
 Record = dict[str, Any]

@@ -10,7 +10,7 @@ from typing import Any
 from helpers import spec_hash
 
 from cachewatch.documents.writing import Binary
-from cachewatch.sources.buildcache.index import Index
+from cachewatch.extensions.buildcaches.index import Index
 
 Installs = dict[str, dict[str, Any]]
 

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 from cachewatch.config import model
-from cachewatch.config.base_section import Key, Section, keys_of
 from cachewatch.config.channels import AnyChannel
-from cachewatch.config.schema import default_of
+from cachewatch.config.section import Key, Section, keys_of
+from cachewatch.config.showing import default_of
 from cachewatch.config.sources import Credentials
 
 _PAGE = Path(__file__).parents[1] / "docs/configuration.md"

@@ -17,12 +17,12 @@ from truths import histories, truths
 
 from cachewatch import demo
 from cachewatch.cli import main
-from cachewatch.runtime.limited_process import Worker
+from cachewatch.runtime.worker import Worker
 
 if TYPE_CHECKING:
     import postgres as postgres_server
 
-    from cachewatch.config.state_address import PostgresAddress
+    from cachewatch.config.secrets import PostgresAddress
 
 __all__ = ["histories", "truths"]
 

@@ -3,10 +3,10 @@
 from datetime import UTC, datetime
 from pathlib import Path
 
+from cachewatch.comparing import changesets
 from cachewatch.core.selection import Globs, Selection
-from cachewatch.diff import changesets
-from cachewatch.render.digest_collector import DigestCollector, read_tag_digest
-from cachewatch.report.digest import Digest, Outage, Silenced, Span, TagDigest
+from cachewatch.report.collecting import DigestCollector, read_tag_digest
+from cachewatch.report.values import Digest, Outage, Silenced, Span, TagDigest
 from cachewatch.sources.opening import open_comparison
 
 NOW = datetime(2025, 6, 2, 7, 30, tzinfo=UTC)

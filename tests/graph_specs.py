@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from cachewatch.core.graph import Dependency, GraphNode, Ingredients
+from cachewatch.core.causes import Dependency, GraphNode, Ingredients
 from cachewatch.documents.graph_files import MadeOf
 
 

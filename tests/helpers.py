@@ -8,7 +8,7 @@ from typing import Any
 
 from cachewatch.core.model import Document, Signature
 from cachewatch.documents.parsing import parse
-from cachewatch.git.fast_import import NewRevision, write_repository
+from cachewatch.git.recording import NewRevision, write_repository
 
 START = datetime(2025, 6, 1, 4, tzinfo=UTC)
 

@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 
 from indexes import Key, Told, listed, run_git
 
-from cachewatch.core.compare import compare
-from cachewatch.core.compare.normalizing import is_same_spec
 from cachewatch.core.model import Document, PackageChange, Signature
+from cachewatch.core.package_changes import compare, is_same_spec
 
 DAY = 86_400.0
 Row = tuple[Any, ...]

@@ -14,14 +14,13 @@ from typing import Any
 
 from helpers import START, document, record
 
-from cachewatch.core.compare import compare
 from cachewatch.core.model import Document, Signature
+from cachewatch.core.package_changes import compare
 from cachewatch.documents.parsing import parse
 from cachewatch.errors import DocumentError
+from cachewatch.extensions.history.build import bring_up_to_date, in_jobs
+from cachewatch.extensions.history.values import prefixes, unpack
 from cachewatch.git.repository import Repository
-from cachewatch.history_db.build import bring_up_to_date
-from cachewatch.history_db.engines import in_jobs
-from cachewatch.history_db.hashes import prefixes, unpack
 
 # A file, or where a link leads.
 Files = Mapping[str, bytes | str]

@@ -10,8 +10,7 @@ from pathlib import Path
 import click
 
 from cachewatch import __version__
-from cachewatch.cli import cli
-from cachewatch.cli.command_table import COMMANDS, SECTIONS
+from cachewatch.cli import COMMANDS, SECTIONS, cli
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "man"

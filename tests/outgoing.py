@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from cachewatch.channels import open_channel
-from cachewatch.config.model import ChannelConfig, EmailConfig, MaildirConfig, Smtp
-from cachewatch.core.delivery import SENT, DeliveryResult, Message, RenderedDigest
+from cachewatch.config.channels import ChannelConfig, EmailConfig, MaildirConfig, Smtp
+from cachewatch.report.values import SENT, DeliveryResult, Message, RenderedDigest
 
 CREATED = datetime(2026, 8, 3, 5, 30, tzinfo=UTC)
 SENDER = "Cachewatch <cachewatch@hpc.example.org>"

@@ -12,8 +12,8 @@ from pathlib import Path
 from helpers import Record, catalogue, record
 from weeks import _PACKAGES, _digest
 
-from cachewatch.git.fast_import import NewRevision, write_repository
-from cachewatch.report.digest import Digest
+from cachewatch.git.recording import NewRevision, write_repository
+from cachewatch.report.values import Digest
 
 Packages = dict[str, list[Record]]
 Week = tuple[Mapping[str, bytes], Mapping[str, bytes]]

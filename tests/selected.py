@@ -7,15 +7,14 @@ from typing import Any
 from helpers import catalogue
 from pairs import some_pair
 
-from cachewatch.core.changesets import Changeset
+from cachewatch.comparing import changesets
+from cachewatch.core.changesets import Changeset, Comparison
 from cachewatch.core.selection import Selection
-from cachewatch.core.tag_pairs import Comparison
-from cachewatch.diff import changesets
 from cachewatch.git.catalogue import compare_revisions
 from cachewatch.git.repository import Repository
-from cachewatch.git.resolving_revisions import resolve
-from cachewatch.render.digest_collector import DigestCollector, read_tag_digest
-from cachewatch.report.digest import TagDigest
+from cachewatch.git.revisions import resolve
+from cachewatch.report.collecting import DigestCollector, read_tag_digest
+from cachewatch.report.values import TagDigest
 
 PACKAGES = ("hdf5", "llvm", "openmpi", "py-numpy", "zlib", "zstd")
 UNREADABLE = b"---\nspec_details: [\n---"

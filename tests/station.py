@@ -16,11 +16,11 @@ from typing import Any, ClassVar
 from helpers import START, history
 
 from cachewatch.config.reading import read_config
-from cachewatch.config.state_address import PostgresAddress
-from cachewatch.notify.pass_context import Context
-from cachewatch.notify.recovery import recover
-from cachewatch.notify.run_pass import Result, run_pass
+from cachewatch.config.secrets import PostgresAddress
 from cachewatch.runtime.log import Log, open_log
+from cachewatch.service.context import Context
+from cachewatch.service.passes import Result, run_pass
+from cachewatch.service.recover import recover
 from cachewatch.store import digests, outbox
 from cachewatch.store.database import Connection, Database
 from cachewatch.store.digests import DigestRecord
@@ -109,7 +109,7 @@ class Site:
     def held(self) -> list[DigestRecord]:
         """Return the digests that wait for an operator."""
         with self._read() as connection:
-            found = [digests.get(connection, record.key) for record in digests.all_held(connection)]
+            found = [digests.get(connection, record.key) for record in digests.held_summaries(connection)]
         return [stored for stored in found if stored is not None]
 
     def told(self, subscription: str = "ml") -> list[str]:

@@ -6,8 +6,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from cachewatch.core.delivery import Message, RenderedDigest
-from cachewatch.store import digests, migrations, outbox, schema
+from cachewatch.report.values import Message, RenderedDigest
+from cachewatch.store import database as migrations
+from cachewatch.store import digests, outbox, schema
 from cachewatch.store.database import Connection
 from cachewatch.store.digests import DigestRecord, DigestState
 from cachewatch.store.outbox import Lease, State

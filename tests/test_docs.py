@@ -15,7 +15,7 @@ from tools import program
 
 from cachewatch.cli import cli
 from cachewatch.core.model import Kind
-from cachewatch.store.alerts import AlertKind
+from cachewatch.store.health import AlertKind
 
 README = (ROOT / "README.md").read_text()
 COMMANDS = [

@@ -17,22 +17,19 @@ from conftest import Run
 from graph_specs import graph_spec
 from helpers import Record, document, record, records
 
-from cachewatch.core.attribution import attribute
-from cachewatch.core.causes import Cause, Explanation, What
-from cachewatch.core.graph import Dependency, GraphNode, Nodes
-from cachewatch.core.graph_walk import Walk
+from cachewatch.core.causes import Cause, Dependency, Explanation, GraphNode, Nodes, What, attribute
 from cachewatch.core.model import Side
-from cachewatch.core.parsing_dates import as_datetime
-from cachewatch.core.schedule import parse_days, parse_when
-from cachewatch.core.untrusted_text import safe
-from cachewatch.documents import limits
+from cachewatch.core.names import safe
+from cachewatch.core.schedule import as_datetime, parse_days, parse_when
+from cachewatch.documents import frontmatter as limits
 from cachewatch.documents.graph_files import read_package_graph, read_tag_graph
 from cachewatch.documents.parsing import parse
-from cachewatch.documents.tagsfile import read_tags_file
+from cachewatch.documents.yaml import read_tags_file
 from cachewatch.environments.lockfiles import read_lock, read_manifest
 from cachewatch.errors import CachewatchError, DocumentError, UnreadableDocument
-from cachewatch.render.why_reports import report_lines, revisions_report
-from cachewatch.sources.buildcache.index import read_index
+from cachewatch.extensions.buildcaches.index import read_index
+from cachewatch.extensions.causes.graph_walk import Walk
+from cachewatch.extensions.causes.reports import report_lines, revisions_report
 
 _MOST = 3.0
 _ATTEMPTS = 6

@@ -17,16 +17,15 @@ from servers import Says, serving
 from test_scaling import grows_like_its_size
 
 from cachewatch.config.reading import read_config
-from cachewatch.core.environment_coverage import Environment, Need
-from cachewatch.environments.revision_changes import cover_both
+from cachewatch.core.coverage import Environment, Need
+from cachewatch.environments.contents import cover_both
 from cachewatch.errors import CachewatchError
-from cachewatch.git.clone_remote import Remote
+from cachewatch.extensions.buildcaches.address import Registry, Validator
+from cachewatch.extensions.buildcaches.oci import Image
+from cachewatch.git.remote import Remote
 from cachewatch.git.repository import Repository
-from cachewatch.git.resolving_revisions import resolve
-from cachewatch.http import Limits
-from cachewatch.sources.buildcache import Validator
-from cachewatch.sources.buildcache.address import Registry
-from cachewatch.sources.buildcache.oci import Image
+from cachewatch.git.revisions import resolve
+from cachewatch.http.client import Limits
 
 pytestmark = [pytest.mark.usefixtures("loopback"), pytest.mark.slow_cases]
 

@@ -83,8 +83,8 @@ class History:
 @pytest.fixture(scope="session")
 def histories(buildcaches: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, History]:
     """Each series of states, recorded one after the other as if it were one mirror that changes."""
-    from cachewatch.sources.buildcache.opening import Cache  # noqa: PLC0415
-    from cachewatch.sources.cache_recorder import record  # noqa: PLC0415
+    from cachewatch.extensions.buildcaches.opening import Cache  # noqa: PLC0415
+    from cachewatch.extensions.buildcaches.recorder import record  # noqa: PLC0415
 
     made: dict[str, History] = {}
     for kind in ("v3", "v2"):

@@ -14,12 +14,12 @@ from typing import Any
 from helpers import Record, meta_of, record
 
 from cachewatch import demo
+from cachewatch.comparing import changesets
 from cachewatch.core.selection import Globs, Selection
 from cachewatch.demo import rewrite
-from cachewatch.diff import changesets
-from cachewatch.git.fast_import import NewRevision, write_repository
-from cachewatch.render.digest_collector import DigestCollector, read_tag_digest
-from cachewatch.report.digest import Digest, Outage, Silenced, Span, TagDigest
+from cachewatch.git.recording import NewRevision, write_repository
+from cachewatch.report.collecting import DigestCollector, read_tag_digest
+from cachewatch.report.values import Digest, Outage, Silenced, Span, TagDigest
 from cachewatch.runtime import resources
 from cachewatch.sources.opening import open_comparison
 

@@ -1,12 +1,15 @@
 """The ways out: from a channel of the configuration to something that packs digests and takes messages out.
 
 A channel's module is loaded when a channel of its type is opened: a Maildir needs no HTTP client, and a webhook no SMTP.
+
+How long handing over one message may take, by the type of the channel.
 """
 
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from typing import Any
 
-from cachewatch.config.model import (
+from cachewatch.config.channels import (
     AppriseConfig,
     ChannelConfig,
     EmailConfig,
@@ -16,7 +19,7 @@ from cachewatch.config.model import (
     SendmailConfig,
     WebhookConfig,
 )
-from cachewatch.core.delivery import Channel
+from cachewatch.report.values import Channel
 
 
 def open_channel(config: ChannelConfig) -> Channel:
@@ -25,25 +28,25 @@ def open_channel(config: ChannelConfig) -> Channel:
 
 
 def _email(config: EmailConfig) -> Channel:
-    from cachewatch.channels.smtp_channel import EmailChannel
+    from cachewatch.channels.smtp import EmailChannel
 
     return EmailChannel(config)
 
 
 def _sendmail(config: SendmailConfig) -> Channel:
-    from cachewatch.channels.sendmail import SendmailChannel
+    from cachewatch.channels.local_mail import SendmailChannel
 
     return SendmailChannel(config)
 
 
 def _maildir(config: MaildirConfig) -> Channel:
-    from cachewatch.channels.maildir import MaildirChannel
+    from cachewatch.channels.local_mail import MaildirChannel
 
     return MaildirChannel(config)
 
 
 def _file(config: FileConfig) -> Channel:
-    from cachewatch.channels.file import FileChannel
+    from cachewatch.channels.files import FileChannel
 
     return FileChannel(config)
 
@@ -61,7 +64,7 @@ def _webhook(config: WebhookConfig) -> Channel:
 
 
 def _apprise(config: AppriseConfig) -> Channel:
-    from cachewatch.channels.apprise_channel import AppriseChannel
+    from cachewatch.channels.chats import AppriseChannel
 
     return AppriseChannel(config)
 
@@ -75,3 +78,20 @@ _OPENERS: Mapping[type[ChannelConfig], Callable[[Any], Channel]] = {
     WebhookConfig: _webhook,
     AppriseConfig: _apprise,
 }
+
+
+# Times the timeout of a mail server: a session that is lost before the end of a message, 3 and 10, and a new one, 4, 3 and 10.
+LONGEST_ATTEMPT = 30
+# Names that are looked up, disks of other machines, the plugins of a chat: what has no deadline of ours.
+_OTHERS = timedelta(minutes=15)
+
+
+def longest_attempt(config: ChannelConfig) -> timedelta:
+    """Return how long handing over one message may take, all deadlines together."""
+    match config:
+        case EmailConfig():
+            return LONGEST_ATTEMPT * config.smtp.timeout + _OTHERS
+        case SendmailConfig() | WebhookConfig():
+            return config.timeout + _OTHERS
+        case _:
+            return _OTHERS

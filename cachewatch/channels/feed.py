@@ -8,11 +8,10 @@ from uuid import NAMESPACE_URL, uuid5
 from xml.etree import ElementTree as ET
 
 from cachewatch import __version__
-from cachewatch.channels.escaping import markup, one_line
-from cachewatch.channels.path_templates import Place
-from cachewatch.channels.write_failures import of_error
-from cachewatch.config.model import FeedConfig
-from cachewatch.core.delivery import (
+from cachewatch.channels.chats import markup, one_line
+from cachewatch.channels.files import Place, of_error
+from cachewatch.config.channels import FeedConfig
+from cachewatch.report.values import (
     SENT,
     DeliveryOutcome,
     DeliveryResult,
@@ -21,7 +20,7 @@ from cachewatch.core.delivery import (
     SentHistory,
     Transport,
 )
-from cachewatch.runtime.atomic_files import publish, read
+from cachewatch.runtime.files import publish, read
 
 _ATOM = "http://www.w3.org/2005/Atom"
 _MOST_BYTES = 4 * 2**20  # of a whole feed: readers fetch it again and again

@@ -15,11 +15,12 @@ from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
-from cachewatch import http
-from cachewatch.channels.chat_forms import webhook_body
-from cachewatch.channels.escaping import one_line, without_secret_url
-from cachewatch.config.model import Secret, WebhookConfig
-from cachewatch.core.delivery import (
+from cachewatch.channels.chats import one_line, webhook_body, without_secret_url
+from cachewatch.config.channels import WebhookConfig
+from cachewatch.config.secrets import Secret
+from cachewatch.errors import HttpError, RefusedAddress
+from cachewatch.http import client as http
+from cachewatch.report.values import (
     SENT,
     DeliveryOutcome,
     DeliveryResult,
@@ -28,7 +29,6 @@ from cachewatch.core.delivery import (
     SentHistory,
     Transport,
 )
-from cachewatch.errors import HttpError, RefusedAddress
 
 _LATER = frozenset({408, 425, 429})
 _THIS_MESSAGE = frozenset({400, 406, 409, 411, 415, 422, 451})

@@ -1,10 +1,34 @@
-"""`cachewatch completion`: what lets a shell complete commands, options and names of the catalogue."""
+"""Completion of the values of options and arguments, which is loaded when a shell asks for it.
+
+`cachewatch completion`: what lets a shell complete commands, options and names of the catalogue.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import click
-from click.shell_completion import get_completion_class
+from click.shell_completion import CompletionItem, get_completion_class
 
-from cachewatch.cli.command_table import COMPLETING
-from cachewatch.cli.help_examples import examples
+from cachewatch.cli import COMPLETING
+from cachewatch.cli.mistakes import examples
+
+if TYPE_CHECKING:
+    pass
+
+Complete = Callable[[click.Context, click.Parameter, str], "list[CompletionItem]"]
+
+
+def completing(what: str) -> Complete:
+    """Return what offers the values that the function `what` of completion_values.py finds."""
+
+    def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> "list[CompletionItem]":
+        from cachewatch.cli import completion_values  # noqa: PLC0415
+
+        offer: Any = getattr(completion_values, what)
+        found: list[CompletionItem] = offer(context, parameter, incomplete)
+        return found
+
+    return complete
 
 
 @click.command(

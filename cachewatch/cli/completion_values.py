@@ -11,23 +11,22 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
-from cachewatch.cli.load_configuration import load
-from cachewatch.cli.open_catalogue import open_as_fetched
-from cachewatch.core import tag_names
-from cachewatch.core.change_kinds import GROUPS, MEANINGS
+from cachewatch.cli.catalogue import open_as_fetched
+from cachewatch.cli.opening import load
+from cachewatch.core import names as tag_names
 from cachewatch.core.model import Document
+from cachewatch.core.selection import GROUPS, MEANINGS
 from cachewatch.core.versions import sorted_versions
 from cachewatch.documents.parsing import parse
 from cachewatch.errors import CachewatchError
-from cachewatch.git.catalogue import read_package, stacks_of, tags_of
-from cachewatch.git.resolving_revisions import resolve
-from cachewatch.git.tag_contents import list_tag, read_documents
+from cachewatch.git.catalogue import list_tag, read_documents, read_package, stacks_of, tags_of
+from cachewatch.git.revisions import resolve
 from cachewatch.git.trees import folders
 
 if TYPE_CHECKING:
     from cachewatch.config.model import Config
     from cachewatch.git.repository import Repository
-    from cachewatch.git.resolving_revisions import Revision
+    from cachewatch.git.revisions import Revision
 
 # What needs no quotes in a shell, so that no name of a stranger is more than a name there.
 _HARMLESS = re.compile(r"[A-Za-z0-9._+@:/~-]+")

@@ -7,25 +7,23 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from cachewatch.causes.environment_causes import add_causes, find_causes, replaced_in
-from cachewatch.causes.recorded_graph import RecordedGraph
-from cachewatch.cli.best_snapshot import PUBLIC_MIRROR, show_best
-from cachewatch.cli.build_cache_options import single_tag
-from cachewatch.cli.completing import completing
-from cachewatch.cli.help_examples import examples
-from cachewatch.cli.open_catalogue import REPO_OPTION, open_catalogue
-from cachewatch.cli.open_history import DB_OPTION
-from cachewatch.cli.output import COLOR_OPTION, FORMAT_OPTION, OUTPUT_OPTION, palette, write
-from cachewatch.cli.progress import progress_line
-from cachewatch.core.environment_coverage import Availability, Coverage, cover
-from cachewatch.core.untrusted_text import safe
-from cachewatch.environments import cache_contents
+from cachewatch.cli.catalogue import REPO_OPTION, open_catalogue
+from cachewatch.cli.completion import completing
+from cachewatch.cli.mistakes import examples
+from cachewatch.cli.terminal import COLOR_OPTION, FORMAT_OPTION, OUTPUT_OPTION, palette, progress_line, write
+from cachewatch.core.coverage import Availability, Coverage, cover
+from cachewatch.core.names import safe
+from cachewatch.environments import contents as cache_contents
 from cachewatch.environments.lockfiles import open_environment, open_lock_graph
 from cachewatch.errors import DocumentError, UsageError
-from cachewatch.render.coverage import coverage_json, render_coverage
+from cachewatch.extensions.buildcaches.commands import single_tag
+from cachewatch.extensions.causes.of_environments import add_causes, find_causes, replaced_in
+from cachewatch.extensions.causes.recorded import RecordedGraph
+from cachewatch.extensions.history.commands import DB_OPTION, PUBLIC_MIRROR, show_best
+from cachewatch.report.environments import coverage_json, render_coverage
 
 if TYPE_CHECKING:
-    from cachewatch.environments.cache_contents import CacheContents
+    from cachewatch.environments.contents import CacheContents
     from cachewatch.git.repository import Repository
 
 _NOT_THERE = "not-there"

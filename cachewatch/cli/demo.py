@@ -8,7 +8,7 @@ import click
 
 from cachewatch import demo as bundled
 from cachewatch.cli.diff import diff
-from cachewatch.cli.help_examples import examples
+from cachewatch.cli.mistakes import examples
 from cachewatch.errors import UsageError
 
 _BEFORE = """\

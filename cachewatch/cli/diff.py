@@ -1,11 +1,14 @@
-"""`cachewatch diff`: what changed between two revisions, tags, files or folders."""
+"""A command whose help lists its options by purpose; a list of twenty helps nobody.
+
+`cachewatch diff`: what changed between two revisions, tags, files or folders.
+"""
 
 import logging
 import os
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from itertools import chain
@@ -17,36 +20,57 @@ import click
 from click.core import ParameterSource
 from msgspec.structs import replace
 
-from cachewatch.cli.completing import completing
-from cachewatch.cli.help_examples import examples
-from cachewatch.cli.open_catalogue import REPO_OPTION, layout_asked_for, open_catalogue
-from cachewatch.cli.option_groups import GroupedOptions
-from cachewatch.cli.output import COLOR_OPTION, OUTPUT_OPTION, palette, warn_of_graph, write
-from cachewatch.cli.progress import progress_line
-from cachewatch.cli.unknown_names import Unknown, unknown_names
-from cachewatch.core.changesets import Changeset, Collector, FactCollector, NoCollector, Outcome
-from cachewatch.core.filter_patterns import Globs
+from cachewatch.cli.catalogue import REPO_OPTION, Unknown, layout_asked_for, open_catalogue, unknown_names
+from cachewatch.cli.completion import completing
+from cachewatch.cli.mistakes import examples
+from cachewatch.cli.terminal import COLOR_OPTION, OUTPUT_OPTION, palette, progress_line, warn_of_graph, write
+from cachewatch.comparing import changesets
+from cachewatch.core.changesets import Changeset, Collector, Comparison, FactCollector, NoCollector, Outcome
 from cachewatch.core.model import Diagnostic
-from cachewatch.core.repository_layout import ANYWHERE
-from cachewatch.core.selection import Selection, every_kind, select
-from cachewatch.core.tag_pairs import Comparison
-from cachewatch.core.untrusted_text import safe
-from cachewatch.diff import changesets
+from cachewatch.core.names import ANYWHERE, safe
+from cachewatch.core.selection import Globs, Selection, every_kind, select
 from cachewatch.errors import UsageError
-from cachewatch.git.resolving_revisions import newest_two
-from cachewatch.render.csv import CsvCollector, write_csv
-from cachewatch.render.json import JsonCollector, write_json, write_jsonl
-from cachewatch.render.report_formats import write_markdown, write_text
-from cachewatch.render.stat import StatCollector, write_stat
-from cachewatch.render.tag_blocks import occurrences
-from cachewatch.render.text_blocks import ALL, Requested
+from cachewatch.git.repository import Repository
+from cachewatch.git.revisions import newest_two
+from cachewatch.report.data import CsvCollector, write_csv
+from cachewatch.report.formats import (
+    JsonCollector,
+    StatCollector,
+    write_json,
+    write_jsonl,
+    write_markdown,
+    write_stat,
+    write_text,
+)
+from cachewatch.report.text import ALL, Palette, Requested, occurrences
 from cachewatch.sources.folders import check_path, is_documents
-from cachewatch.sources.opening import needs_git, open_comparison, uncommitted
-from cachewatch.sources.ranges import NEWEST, split_range
+from cachewatch.sources.opening import NEWEST, needs_git, open_comparison, split_range, uncommitted
+
+Groups = Mapping[str, Sequence[str]]
+
+
+class GroupedOptions(click.Command):
+    """A command with groups of options, each named by what its options are for; all others come last."""
+
+    def __init__(self, *arguments: Any, groups: Groups, **values: Any) -> None:
+        super().__init__(*arguments, **values)
+        self.groups = groups
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options below the titles of their groups."""
+        options = [param for param in self.get_params(ctx) if isinstance(param, click.Option)]
+        records = {str(option.name): option.get_help_record(ctx) for option in options}
+        grouped = {name for names in self.groups.values() for name in names}
+        sections = {**self.groups, "Options": [name for name in records if name not in grouped]}
+        for title, names in sections.items():
+            found = [record for name in names if (record := records[name]) is not None]
+            if found:
+                with formatter.section(title):
+                    formatter.write_dl(found)
+
 
 if TYPE_CHECKING:
-    from cachewatch.git.repository import Repository
-    from cachewatch.render.colour import Palette
+    pass
 
 FORMATS = ("text", "json", "jsonl", "csv", "markdown", "html")
 # The filters, and what each selects.
@@ -306,7 +330,7 @@ def _explained(
     """Let changesets say why specs were rebuilt, read through a git process of its own."""
     if not opened:
         raise UsageError("--why compares revisions: files and folders have no dependency graph")
-    from cachewatch.causes.changeset_causes import explained  # noqa: PLC0415  slow to load
+    from cachewatch.extensions.causes.of_changes import explained  # noqa: PLC0415  slow to load
 
     with closing(opened[0].another()) as repository:
         yield explained(found, repository, selection, warn_of_graph)
@@ -349,7 +373,7 @@ def _report_writer(name: str, selection: Selection, *, is_all: bool, palette: "P
     """Return what writes a report that people read."""
     asked = Requested(most=ALL if is_all else _MOST_LINES, wants=selection.wants)
     if name == "html":
-        from cachewatch.render.page import MOST_ROWS, write_page  # noqa: PLC0415  Jinja2 is slow to load
+        from cachewatch.report.templates import MOST_ROWS, write_page  # noqa: PLC0415  Jinja2 is slow to load
 
         return partial(write_page, asked=replace(asked, most=ALL if is_all else MOST_ROWS, names_packages=True))
     if name == "markdown":

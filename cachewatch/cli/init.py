@@ -9,20 +9,18 @@ from typing import Any
 
 import click
 
-from cachewatch.cli.help_examples import examples
-from cachewatch.cli.open_catalogue import PUBLIC, in_full
-from cachewatch.config.addresses import is_loopback, parse_host, parse_mail
+from cachewatch.cli.catalogue import PUBLIC, in_full
+from cachewatch.cli.mistakes import examples
 from cachewatch.config.reading import read_config
-from cachewatch.config.value_types import check_name
-from cachewatch.core.repository_layout import ANYWHERE, DEFAULT_TAG, PUBLIC_REPOSITORY, Layout
+from cachewatch.config.types import check_name, is_loopback, parse_host, parse_mail
+from cachewatch.core.names import ANYWHERE, DEFAULT_TAG, PUBLIC_REPOSITORY, Layout, safe
 from cachewatch.core.schedule import check_zone, parse_when
-from cachewatch.core.untrusted_text import safe
 from cachewatch.errors import CachewatchError, SourceError, UsageError
-from cachewatch.git.arranged_trees import nothing_found
 from cachewatch.git.catalogue import tags_of
 from cachewatch.git.repository import Repository
-from cachewatch.git.resolving_revisions import resolve
-from cachewatch.render.templates import render
+from cachewatch.git.revisions import resolve
+from cachewatch.git.trees import nothing_found
+from cachewatch.report.templates import render
 from cachewatch.sources import folders
 
 _PORTS = {"starttls": 587, "tls": 465, "none": 25}

@@ -1,38 +1,66 @@
-"""`cachewatch show`: what there is of packages, versions and single specs, and where."""
+"""`cachewatch show`: what there is of packages, versions and single specs, and where.
+
+`cachewatch tags`, `stacks` and `packages`: what there is in a revision.
+
+`cachewatch kinds` and `cachewatch schema`: the words and the form of what is reported.
+"""
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cachewatch.cli.completing import completing
-from cachewatch.cli.help_examples import examples
-from cachewatch.cli.open_catalogue import REPO_OPTION, open_catalogue
-from cachewatch.cli.output import COLOR_OPTION, FORMAT_OPTION, OUTPUT_OPTION, palette, write
-from cachewatch.cli.progress import ProgressLine, progress_line
-from cachewatch.core import tag_names
-from cachewatch.core.filter_patterns import Globs, is_plain
+from cachewatch.cli.catalogue import REPO_OPTION, is_partial, open_as_fetched, open_catalogue
+from cachewatch.cli.completion import Complete, completing
+from cachewatch.cli.mistakes import examples
+from cachewatch.cli.terminal import (
+    COLOR_OPTION,
+    FORMAT_OPTION,
+    OUTPUT_OPTION,
+    ProgressLine,
+    palette,
+    progress_line,
+    write,
+    write_json,
+    write_lines,
+)
+from cachewatch.core import names as tag_names
+from cachewatch.core.changesets import Listing
 from cachewatch.core.model import Diagnostic, Document, Specs
-from cachewatch.core.tag_pairs import Listing
-from cachewatch.core.untrusted_text import safe
-from cachewatch.core.versions import Versions
+from cachewatch.core.names import safe, similar
+from cachewatch.core.selection import GROUPS, MEANINGS, Globs, is_plain
+from cachewatch.core.versions import Versions, sorted_versions
 from cachewatch.documents.parsing import parse
-from cachewatch.errors import DocumentError, UnreadableDocument, UsageError
-from cachewatch.git.catalogue import read_package
-from cachewatch.git.resolving_revisions import resolve
-from cachewatch.git.tag_contents import list_tag, read_documents
-from cachewatch.render.colour import Palette
-from cachewatch.render.show_table import render_inventory
-from cachewatch.render.spec_details import ShownPackage, ShownSpec, packages_json, render_spec, specs_json
+from cachewatch.errors import DocumentError, UnknownRevision, UnreadableDocument, UsageError
+from cachewatch.git.catalogue import list_tag, read_documents, read_package, stacks_of, tags_of
+from cachewatch.git.repository import Repository
+from cachewatch.git.revisions import Revision, resolve
+from cachewatch.git.trees import folders as trees_folders
+from cachewatch.git.trees import nothing_found
+from cachewatch.report.tables import (
+    Listed,
+    ListedPackage,
+    ListedStack,
+    ListedTag,
+    ShownPackage,
+    ShownSpec,
+    packages_json,
+    render_inventory,
+    render_spec,
+    specs_json,
+    write_listing,
+)
+from cachewatch.report.text import Palette
+from cachewatch.runtime import resources
 from cachewatch.sources import folders
 
 if TYPE_CHECKING:
-    from cachewatch.git.repository import Repository
-    from cachewatch.git.resolving_revisions import Revision
+    pass
 
 # A hash, or with a slash before it what one begins with.
 _HASH = re.compile(r"/([a-z0-9]{1,64})|([a-z2-7]{32})")
@@ -223,3 +251,187 @@ def _parse(content: bytes | str, path: str) -> Document:
         return parse(content, path)
     except DocumentError as error:
         raise type(error)(f"{path}: {error}") from error
+
+
+_REV = click.option(
+    "--rev", default="HEAD", metavar="REVISION", shell_complete=completing("revisions"), help="Revision or date."
+)
+_TAG = click.option("--tag", default="develop", metavar="TAG", shell_complete=completing("tags"), help="Tag to read.")
+_FORMAT = click.option(
+    "--format",
+    "format_",
+    type=click.Choice(["text", "names", "json", "csv", "markdown"]),
+    default="text",
+    help="Output format.",
+)
+
+
+def _listing(names: Complete) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return what gives a command what all listings have; `names` completes its patterns."""
+    patterns = click.argument("patterns", metavar="[GLOB]...", nargs=-1, shell_complete=names)
+
+    def with_options(command: Callable[..., Any]) -> Callable[..., Any]:
+        for add in (OUTPUT_OPTION, _FORMAT, REPO_OPTION, _REV, patterns):
+            command = add(command)
+        return command
+
+    return with_options
+
+
+@click.command(epilog=examples("cachewatch tags", "cachewatch tags 'develop-*' --format names"))
+@_listing(completing("tags"))
+def tags(*, patterns: tuple[str, ...], rev: str, repo: str | None, **form: Any) -> None:
+    """List the tags of a catalogue: branches, releases and snapshots.
+
+    Each with its number of packages and of the stacks that it says it has. !GLOB excludes.
+    """
+    with closing(progress_line()) as line, closing(open_catalogue(repo, line)) as repository:
+        revision = resolve(repository, rev)
+        trees = tags_of(repository, revision).ids
+        if not trees:
+            raise UnknownRevision(nothing_found(repository, revision.commit, rev))
+        declared = stacks_of(repository, revision)
+        found = [
+            ListedTag(tag, len(trees_folders(repository, trees[tag]).ids), tuple(sorted(declared.get(tag, ()))))
+            for tag in _chosen("tag", tag_names.in_order(trees), patterns)
+        ]
+    _write(found, **form)
+
+
+@click.command(
+    epilog=examples(
+        "cachewatch stacks",
+        "cachewatch stacks 'ml-*' --tag develop-2025-06-01",
+        "cachewatch stacks --rev 2025-06-01",
+    )
+)
+@_listing(completing("stacks"))
+@_TAG
+@click.pass_context
+def stacks(context: click.Context, /, *, patterns: tuple[str, ...], **options: Any) -> None:
+    """List the stacks of a tag, with their packages, specs and targets.
+
+    !GLOB excludes.
+    """
+    counts: dict[str, list[tuple[str, int, str]]] = defaultdict(list)
+    diagnostics = []
+    for document in _documents(Globs(), **options):
+        if isinstance(document, Diagnostic):
+            diagnostics.append(document)
+            continue
+        for signature, count in document.specs.counts.items():
+            for stack in signature.stacks:
+                counts[stack].append((document.package, count, signature.target))
+    # A stack that the tag says it has, and of which it has nothing now, is worth a line.
+    counts = {name: [] for name in _declared(**options)} | counts
+    _write([_stack(name, counts[name]) for name in _chosen("stack", sorted(counts), patterns)], **options)
+    _end(context, diagnostics)
+
+
+def _declared(*, rev: str, tag: str, repo: str | None, **_: object) -> Iterator[str]:
+    """Yield the stacks that a tag says it has."""
+    repository = open_as_fetched(repo)
+    if repository is not None:
+        with closing(repository):
+            yield from stacks_of(repository, resolve(repository, rev)).get(tag, ())
+
+
+def _stack(name: str, counted: Sequence[tuple[str, int, str]]) -> ListedStack:
+    return ListedStack(
+        name,
+        packages=len({package for package, _, _ in counted}),
+        specs=sum(count for _, count, _ in counted),
+        targets=tuple(sorted({target for _, _, target in counted})),
+    )
+
+
+@click.command(epilog=examples("cachewatch packages 'py-*'", "cachewatch packages --rev yesterday --format json"))
+@_listing(completing("packages"))
+@_TAG
+@click.pass_context
+def packages(context: click.Context, /, *, patterns: tuple[str, ...], **options: Any) -> None:
+    """List the packages of a tag, with their specs, versions and stacks.
+
+    The versions begin with the newest. !GLOB excludes.
+    """
+    read = list(_documents(Globs(patterns), **options))
+    _write([_package(document) for document in read if isinstance(document, Document)], **options)
+    _end(context, [document for document in read if isinstance(document, Diagnostic)])
+
+
+def _package(document: Document) -> ListedPackage:
+    signatures = document.specs.counts
+    return ListedPackage(
+        document.package,
+        specs=len(document.specs),
+        versions=tuple(reversed(sorted_versions({version for each in signatures for version in each.versions}))),
+        stacks=tuple(sorted({stack for each in signatures for stack in each.stacks})),
+        targets=tuple(sorted({each.target for each in signatures})),
+    )
+
+
+def _documents(wanted: Globs, *, rev: str, tag: str, repo: str | None, **_: object) -> Iterator[Document | Diagnostic]:
+    """Yield the documents of these packages; raises UsageError if there are none."""
+    with closing(progress_line(doing="reading")) as line, closing(open_catalogue(repo, line)) as repository:
+        listing = list_tag(repository, resolve(repository, f"{rev}:{tag}"), wanted)
+        if not listing.blobs and not wanted.is_open:
+            everything = list_tag(repository, resolve(repository, f"{rev}:{tag}"), lambda _: True).blobs
+            raise UsageError(nothing_named("package", wanted.patterns, sorted(everything)))
+        line.begin(sum(blob.size for blob in listing.blobs.values()))
+        yield from read_documents(listing, progress=line.advance)
+
+
+def _chosen(what: str, names: Sequence[str], patterns: Sequence[str]) -> list[str]:
+    found = list(filter(Globs(patterns), names))
+    if not found and patterns:
+        raise UsageError(nothing_named(what, patterns, names))
+    return found
+
+
+def nothing_named(what: str, patterns: Sequence[str], names: Sequence[str]) -> str:
+    """Say that no `what` matches, and what is called nearly so."""
+    near = [name for pattern in patterns for name in similar(pattern, names)]
+    hint = f"; did you mean {' or '.join(near)}?" if near else ""
+    return f"no {what} matches {', '.join(patterns)}{hint}"
+
+
+def _write(listed: Sequence[Listed], *, format_: str, output: str | None, **_: object) -> None:
+    write(write_listing(listed, format_, palette("auto", output)), output, is_for_people=format_ in ("text", "names"))
+
+
+def _end(context: click.Context, diagnostics: Sequence[Diagnostic]) -> None:
+    """Name every document that could not be read, and end accordingly."""
+    for each in diagnostics:
+        click.echo(f"cachewatch: warning: {safe(each.path)}: {each.kind}: {safe(each.message)}", err=True)
+    context.exit(4 if any(each.is_loss for each in diagnostics) or is_partial(context) else 0)
+
+
+@click.command(epilog=examples("cachewatch kinds", "cachewatch kinds --format json"))
+@FORMAT_OPTION
+def kinds(*, format_: str) -> None:
+    """List the kinds of change, worst first.
+
+    A + marks the kinds that digests report by default.
+    """
+    if format_ == "json":
+        write_json(
+            {
+                "kinds": [{"kind": kind, "meaning": said, "default": own} for kind, (said, own) in MEANINGS.items()],
+                "groups": {word: [kind for kind in MEANINGS if kind in group] for word, group in GROUPS.items()},
+            }
+        )
+        return
+    lines = ["Kinds of change, worst first; + marks those that digests report by default:", ""]
+    lines += [f"{'+' if is_default else ' '} {kind:<18} {meaning}" for kind, (meaning, is_default) in MEANINGS.items()]
+    lines += ["", "Groups of kinds, for `changes:` of a subscription and `diff --kind`:", ""]
+    for word, group in GROUPS.items():
+        if word not in ("default", "all"):
+            lines.append(f"  {word:<18} {', '.join(kind for kind in MEANINGS if kind in group)}")
+    write_lines(lines)
+
+
+@click.command(epilog=examples("cachewatch schema > changesets.schema.json", "cachewatch schema digest"))
+@click.argument("what", type=click.Choice(["changesets", "digest", "why", "impact"]), default="changesets")
+def schema(*, what: str) -> None:
+    """Print the JSON Schema of `diff --format json`, of a digest, or of `why` or `impact` with `--format json`."""
+    click.echo(resources.config(f"{what}.schema.json"), nl=False)

@@ -4,15 +4,13 @@ from pathlib import Path
 
 import click
 
-from cachewatch.cli.help_examples import examples
-from cachewatch.cli.output import FORMAT_OPTION, OUTPUT_OPTION, write, write_json
-from cachewatch.cli.usage_errors import SuggestingGroup
-from cachewatch.core.untrusted_text import safe, safe_lines
+from cachewatch.cli.mistakes import SuggestingGroup, examples
+from cachewatch.cli.terminal import FORMAT_OPTION, OUTPUT_OPTION, write, write_json
+from cachewatch.core.names import safe, safe_lines
 from cachewatch.errors import TemplateError, UsageError
-from cachewatch.render.digest_mail import render_digest
-from cachewatch.render.operator_mail import render_notice
-from cachewatch.render.sample_digest import sample_digest, sample_notice
-from cachewatch.render.templates import source
+from cachewatch.report.digest_mail import render_digest, render_notice
+from cachewatch.report.samples import sample_digest, sample_notice
+from cachewatch.report.templates import source
 
 # What there is to override, and what it is for.
 _TEMPLATES = {

@@ -1,13 +1,20 @@
-"""What is no mistake in a configuration, but probably not what was meant."""
+"""What is no mistake in a configuration, but probably not what was meant.
+
+Where hosts that share a state write beside it, and whether the others see that.
+"""
 
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 from shutil import which
 
-from cachewatch.config.model import Config, EmailConfig, SendmailConfig, Subscription
-from cachewatch.core.filter_patterns import Globs
-from cachewatch.runtime.filesystems import shared_kind
+from cachewatch.config.channels import ChannelConfig, EmailConfig, FeedConfig, FileConfig, MaildirConfig, SendmailConfig
+from cachewatch.config.model import Config
+from cachewatch.config.secrets import PostgresAddress
+from cachewatch.config.sources import Source
+from cachewatch.config.subscriptions import Subscription
+from cachewatch.core.selection import Globs
+from cachewatch.runtime.files import shared_kind
 
 
 def advise(config: Config, day: date) -> Iterator[str]:
@@ -56,3 +63,28 @@ def _missing(config: Config) -> Iterator[str]:
     for source in config.sources.values():
         if source.address.startswith("/") and not Path(source.address).exists():
             yield f"sources.{source.name}: there is nothing at {source.address} yet"
+
+
+def of_channel(config: Config, channel: ChannelConfig) -> Iterator[str]:
+    """Yield a sentence about a channel that writes files, if hosts may share the state."""
+    folder = _target(channel)
+    if folder is not None and isinstance(config.state, PostgresAddress):
+        kind = shared_kind(folder)
+        yield f"on shared storage: {folder} ({kind})" if kind else f"host-local: other hosts do not see {folder}"
+
+
+def of_source(config: Config, source: Source) -> Iterator[str]:
+    """Yield a sentence about a source whose history is recorded, if hosts may share the state."""
+    if source.type != "git" and isinstance(config.state, PostgresAddress) and not shared_kind(config.folder):
+        yield "host-local: each host records its own history; the first digest after a takeover cannot tell what changed"
+
+
+def _target(channel: ChannelConfig) -> Path | None:
+    """Return the folder in which everything is that a channel writes on this host."""
+    match channel:
+        case MaildirConfig():
+            return channel.path
+        case FileConfig() | FeedConfig():
+            return Path(f"{channel.path.partition('{')[0]}x").absolute().parent
+        case _:
+            return None

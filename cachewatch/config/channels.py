@@ -8,11 +8,9 @@ from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from cachewatch.config.addresses import is_loopback
-from cachewatch.config.base_section import Section, key, mistake, mistake_at, not_in_file
-from cachewatch.config.nodes import Context, holds, unknown
 from cachewatch.config.secrets import Password, Secret, SecretUrl, WithSecrets, secret
-from cachewatch.config.value_types import (
+from cachewatch.config.section import Context, Section, holds, key, mistake, mistake_at, not_in_file, unknown
+from cachewatch.config.types import (
     ByName,
     ConvertedFrom,
     Duration,
@@ -28,10 +26,11 @@ from cachewatch.config.value_types import (
     Size,
     Text,
     Unsubscribe,
+    is_loopback,
     placeholders,
     whole_number,
 )
-from cachewatch.core.durations import parse_size
+from cachewatch.core.schedule import parse_size
 from cachewatch.errors import ConfigError
 
 _LEAST_HTML = 10_000

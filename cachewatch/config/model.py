@@ -8,7 +8,6 @@ from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, ValidationInfo, model_validator
 
-from cachewatch.config.base_section import Section, checked, key, mistake, not_in_file
 from cachewatch.config.channels import (
     AppriseConfig,
     ChannelConfig,
@@ -23,10 +22,18 @@ from cachewatch.config.channels import (
     Smtp,
     WebhookConfig,
 )
-from cachewatch.config.nodes import Context
-from cachewatch.config.secrets import PasswordReadLater, Secret, SecretUrl, WithSecrets, secret
+from cachewatch.config.secrets import (
+    PasswordReadLater,
+    PostgresAddress,
+    Secret,
+    SecretUrl,
+    State,
+    WithSecrets,
+    parse_state,
+    secret,
+)
+from cachewatch.config.section import Context, Section, checked, key, mistake, not_in_file
 from cachewatch.config.sources import Poll, Source
-from cachewatch.config.state_address import PostgresAddress, State, parse_state
 from cachewatch.config.subscriptions import (
     Addresses,
     ChannelNames,
@@ -38,7 +45,7 @@ from cachewatch.config.subscriptions import (
     Urgent,
     check_recipients,
 )
-from cachewatch.config.value_types import (
+from cachewatch.config.types import (
     ByName,
     ConvertedFrom,
     Duration,

@@ -9,10 +9,9 @@ from urllib.parse import urlsplit
 
 from pydantic import ValidationInfo, model_validator
 
-from cachewatch.config.base_section import Section, checked, key, mistake, not_in_file
-from cachewatch.config.nodes import Context
 from cachewatch.config.secrets import find_secret_file
-from cachewatch.config.value_types import (
+from cachewatch.config.section import Context, Section, checked, key, mistake, not_in_file
+from cachewatch.config.types import (
     ConvertedFrom,
     Duration,
     FromTextInContext,
@@ -23,9 +22,9 @@ from cachewatch.config.value_types import (
     Text,
     path_in,
 )
-from cachewatch.core.repository_layout import ANYWHERE, Layout
+from cachewatch.core.names import ANYWHERE, Layout
 from cachewatch.errors import ConfigError
-from cachewatch.http.urls import check_secrecy
+from cachewatch.http.addresses import check_secrecy
 
 _OPTIONS = ("tag", "stack", "view")  # of a single build cache
 _TYPES_OF = {

@@ -6,10 +6,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, ValidationInfo, model_validator
 
-from cachewatch.config.base_section import Section, checked, key, mistake, not_in_file, obsolete
 from cachewatch.config.channels import MAIL_TYPES
-from cachewatch.config.nodes import Context, unknown
-from cachewatch.config.value_types import (
+from cachewatch.config.section import Context, Section, checked, key, mistake, not_in_file, obsolete, unknown
+from cachewatch.config.types import (
     ConvertedFrom,
     Day,
     DurationOrNever,
@@ -24,10 +23,9 @@ from cachewatch.config.value_types import (
     Text,
     whole_number,
 )
-from cachewatch.core.change_kinds import DEFAULT, GROUPS, chosen_kinds, kinds_named
-from cachewatch.core.filter_patterns import Globs
 from cachewatch.core.model import Kind
 from cachewatch.core.schedule import parse_when
+from cachewatch.core.selection import DEFAULT, GROUPS, Globs, chosen_kinds, kinds_named
 from cachewatch.errors import ConfigError
 from cachewatch.runtime import resources
 

@@ -3,11 +3,17 @@
 A schedule is made of crontab lines, which is what cronsim understands, so that there is one
 arithmetic of days, months and daylight saving for all of them. A time of day that the clock
 skips in spring comes at the end of the gap, one that it shows twice in autumn comes once.
+
+Durations and sizes as people write them: 5m, 1h30m, 4d; 90kB, 2MiB.
+
+Dates and moments as people write them: 2025-06-01, yesterday, 3 days ago, last week.
+
+Times as people read them, in the time zone of the configuration.
 """
 
 import re
 from collections.abc import Iterable
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from functools import cache
 from zoneinfo import ZoneInfo, available_timezones
 
@@ -188,3 +194,79 @@ def _end(quiet: Quiet, moment: datetime) -> datetime | None:
         return None
     midnight = datetime.combine(today + timedelta(days=1), time(), tzinfo=zone).astimezone(UTC)
     return min(midnight, quiet.end) if quiet.end else midnight
+
+
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400, "y": 365 * 86400}
+_BYTES = {"": 1, "B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+_PART = r"(\d{1,6})([smhdwy])"
+DURATION = rf"^(0|({_PART})+)$"
+SIZE = r"^\d{1,12} ?(B|kB|MB|GB|KiB|MiB|GiB)?$"
+
+
+def parse_duration(text: str) -> timedelta:
+    """Understand 30s, 5m, 1h30m, 4d, 2w or 2y (of 365 days)."""
+    if not re.fullmatch(DURATION, text, re.ASCII):
+        raise ConfigError(f"{text!r} is not a duration; write 30s, 5m, 1h, 4d, 2w or 2y")
+    seconds = sum(int(number) * _SECONDS[unit] for number, unit in re.findall(_PART, text))
+    if seconds > 100 * _SECONDS["y"]:
+        raise ConfigError(f"{text!r} is longer than a hundred years")
+    return timedelta(seconds=seconds)
+
+
+def duration_in_words(duration: timedelta) -> str:
+    """Write a duration as `parse_duration` reads it."""
+    seconds = int(duration.total_seconds())
+    text = ""
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1)):
+        count, seconds = divmod(seconds, size)
+        text += f"{count}{unit}" if count else ""
+    return text or "0"
+
+
+def parse_size(text: str) -> int:
+    """Understand 90kB, 1MiB or a number of bytes."""
+    match = re.fullmatch(r"(\d{1,12}) ?([A-Za-z]*)", text, re.ASCII)
+    if match is None or match[2] not in _BYTES:
+        raise ConfigError(f"{text!r} is not a size; write 90kB, 2MB, 64KiB or a number of bytes")
+    return int(match[1]) * _BYTES[match[2]]
+
+
+_AGO = re.compile(r"(\d{1,4}) (minute|hour|day|week)s? ago")
+_UNIT = {
+    "minute": timedelta(minutes=1),
+    "hour": timedelta(hours=1),
+    "day": timedelta(days=1),
+    "week": timedelta(weeks=1),
+}
+
+
+def as_datetime(text: str, now: datetime) -> datetime | None:
+    """Return the last moment that `text` means, if it means a date at all."""
+    text = text.strip().lower()
+    if text in ("today", "yesterday"):
+        return _end_of((now - timedelta(days=text == "yesterday")).date())
+    if ago := _AGO.fullmatch(text):
+        return now - int(ago[1]) * _UNIT[ago[2]]
+    if text == "last week":
+        return now - _UNIT["week"]
+    try:
+        if re.fullmatch(r"\d{4}-\d\d-\d\d|\d{8}", text):
+            return _end_of(date.fromisoformat(text))
+        moment = datetime.fromisoformat(text.upper()) if re.match(r"\d{4}-\d\d-\d\d[t ]", text) else None
+    except ValueError:
+        return None
+    return moment if moment is None or moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _end_of(day: date) -> datetime:
+    return datetime(day.year, day.month, day.day, 23, 59, 59, tzinfo=UTC)
+
+
+def minute(moment: datetime, zone: str = "UTC") -> str:
+    """Return a time to the minute, with its zone: `2025-06-02 07:00 CEST`."""
+    return f"{moment.astimezone(ZoneInfo(zone)):%Y-%m-%d %H:%M %Z}"
+
+
+def second(moment: datetime, zone: str = "UTC") -> str:
+    """Return a time to the second, with its zone: `2025-06-02 07:00:12 CEST`."""
+    return f"{moment.astimezone(ZoneInfo(zone)):%Y-%m-%d %H:%M:%S %Z}"

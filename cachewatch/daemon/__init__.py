@@ -1,41 +1,127 @@
-"""The daemon: the same things that a pass does, as they fall due. It never decides what is due."""
+"""Which jobs keep failing: each way in which one does is news once, or a full disk would fill the log as well.
+
+Signals of the daemon: SIGTERM and SIGINT stop it, SIGHUP reloads the configuration.
+
+Tell systemd how we are: a datagram to the socket that it names, and nothing where there is none.
+
+The daemon: the same things that a pass does, as they fall due. It never decides what is due.
+"""
 
 import os
+import re
 import selectors
+import signal
+import socket
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from threading import Lock
 from typing import Any
 
 from msgspec.structs import replace
 
-from cachewatch.config.model import Config, Source
-from cachewatch.daemon import endpoints, signals
-from cachewatch.daemon.failures import Failures
+from cachewatch.config.model import Config
+from cachewatch.config.sources import Source
+from cachewatch.core.names import safe
+from cachewatch.daemon import monitor as endpoints
 from cachewatch.daemon.monitor import Monitor, Page
 from cachewatch.daemon.scheduler import Job, Scheduler
-from cachewatch.daemon.systemd import notify
 from cachewatch.errors import CachewatchError, StateError
+from cachewatch.extensions.history.in_service import update_history
+from cachewatch.extensions.shared_state.postgresql import RENEWAL
 from cachewatch.git.processes import interrupt
-from cachewatch.notify.alerts import DAEMON, Alert, AlertKey, AlertKind, open_now, resolve_now
-from cachewatch.notify.cleanup import clean_up
-from cachewatch.notify.daily_summary import summarize
-from cachewatch.notify.history_index import update_history
-from cachewatch.notify.leadership import Leadership
-from cachewatch.notify.metrics import DaemonStatus
-from cachewatch.notify.pass_context import Context
-from cachewatch.notify.pinging import ping
-from cachewatch.notify.poll_source import has_answered, poll
-from cachewatch.notify.poll_sources import ANSWERING, OTHERS
-from cachewatch.notify.recovery import recover, resume, say_obsolete_keys
-from cachewatch.notify.run_pass import create_digests
-from cachewatch.notify.sending_deliveries import deliver, tell_of_gone, unblock
-from cachewatch.runtime.log import said_of
+from cachewatch.operators.metrics import DaemonStatus
+from cachewatch.operators.review import summarize
+from cachewatch.runtime.log import Log, said_of, traceback_of
+from cachewatch.service.alerts import DAEMON, Alert, open_now, resolve_now
+from cachewatch.service.context import Context
+from cachewatch.service.passes import Leadership, clean_up, create_digests, ping
+from cachewatch.service.poll import ANSWERING, OTHERS, has_answered, poll
+from cachewatch.service.recover import recover, resume, say_obsolete_keys
+from cachewatch.service.send import deliver, tell_of_gone, unblock
 from cachewatch.store import health
-from cachewatch.store.leader_lease import RENEWAL
+from cachewatch.store.health import AlertKey, AlertKind
+
+# In a row, before a job is said to keep failing.
+_MANY = 3
+_MOST_KINDS = 20
+_NUMBER = re.compile(r"\d+")
+
+
+class Failures:
+    """The failures of each job since it succeeded last, and of all time."""
+
+    def __init__(self, log: Log) -> None:
+        self.totals: Counter[str] = Counter()
+        self._log = log
+        self._kinds: dict[str, set[str]] = {}  # of those that fail now
+        self._in_a_row: Counter[str] = Counter()
+        self._lock = Lock()
+
+    def note(self, job: str, error: BaseException | None) -> None:
+        """Note how a job ended."""
+        with self._lock:
+            if error is None:
+                self._succeeded(job)
+            else:
+                self._failed(job, error)
+
+    def lasting(self) -> list[str]:
+        """Name the jobs that keep failing."""
+        with self._lock:
+            return sorted(job for job, count in self._in_a_row.items() if count >= _MANY)
+
+    def _succeeded(self, job: str) -> None:
+        self._kinds.pop(job, None)
+        if count := self._in_a_row.pop(job, 0):
+            self._log.info("job.recovered", job=job, failures=count)
+
+    def _failed(self, job: str, error: BaseException) -> None:
+        said = repr(error)
+        self.totals[job] += 1
+        self._in_a_row[job] += 1
+        kinds = self._kinds.setdefault(job, set())
+        kind = _NUMBER.sub("", said)
+        if kind not in kinds and len(kinds) < _MOST_KINDS:
+            kinds.add(kind)
+            self._log.error("job.failed", job=job, error=said, traceback=traceback_of(error))
+
+
+Handler = Callable[[int, Any], None]
+
+
+def handle(*, stop: Handler, reload: Handler) -> int:
+    """Handle the signals, and return a file descriptor that is readable once one arrived.
+
+    The daemon waits for it instead of for a lock: a handler may take no lock that a waiter holds.
+    """
+    reader, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    for number, handler in ((signal.SIGTERM, stop), (signal.SIGINT, stop), (signal.SIGHUP, reload)):
+        signal.signal(number, handler)
+    return reader
+
+
+def notify(*, status: str = "", is_ready: bool = False, is_stopping: bool = False, is_alive: bool = False) -> bool:
+    """Send what is known, and tell whether somebody took it; see sd_notify(3). A socket that is gone is no error."""
+    address = os.environ.get("NOTIFY_SOCKET", "")
+    if not address:
+        return False
+    lines = ["READY=1"] if is_ready else []
+    lines += ["STOPPING=1"] if is_stopping else []
+    lines += ["WATCHDOG=1"] if is_alive else []
+    # A line break would begin another assignment.
+    lines += [f"STATUS={' '.join(safe(status).split())}"] if status else []
+    with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as client:
+        client.connect("\0" + address[1:] if address.startswith("@") else address)
+        client.sendall("\n".join(lines).encode())
+        return True
+    return False
+
 
 _TICK = timedelta(seconds=30)
 _CLEANUP = timedelta(hours=1)
@@ -70,7 +156,7 @@ class Daemon:
     def run(self) -> int:
         """Run until a signal says stop; return the exit code."""
         context = self._context
-        bell = signals.handle(stop=self._stop, reload=self._ask_reload)
+        bell = handle(stop=self._stop, reload=self._ask_reload)
         self._leadership.renew()
         self._plan()
         self._scheduler.start()

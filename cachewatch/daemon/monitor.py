@@ -1,8 +1,13 @@
-"""Answer /healthz, /readyz and /metrics on a local port; no secrets, no names from documents."""
+"""Answer /healthz, /readyz and /metrics on a local port; no secrets, no names from documents.
+
+Metrics as Prometheus reads them. The only module that talks to prometheus_client; it is loaded when somebody asks.
+
+What the monitor answers: whether the daemon lives, whether the service does its work, and its figures.
+"""
 
 import re
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from ipaddress import ip_address
@@ -11,6 +16,15 @@ from threading import Lock, Thread, Timer
 from typing import Any, ClassVar
 
 from msgspec import Struct
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.exposition import choose_encoder, generate_latest
+from prometheus_client.registry import Collector, CollectorRegistry
+
+from cachewatch.errors import CachewatchError
+from cachewatch.operators.metrics import SERIES, DaemonStatus, Sample, Series, metrics
+from cachewatch.operators.status import find_problems, read_status
+from cachewatch.report.words import number
+from cachewatch.service.context import Context
 
 _SECONDS = 5
 # A whole request and its answer: who sends a byte now and then never runs into _SECONDS.
@@ -142,3 +156,78 @@ def _cut(request: socket.socket) -> None:
     """End a connection under the thread that reads from it."""
     with suppress(OSError):
         request.shutdown(socket.SHUT_RDWR)
+
+
+_PLAIN = "text/plain; version=0.0.4; charset=utf-8"
+
+Family = CounterMetricFamily | GaugeMetricFamily
+
+
+class _Samples(Collector):
+    """Gives the library what was measured just now."""
+
+    def __init__(self, samples: Iterable[Sample]) -> None:
+        self._samples = samples
+
+    def collect(self) -> list[Family]:
+        families = {name: _family(name, series) for name, series in SERIES.items()}
+        for name, labels, value in self._samples:
+            # An older or newer version may have counted what this one does not know.
+            if name in SERIES and labels.keys() == set(SERIES[name].labels):
+                families[name].add_metric([labels[label] for label in SERIES[name].labels], value)
+        return list(families.values())
+
+
+def _family(name: str, series: Series) -> Family:
+    kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
+    return kind(name, series.about, labels=series.labels)
+
+
+def expose(samples: Iterable[Sample], accept: str) -> tuple[str, str]:
+    """Return the text and its content type: OpenMetrics if `accept`, a header of HTTP, asks for it."""
+    # A registry of our own: the library's has figures of this process that we give ourselves.
+    registry = CollectorRegistry()
+    registry.register(_Samples(samples))
+    try:
+        encode, content_type = choose_encoder(accept if accept.isprintable() else "")
+    except (TypeError, ValueError):  # a version that is none
+        encode, content_type = generate_latest, _PLAIN
+    return encode(registry).decode(), content_type
+
+
+STUCK_SECONDS = 900.0
+
+
+def healthz(age: float, failing: list[str]) -> Page:
+    """Say whether a daemon lives whose last tick was `age` seconds ago, and of which these jobs keep failing."""
+    if failing:
+        return Page(503, f"failing: {', '.join(failing)}\n")
+    return (
+        Page(200, f"ok: last tick {age:.0f} s ago\n") if age < STUCK_SECONDS else Page(503, f"stuck for {age:.0f} s\n")
+    )
+
+
+def readyz(context: Context, health: Page) -> Page:
+    """Say what keeps the service from its work, be it the daemon itself or something else."""
+    try:
+        found = find_problems(read_status(context), context.config, context.clock())
+    except CachewatchError as error:
+        return Page(503, f"{error}\n")
+    lines = [*([health.text] if health.status != 200 else []), *(f"{problem.what}\n" for problem in found.problems)]
+    first = [] if lines else ["ready\n"]
+    if found.warnings:
+        lines.append(f"{number(len(found.warnings), 'warning')}: see `cachewatch status --check`\n")
+    return Page(200 if first else 503, "".join([*first, *lines]))
+
+
+def standby(leader: str, health: Page) -> Page:
+    """Say that another process works on the state, and this one would take over."""
+    return Page(200, f"standby: {leader} works on the state\n") if health.status == 200 else health
+
+
+def figures(context: Context, daemon: DaemonStatus, accept: str) -> Page:
+    """Return all metrics, in the form that the header `accept` asks for."""
+    try:
+        return Page(200, *expose(metrics(context, daemon), accept))
+    except CachewatchError as error:
+        return Page(503, f"{error}\n")

@@ -1,1 +1,1 @@
-"""Documents: bytes of a `specs.md` to a Document, and back."""
+"""documents."""

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from cachewatch.core.graph import NAME_LETTERS, Dependency, GraphNode, Ingredients, Use, name_of, shared_names
-from cachewatch.documents.limits import MAX_BYTES
+from cachewatch.core.causes import NAME_LETTERS, Dependency, GraphNode, Ingredients, Use, name_of, shared_names
+from cachewatch.documents.frontmatter import MAX_BYTES
 from cachewatch.errors import UnreadableDocument
 
 # What a spec was made of, and the names of the specs it depends on.

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from cachewatch.core import spack_spellings
+from cachewatch.core import spellings as spack_spellings
 from cachewatch.core.model import CompilerForm, Signature, Specs
 from cachewatch.errors import UnreadableDocument
 

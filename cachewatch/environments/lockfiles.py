@@ -1,4 +1,7 @@
-"""What an environment of Spack needs: `spack.lock` of versions 4 to 7, or else what `spack.yaml` asks for."""
+"""Environments of Spack: what a lock file needs, what a build cache has of it, and what a revision changes about that.
+
+What an environment of Spack needs: `spack.lock` of versions 4 to 7, or else what `spack.yaml` asks for.
+"""
 
 import itertools
 import os
@@ -10,15 +13,14 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from cachewatch.core import spack_spellings
-from cachewatch.core.environment_coverage import Environment, Need
-from cachewatch.core.graph import GraphNode, shared_names
+from cachewatch.core import spellings as spack_spellings
+from cachewatch.core.causes import GraphNode, shared_names
+from cachewatch.core.coverage import Environment, Need
 from cachewatch.core.versions import parse_ranges
-from cachewatch.documents.yamltext import load_yaml
+from cachewatch.documents.spec_nodes import Arch, Lookup, Node, compiler_of, dependencies_of, graph_node_of, variants_of
+from cachewatch.documents.yaml import load_yaml
 from cachewatch.errors import UnreadableDocument, UsageError
-from cachewatch.runtime.untrusted_files import folder_around, read_inside
-from cachewatch.sources.buildcache.graph_nodes import graph_node_of
-from cachewatch.sources.buildcache.nodes import Arch, Lookup, Node, compiler_of, dependencies_of, variants_of
+from cachewatch.runtime.files import folder_around, read_inside
 
 LOCK_FILE = "spack.lock"
 MANIFEST_FILE = "spack.yaml"

@@ -1,1 +1,1 @@
-"""Git repositories: reading revisions of a catalogue, keeping clones, writing revisions."""
+"""git."""

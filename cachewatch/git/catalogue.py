@@ -1,7 +1,12 @@
-"""Compare two revisions: pairs of tags, with the documents that differ."""
+"""Compare two revisions: pairs of tags, with the documents that differ.
+
+What one tag of a revision has: its documents, read one after the other.
+
+The last readable version of a document whose newest one cannot be read.
+"""
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
@@ -9,37 +14,33 @@ from types import MappingProxyType
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cachewatch.core import tag_names
-from cachewatch.core.filter_patterns import Globs
-from cachewatch.core.model import Diagnostic, Side, Unreadable
-from cachewatch.core.repository_layout import DEFAULT_TAG, TAGS_FILE, Wanted
-from cachewatch.core.similar_names import similar
-from cachewatch.core.tag_pairs import (
-    Blob,
-    Comparison,
-    Content,
-    Difference,
-    DocumentPair,
-    Listing,
-    Readers,
-    TagPair,
-)
-from cachewatch.documents.limits import MAX_BYTES
-from cachewatch.documents.parsing import TOO_LARGE
-from cachewatch.documents.tagsfile import read_tags_file
-from cachewatch.errors import SourceError, UnknownRevision, UnreadableDocument, UsageError
-from cachewatch.git.arranged_trees import arrangement_of, beside, catalogue_of, catalogues_of, folder_of, nothing_found
+from cachewatch.core import names as tag_names
+from cachewatch.core.changesets import Blob, Comparison, Content, Difference, DocumentPair, Listing, Readers, TagPair
+from cachewatch.core.model import Diagnostic, DiagnosticKind, Document, Side, Unreadable
+from cachewatch.core.names import DEFAULT_TAG, DOCUMENT, TAGS_FILE, Wanted, similar
+from cachewatch.core.selection import Globs
+from cachewatch.documents.frontmatter import MAX_BYTES
+from cachewatch.documents.parsing import TOO_LARGE, parse
+from cachewatch.documents.yaml import read_tags_file
+from cachewatch.errors import DocumentError, SourceError, UnknownRevision, UnreadableDocument, UsageError
 from cachewatch.git.repository import Repository
-from cachewatch.git.resolving_revisions import Revision, count_between, resolve
+from cachewatch.git.revisions import Revision, count_between, resolve
 from cachewatch.git.trees import (
     Folders,
     TreeDifference,
+    arrangement_of,
+    beside,
     blobs_of,
+    catalogue_of,
+    catalogues_of,
     compare_trees,
     document_of,
+    folder_of,
     folders,
     ignored,
+    nothing_found,
 )
+from cachewatch.runtime.worker import INLINE, Isolation, Piece
 
 # By tag and package, the revision and tag whose document is to be compared.
 Bases = Mapping[str, Mapping[str, Revision]]
@@ -147,10 +148,10 @@ def list_revision(
     wanted = [tag for tag in trees if wanted_tag(tag)]
     tag = revision.tag or (wanted[0] if len(wanted) == 1 else DEFAULT_TAG)
     _check_tag(repository, revision, tag, trees)
-    return list_tag(repository, revision, tag, trees[tag], wanted_package)
+    return list_tree(repository, revision, tag, trees[tag], wanted_package)
 
 
-def list_tag(repository: Repository, revision: Revision, tag: str, tree: str, wanted_package: Wanted) -> Listing:
+def list_tree(repository: Repository, revision: Revision, tag: str, tree: str, wanted_package: Wanted) -> Listing:
     """List every document of a tag, whose tree is known."""
     found = compare_trees(repository, tag, None, tree).chosen(wanted_package)
     blobs = {pair.package: pair.after for pair in found.documents if pair.after is not None}
@@ -376,3 +377,92 @@ def stacks_of(repository: Repository, revision: Revision) -> Mapping[str, frozen
     except SourceError:
         return {}  # whatever that is, it is no list of tags
     return read_tags_file(found.content) if found else {}
+
+
+Progress = Callable[[int], None]
+
+
+def list_tag(repository: Repository, revision: Revision, wanted: Wanted) -> Listing:
+    """List the documents of the tag that `revision` names, or of develop."""
+    return list_revision(repository, revision, wanted_tag=lambda _: True, wanted_package=wanted)
+
+
+def read_documents(
+    listing: Listing, *, progress: Progress, may_have: Callable[[bytes], bool] = lambda _: True
+) -> Iterator[Document | Diagnostic]:
+    """Yield each document, or what is wrong with it; those whose bytes cannot have what is wanted are left out."""
+    yield from listing.diagnostics
+    blobs = list(listing.blobs.values())
+    for blob, content in zip(blobs, listing.reader.read(blobs), strict=True):
+        progress(blob.size)
+        if not isinstance(content, bytes) or may_have(content):
+            yield _read(blob, content)
+
+
+def _read(blob: Blob, content: Content) -> Document | Diagnostic:
+    if isinstance(content, str):
+        return Diagnostic(blob.path, DiagnosticKind.UNREADABLE, content)
+    try:
+        return parse(content, blob.path)
+    except DocumentError as error:
+        return Diagnostic(blob.path, DiagnosticKind.UNREADABLE, str(error))
+
+
+# Upstream repairs a document after a few revisions, or never.
+_MOST_VERSIONS = 50
+
+
+def last_readable(
+    repository: Repository, revision: Revision, package: str, isolation: Isolation = INLINE
+) -> Revision | None:
+    """Return the newest revision up to `revision` in which the document of its tag could be read, or was not there.
+
+    Returns None where the history that is here has none.
+    """
+    tag = revision.tag or DEFAULT_TAG
+    found = document_in(repository, revision.commit, tag, package)
+    path = found.path if isinstance(found, Blob) else f"{folder_of(repository, tag)}/{package}/{DOCUMENT}"
+    # Of several files that are one document, either may have become it.
+    paths = repository.layout.pathspecs if isinstance(found, str) else [f":(literal){path}"]
+    asked = ["rev-list", "--first-parent", f"--max-count={_MOST_VERSIONS}", revision.commit, "--", *paths]
+    commits = repository.run(asked).decode().split()
+    # Before the oldest of them it was not there.
+    before = [f"{commits[-1]}~1"] if commits and len(commits) < _MOST_VERSIONS else []
+    for name in [*commits, *before]:
+        earlier = _resolved(repository, name, revision.tag)
+        if earlier is not None and _is_usable(repository, earlier.commit, tag, package, isolation):
+            return earlier
+    return None
+
+
+def _resolved(repository: Repository, commit: str, tag: str | None) -> Revision | None:
+    try:
+        return replace(resolve(repository, commit), tag=tag)
+    except UnknownRevision:
+        return None  # the first revision of all has none before it
+
+
+def _is_usable(repository: Repository, commit: str, tag: str, package: str, isolation: Isolation) -> bool:
+    try:
+        found = document_in(repository, commit, tag, package)
+        content = repository.objects().get(found.name, most=MAX_BYTES) if isinstance(found, Blob) else None
+    except SourceError:
+        return False  # not in this clone
+    if not isinstance(found, Blob) or content is None:
+        return found is None
+    ((_, is_readable),) = isolation.each(_is_readable, [(package, found, content.content)], _about)
+    return is_readable is True
+
+
+def _is_readable(documents: Sequence[tuple[str, Blob, bytes]]) -> bool:
+    ((_, blob, content),) = documents
+    try:
+        parse(content, blob.path)
+    except DocumentError:
+        return False
+    return True
+
+
+def _about(document: tuple[str, Blob, bytes]) -> Piece:
+    package, blob, content = document
+    return Piece(package, (blob.name,), len(content))

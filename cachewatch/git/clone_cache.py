@@ -1,23 +1,61 @@
-"""Repositories on other machines: cloned into a local folder, and refreshed."""
+"""Addresses of repositories: which are URLs, and where their clones lie. Nothing here needs git, which is slow to load.
+
+Which objects a partial clone lacks, and how many are fetched at a time.
+
+Repositories on other machines: cloned into a local folder, and refreshed.
+"""
 
 import fcntl
+import hashlib
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from cachewatch.core.repository_layout import ANYWHERE, Layout
+from cachewatch.core.names import ANYWHERE, Layout
 from cachewatch.errors import RefusedAddress, SourceError
-from cachewatch.git.absent_objects import absent_of, at_once
-from cachewatch.git.addresses import clone_folder, is_url
-from cachewatch.git.guarded_command import guarded
-from cachewatch.git.hardening import Command, git_command
-from cachewatch.git.processes import fetch
+from cachewatch.git.processes import Command, fetch, git_command, guarded
 from cachewatch.git.repository import Repository
-from cachewatch.runtime.atomic_files import open_lock
+from cachewatch.runtime.files import open_lock
+
+_SCP_LIKE = re.compile(r"(?P<user>[\w.-]+@)?(?P<host>[\w.-]+):(?!//)(?P<path>.+)")
+
+
+def is_url(address: str) -> bool:
+    """Tell whether `address` means another machine, or a URL of this one, rather than a path."""
+    if os.path.exists(address):  # noqa: PTH110  one that may not be looked at is no error here
+        return False
+    return "://" in address or "::" in address or address.startswith("-") or _SCP_LIKE.fullmatch(address) is not None
+
+
+def clone_folder(url: str) -> Path:
+    """Return where the clone of `url` lies: below $XDG_CACHE_HOME, or ~/.cache."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    name = re.sub(r"[^A-Za-z0-9.]+", "-", url.rpartition("://")[2]).strip("-.")[-60:]
+    return cache / "cachewatch" / "clones" / f"{name}-{hashlib.sha256(url.encode()).hexdigest()[:12]}.git"
+
+
+# What was fetched stays, so a fetch that is interrupted, or takes too long, loses no more than these.
+_MOST = 20_000
+
+
+def absent_of(ids: Iterable[str], listed: bytes) -> list[str]:
+    """Return those of `ids` that git has not listed, each once.
+
+    They stay in their order: what is sent together, as the versions of one document, is small as differences.
+    """
+    here = set(listed.decode().split())
+    return [one for one in dict.fromkeys(ids) if one not in here]
+
+
+def at_once(absent: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Yield what to fetch at a time."""
+    for start in range(0, len(absent), _MOST):
+        yield absent[start : start + _MOST]
+
 
 _SCHEMES = ("https", "http", "ssh", "git", "file")
 _SECRET = re.compile(r"token|passw|secret|key|auth|sig", re.IGNORECASE)

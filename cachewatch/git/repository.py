@@ -1,18 +1,320 @@
-"""Read a repository on this machine through git's plumbing.
+"""Read objects through one git process that stays open.
+
+Find the git folder of a repository with GitPython, which is loaded here and nowhere else.
+
+It knows work trees, and what is no repository. Nothing else of it is used: its own diff loses every
+change of a commit when one file name is odd, and its objects are not safe to share; see docs/design.md.
+
+Find the git folder of a repository.
+
+Read a repository on this machine through git's plumbing.
 
 Nothing is ever checked out, nor written to a repository that is not ours.
+
+Make bare repositories, and write to those that are ours.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+import configparser
+import fcntl
+import io
+import os
+import re
+import select
+import tempfile
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from copy import copy
 from pathlib import Path
+from threading import Thread
+from typing import Any, BinaryIO, TypeVar, cast
+from weakref import finalize
 
-from cachewatch.core.repository_layout import ANYWHERE, Layout
-from cachewatch.git.finding_repository import find_git_dir
-from cachewatch.git.hardening import Command, git_command
-from cachewatch.git.object_pipe import ObjectPipe
-from cachewatch.git.processes import execute, lines_as_input
-from cachewatch.git.repository_checks import shared_git_dir
+import git
+from git.exc import GitError
+from msgspec import Struct
+
+from cachewatch.core.names import ANYWHERE, Layout
+from cachewatch.errors import SourceError
+from cachewatch.git.checks import check_repository, shared_git_dir
+from cachewatch.git.processes import (
+    Command,
+    Process,
+    check_version,
+    execute,
+    explain,
+    fetches_by_itself,
+    git_command,
+    installed_version,
+    last_words,
+    lines_as_input,
+    lines_of,
+    open_process,
+    stop,
+)
+
+_PIPE_BYTES = 2**20
+# What an empty pipe takes on every system without anybody at its other end.
+_PIPE_LEAST = 4096
+_LARGEST = 32 * 2**20
+_BUFFER_BYTES = 2**16
+_ANSWER_SECONDS = 120.0
+# A whole id, and what is reached from it, means the same for ever; a branch whose name only looks like one does not.
+# Every subscription asks for the same commits and folders.
+_FOREVER = re.compile(r"([0-9a-f]{40}|[0-9a-f]{64})(?=[~^:]|$)")
+_REMEMBERED = 256
+_REMEMBERED_BYTES = 16384
+
+_Content = TypeVar("_Content")
+
+
+class Object(Struct, frozen=True):
+    """One object out of a repository."""
+
+    id: str
+    type: str
+    content: bytes
+
+
+class _Header(Struct, frozen=True):
+    """What git says before an object."""
+
+    id: str
+    type: str
+    size: int
+
+
+class ObjectPipe:
+    """One `git cat-file --batch`, asked for objects by name or, many at once, by id."""
+
+    def __init__(self, command: Command, path: Path) -> None:
+        self._path = path
+        # A file, so that git never waits until somebody reads its messages.
+        self._messages = cast("BinaryIO", tempfile.TemporaryFile())  # noqa: SIM115
+        try:
+            self._process = open_process(command, messages=self._messages)
+        except SourceError:
+            self._messages.close()
+            raise
+        self._answers = io.BufferedReader(_Answers(self._process.stdout.fileno(), path), _BUFFER_BYTES)
+        self._owner = os.getpid()
+        # Who forgets the pipe without closing it leaves no process behind.
+        self._stop = finalize(self, _stop, self._process, self._messages)
+        _widen(self._process)
+        self._known: dict[str, Object] = {}
+
+    def get(self, name: str, *, most: int = _LARGEST) -> Object | None:
+        """Return the object that `name` names in git's own notation, or None.
+
+        Raises SourceError where it has more than `most` bytes, without holding them.
+        """
+        if "\n" in name or "\0" in name:
+            return None
+        known = self._known.get(name)
+        if known is not None and len(known.content) <= most:
+            return known
+        self._write(lines_of([name]))
+        header = self._header()
+        if header is None:
+            return None
+        content = self._content(header, most)
+        if content is None:
+            raise SourceError(f"{self._path}: object {header.id} has {header.size:,} bytes; that is no catalogue")
+        found = Object(header.id, header.type, content)
+        whole = _FOREVER.match(name)
+        if header.size <= _REMEMBERED_BYTES and whole is not None and len(whole[1]) == len(header.id):
+            self._remember(name, found)
+        return found
+
+    def stream(self, ids: Iterable[str], *, kind: str) -> Iterator[bytes]:
+        """Yield the contents of the objects with these ids, all of one kind, in their order."""
+        for content in self.readable(ids, kind=kind, most=_LARGEST):
+            if content is None:
+                raise SourceError(f"{self._path}: a {kind} has more than {_LARGEST:,} bytes; that is no catalogue")
+            yield content
+
+    def readable(self, ids: Iterable[str], *, kind: str, most: int) -> Iterator[bytes | None]:
+        """Do as `stream` does, but yield None for what has more than `most` bytes."""
+        return self._read(ids, kind, lambda header: self._content(header, most))
+
+    def beginnings(self, ids: Iterable[str], *, most: int) -> Iterator[bytes]:
+        """Yield the first `most` bytes of each of these blobs."""
+        return self._read(ids, "blob", lambda header: self._beginning(header, most))
+
+    def _read(self, ids: Iterable[str], kind: str, content_of: Callable[[_Header], _Content]) -> Iterator[_Content]:
+        wanted = list(ids)
+        writer = self._ask(wanted)
+        for object_id in wanted:
+            header = self._header()
+            if header is None or header.id != object_id or header.type != kind:
+                raise SourceError(
+                    f"{self._path}: {kind} {object_id} is missing; the repository is damaged or incomplete; "
+                    "fetch what it lacks, or give --repo the URL"
+                )
+            yield content_of(header)
+        if writer is not None:
+            writer.join()
+
+    def close(self) -> None:
+        """End the process."""
+        self._stop()
+
+    def _remember(self, name: str, found: Object) -> None:
+        if len(self._known) >= _REMEMBERED:
+            del self._known[next(iter(self._known))]
+        self._known[name] = found
+
+    def abandon(self) -> None:
+        """Let go of git where it belongs to the process that we were forked from."""
+        if self._owner == os.getpid():
+            return
+        self._stop.detach()  # or our end would be git's end there
+        self._process.poll()  # which finds that it is no child of ours
+        for pipe in (self._process.stdin, self._process.stdout, self._messages):
+            with suppress(OSError):
+                os.close(pipe.fileno())
+
+    def _ask(self, names: Iterable[str]) -> Thread | None:
+        """Ask for many objects; where it takes a thread, because git answers while we still ask, return that."""
+        lines = lines_of(names)
+        if len(lines) <= _PIPE_LEAST:
+            self._write(lines)
+            return None
+        writer = Thread(target=self._write, args=(lines,), daemon=True)
+        writer.start()
+        return writer
+
+    def _write(self, lines: bytes) -> None:
+        try:
+            self._process.stdin.write(lines)
+            self._process.stdin.flush()
+        except (BrokenPipeError, ValueError):
+            pass  # git ended; the reading side says why
+
+    def _header(self) -> "_Header | None":
+        """Read what git says before an object, or None if it has none."""
+        line = self._answers.readline()
+        if not line:
+            raise SourceError(f"{self._path}: {self._last_words()}")
+        if line.endswith((b" missing\n", b" ambiguous\n")):
+            return None
+        object_id, object_type, size = line.decode().split()
+        return _Header(object_id, object_type, int(size))
+
+    def _content(self, header: "_Header", most: int) -> bytes | None:
+        """Read an object, or pass over one of more than `most` bytes without holding it."""
+        content = self._beginning(header, most if header.size <= most else 0)
+        return content if header.size <= most else None
+
+    def _beginning(self, header: _Header, most: int) -> bytes:
+        """Read the first `most` bytes of an object, and pass over the others without holding them."""
+        answers = self._answers
+        content: bytes = answers.read(min(header.size, most))
+        left = header.size - len(content)
+        while left > 0 and (passed := answers.read(min(left, _PIPE_BYTES))):
+            left -= len(passed)
+        if answers.read(1) != b"\n":
+            raise SourceError(f"{self._path}: {self._last_words()}")
+        return content
+
+    def _last_words(self) -> str:
+        with suppress(OSError):  # what was not taken cannot be flushed
+            self._process.stdin.close()
+        return explain(last_words(self._process, self._messages))
+
+
+class _Answers(io.RawIOBase):
+    """What git prints; raises SourceError where it prints nothing for two minutes."""
+
+    def __init__(self, handle: int, path: Path) -> None:
+        self._handle, self._path = handle, path
+        self._waiting = select.poll()
+        self._waiting.register(handle, select.POLLIN)
+
+    def readable(self) -> bool:
+        """Say that it can be read."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Read what there is, and wait where there is nothing yet."""
+        if not self._waiting.poll(_ANSWER_SECONDS * 1000):
+            raise SourceError(f"{self._path}: git did not answer within {_ANSWER_SECONDS:.0f} seconds")
+        return os.readv(self._handle, [buffer])
+
+
+def _stop(process: Process, messages: BinaryIO) -> None:
+    stop(process)
+    messages.close()
+
+
+def _widen(process: Process) -> None:
+    """Let git run ahead while we work on what it read before; only Linux can."""
+    with suppress(AttributeError, OSError):
+        fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+
+
+# Looking for git is our own business, with our own words.
+os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")
+# It would run `git version` with our whole environment, and the secrets that nobody has taken out of it yet.
+os.environ["GIT_PYTHON_GIT_EXECUTABLE"] = os.devnull
+
+del os.environ["GIT_PYTHON_GIT_EXECUTABLE"]
+
+# GitPython takes what these name for a part of whatever repository it opens.
+_VARIABLES = ("GIT_DIR", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_WORK_TREE")
+
+
+def git_dir_by_gitpython(path: Path) -> str:
+    """Return the absolute git folder of the repository that `path` is, or is in, or raise SourceError."""
+    try:
+        with (
+            _without_variables(),
+            git.Repo(os.path.realpath(path), search_parent_directories=True, expand_vars=False) as repository,
+        ):
+            return str(Path(repository.git_dir).absolute())
+    except (GitError, OSError, ValueError, AttributeError, configparser.Error) as error:
+        raise SourceError(
+            f"{path}: not a git repository, or a damaged one; a catalogue is a git repository or a folder with documents"
+        ) from error
+
+
+@contextmanager
+def _without_variables() -> Iterator[None]:
+    """Hide variables of git, which a shell or a hook may have set for another repository."""
+    hidden = {name: os.environ.pop(name) for name in _VARIABLES if name in os.environ}
+    try:
+        yield
+    finally:
+        os.environ.update(hidden)
+
+
+_HEAD = re.compile(rb"ref: refs/|[0-9a-f]{40}")
+
+
+def find_git_dir(path: Path, *, is_ours: bool) -> str:
+    """Return the absolute git folder of the repository that `path` is, or is in; bare and shallow ones are fine.
+
+    Raises SourceError where there is none, where git cannot be given it, and where git is too old.
+    """
+    if not path.exists():
+        raise SourceError(f"{path}: there is no such folder")
+    version = installed_version()
+    check_version(version)
+    likely = path if is_ours else check_repository(path, may_be_partial=not fetches_by_itself(version))
+    if likely is not None and _is_plain(likely):
+        return os.path.realpath(likely)  # to cut `..` off the name of a link would lead elsewhere
+
+    return git_dir_by_gitpython(path)
+
+
+def _is_plain(folder: Path) -> bool:
+    """Tell whether this is beyond doubt a git folder, and of no work tree that shares the folder of another."""
+    if (folder / "commondir").exists() or not all((folder / name).is_dir() for name in ("objects", "refs")):
+        return False
+    try:
+        with (folder / "HEAD").open("rb") as head:
+            return _HEAD.match(head.read(64)) is not None
+    except OSError:
+        return False
 
 
 class Repository:
@@ -83,3 +385,45 @@ class FolderAsRepository(Repository):
         """Open the repository `made`, which messages call by the name of the folder."""
         super().__init__(made, layout)
         self.path = folder
+
+
+_PACKING_SECONDS = 3600.0
+
+
+def make_repository(folder: Path, stream: Iterable[bytes], *, branch: str) -> None:
+    """Make a bare repository at `folder` out of a stream for `git fast-import`."""
+    init_repository(folder, branch=branch)
+    with tempfile.TemporaryFile() as stdin:
+        stdin.writelines(stream)
+        import_stream(folder, cast("BinaryIO", stdin))
+
+
+def init_repository(folder: Path, *, branch: str, locks: Collection[int] = ()) -> None:
+    """Make an empty bare repository at `folder`, or finish making one; git holds `locks` meanwhile."""
+    with lines_as_input(()) as stdin:
+        execute(
+            git_command().plus("init", "--quiet", "--bare", f"--initial-branch={branch}", str(folder)),
+            stdin,
+            what=str(folder),
+            locks=locks,
+        )
+
+
+def import_stream(folder: Path, stream: BinaryIO, *, locks: Collection[int] = ()) -> None:
+    """Put a stream for `git fast-import` into a bare repository; all of it or nothing, and on the disk.
+
+    `locks` are files that git holds as well, so that a lock lasts until git has ended, even if we do before.
+    """
+    stream.flush()
+    stream.seek(0)
+    command = git_command().plus("-c", "core.fsync=committed,reference", f"--git-dir={folder}")
+    # It would look for deltas between files that follow each other, of different packages, which have little in common.
+    command = command.plus("fast-import", "--quiet", "--done", "--depth=0")
+    execute(command, stream, what=str(folder), seconds=_PACKING_SECONDS, locks=locks)
+
+
+def pack(folder: Path, *, locks: Collection[int] = ()) -> None:
+    """Put what many imports have left into fewer and smaller packs."""
+    with lines_as_input(()) as stdin:
+        command = git_command().plus(f"--git-dir={folder}", "repack", "--quiet", "-d", "-l", "--geometric=2")
+        execute(command, stdin, what=str(folder), seconds=_PACKING_SECONDS, locks=locks)

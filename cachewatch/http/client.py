@@ -1,25 +1,177 @@
-"""The only module, with failures.py beside it, that talks to httpx2."""
+"""What is asked of servers, what they answer, and how long anybody waits for it.
+
+What went wrong with a request, in one kind of error and in words that help.
+
+The only module, with failures.py beside it, that talks to httpx2.
+
+Ask servers over HTTP, patiently but not for ever. `client.py` talks to httpx2.
+
+`Client.get` is for sources: it tries again, follows redirects, and gives credentials to
+nobody but the server they are for. `post` is for webhooks: one attempt, no redirects, and
+whatever the server answered. Both end at a deadline, whatever the server does, and read no
+more than they were told to.
+
+Nothing here ever says a password, a token or the query of an address.
+"""
 
 import asyncio
 import random
 import ssl
 import time
-from collections.abc import Awaitable, Collection, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Collection, Coroutine, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from io import BytesIO
+from math import inf
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 from urllib.parse import urljoin
 
 import certifi
 import httpx2
+from msgspec import Struct, field
 
 from cachewatch import __version__
 from cachewatch.errors import HttpError, RefusedAddress
-from cachewatch.http.failures import counted, refusal, translated
-from cachewatch.http.private_networks import check_way, on_the_way
-from cachewatch.http.urls import check_url, origin, shown
-from cachewatch.http.values import Answer, Limits, Request
-from cachewatch.runtime.inflate import NotInflated, TooMuch, TooPacked, inflate
+from cachewatch.http.addresses import basic, bearer, check_secrecy, check_url, check_way, on_the_way, origin, shown
+from cachewatch.runtime.files import NotInflated, TooMuch, TooPacked, inflate
+
+
+class Limits(Struct, frozen=True, kw_only=True):
+    """How long and how much."""
+
+    seconds: float = 600.0  # for one answer, with all attempts and pauses
+    total: float = inf  # seconds for all answers to one client, without what is done between them
+    silence: float = 30.0  # seconds without a byte after which an attempt is given up
+    size: int = 512 * 2**20  # bytes of one answer, unpacked
+    attempts: int = 4
+    redirects: int = 5
+    pause: float = 1.0  # seconds before the second attempt; doubled for each that follows
+    longest_pause: float = 60.0
+
+
+class Answer(Struct, frozen=True):
+    """What a server said."""
+
+    status: int
+    headers: Mapping[str, str]  # names in lower case
+    body: bytes
+    is_cut: bool = False  # there was more than was asked for
+    url: str = ""  # that answered in the end
+
+    def retry_after(self, now: datetime | None = None) -> float | None:
+        """Return how many seconds the server asks to wait, if it does."""
+        return _seconds(self.headers.get("retry-after", ""), now or datetime.now(UTC))
+
+
+class Request(Struct, frozen=True):
+    """What to ask for."""
+
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    expected: Collection[int] = ()  # what may be answered besides 200 and is no failure
+    size: int | None = None  # bytes at most, if fewer than the limits allow
+    named_by: str = ""  # the address whose server named this one, if one did
+
+
+def _seconds(text: str, now: datetime) -> float | None:
+    """Return the seconds that a Retry-After means: a number of them, or a date."""
+    text = text.strip()
+    if text.isascii() and text.isdigit():
+        return float(text[:9])
+    try:
+        moment = parsedate_to_datetime(text)
+    except (ValueError, TypeError):
+        return None
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return max(0.0, (moment - now).total_seconds())
+
+
+_TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504})
+
+
+@asynccontextmanager
+async def translated(url: str) -> AsyncIterator[None]:
+    """Turn every failure of httpx2 into one of ours."""
+    try:
+        yield
+    except (httpx2.InvalidURL, httpx2.UnsupportedProtocol, UnicodeError) as error:
+        raise RefusedAddress(f"{shown(url)}: is not an http or https address") from error
+    except httpx2.HTTPError as error:
+        _fail(url, error)
+
+
+def _fail(url: str, error: httpx2.HTTPError) -> NoReturn:
+    if certificate := _cause(error, ssl.SSLCertVerificationError):
+        why = getattr(certificate, "verify_message", "") or "it cannot be verified"
+        raise HttpError(f"{shown(url)}: the certificate is not trusted: {why}") from error
+    match error:
+        case httpx2.ProxyError():
+            message = "the proxy refused"
+        case httpx2.ConnectTimeout():
+            message = "no connection in time"
+        case httpx2.TimeoutException():
+            message = "the server stopped sending"
+        case httpx2.ConnectError():
+            message = f"no connection ({_first_line(error) or 'refused'})"
+        case httpx2.RemoteProtocolError() | httpx2.ReadError():
+            message = "the connection was cut"
+        case _:
+            message = _first_line(error) or type(error).__name__
+    is_refused = isinstance(error, httpx2.ProxyError)
+    was_sent = not isinstance(error, httpx2.ProxyError | httpx2.ConnectError | httpx2.ConnectTimeout)
+    raise HttpError(f"{shown(url)}: {message}", is_transient=not is_refused, was_sent=was_sent) from error
+
+
+def _cause(error: BaseException | None, kind: type[BaseException]) -> BaseException | None:
+    while error is not None and not isinstance(error, kind):
+        error = error.__cause__ or error.__context__
+    return error
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [""])[0][:200]
+
+
+def _hint(status: int) -> str:
+    match status:
+        case 401 | 403:
+            return ": the credentials are missing, wrong or not sufficient"
+        case 404 | 410:
+            return ": nothing exists at this address"
+        case 407:
+            return ": the proxy requires credentials"
+        case 429:
+            return ": too many requests"
+        case _ if status >= 500:
+            return ": the problem is on the server"
+        case _:
+            return ""
+
+
+def counted(error: HttpError, attempts: int) -> HttpError:
+    """Return `error` with the number of attempts that it took to be sure."""
+    if attempts == 1:
+        return error
+    return HttpError(
+        f"{error} ({attempts} attempts)",
+        status=error.status,
+        is_transient=error.is_transient,
+        retry_after=error.retry_after,
+    )
+
+
+def refusal(answer: Answer) -> HttpError:
+    """Return the error that an answer is which nobody wanted."""
+    is_transient = answer.status in _TRANSIENT
+    return HttpError(
+        f"{shown(answer.url)}: the server answered {answer.status}{_hint(answer.status)}",
+        status=answer.status,
+        is_transient=is_transient,
+        retry_after=answer.retry_after() if is_transient else None,
+    )
+
 
 Result = TypeVar("Result")
 
@@ -262,3 +414,18 @@ def _target(url: str, answer: Answer) -> str:
     if url.startswith("https:") and not target.startswith("https:"):
         raise HttpError(f"{shown(url)}: redirects from https to http, which is refused")
     return target
+
+
+__all__ = [
+    "Answer",
+    "Client",
+    "Limits",
+    "Request",
+    "basic",
+    "bearer",
+    "check_secrecy",
+    "check_url",
+    "origin",
+    "post",
+    "shown",
+]

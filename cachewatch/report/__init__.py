@@ -1,1 +1,1 @@
-"""What a digest and a report say, as values."""
+"""report."""

@@ -1,1 +1,1 @@
-"""Processes, files and other services of the operating system."""
+"""runtime."""

@@ -1,6 +1,10 @@
-"""What `diff BEFORE AFTER` was asked to compare: revisions, tags, files, folders, or a mix."""
+"""What `diff BEFORE AFTER` was asked to compare: revisions, tags, files, folders, or a mix.
+
+`A..B`: two revisions as git writes them, each of which may be left out.
+"""
 
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -10,22 +14,24 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from cachewatch.core import tag_names
-from cachewatch.core.filter_patterns import Globs
+from cachewatch.core import names as tag_names
+from cachewatch.core.changesets import Blob, Comparison, Difference, DocumentPair, Listing, Readers, TagPair
 from cachewatch.core.model import Diagnostic, DiagnosticKind, Side
-from cachewatch.core.repository_layout import ANYWHERE, DEFAULT_TAG, DOCUMENT, Layout, Wanted
-from cachewatch.core.tag_pairs import Blob, Comparison, Difference, DocumentPair, Listing, Readers, TagPair
-from cachewatch.documents.limits import MAX_BYTES
-from cachewatch.documents.recognizing import claim_of
+from cachewatch.core.names import ANYWHERE, DEFAULT_TAG, DOCUMENT, Layout, Wanted
+from cachewatch.core.selection import Globs
+from cachewatch.documents.frontmatter import MAX_BYTES
+from cachewatch.documents.parsing import claim_of
 from cachewatch.errors import SourceError, UsageError
 from cachewatch.git.catalogue import GitReader, compare_revisions, list_revision, tags_of
 from cachewatch.git.clone_cache import open_repository
-from cachewatch.git.resolving_revisions import file_of, resolve
-from cachewatch.runtime.untrusted_files import read_beginning
+from cachewatch.git.repository import Repository
+from cachewatch.git.revisions import file_of, resolve
+from cachewatch.runtime.files import read_beginning
 from cachewatch.sources import folders
+from cachewatch.sources.folders import is_documents
 
 if TYPE_CHECKING:
-    from cachewatch.git.repository import Repository
+    pass
 
 # How many files are looked at that may have been edited: a copy of a work tree has many that only look so.
 _MOST_EDITED = 200
@@ -270,3 +276,21 @@ def _renamed(blobs: Mapping[str, Blob], package: str) -> Mapping[str, Blob]:
 def _only(blobs: Mapping[str, Blob], like: Mapping[str, Blob]) -> Mapping[str, Blob]:
     """Keep the packages that a single document stands for: the others are not missing."""
     return {package: blob for package, blob in blobs.items() if package in like}
+
+
+NEWEST = "HEAD"
+_RANGE = re.compile(r"(.*?)(\.{2,})(.*)", re.DOTALL)
+
+
+def split_range(text: str) -> tuple[str, str] | None:
+    """Return the two revisions that `text` names, or None if it is no range: a path, a date or a revision."""
+    found = _RANGE.fullmatch(text)
+    # Paths and searches for words (:/words) may have dots; names of revisions cannot.
+    if found is None or re.search(r"(^|/)\.\.(/|$)", text) or text.startswith(":/") or os.path.exists(text):  # noqa: PTH110  a name that is too long for a file is no error
+        return None
+    before, dots, after = found.groups()
+    if is_documents(before) or is_documents(after):
+        raise UsageError(f"{text}: of paths, write `cachewatch diff {before or NEWEST} {after or NEWEST}`")
+    if dots != "..":
+        raise UsageError(f"{text}: write {before or NEWEST}..{after or NEWEST}, which compares the two themselves")
+    return before or NEWEST, after or NEWEST

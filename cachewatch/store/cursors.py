@@ -1,8 +1,12 @@
-"""How far each stream of a subscription was compared with its sources, and what it could not read on the way."""
+"""What streams were told is gone, so that its return can be told with since when.
+
+How far each stream of a subscription was compared with its sources, and what it could not read on the way.
+"""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
+from enum import StrEnum
 from functools import cache
 from typing import Any
 
@@ -10,12 +14,76 @@ import msgspec
 from msgspec import Struct
 from sqlalchemy import Connection, Select, delete, insert, select, union, update
 
-from cachewatch.store import reported_removals
-from cachewatch.store.queries import rows_of, same
-from cachewatch.store.reported_removals import Departure, DepartureKind
-from cachewatch.store.schema import cursors, digests, holds, slots, streams, unread
+from cachewatch.store.queries import put, put_all, rows_of, same
+from cachewatch.store.schema import cursors, departures, digests, holds, slots, streams, unread
 from cachewatch.store.schema import departures as departures_table
-from cachewatch.store.upserts import put, put_all
+
+
+class DepartureKind(StrEnum):
+    """What can go and come back."""
+
+    TAG = "tag"
+    STACK = "stack"
+    PACKAGE = "package"
+
+    @classmethod
+    def _missing_(cls, value: object) -> "DepartureKind":  # noqa: ARG003  the contract of an Enum
+        return cls.PACKAGE  # its row is damaged
+
+
+class Departure(Struct, frozen=True, kw_only=True):
+    """Something that is gone from a tag, and how much of it there was."""
+
+    kind: DepartureKind
+    name: str
+    packages: int
+    specs: int
+
+
+class ReportedDeparture(Struct, frozen=True, kw_only=True):
+    """A departure that a stream was told of."""
+
+    departure: Departure
+    revision: str  # in which it was gone
+    told_at: datetime
+
+
+Stream = dict[str, str]
+
+
+def stream_key(subscription: str, stream: str, source: str, tag: str) -> Stream:
+    """Return what departures of one tag are kept under."""
+    return {"subscription": subscription, "stream": stream, "source": source, "tag": tag}
+
+
+def note(connection: Connection, of: Stream, found: Iterable[Departure], revision: str, now: datetime) -> None:
+    """Remember what a stream was told is gone; what is gone again is gone since now."""
+    for each in found:
+        where = {**of, "kind": each.kind, "name": each.name}
+        values = {"revision": revision, "told_at": now, "packages": each.packages, "specs": each.specs}
+        put(connection, departures, where, values)
+
+
+def told(connection: Connection, of: Stream, names: Collection[tuple[DepartureKind, str]]) -> list[ReportedDeparture]:
+    """Return which of these a stream was told are gone."""
+    rows = connection.execute(select(departures).filter_by(**of).order_by(*departures.primary_key)) if names else ()
+    return [found for found in map(_told, rows) if (found.departure.kind, found.departure.name) in names]
+
+
+def forget_returned(connection: Connection, of: Stream, names: Iterable[tuple[DepartureKind, str]]) -> None:
+    """Forget what a stream was told is back."""
+    for kind, name in names:
+        connection.execute(delete(departures).filter_by(**of, kind=kind, name=name))
+
+
+def forget(connection: Connection, before: datetime) -> None:
+    """Forget what was told before a moment."""
+    connection.execute(delete(departures).where(departures.c.told_at < before))
+
+
+def _told(row: Any) -> ReportedDeparture:
+    departure = Departure(kind=DepartureKind(row.kind), name=row.name, packages=row.packages, specs=row.specs)
+    return ReportedDeparture(departure=departure, revision=row.revision, told_at=row.told_at)
 
 
 class Unread(Struct, frozen=True, kw_only=True):
@@ -119,9 +187,9 @@ def advance(connection: Connection, advances: Iterable[Advance], now: datetime, 
             elif step.tag in had_unread:
                 _keep_unread(connection, {**where, "tag": step.tag}, now)
             if is_told:
-                of = reported_removals.stream_key(each.subscription, each.stream, each.source, step.tag)
-                reported_removals.forget_returned(connection, of, step.returns)
-                reported_removals.note(connection, of, step.departures, each.revision, now)
+                of = stream_key(each.subscription, each.stream, each.source, step.tag)
+                forget_returned(connection, of, step.returns)
+                note(connection, of, step.departures, each.revision, now)
 
 
 def _move(connection: Connection, where: Mapping[str, str], steps: Iterable[CursorUpdate], now: datetime) -> None:

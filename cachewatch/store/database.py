@@ -1,23 +1,28 @@
 """The database of the state, whichever it is: `sqlite.py` and `postgresql.py` have what differs.
 
 A write is alone: it waits until any other is done. A read sees one state of everything, and holds nobody up.
+
+All rows of one database into another, of either kind: to back up, and to move.
+
+The form of the tables, which a database has in `alembic_version`: looked up, made, or upgraded by Alembic's revisions.
+
+Alembic is slow to load, and only an upgrade needs it.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Engine, literal
+from sqlalchemy import Column, ColumnElement, Connection, Engine, Integer, Table, func, insert, inspect, literal, select
 from sqlalchemy.exc import DatabaseError, SQLAlchemyError
 
 from cachewatch.errors import StateError
-from cachewatch.store.column_types import Moment
-from cachewatch.store.timestamps import Clock
-
-__all__ = ["Connection", "Database", "after_commit"]
+from cachewatch.store import schema
+from cachewatch.store.schema import Clock, Moment, metadata
 
 
 class Database(ABC):
@@ -107,3 +112,121 @@ class Database(ABC):
 def after_commit(connection: Connection, act: Callable[[], None]) -> None:
     """Let `act` follow the commit of a `write`, such as a line in the log: what is rolled back did not happen."""
     connection.get_execution_options()["following"].append(act)
+
+
+_BATCH = 500
+
+
+def copy_rows(source: Connection, target: Connection) -> int:
+    """Copy all rows into tables that are empty, and return how many there were."""
+    count = 0
+    for table in metadata.sorted_tables:
+        for rows in _batches(source, table):
+            target.execute(insert(table), rows)
+            count += len(rows)
+        _go_on_counting(target, table)
+    return count
+
+
+def has_rows(connection: Connection) -> bool:
+    """Tell whether there is anything in any table."""
+    return any(connection.execute(select(table).limit(1)).first() is not None for table in metadata.sorted_tables)
+
+
+def _batches(source: Connection, table: Table) -> Iterator[list[dict[str, Any]]]:
+    query = select(table).order_by(*table.primary_key).execution_options(yield_per=_BATCH)
+    with source.execute(query) as found:
+        for rows in found.mappings().partitions():
+            yield [dict(row) for row in rows]
+
+
+def _go_on_counting(target: Connection, table: Table) -> None:
+    """Let the next number follow those that were copied; SQLite sees to that itself."""
+    if target.dialect.name != "postgresql":
+        return
+    for column in filter(_is_numbered, table.primary_key):
+        sequence = func.pg_get_serial_sequence(table.name, column.name)
+        last = select(func.max(column)).scalar_subquery()
+        target.execute(select(func.setval(sequence, last)).where(select(column).exists()))
+
+
+def _is_numbered(column: Column[Any]) -> bool:
+    return isinstance(column.type, Integer)
+
+
+def check_same(source: Connection, target: Connection, place: str) -> None:
+    """Raise StateError unless both have the same rows."""
+    for table in metadata.sorted_tables:
+        for before, after in zip_longest(_rows(source, table), _rows(target, table)):
+            if before != after:
+                row = before or after or {}
+                key = ", ".join(str(row[column.name]) for column in table.primary_key)
+                raise StateError(f"{place}: keeps a row of `{table.name}` ({key}) otherwise; nothing was copied")
+
+
+def _rows(connection: Connection, table: Table) -> Iterator[dict[str, Any]]:
+    return (row for rows in _batches(connection, table) for row in rows)
+
+
+# Where the revisions are; a test adds one.
+FOLDERS = [Path(__file__).with_name("revisions")]
+# Every form has these tables.
+_ALWAYS = {"cursors", "digests", "deliveries"}
+_VERSION = "alembic_version"
+
+
+def form_of(connection: Connection) -> int | None:
+    """Return the form of the tables: none if there are none of ours, 0 of before the first form."""
+    tables = set(inspect(connection).get_table_names())
+    if not tables >= _ALWAYS:
+        return None
+    if _VERSION not in tables:
+        return 0
+    return int(connection.exec_driver_sql(f"SELECT version_num FROM {_VERSION}").scalar_one())  # noqa: S608
+
+
+def check_form(form: int, place: str) -> None:
+    """Raise StateError, which says what to do, where the tables have another form than those of this version."""
+    if form == schema.FORM:
+        return
+    advice = "use the cachewatch that wrote it, or name another place in `state:` to begin a new one"
+    if _can_upgrade(form):
+        advice = "make a backup with the version that wrote it; `cachewatch once` or the daemon of this one upgrades it"
+    raise StateError(f"{place}: has form {form}, and this cachewatch reads form {schema.FORM}; {advice}")
+
+
+def bring_up(engine: Engine, place: str, make: Callable[[Connection], None] = schema.make_tables) -> bool:
+    """Make the tables where there are none, and upgrade older ones; tell whether there were none.
+
+    Raises StateError if another version made them. Whatever is done is done in one transaction.
+    """
+    with engine.connect() as connection:
+        if form_of(connection) == schema.FORM:
+            return False
+    with engine.execution_options(writes=True).begin() as connection:
+        form = form_of(connection)  # another process may have been faster
+        if form is None:
+            make(connection)
+            connection.exec_driver_sql(f"CREATE TABLE {_VERSION} (version_num VARCHAR(32) NOT NULL PRIMARY KEY)")
+            connection.exec_driver_sql(f"INSERT INTO {_VERSION} VALUES ('{schema.FORM}')")  # noqa: S608
+        elif _can_upgrade(form):
+            _upgrade(connection, form)
+        else:
+            check_form(form, place)
+    return form is None
+
+
+def _can_upgrade(form: int) -> bool:
+    return 0 < form < schema.FORM
+
+
+def _upgrade(connection: Connection, form: int) -> None:
+    from alembic.operations import Operations  # noqa: PLC0415
+    from alembic.runtime.migration import MigrationContext  # noqa: PLC0415
+    from alembic.script import ScriptDirectory  # noqa: PLC0415
+
+    scripts = ScriptDirectory(str(FOLDERS[0]), version_locations=[str(folder) for folder in FOLDERS])
+    with Operations.context(MigrationContext.configure(connection)):
+        for script in reversed(list(scripts.iterate_revisions(str(schema.FORM), str(form)))):
+            script.module.upgrade()
+    connection.exec_driver_sql(f"UPDATE {_VERSION} SET version_num = '{schema.FORM}'")  # noqa: S608

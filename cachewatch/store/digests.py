@@ -1,7 +1,13 @@
-"""Digests as they are kept: what was told to whom, and the cursors that went with it."""
+"""Digests as they are kept: what was told to whom, and the cursors that went with it.
+
+Digests that wait for an operator, what they are held for, and since when.
+
+When each stream is due next, and when it was.
+"""
 
 import lzma
 import zlib
+from collections.abc import Iterable
 from contextlib import suppress
 from datetime import datetime
 from enum import StrEnum
@@ -12,15 +18,12 @@ import msgspec
 from msgspec import Struct
 from sqlalchemy import Connection, Row, Select, delete, exists, func, literal, select, update
 
-from cachewatch.core.delivery import RenderedDigest
 from cachewatch.errors import DamagedRow
-from cachewatch.store.checksums import BYTES, of_parts
+from cachewatch.report.values import RenderedDigest
 from cachewatch.store.cursors import Advance, advances_from
 from cachewatch.store.outbox import OPEN, State
-from cachewatch.store.queries import same
-from cachewatch.store.schema import deliveries, digests, suppressed
-from cachewatch.store.timestamps import database_time
-from cachewatch.store.upserts import insert_new
+from cachewatch.store.queries import BYTES, deletion_of, insert_new, of_parts, put, rows_of, same
+from cachewatch.store.schema import database_time, deliveries, digests, holds, slots, suppressed
 
 
 class DigestState(StrEnum):
@@ -139,7 +142,7 @@ def _subscription() -> Select[Any]:
     return select(digests.c.subscription).where(*same(digests, "key"))
 
 
-def all_held(connection: Connection) -> list[DigestSummary]:
+def held_summaries(connection: Connection) -> list[DigestSummary]:
     """Return every digest that waits for an operator, oldest first."""
     found = [DigestSummary(**_about(row)) for row in connection.execute(select(*_ABOUT).where(IS_HELD))]
     return sorted(found, key=lambda record: (record.created, record.key))
@@ -148,7 +151,7 @@ def all_held(connection: Connection) -> list[DigestSummary]:
 def damaged_held(connection: Connection) -> list[tuple[DigestSummary, DamagedRow]]:
     """Return the digests that wait for an operator and are damaged, and how."""
     found = []
-    for record in all_held(connection):
+    for record in held_summaries(connection):
         try:
             get(connection, record.key)
         except DamagedRow as error:
@@ -190,7 +193,7 @@ def _of_period() -> Select[Any]:
 def revisions_held(connection: Connection, source: str) -> frozenset[str]:
     """Return the revisions of `source` that cursors move to if a held digest is released."""
     found: set[str] = set()
-    for record in all_held(connection):
+    for record in held_summaries(connection):
         with suppress(DamagedRow):  # it is set aside, and made anew
             those = (each for each in advances(connection, record.key) if each.source == source)
             found.update(revision for each in those for revision in each.revisions)
@@ -233,7 +236,7 @@ def archive(connection: Connection) -> list[DigestRecord]:
     return found
 
 
-def forget(connection: Connection, before: datetime) -> int:
+def forget_digests(connection: Connection, before: datetime) -> int:
     """Delete digests older than `before` of which nothing is open, with their deliveries."""
     still = exists().where(deliveries.c.digest == digests.c.key, deliveries.c.state.in_((*OPEN, State.HELD)))
     query = select(digests.c.key).where(digests.c.created < before, ~still)
@@ -293,3 +296,187 @@ def _rendered(row: Row[Any]) -> tuple[RenderedDigest, RenderedDigest]:
 
 def _damaged(row: Row[Any], how: object) -> DamagedRow:
     return DamagedRow(f"digest {str(row.key)[:12]}: it is damaged ({how})")
+
+
+class HoldKind(StrEnum):
+    """Why operators are asked first."""
+
+    SUSPICIOUS = "suspicious"  # so much is gone that publishing may have failed
+    LARGE = "large"  # more changed specs than `hold_above`
+
+    @classmethod
+    def _missing_(cls, value: object) -> "HoldKind":  # noqa: ARG003  the contract of an Enum
+        return cls.LARGE  # its row is damaged
+
+
+class HoldEvent(Struct, frozen=True, order=True):
+    """Something in one tag of a source that operators have to look at, whoever is to be told of it."""
+
+    source: str
+    tag: str  # empty if it concerns several
+    kind: HoldKind
+
+
+class Hold(Struct, frozen=True, kw_only=True):
+    """An event for which the digest of a stream is held."""
+
+    event: HoldEvent
+    said: str
+    content: tuple[str, ...] = ()  # what happened, for operators, a fact each
+    counted_from: datetime | None = None  # its first hold, moved on by time without service; None before it is stored
+
+
+class HeldDigest(Struct, frozen=True, kw_only=True):
+    """What has to be known of a held digest to ask operators about it; its contents are not read."""
+
+    key: str
+    subscription: str
+    stream: str
+    reason: str
+    holds: tuple[Hold, ...]
+
+
+def hold(connection: Connection, subscription: str, stream: str, found: Iterable[Hold], now: datetime) -> None:
+    """Write down what the digest of a stream is held for from now on; what it was held for before counts on."""
+    known = holds_of(connection, subscription, stream)
+    let_go(connection, subscription, stream)
+    for each in found:
+        values = {
+            "subscription": subscription,
+            "stream": stream,
+            "source": each.event.source,
+            "tag": each.event.tag,
+            "kind": each.event.kind,
+            "said": each.said,
+            "content": "\n".join(each.content),
+            "counted_from": first_held(known, each.event) or each.counted_from or now,
+        }
+        insert_new(connection, holds, values)
+
+
+def first_held(known: Iterable[Hold], event: HoldEvent) -> datetime | None:
+    """Return from when the time of an event is counted, if it is known."""
+    times = [each.counted_from for each in known if each.event == event]
+    return min((time for time in times if time is not None), default=None)
+
+
+def let_go(connection: Connection, subscription: str, stream: str) -> None:
+    """Forget what the digest of a stream was held for."""
+    connection.execute(deletion_of(holds, "subscription", "stream"), {"subscription": subscription, "stream": stream})
+
+
+def holds_of(connection: Connection, subscription: str, stream: str) -> tuple[Hold, ...]:
+    """Return what the digest of a stream is held for."""
+    query = rows_of(holds, "subscription", "stream", order=("source", "tag", "kind"))
+    return tuple(map(_hold, connection.execute(query, {"subscription": subscription, "stream": stream})))
+
+
+def all_holds(connection: Connection) -> list[tuple[str, str, Hold]]:
+    """Return what digests are held for, each with the subscription and stream."""
+    return [(row.subscription, row.stream, _hold(row)) for row in connection.execute(select(holds))]
+
+
+def count_from(connection: Connection, subscription: str, stream: str, event: HoldEvent, moment: datetime) -> None:
+    """Let the time of a hold be counted from `moment`."""
+    where = {"source": event.source, "tag": event.tag, "kind": event.kind}
+    changed = update(holds).filter_by(subscription=subscription, stream=stream, **where)
+    connection.execute(changed.values(counted_from=moment))
+
+
+def all_held(connection: Connection, subscription: str | None = None) -> list[HeldDigest]:
+    """Return every held digest, or those of one subscription, oldest first."""
+    table = digests.c
+    query = select(table.key, table.subscription, table.stream, table.reason).where(IS_HELD)
+    if subscription is not None:
+        query = query.where(table.subscription == subscription)
+    rows = connection.execute(query.order_by(table.created, table.subscription, table.stream)).all()
+    return [
+        HeldDigest(
+            key=row.key,
+            subscription=row.subscription,
+            stream=row.stream,
+            reason=row.reason,
+            holds=holds_of(connection, row.subscription, row.stream),
+        )
+        for row in rows
+    ]
+
+
+def _hold(row: Row[Any]) -> Hold:
+    return Hold(
+        event=HoldEvent(row.source, row.tag, HoldKind(row.kind)),
+        said=row.said,
+        content=tuple(row.content.splitlines()),
+        counted_from=row.counted_from,
+    )
+
+
+class Slot(Struct, frozen=True, kw_only=True):
+    """A moment at which a stream is due."""
+
+    id: int
+    subscription: str
+    stream: str
+    schedule: str
+    due: datetime
+
+
+def pending(connection: Connection, subscription: str, stream: str) -> Slot | None:
+    """Return the slot that a stream waits for."""
+    row = connection.execute(_pending(), {"subscription": subscription, "stream": stream}).one_or_none()
+    return None if row is None else _slot(row)
+
+
+@cache
+def _pending() -> Select[Any]:
+    of_stream = same(slots, "subscription", "stream")
+    return select(slots).where(*of_stream, slots.c.done_at.is_(None)).order_by(slots.c.due).limit(1)
+
+
+def all_pending(connection: Connection) -> dict[tuple[str, str], Slot]:
+    """Return the slot that each stream waits for, by subscription and stream."""
+    rows = connection.execute(select(slots).where(slots.c.done_at.is_(None)).order_by(slots.c.due.desc()))
+    return {(row.subscription, row.stream): _slot(row) for row in rows}
+
+
+def latest_pending(connection: Connection) -> dict[str, datetime]:
+    """Return the latest pending slot of each schedule."""
+    query = select(slots.c.schedule, func.max(slots.c.due)).where(slots.c.done_at.is_(None)).group_by(slots.c.schedule)
+    return dict(connection.execute(query).all())
+
+
+def pending_after(connection: Connection, schedule: str, moment: datetime) -> list[Slot]:
+    """Return the pending slots of a schedule that lie behind `moment`."""
+    query = select(slots).where(slots.c.done_at.is_(None), slots.c.schedule == schedule, slots.c.due > moment)
+    return [_slot(row) for row in connection.execute(query)]
+
+
+def plan(connection: Connection, subscription: str, stream: str, schedule: str, due: datetime | None) -> None:
+    """Let `due` be the next slot of a stream, in place of any other that is pending.
+
+    One that is done already was done too early, by a clock that was ahead: it is pending again.
+    """
+    connection.execute(delete(slots).filter_by(subscription=subscription, stream=stream, done_at=None))
+    if due is not None:
+        where = {"subscription": subscription, "stream": stream, "due": due}
+        put(connection, slots, where, {"schedule": schedule, "done_at": None, "digest": None})
+
+
+def forget_slots(connection: Connection, before: datetime) -> None:
+    """Delete slots that were done before a moment."""
+    connection.execute(delete(slots).where(slots.c.done_at < before))
+
+
+def hasten(connection: Connection, subscription: str, stream: str, now: datetime) -> None:
+    """Let the pending slot of a stream be due now."""
+    pending_one = update(slots).filter_by(subscription=subscription, stream=stream, done_at=None)
+    connection.execute(pending_one.values(due=now))
+
+
+def finish(connection: Connection, slot: Slot, digest: str | None, now: datetime) -> None:
+    """Mark a slot as done, with the digest that it made, if any."""
+    connection.execute(update(slots).filter_by(id=slot.id).values(done_at=now, digest=digest))
+
+
+def _slot(row: Row[Any]) -> Slot:
+    return Slot(id=row.id, subscription=row.subscription, stream=row.stream, schedule=row.schedule, due=row.due)

@@ -1,10 +1,19 @@
-"""Open the state, wherever the configuration says that it is."""
+"""Open the state, wherever the configuration says that it is.
 
+Look through a whole state for what is damaged.
+"""
+
+from collections.abc import Iterator
 from pathlib import Path
 
-from cachewatch.config.state_address import State
+from sqlalchemy import Connection, select
+
+from cachewatch.config.secrets import State
+from cachewatch.errors import StateError
+from cachewatch.store import digests, outbox
 from cachewatch.store.database import Database
-from cachewatch.store.timestamps import Clock, utc_now
+from cachewatch.store.schema import Clock, deliveries, utc_now
+from cachewatch.store.schema import digests as digests_table
 
 
 def open_database(
@@ -15,7 +24,7 @@ def open_database(
         from cachewatch.store.sqlite import SqliteDatabase  # noqa: PLC0415  one of the two is enough
 
         return SqliteDatabase(state, must_exist=must_exist, is_checked=is_checked, clock=clock)
-    from cachewatch.store.postgresql import PostgresDatabase  # noqa: PLC0415
+    from cachewatch.extensions.shared_state.postgresql import PostgresDatabase  # noqa: PLC0415
 
     return PostgresDatabase(state, must_exist=must_exist, clock=clock)
 
@@ -26,7 +35,7 @@ def open_to_read(state: State) -> Database:
         from cachewatch.store.sqlite import SqliteToRead  # noqa: PLC0415
 
         return SqliteToRead(state)
-    from cachewatch.store.postgresql import PostgresDatabase  # noqa: PLC0415
+    from cachewatch.extensions.shared_state.postgresql import PostgresDatabase  # noqa: PLC0415
 
     return PostgresDatabase(state, may_write=False)
 
@@ -37,6 +46,38 @@ def has_state(state: State) -> bool:
         from cachewatch.store.sqlite import has_file  # noqa: PLC0415
 
         return has_file(state)
-    from cachewatch.store.postgresql import has_tables  # noqa: PLC0415
+    from cachewatch.extensions.shared_state.postgresql import has_tables  # noqa: PLC0415
 
     return has_tables(state)
+
+
+def problems(connection: Connection) -> Iterator[str]:
+    """Yield a sentence for each digest and delivery that is damaged, or does not fit the others."""
+    keys = connection.execute(select(digests_table.c.key).order_by(digests_table.c.key)).scalars().all()
+    for key in keys:
+        yield from _of_digest(connection, key)
+    for row in connection.execute(select(deliveries.c.id, deliveries.c.digest).order_by(deliveries.c.id)).all():
+        yield from _of_delivery(connection, row.id)
+        if row.digest not in keys:
+            yield f"delivery {row.id}: its digest {row.digest[:12]} is missing"
+
+
+def counts(connection: Connection) -> tuple[int, int]:
+    """Return how many digests and deliveries there are."""
+    of = (digests_table.c.key, deliveries.c.id)
+    digest_count, delivery_count = (len(connection.execute(select(column)).all()) for column in of)
+    return digest_count, delivery_count
+
+
+def _of_digest(connection: Connection, key: str) -> Iterator[str]:
+    try:
+        digests.get(connection, key)
+    except StateError as error:
+        yield str(error)
+
+
+def _of_delivery(connection: Connection, number: int) -> Iterator[str]:
+    try:
+        outbox.message(connection, number)
+    except StateError as error:
+        yield str(error)

@@ -25,14 +25,12 @@ from sqlalchemy import (
     update,
 )
 
-from cachewatch.core.delivery import Message
 from cachewatch.errors import DamagedRow
-from cachewatch.store import message_bytes
-from cachewatch.store.queries import same
-from cachewatch.store.schema import attempts, deliveries
-from cachewatch.store.suppressions import is_suppressed
-from cachewatch.store.timestamps import database_time
-from cachewatch.store.upserts import insert_new
+from cachewatch.report.values import Message
+from cachewatch.store import messages as message_bytes
+from cachewatch.store.messages import is_suppressed
+from cachewatch.store.queries import insert_new, same
+from cachewatch.store.schema import attempts, database_time, deliveries
 
 
 class State(StrEnum):

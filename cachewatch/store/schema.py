@@ -1,25 +1,114 @@
-"""The tables of the state, as they are in this version; migrations.py brings older ones here.
+"""What is remembered between runs: cursors, slots, digests, deliveries, and how sources and channels fare.
+
+`database.py` opens it, `lock.py` keeps others out, `schema.py` has the tables. The other modules
+are functions on an open transaction, so that a caller decides what belongs together.
+
+Moments as SQLite keeps them, as UTC text of one width, which sorts as time does; and whose clock counts.
+
+The types of columns, and how each database keeps them.
+
+The tables of the state, as they are in this version; migrations.py brings older ones here.
 
 column_types.py says how each database keeps times and text.
 """
 
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
 from sqlalchemy import (
+    TIMESTAMP,
     Boolean,
     Column,
+    ColumnElement,
     Connection,
+    Dialect,
     Float,
     ForeignKey,
     Index,
     Integer,
     LargeBinary,
     MetaData,
+    String,
     Table,
+    TypeDecorator,
     UniqueConstraint,
     text,
 )
+from sqlalchemy import Text as AnyText
 from sqlalchemy.schema import CreateIndex, CreateTable
+from sqlalchemy.types import TypeEngine
 
-from cachewatch.store.column_types import Moment, Text
+Clock = Callable[[], datetime]
+
+# A form that one call reads in a sixteenth of the time of `strptime`; by itself, that call takes other forms as well.
+_IS_OF_FORM = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII).fullmatch
+# The same for GLOB.
+PATTERN = "[0-9][0-9][0-9][0-9]-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[0-5][0-9].[0-9][0-9][0-9][0-9][0-9][0-9]Z"
+UNKNOWN = datetime.fromtimestamp(0, UTC)
+
+
+def utc_now() -> datetime:
+    """Return the present moment."""
+    return datetime.now(UTC)
+
+
+def to_text(moment: datetime) -> str:
+    """Return `moment` as the database keeps it."""
+    return moment.astimezone(UTC).isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"
+
+
+def to_datetime(text: str) -> datetime:
+    """Return the moment that the database keeps as `text`; one that is damaged was long ago."""
+    try:
+        return datetime.fromisoformat(text) if _IS_OF_FORM(text) else UNKNOWN
+    except (TypeError, ValueError):  # a bit that flipped may make another type of it
+        return UNKNOWN
+
+
+def database_time(connection: Connection, later: timedelta = timedelta(0)) -> ColumnElement[Any]:
+    """Return what the database's own clock says, or will say so much later: hosts that share it have that in common."""
+    return connection.get_execution_options()["database_time"](later)  # type: ignore[no-any-return]
+
+
+_POSTGRESQL = "postgresql"
+_NUL, _INSTEAD = "\0", "\ufffd"
+
+
+class Moment(TypeDecorator[datetime]):
+    """A moment: `timestamptz` in PostgreSQL; in SQLite, UTC text of one width, which sorts as time does."""
+
+    impl = AnyText
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
+        """Return the type that the database knows."""
+        return dialect.type_descriptor(TIMESTAMP(timezone=True) if dialect.name == _POSTGRESQL else AnyText())
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> Any:
+        """Return a moment as the database takes it."""
+        return value if value is None or dialect.name == _POSTGRESQL else to_text(value)
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
+        """Return a moment of the database; one that is damaged was long ago."""
+        return value if value is None or dialect.name == _POSTGRESQL else to_datetime(value)
+
+
+class _PostgresText(TypeDecorator[str]):
+    """Text that PostgreSQL takes: it has no place for NUL."""
+
+    impl = String
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:  # noqa: ARG002  the contract
+        """Return text without NUL."""
+        return None if value is None else str(value).replace(_NUL, _INSTEAD)
+
+
+# Text that sorts by its bytes in every database, whatever the locale of a server is.
+Text = AnyText().with_variant(_PostgresText(collation="C"), _POSTGRESQL)
+
 
 # Raised by every migration step.
 FORM = 1

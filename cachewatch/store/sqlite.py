@@ -1,14 +1,25 @@
-"""The state in SQLite: a file in the folder of the state, durable at every commit.
+"""A whole copy of the database, made while others work on it.
+
+The folder of the state: ours, and closed to others.
+
+The state in SQLite: a file in the folder of the state, durable at every commit.
 
 Writers begin with BEGIN IMMEDIATE, because a reader that turns writer fails at once whatever
 the timeout; readers hold nobody up (WAL), except on a network file system (`journal_mode`).
+
+One process works on a state at a time.
 """
 
+import errno
+import fcntl
 import os
 import pwd
+import re
 import shutil
+import socket
 import sqlite3
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +27,68 @@ from msgspec import Struct
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.exc import DatabaseError
 
-from cachewatch.errors import StateError
-from cachewatch.runtime.filesystems import journal_mode
-from cachewatch.store.database import Database
-from cachewatch.store.migrations import bring_up, check_form, form_of
-from cachewatch.store.private_folder import make_private
-from cachewatch.store.schema import metadata
-from cachewatch.store.sqlite_backup import copy_whole
-from cachewatch.store.timestamps import Clock, utc_now
+from cachewatch.errors import AnotherInstance, StateError
+from cachewatch.runtime.files import check_private, journal_mode, open_lock
+from cachewatch.store.database import Database, bring_up, check_form, form_of
+from cachewatch.store.schema import Clock, metadata, utc_now
+
+
+def copy_whole(engine: Engine, target: Path) -> None:
+    """Copy the database to `target`, which must not exist; it is there at the end, whole and on the disk, or not."""
+    with _drafted(engine, target) as draft:
+        if os.path.lexists(target):
+            raise StateError(f"{target}: already exists; choose another file name")
+        draft.replace(target)
+        _flush(target.parent)
+
+
+def draft_of(target: Path) -> Path:
+    """Return where the copy is made that becomes `target`: a name that nobody else chooses."""
+    return target.with_name(f".{target.name}.cachewatch-draft")
+
+
+@contextmanager
+def _drafted(engine: Engine, target: Path) -> Iterator[Path]:
+    """Make a copy beside `target`, and remove it at the end unless it has another name by then."""
+    draft = draft_of(target)
+    try:
+        draft.unlink(missing_ok=True)  # of a run that was killed
+        try:
+            # VACUUM refuses transactions, and what it writes INTO is not flushed.
+            with engine.execution_options(isolation_level="AUTOCOMMIT").connect() as connection:
+                connection.exec_driver_sql("VACUUM INTO ?", (str(draft),))
+            _flush(draft)
+            yield draft
+        finally:
+            with suppress(OSError):
+                draft.unlink(missing_ok=True)
+    except OSError as error:
+        raise StateError(f"{target}: {error.strerror}; nothing else was changed") from error
+
+
+def _flush(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def make_private(folder: Path) -> None:
+    """Make the folder of a state where it is missing; raise StateError where others could replace what is in it."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise StateError(f"{folder}: {error.strerror}; choose another folder with `state:`") from error
+    try:
+        check_private(folder)
+    except OSError as error:
+        raise StateError(f"{folder}: {error.strerror}") from error
+    if not os.access(folder, os.W_OK | os.X_OK):
+        is_read_only = bool(os.statvfs(folder).f_flag & os.ST_RDONLY)
+        reason = os.strerror(errno.EROFS) if is_read_only else "not writable"
+        raise StateError(f"{folder}: {reason}; choose another folder with `state:`")
+
 
 NAME = "cachewatch.db"
 _PRAGMAS = (
@@ -319,3 +384,73 @@ def _is_full(folder: Path) -> bool:
         return shutil.disk_usage(folder).free < _SCARCE_BYTES
     except OSError:
         return False
+
+
+_SIGNATURE = 100  # bytes of the word that the holder leaves
+# Older versions did not fill it up, or left out the host; after a power cut there may be zeros.
+_OURS = re.compile(rb"\d+( on [^\n]+)? *\n|\0*")
+
+
+@contextmanager
+def only_one(folder: Path) -> Iterator[None]:
+    """Hold the state in `folder`, or raise AnotherInstance with the holder's process and host.
+
+    The lock goes with the process, however that ends, and is not handed to its children.
+    """
+    make_private(folder)
+    with _opened(folder / "lock") as handle:
+        try:
+            _lock(folder, handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            holder = _signature(folder, handle) or "unknown"
+            raise AnotherInstance(
+                f"{folder}: process {holder} uses this state; stop it, or wait until it is done"
+            ) from error
+        _signature(folder, handle)
+        _sign(folder, handle)
+        yield
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[int]:
+    try:
+        handle = open_lock(path)
+    except OSError as error:
+        raise StateError(f"{path}: {error.strerror}; fix that, or choose another folder with `state:`") from error
+    try:
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def _lock(folder: Path, handle: int, how: int) -> None:
+    try:
+        fcntl.flock(handle, how)
+    except BlockingIOError:
+        raise
+    except OSError as error:
+        # Lustre that was mounted without `flock`, NFS without a lock server.
+        raise StateError(f"{folder}: no locks on this file system ({error.strerror}); choose a local folder") from error
+
+
+def _signature(folder: Path, handle: int) -> str:
+    """Return who holds it, or held it last; raise StateError where somebody else wrote the file."""
+    found = os.pread(handle, _SIGNATURE + 1, 0)
+    if len(found) > _SIGNATURE or not _OURS.fullmatch(found):
+        raise StateError(
+            f"{folder / 'lock'}: is not a lock of cachewatch; move it away, or choose another folder with `state:`"
+        )
+    return found.decode("ascii", "replace").strip("\0 \n")
+
+
+def _sign(folder: Path, handle: int) -> None:
+    """Leave word of who holds it, for whoever comes second."""
+    try:
+        # As long as any other: nothing is ever cut off.
+        os.pwrite(
+            handle,
+            f"{os.getpid()} on {socket.gethostname()}".ljust(_SIGNATURE - 1).encode()[: _SIGNATURE - 1] + b"\n",
+            0,
+        )
+    except OSError as error:
+        raise StateError(f"{folder}: {error.strerror}; nothing was changed") from error

@@ -10,17 +10,18 @@ from playwright.sync_api import Browser, sync_playwright
 from browser import chromium
 from browser.chromium import View
 from cachewatch import demo
+from cachewatch.comparing import changesets
 from cachewatch.core.changesets import NoCollector
 from cachewatch.core.selection import Globs, Selection
-from cachewatch.diff import changesets
+from cachewatch.extensions.site import build
+from cachewatch.extensions.site.feeds import NoArchive
+from cachewatch.extensions.site.reading import plan, read
+from cachewatch.extensions.site.writing import Folder
 from cachewatch.git.repository import Repository
-from cachewatch.git.resolving_revisions import resolve
-from cachewatch.render.digest_mail import render_digest
-from cachewatch.render.page import MOST_ROWS, write_page
-from cachewatch.render.text_blocks import Requested
-from cachewatch.site import NoArchive, build
-from cachewatch.site.read_history import plan, read
-from cachewatch.site.write_pages import Folder
+from cachewatch.git.revisions import resolve
+from cachewatch.report.digest_mail import render_digest
+from cachewatch.report.templates import MOST_ROWS, write_page
+from cachewatch.report.text import Requested
 from cachewatch.sources.opening import open_comparison
 
 _HIGHEST = 1600  # pixels of a picture; what is below is more of the same

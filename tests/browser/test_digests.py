@@ -8,10 +8,9 @@ from digests import digest_of, read
 
 from browser.chromium import View
 from browser.conftest import Audit, Show
-from cachewatch.core.neighbours import Neighbours, with_neighbours
-from cachewatch.render.digest_mail import render_digest
-from cachewatch.render.operator_mail import render_notice
-from cachewatch.render.sample_digest import sample_digest, sample_notice
+from cachewatch.report.digest_mail import render_digest, render_notice
+from cachewatch.report.samples import sample_digest, sample_notice
+from cachewatch.report.values import Neighbours, with_neighbours
 
 _PHONE = View(360, "light")
 _STRIP = "() => document.querySelectorAll('head style, head meta, img').forEach(element => element.remove())"

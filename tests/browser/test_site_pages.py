@@ -8,11 +8,12 @@ from helpers import catalogue, history, hostile_states, record, records
 
 from browser.chromium import Shown, View
 from browser.conftest import Audit, Show
+from cachewatch.extensions.site import build
+from cachewatch.extensions.site.feeds import NoArchive
+from cachewatch.extensions.site.reading import plan, read
+from cachewatch.extensions.site.writing import Folder
 from cachewatch.git.repository import Repository
-from cachewatch.git.resolving_revisions import resolve
-from cachewatch.site import NoArchive, build
-from cachewatch.site.read_history import plan, read
-from cachewatch.site.write_pages import Folder
+from cachewatch.git.revisions import resolve
 
 _PAGES = (
     "index.html",

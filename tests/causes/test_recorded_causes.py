@@ -15,9 +15,9 @@ from helpers import document, spec_hash
 from helpers import record as record_of
 from truths import V3, History
 
+from cachewatch.extensions.buildcaches.opening import Cache
+from cachewatch.extensions.buildcaches.recorder import record
 from cachewatch.git.repository import Repository
-from cachewatch.sources.buildcache.opening import Cache
-from cachewatch.sources.cache_recorder import record
 
 
 def night(run: Run, history: History, after: int) -> dict[str, Any]:

@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from outgoing import HEADERS, email_config, part, read, rendered
 
 from cachewatch.channels import open_channel
-from cachewatch.channels.escaping import markup, plain_lines
-from cachewatch.channels.path_templates import Place
-from cachewatch.config.model import FeedConfig, FileConfig, Secret, WebhookConfig
-from cachewatch.core.untrusted_text import UNFIT, safe
+from cachewatch.channels.chats import markup, plain_lines
+from cachewatch.channels.files import Place
+from cachewatch.config.channels import FeedConfig, FileConfig, WebhookConfig
+from cachewatch.config.secrets import Secret
+from cachewatch.core.names import UNFIT, safe
 
 # Also halves of characters, which text() leaves out unless asked.
 ANY = st.text(st.characters(codec=None, exclude_categories=()), max_size=80)

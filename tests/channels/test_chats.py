@@ -14,12 +14,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from outgoing import rendered
 
-from cachewatch.channels.chat_forms import chat_text, chat_title, webhook_body
-from cachewatch.channels.escaping import Markdown, markdown, without_links, without_mentions
-from cachewatch.core.delivery import RenderedDigest
-from cachewatch.render.digest_mail import render_digest
-from cachewatch.render.operator_mail import render_notice
-from cachewatch.render.sample_digest import sample_digest, sample_notice
+from cachewatch.channels.chats import (
+    Markdown,
+    chat_text,
+    chat_title,
+    markdown,
+    webhook_body,
+    without_links,
+    without_mentions,
+)
+from cachewatch.report.digest_mail import render_digest, render_notice
+from cachewatch.report.samples import sample_digest, sample_notice
+from cachewatch.report.values import RenderedDigest
 
 CHATS = ("slack", "discord", "mattermost", "matrix")
 # Those elements that clients of Matrix should render, as its specification lists them.

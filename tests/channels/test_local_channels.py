@@ -19,9 +19,8 @@ from outgoing import SENDER, Shelves, deliver, maildir_config, no_shelf, rendere
 from tools import program
 
 from cachewatch.channels import open_channel
-from cachewatch.config.model import ChannelConfig, FeedConfig, FileConfig, SendmailConfig
-from cachewatch.core.delivery import SENT, DeliveryOutcome, RenderedDigest
-from cachewatch.core.neighbours import PLACE
+from cachewatch.config.channels import ChannelConfig, FeedConfig, FileConfig, SendmailConfig
+from cachewatch.report.values import PLACE, SENT, DeliveryOutcome, RenderedDigest
 
 HOSTILE = [
     "../../etc/passwd",

@@ -10,10 +10,9 @@ import pytest
 from outgoing import HEADERS, email_config, maildir_config, part, read, rendered
 
 from cachewatch.channels import open_channel
-from cachewatch.channels.mail_channel import MailChannel
-from cachewatch.channels.mail_headers import INTERNET
-from cachewatch.config.model import MailConfig
-from cachewatch.core.delivery import Attachment, Message, RenderedDigest
+from cachewatch.channels.mail import INTERNET, MailChannel
+from cachewatch.config.channels import MailConfig
+from cachewatch.report.values import Attachment, Message, RenderedDigest
 
 HOSTILE = [
     "a\r\nBcc: victim@example.org",

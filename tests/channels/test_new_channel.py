@@ -11,9 +11,9 @@ from outgoing import maildir_config, no_shelf, rendered
 
 from cachewatch import channels
 from cachewatch.channels import open_channel
-from cachewatch.channels.escaping import plain_lines
-from cachewatch.config.model import ChannelConfig, FeedConfig, FileConfig
-from cachewatch.core.delivery import (
+from cachewatch.channels.chats import plain_lines
+from cachewatch.config.channels import ChannelConfig, FeedConfig, FileConfig
+from cachewatch.report.values import (
     SENT,
     Channel,
     DeliveryOutcome,
@@ -138,7 +138,7 @@ def test_the_steps_are_those_of_the_guide() -> None:
 
     assert [line[:2] for line in section.splitlines() if line[:1].isdigit()] == ["1.", "2.", "3."]
     for name in (
-        "cachewatch/core/delivery.py",
+        "cachewatch/report/values.py",
         "cachewatch/channels/",
         "cachewatch/channels/__init__.py",
         "cachewatch/config/channels.py",

@@ -17,11 +17,10 @@ import trustme
 from mailservers import DROP, SWALLOW, Post, free_port, post, scripted, talking
 from outgoing import email_config, no_shelf, rendered, send
 
-from cachewatch.channels import open_channel
-from cachewatch.channels.deadlines import LONGEST_ATTEMPT, longest_attempt
-from cachewatch.channels.smtp_session import Session
-from cachewatch.config.model import Secret
-from cachewatch.core.delivery import SENT, DeliveryOutcome, DeliveryResult
+from cachewatch.channels import LONGEST_ATTEMPT, longest_attempt, open_channel
+from cachewatch.channels.smtp import Session
+from cachewatch.config.secrets import Secret
+from cachewatch.report.values import SENT, DeliveryOutcome, DeliveryResult
 
 pytestmark = pytest.mark.usefixtures("loopback")
 
@@ -568,7 +567,7 @@ def test_passwords_in_clear_stay_on_this_machine(monkeypatch: pytest.MonkeyPatch
     """`security: none` with a user is for a server on this machine only, wherever its name leads."""
     with post(auth_required=True, auth_require_tls=False) as server:
         assert answer_of(server.port, **LOGIN) == SENT
-        monkeypatch.setattr("cachewatch.channels.smtp_session.is_loopback", lambda host: False)
+        monkeypatch.setattr("cachewatch.config.types.is_loopback", lambda host: False)
         answer = answer_of(server.port, **LOGIN)
 
     assert answer.outcome is DeliveryOutcome.BLOCKED

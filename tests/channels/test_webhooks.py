@@ -17,10 +17,11 @@ from outgoing import no_shelf, rendered, send
 from servers import Says, serving
 
 from cachewatch.channels import open_channel
-from cachewatch.channels.chat_forms import chat_text, webhook_body
-from cachewatch.config.model import AppriseConfig, Secret, WebhookConfig
-from cachewatch.core.delivery import SENT, DeliveryOutcome, DeliveryResult
+from cachewatch.channels.chats import chat_text, webhook_body
+from cachewatch.config.channels import AppriseConfig, WebhookConfig
+from cachewatch.config.secrets import Secret
 from cachewatch.errors import ConfigError
+from cachewatch.report.values import SENT, DeliveryOutcome, DeliveryResult
 
 pytestmark = pytest.mark.usefixtures("loopback")
 

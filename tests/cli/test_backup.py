@@ -11,7 +11,8 @@ from helpers import catalogue, records
 from sqlite_files import opened
 from station import Site
 
-from cachewatch.store import health, sqlite_backup
+from cachewatch.store import health
+from cachewatch.store import sqlite as sqlite_backup
 from cachewatch.store.health import Counter
 from cachewatch.store.outbox import State
 from cachewatch.store.sqlite import NAME

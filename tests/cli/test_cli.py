@@ -16,10 +16,9 @@ from conftest import Run
 from helpers import Record, catalogue, document, history, record, records
 
 from cachewatch import __version__, cli
-from cachewatch.cli.output import write
-from cachewatch.cli.progress import LONG_BYTES, ProgressLine
-from cachewatch.core.change_kinds import MEANINGS
+from cachewatch.cli.terminal import LONG_BYTES, ProgressLine, write
 from cachewatch.core.model import Kind
+from cachewatch.core.selection import MEANINGS
 
 
 @pytest.fixture
@@ -196,7 +195,7 @@ def test_ctrl_c_is_130(run: Run, sides: tuple[Path, Path], monkeypatch: pytest.M
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("cachewatch.cli.diff.write", interrupt)
+    monkeypatch.setattr("cachewatch.cli.terminal.write", interrupt)
     result = run("diff", *sides)
 
     assert result.exit_code == 130
@@ -345,7 +344,7 @@ def test_many_warnings_are_capped(run: Run, tmp_path: Path) -> None:
 
 def test_a_progress_bar_for_people_only(run: Run, sides: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     """Long work on a terminal has a line that vanishes; anything else has none."""
-    monkeypatch.setattr("cachewatch.cli.progress.LONG_BYTES", 0)
+    monkeypatch.setattr("cachewatch.cli.terminal.LONG_BYTES", 0)
     assert run("diff", *sides).error == ""
     terminal = io.StringIO()
     terminal.isatty = lambda: True  # type: ignore[method-assign]

@@ -301,7 +301,7 @@ def test_a_sentence_in_the_log_is_no_name_of_an_event(capsys: pytest.CaptureFixt
     """What is said below the service, as of a clone that was damaged, is told apart from events."""
     for form in ("text", "json"):
         open_log(form)
-        logging.getLogger("cachewatch.git.service_clone").warning("public.git: damaged\nindeed")
+        logging.getLogger("cachewatch.git.clone").warning("public.git: damaged\nindeed")
     text, data = capsys.readouterr().err.splitlines()
     assert text.endswith(" warning public.git: damaged\\x0aindeed")
     found = json.loads(data)

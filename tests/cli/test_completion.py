@@ -9,8 +9,7 @@ import pytest
 from click.shell_completion import ShellComplete
 from conftest import Run
 
-from cachewatch.cli import cli
-from cachewatch.cli.command_table import COMPLETING
+from cachewatch.cli import COMPLETING, cli
 
 
 def offered(*words: str) -> list[str]:

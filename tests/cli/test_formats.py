@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from conftest import Run
 
-from cachewatch.core.change_kinds import MEANINGS
+from cachewatch.core.selection import MEANINGS
 
 CONFIG = "version: 1\nstate: {folder}/state\nsources: {{public: {{git: {repository}}}}}\n"
 

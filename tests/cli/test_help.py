@@ -8,8 +8,7 @@ import click
 import pytest
 from conftest import Run
 
-from cachewatch.cli import cli
-from cachewatch.cli.command_table import COMMANDS
+from cachewatch.cli import COMMANDS, cli
 
 ROOT = Path(__file__).parents[2]
 

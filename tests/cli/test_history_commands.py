@@ -14,8 +14,8 @@ from helpers import catalogue, history, records
 from upstream import git
 
 from cachewatch.errors import AnotherInstance
-from cachewatch.history_db import build
-from cachewatch.history_db.schema import NAME, VERSION, open_for_writing
+from cachewatch.extensions.history import build
+from cachewatch.extensions.history.schema import NAME, VERSION, open_for_writing
 from cachewatch.store.opening import open_database
 
 _ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
@@ -207,7 +207,7 @@ def test_two_builds_of_one_index_do_not_meet(repository: Path, tmp_path: Path) -
     """The second one is a process of its own: locks of one process do not exclude each other."""
     path = tmp_path / "h.db"
     with build.locked(path):
-        code = f"from cachewatch.history_db.build import locked, Path\nwith locked(Path({str(path)!r})): pass"
+        code = f"from cachewatch.extensions.history.build import locked, Path\nwith locked(Path({str(path)!r})): pass"
         done = subprocess.run([".venv/bin/python", "-c", code], check=False, capture_output=True, text=True)
     assert AnotherInstance.__name__ in done.stderr
     open_for_writing(path).close()
@@ -215,7 +215,7 @@ def test_two_builds_of_one_index_do_not_meet(repository: Path, tmp_path: Path) -
 
 def test_loose_objects_are_named(repository: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "loose objects" not in run("history", "build", "--repo", repository).error
-    monkeypatch.setattr("cachewatch.cli.history._LOOSE_OBJECTS", 1)
+    monkeypatch.setattr("cachewatch.extensions.history.commands._LOOSE_OBJECTS", 1)
     assert "loose objects; `git -C" in run("history", "build", "--repo", repository).error
 
 

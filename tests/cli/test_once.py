@@ -13,8 +13,9 @@ from conftest import Run
 from helpers import catalogue, history, records
 from servers import Says, serving
 
-from cachewatch.cli import once_and_daemon, waiting
-from cachewatch.store.lock import only_one
+from cachewatch.cli import service as once_and_daemon
+from cachewatch.cli import terminal as waiting
+from cachewatch.store.sqlite import only_one
 
 CONFIG = """\
 version: 1

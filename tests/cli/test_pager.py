@@ -190,7 +190,7 @@ def test_a_mistake_needs_no_pager(terminal: Terminal, sides: tuple[Path, Path], 
 def test_the_progress_line_is_gone_first(terminal: Terminal, tmp_path: Path, make: Make) -> None:
     """Nothing is drawn on the terminal once the pager has it."""
     program = (
-        "import cachewatch.cli.progress as progress, cachewatch.diff as pipeline; from cachewatch.cli import main;"
+        "import cachewatch.cli.terminal as progress, cachewatch.comparing as pipeline; from cachewatch.cli import main;"
         "progress.LONG_BYTES = 0; pipeline._BATCH_BYTES = 1; main()"
     )
     for name, version in (("a", "1.0"), ("b", "2.0")):

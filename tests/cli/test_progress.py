@@ -9,10 +9,10 @@ from threading import enumerate as enumerate_threads
 import pytest
 from conftest import Run
 
-from cachewatch.cli import waiting
-from cachewatch.cli.progress import ProgressLine, progress_line
-from cachewatch.sources.buildcache.opening import Cache
-from cachewatch.sources.cache_recorder import record
+from cachewatch.cli import terminal as waiting
+from cachewatch.cli.terminal import ProgressLine, progress_line
+from cachewatch.extensions.buildcaches.opening import Cache
+from cachewatch.extensions.buildcaches.recorder import record
 
 
 def on_terminal(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:

@@ -12,11 +12,10 @@ from sqlalchemy import select
 from sqlite_files import opened
 from station import Site
 
-from cachewatch.config.state_address import PostgresAddress, State
-from cachewatch.store.lock import only_one
+from cachewatch.config.secrets import PostgresAddress, State
 from cachewatch.store.opening import open_database, open_to_read
 from cachewatch.store.schema import metadata
-from cachewatch.store.sqlite import NAME
+from cachewatch.store.sqlite import NAME, only_one
 
 CONFIG = """\
 version: 1

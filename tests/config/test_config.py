@@ -14,13 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cachewatch.config import model
-from cachewatch.config.model import EmailConfig, Limit, Secret, Smtp, WebhookConfig
+from cachewatch.config.channels import EmailConfig, Smtp, WebhookConfig
 from cachewatch.config.reading import read_config
+from cachewatch.config.secrets import PostgresAddress, Secret
 from cachewatch.config.showing import show_config
-from cachewatch.config.state_address import PostgresAddress
-from cachewatch.core.change_kinds import DEFAULT, chosen_kinds
-from cachewatch.core.durations import duration_in_words, parse_duration, parse_size
+from cachewatch.config.subscriptions import Limit
 from cachewatch.core.model import Kind
+from cachewatch.core.schedule import duration_in_words, parse_duration, parse_size
+from cachewatch.core.selection import DEFAULT, chosen_kinds
 from cachewatch.errors import ConfigError
 
 MINIMAL = """\

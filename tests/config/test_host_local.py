@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from conftest import Run
 
-from cachewatch.runtime import filesystems
+from cachewatch.runtime import files as filesystems
 
 CONFIG = """\
 version: 1

@@ -9,11 +9,12 @@ from helpers import Record, parsed, record
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from cachewatch.core.compare import Pair, added_and_removed, compare, compare_all
-from cachewatch.core.compare.added_and_removed import SpecSide, find_deltas
+from cachewatch.core import package_changes as added_and_removed
+from cachewatch.core.items import items_of
 from cachewatch.core.model import FACTS, Delta, Kind, MatchKind, PackageChange, Signature
-from cachewatch.core.statements import StatementKind, items_of
-from cachewatch.render.json_packages import package_json
+from cachewatch.core.package_changes import Pair, SpecSide, compare, compare_all, find_deltas
+from cachewatch.core.statement_values import StatementKind
+from cachewatch.report.data import package_json
 
 values = st.frozensets(
     st.text(max_size=6) | st.sampled_from(["__v", "a']['b", 'x"]["y', "root", "1", "01", "None"]), max_size=5

@@ -4,9 +4,8 @@ import random
 
 from graph_specs import graph_spec
 
-from cachewatch.core.causes import SPACK
-from cachewatch.core.graph import Dependency, GraphNode, Nodes
-from cachewatch.core.graph_walk import Walk
+from cachewatch.core.causes import SPACK, Dependency, GraphNode, Nodes
+from cachewatch.extensions.causes.graph_walk import Walk
 
 _GRAPHS = 150
 _NAMES = "abcdefg"

@@ -6,11 +6,9 @@ from typing import Any
 import pytest
 from graph_specs import graph_spec
 
-from cachewatch.core.attribution import attribute
-from cachewatch.core.causes import SPACK, Cause, Causes, What
-from cachewatch.core.graph import Dependency, GraphNode, Nodes
-from cachewatch.core.graph_walk import Walk
-from cachewatch.core.predecessors import PackageNodes, find_predecessor
+from cachewatch.core.causes import SPACK, Cause, Causes, Dependency, GraphNode, Nodes, What, attribute
+from cachewatch.extensions.causes.graph_walk import Walk
+from cachewatch.extensions.causes.predecessors import PackageNodes, find_predecessor
 
 
 def spec(name: str, spec_hash: str, *edges: Dependency, **values: Any) -> GraphNode:

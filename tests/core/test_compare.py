@@ -8,12 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from cachewatch.core.compare import compare
-from cachewatch.core.compare.filtered_change import part_of
-from cachewatch.core.compare.normalizing import describe_reused
+from cachewatch.core.items import items_of
 from cachewatch.core.model import Delta, Direction, Kind, PackageChange, SpecClass, Status
+from cachewatch.core.package_changes import compare, describe_reused, part_of
 from cachewatch.core.selection import Globs, Selection
-from cachewatch.core.statements import items_of
 
 RUNGS = ("rebuilt", "moved", "upgraded", "downgraded", "recompiled", "reconfigured", "new", "gone")
 

@@ -15,7 +15,7 @@ from oracle import Spec, Specs, newest, read, specs_of, spelled
 from truths import STATES, History, Truth, expected
 from verdicts import after_prune, ancestors, same_compiler, verdict
 
-from cachewatch.core.environment_coverage import (
+from cachewatch.core.coverage import (
     Availability,
     Coverage,
     CoverageChange,
@@ -28,14 +28,13 @@ from cachewatch.core.environment_coverage import (
     cover,
 )
 from cachewatch.core.model import Signature
-from cachewatch.core.target_compatibility import runs
+from cachewatch.core.spellings import runs
 from cachewatch.documents.parsing import parse
-from cachewatch.environments.cache_contents import published
+from cachewatch.environments.contents import published
 from cachewatch.environments.lockfiles import open_environment, read_lock, read_manifest
 from cachewatch.errors import UsageError
-from cachewatch.render.coverage import remark
-from cachewatch.render.environment_needs import advice_of, headline_of, headlines_of
-from cachewatch.sources.buildcache.opening import Cache
+from cachewatch.extensions.buildcaches.opening import Cache
+from cachewatch.report.environments import advice_of, headline_of, headlines_of, remark
 
 LOCKS = [("v3", n) for n in (1, 2, 3, 4, 7, 8, 10)] + [("v2", n) for n in (1, 2, 3, 4, 7, 8)]
 

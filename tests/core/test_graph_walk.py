@@ -7,10 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 from graph_specs import graph_spec
 
-from cachewatch.core.attribution import attribute
-from cachewatch.core.causes import SPACK, Cause, What
-from cachewatch.core.graph import Dependency, Nodes
-from cachewatch.core.graph_walk import Compared, SpecPair, Walk
+from cachewatch.core.causes import SPACK, Cause, Dependency, Nodes, What, attribute
+from cachewatch.extensions.causes.graph_walk import Compared, SpecPair, Walk
 
 _GRAPHS = 1000
 

@@ -14,13 +14,13 @@ from conftest import Run
 from helpers import Record, catalogue, history, parsed, record
 from pairs import some_pair
 
-from cachewatch.core.compare import Pair, compare, compare_all
+from cachewatch.comparing import changesets
 from cachewatch.core.model import NEW_CLASSES, VANISHED_CLASSES, Kind, PackageChange
+from cachewatch.core.package_changes import Pair, compare, compare_all
 from cachewatch.core.selection import Globs, Selection
-from cachewatch.diff import changesets
 from cachewatch.documents.parsing import parse
-from cachewatch.render.digest_collector import DigestCollector, read_tag_digest
-from cachewatch.render.json_packages import package_json
+from cachewatch.report.collecting import DigestCollector, read_tag_digest
+from cachewatch.report.data import package_json
 from cachewatch.sources.opening import open_comparison
 
 # All pairs of the real documents of one package, both ways, but those without hashes.

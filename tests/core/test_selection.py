@@ -10,11 +10,11 @@ from conftest import Run
 from helpers import catalogue, history, record, signature
 
 import cachewatch
-from cachewatch.config.model import Match
+from cachewatch.config.subscriptions import Match
 from cachewatch.core.model import Kind
 from cachewatch.core.selection import Globs, Selection
 from cachewatch.errors import ConfigError
-from cachewatch.notify.match_to_selection import selection_of
+from cachewatch.service.streams import selection_of
 
 
 @pytest.mark.parametrize(

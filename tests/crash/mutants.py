@@ -9,9 +9,11 @@ from msgspec.structs import replace
 
 from cachewatch.channels import open_channel
 from cachewatch.config.model import Config
-from cachewatch.core.delivery import Message
-from cachewatch.notify import building_messages, creating_digests, sending_deliveries
-from cachewatch.notify.pass_context import Context
+from cachewatch.report.values import Message
+from cachewatch.service import compose as building_messages
+from cachewatch.service import create as creating_digests
+from cachewatch.service import send as sending_deliveries
+from cachewatch.service.context import Context
 from cachewatch.store import cursors
 
 

@@ -2,16 +2,15 @@
 
 from typing import Any
 
-from cachewatch.notify import (
-    building_messages,
-    creating_digests,
-    due_digests,
-    poll_source,
-    run_pass,
-    sending_deliveries,
-)
-from cachewatch.notify.pass_context import Context
-from cachewatch.store import cursors, digests, health, message_bytes, outbox
+from cachewatch.service import compose as building_messages
+from cachewatch.service import create as creating_digests
+from cachewatch.service import create as due_digests
+from cachewatch.service import passes as run_pass
+from cachewatch.service import poll as poll_source
+from cachewatch.service import send as sending_deliveries
+from cachewatch.service.context import Context
+from cachewatch.store import cursors, digests, health, outbox
+from cachewatch.store import messages as message_bytes
 from cachewatch.store.sqlite import SqliteDatabase
 
 _PLACES: tuple[tuple[Any, str], ...] = (

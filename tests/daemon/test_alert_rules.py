@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 from tools import program
 
-from cachewatch.notify.metrics import SERIES
+from cachewatch.operators.metrics import SERIES
 
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "config/prometheus-alerts.yaml"

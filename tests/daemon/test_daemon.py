@@ -22,11 +22,10 @@ from station import Site, log, running
 
 from cachewatch import daemon as daemon_module
 from cachewatch.config.reading import read_config
-from cachewatch.daemon import Daemon
+from cachewatch.daemon import Daemon, notify
 from cachewatch.daemon.scheduler import Scheduler
-from cachewatch.daemon.systemd import notify
-from cachewatch.notify.pass_context import Context
-from cachewatch.store.timestamps import utc_now
+from cachewatch.service.context import Context
+from cachewatch.store.schema import utc_now
 
 CONFIG = """\
 version: 1

@@ -19,7 +19,7 @@ from postgres import running
 from station import Site, wait_for
 from tools import program
 
-from cachewatch.config.state_address import PostgresAddress
+from cachewatch.config.secrets import PostgresAddress
 
 pytestmark = pytest.mark.usefixtures("loopback")
 

@@ -12,11 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cachewatch.core.model import CompilerForm, DiagnosticKind
-from cachewatch.documents.frontmatter import front_lines
-from cachewatch.documents.limits import MAX_BYTES
+from cachewatch.documents.frontmatter import MAX_BYTES, front_lines
 from cachewatch.documents.parsing import identify, parse
 from cachewatch.documents.records import Known, records_of
-from cachewatch.documents.yamltext import load_yaml, read_yaml
+from cachewatch.documents.yaml import load_yaml, read_yaml
 from cachewatch.errors import DocumentError, NotComparableDocument, UnreadableDocument
 from cachewatch.runtime import resources
 

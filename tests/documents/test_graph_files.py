@@ -5,7 +5,7 @@ import json
 import pytest
 from graph_specs import made_of
 
-from cachewatch.core.graph import Dependency
+from cachewatch.core.causes import Dependency
 from cachewatch.documents.graph_files import MadeOf, encode_ingredients, read_package_graph, write_package_graph
 from cachewatch.errors import UnreadableDocument
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from cachewatch.core.repository_layout import ANYWHERE, Layout, why_contested
-from cachewatch.documents.recognizing import Claim, claim_of, recognize
+from cachewatch.core.names import ANYWHERE, Layout, why_contested
+from cachewatch.documents.parsing import Claim, claim_of, recognize
 from cachewatch.errors import UsageError
 
 

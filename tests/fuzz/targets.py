@@ -7,14 +7,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from cachewatch.config.reading import read_config
-from cachewatch.core.compare import compare
-from cachewatch.core.parsing_dates import as_datetime
-from cachewatch.core.schedule import Quiet, parse_days, parse_when, quiet_until
+from cachewatch.core.package_changes import compare
+from cachewatch.core.schedule import Quiet, as_datetime, parse_days, parse_when, quiet_until
 from cachewatch.documents.parsing import parse
-from cachewatch.documents.tagsfile import read_tags_file
+from cachewatch.documents.yaml import read_tags_file
 from cachewatch.environments.lockfiles import read_lock, read_manifest
 from cachewatch.errors import CachewatchError
-from cachewatch.sources.buildcache.index import read_index
+from cachewatch.extensions.buildcaches.index import read_index
 
 Target = Callable[[bytes], None]
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)

@@ -11,12 +11,12 @@ from gitservers import hostile_git
 from helpers import catalogue, history, record
 
 from cachewatch.errors import SourceError
-from cachewatch.git import guarded_command, object_pipe, processes
-from cachewatch.git.clone_remote import Remote
-from cachewatch.git.credentials import redact
-from cachewatch.git.hardening import Command
-from cachewatch.git.object_pipe import ObjectPipe
-from cachewatch.git.processes import ask
+from cachewatch.git import processes
+from cachewatch.git import processes as guarded_command
+from cachewatch.git import repository as object_pipe
+from cachewatch.git.processes import Command, ask
+from cachewatch.git.remote import Remote, redact
+from cachewatch.git.repository import ObjectPipe
 
 
 def test_refs_without_end_do_not_use_up_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,9 +21,11 @@ from station import wait_for
 from upstream import Upstream, git, specs
 
 from cachewatch.errors import BrokenSource, RefusedAddress, SourceError, UnknownRevision
-from cachewatch.git import clone_locks, clone_maintenance, stale_files
+from cachewatch.git import upkeep as clone_locks
+from cachewatch.git import upkeep as clone_maintenance
+from cachewatch.git import upkeep as stale_files
+from cachewatch.git.clone import Mirror
 from cachewatch.git.processes import interrupt
-from cachewatch.git.service_clone import Mirror
 
 
 @pytest.fixture
@@ -95,7 +97,7 @@ ORPHANS = """
 import sys
 from pathlib import Path
 from cachewatch.git import guarded_command
-from cachewatch.git.service_clone import Mirror
+from cachewatch.git.clone import Mirror
 tools = guarded_command._tools()
 guarded_command._tools = lambda: {name: path for name, path in tools.items() if name != "setpriv"}
 Mirror(Path(sys.argv[1]), sys.argv[2], timeout=60).update()
@@ -505,7 +507,7 @@ def test_a_service_that_stops_does_not_wait_for_git(upstream: Upstream, folder: 
 PROGRAM = """
 import sys
 from pathlib import Path
-from cachewatch.git.service_clone import Mirror
+from cachewatch.git.clone import Mirror
 mirror = Mirror(Path(sys.argv[1]), sys.argv[2])
 while True:
     mirror.pin("cursor", mirror.update().after)

@@ -10,12 +10,11 @@ import pytest
 from conftest import Run
 from helpers import document, history, record, records
 
-from cachewatch.core.repository_layout import Layout
-from cachewatch.git import arranged_trees
-from cachewatch.git.arranged_trees import arrangement_of, catalogue_of
-from cachewatch.git.object_pipe import ObjectPipe
-from cachewatch.git.repository import Repository
-from cachewatch.git.resolving_revisions import resolve
+from cachewatch.core.names import Layout
+from cachewatch.git import trees as arranged_trees
+from cachewatch.git.repository import ObjectPipe, Repository
+from cachewatch.git.revisions import resolve
+from cachewatch.git.trees import arrangement_of, catalogue_of
 
 # How documents may lie: what becomes of the tag and package of each.
 LAYOUTS = (

@@ -12,12 +12,11 @@ from typing import Any
 import pytest
 
 from cachewatch.errors import BrokenSource, SourceError
-from cachewatch.git import guarded_command
-from cachewatch.git.clone_remote import Remote
-from cachewatch.git.hardening import git_command
-from cachewatch.git.processes import git_version
+from cachewatch.git import processes as guarded_command
+from cachewatch.git.clone import Mirror
+from cachewatch.git.processes import git_command, git_version
+from cachewatch.git.remote import Remote
 from cachewatch.git.repository import Repository
-from cachewatch.git.service_clone import Mirror
 
 Git = Callable[[str], None]
 AUTHOR = ("-c", "user.name=a", "-c", "user.email=b")

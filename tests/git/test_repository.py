@@ -13,14 +13,14 @@ import pytest
 from conftest import Run
 from helpers import catalogue, document, history, record, records
 
-from cachewatch.core.parsing_dates import as_datetime
+from cachewatch.core.schedule import as_datetime
 from cachewatch.errors import CachewatchError, RefusedAddress, SourceError, UnknownRevision
-from cachewatch.git import addresses, clone_cache
-from cachewatch.git.hardening import git_command
-from cachewatch.git.processes import ask
+from cachewatch.git import clone_cache
+from cachewatch.git import clone_cache as addresses
+from cachewatch.git.checks import is_in_repository, shared_git_dir
+from cachewatch.git.processes import ask, git_command
 from cachewatch.git.repository import Repository
-from cachewatch.git.repository_checks import is_in_repository, shared_git_dir
-from cachewatch.git.resolving_revisions import count_between, resolve
+from cachewatch.git.revisions import count_between, resolve
 
 ONE = catalogue({"zlib": records([1, 2]), "hdf5": records([3])})
 TWO = catalogue({"zlib": records([1, 4]), "hdf5": records([3])})
@@ -693,8 +693,8 @@ def test_no_git_at_all(run: Run, two: Path, monkeypatch: pytest.MonkeyPatch, tmp
 
 def test_two_processes_give_the_same_answer(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The number of processes changes nothing but the time."""
-    monkeypatch.setattr("cachewatch.diff._WORTH_TWO_PROCESSES", 0)
-    monkeypatch.setattr("cachewatch.diff._BATCH_BYTES", 1000)
+    monkeypatch.setattr("cachewatch.comparing._WORTH_TWO_PROCESSES", 0)
+    monkeypatch.setattr("cachewatch.comparing._BATCH_BYTES", 1000)
     before = catalogue({f"p{n:02}": records([n, 100 + n]) for n in range(30)})
     after = catalogue({f"p{n:02}": [*records([n, 200 + n]), record(300 + n, versions=["2"])] for n in range(2, 32)})
     repository = history(tmp_path / "r.git", before, after)

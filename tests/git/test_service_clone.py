@@ -12,10 +12,10 @@ from helpers import catalogue, records
 from upstream import Upstream, git, specs
 
 from cachewatch.errors import BrokenSource, RefusedAddress, SourceError, UnknownRevision
-from cachewatch.git import clone_locks
+from cachewatch.git import upkeep as clone_locks
 from cachewatch.git.catalogue import compare_revisions, tags_of
-from cachewatch.git.resolving_revisions import resolve, resolve_upstream
-from cachewatch.git.service_clone import Mirror
+from cachewatch.git.clone import Mirror
+from cachewatch.git.revisions import resolve, resolve_upstream
 
 
 @pytest.fixture

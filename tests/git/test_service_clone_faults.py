@@ -19,8 +19,8 @@ from gitservers import Faults, git_daemon, plain_http, smart_http
 from upstream import Upstream, git
 
 from cachewatch.errors import BrokenSource, SourceError, UsageError
-from cachewatch.git.credentials import Access, redact
-from cachewatch.git.service_clone import Mirror
+from cachewatch.git.clone import Mirror
+from cachewatch.git.remote import Access, redact
 
 
 @pytest.fixture
@@ -202,7 +202,7 @@ def test_a_service_that_is_killed_leaves_no_git_behind(
     Mirror(folder, url, timeout=60).update()
     upstream.commit(bulky(2))
     faults.stall = True
-    program = f"from pathlib import Path; from cachewatch.git.service_clone import Mirror; Mirror(Path({str(folder)!r}), {url!r}).update()"
+    program = f"from pathlib import Path; from cachewatch.git.clone import Mirror; Mirror(Path({str(folder)!r}), {url!r}).update()"
     with subprocess.Popen([sys.executable, "-c", program]) as service:
         deadline = time.monotonic() + 180
         while not (found := [p for p in processes(str(folder)) if " fetch " in p]) and time.monotonic() < deadline:

@@ -9,11 +9,9 @@ import pytest
 from conftest import Run
 from helpers import catalogue, history, record, records
 
-from cachewatch.git.document_history import FileHistories, find_trails
-from cachewatch.git.repository import Repository
-from cachewatch.git.resolving_revisions import resolve
-from cachewatch.history import (
+from cachewatch.extensions.site.past import (
     NO_STACK,
+    Interval,
     PackageHistory,
     TagHistory,
     intervals_of,
@@ -21,7 +19,9 @@ from cachewatch.history import (
     totals_of,
     walk,
 )
-from cachewatch.history.arrivals import Interval
+from cachewatch.extensions.site.trails import FileHistories, find_trails
+from cachewatch.git.repository import Repository
+from cachewatch.git.revisions import resolve
 
 E4S, ML = ["e4s", "root"], ["ml", "root"]
 
@@ -193,8 +193,8 @@ def test_since_makes_a_baseline(zlib: Path) -> None:
 
 def test_several_processes_tell_the_same(demo_repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many processes there are."""
-    monkeypatch.setattr("cachewatch.history.walk_revisions._WORTH_TWO_PROCESSES", 0)
-    monkeypatch.setattr("cachewatch.history.walk_revisions._RUN_BYTES", 1)
+    monkeypatch.setattr("cachewatch.extensions.site.past._WORTH_TWO_PROCESSES", 0)
+    monkeypatch.setattr("cachewatch.extensions.site.past._RUN_BYTES", 1)
 
     assert walk(_trails(demo_repository), jobs=2) == walk(_trails(demo_repository), jobs=1)
 

@@ -6,19 +6,19 @@ import pytest
 import scripted
 from helpers import catalogue, history, record, records
 
+from cachewatch.comparing import changesets
 from cachewatch.core.changesets import NoCollector
 from cachewatch.core.selection import Globs, Selection
-from cachewatch.core.statements import StatementKind
-from cachewatch.diff import changesets
+from cachewatch.core.statement_values import StatementKind
+from cachewatch.extensions.site.past import Revisions, TagHistory, reports_of, walk
+from cachewatch.extensions.site.trails import FileHistories, find_trails
 from cachewatch.git.catalogue import stacks_of
-from cachewatch.git.document_history import FileHistories, find_trails
-from cachewatch.git.fast_import import NewRevision, write_repository
+from cachewatch.git.recording import NewRevision, write_repository
 from cachewatch.git.repository import Repository
-from cachewatch.git.resolving_revisions import Revision, resolve
-from cachewatch.history import Revisions, TagHistory, reports_of, walk
-from cachewatch.render.report_formats import read_report
-from cachewatch.render.text_blocks import ALL, Requested
-from cachewatch.report.changes import Report
+from cachewatch.git.revisions import Revision, resolve
+from cachewatch.report.formats import read_report
+from cachewatch.report.text import ALL, Requested
+from cachewatch.report.values import Report
 from cachewatch.sources.opening import open_comparison
 
 _EVERYTHING = Requested(most=ALL, wants=lambda _: True)

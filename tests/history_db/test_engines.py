@@ -10,12 +10,11 @@ from indexes import Catalogue, build, dump, write
 
 from cachewatch.documents.records import Known
 from cachewatch.errors import WorkFailed
+from cachewatch.extensions.history import build as building
+from cachewatch.extensions.history import build as engines
+from cachewatch.extensions.history.build import bring_up_to_date, in_jobs, on_cluster
+from cachewatch.extensions.history.values import IndexedDocument, Task
 from cachewatch.git.repository import Repository
-from cachewatch.history_db import build as building
-from cachewatch.history_db import engines
-from cachewatch.history_db.build import bring_up_to_date
-from cachewatch.history_db.engines import in_jobs, on_cluster
-from cachewatch.history_db.indexed_document import IndexedDocument, Task
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from indexes import Catalogue, write
 
-from cachewatch.git.document_versions import DocumentVersions, find_versions, first_parents
+from cachewatch.extensions.history import build as finding
+from cachewatch.extensions.history.build import find_in_jobs
+from cachewatch.extensions.history.document_versions import DocumentVersions, find_versions, first_parents
 from cachewatch.git.repository import Repository
-from cachewatch.history_db import finding
-from cachewatch.history_db.finding import find_in_jobs
 
 
 @pytest.fixture

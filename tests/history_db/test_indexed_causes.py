@@ -15,10 +15,9 @@ from helpers import record as record_of
 from indexes import build, dump, run_git
 from truths import V3, History
 
-from cachewatch.causes import night_causes
+from cachewatch.extensions.causes import of_nights as night_causes
+from cachewatch.extensions.history.build import bring_up_to_date, on_cluster
 from cachewatch.git.repository import Repository
-from cachewatch.history_db.build import bring_up_to_date
-from cachewatch.history_db.engines import on_cluster
 
 Row = tuple[Any, ...]
 

@@ -11,7 +11,8 @@ from conftest import Run
 from indexes import Catalogue, build, dump, write
 from truths import History
 
-from cachewatch.git import absent_objects, clone_cache
+from cachewatch.git import clone_cache
+from cachewatch.git import clone_cache as absent_objects
 
 
 @pytest.fixture

@@ -14,14 +14,12 @@ from history_questions import Everything, Row
 from indexes import Catalogue, Key, build, run_git, write
 from sqlite_files import opened
 
-from cachewatch.core.filter_patterns import Globs
+from cachewatch.core.selection import Globs
 from cachewatch.errors import UsageError
-from cachewatch.history_db.best_snapshot import find_best
-from cachewatch.history_db.blame import Blame, find_blame
-from cachewatch.history_db.churn import ChurnRow, find_churn
-from cachewatch.history_db.log import Range, find_log
-from cachewatch.history_db.reading import Index, Point, as_text
-from cachewatch.history_db.when import Wanted, find_when
+from cachewatch.extensions.history.blame import Blame, find_best, find_blame
+from cachewatch.extensions.history.log import ChurnRow, Range, find_churn, find_log
+from cachewatch.extensions.history.read import Index, Point, as_text
+from cachewatch.extensions.history.when import Wanted, find_when
 
 # The last few are asked while later revisions are being indexed.
 SEEDS = range(14)

@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from cachewatch.errors import NoHistoryIndex, StateError
-from cachewatch.history_db import reading
-from cachewatch.history_db.hashes import pack, prefix_of, prefix_range, prefixes, unpack
-from cachewatch.history_db.reading import Index
-from cachewatch.history_db.schema import (
+from cachewatch.extensions.history import read as reading
+from cachewatch.extensions.history.read import Index
+from cachewatch.extensions.history.schema import (
     NAME,
     VERSION,
     DamagedIndex,
@@ -22,6 +21,7 @@ from cachewatch.history_db.schema import (
     open_for_reading,
     open_for_writing,
 )
+from cachewatch.extensions.history.values import pack, prefix_of, prefix_range, prefixes, unpack
 
 USUAL = ["abcdefghijklmnopqrstuvwxyz234567", "2" * 32, "z" * 32]
 Opens = Callable[[Path], sqlite3.Connection]

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from cachewatch.history_db.hashes import pack, prefixes
-from cachewatch.history_db.schema import open_for_writing
-from cachewatch.history_db.writing import fill_specs
+from cachewatch.extensions.history.schema import open_for_writing
+from cachewatch.extensions.history.values import pack, prefixes
+from cachewatch.extensions.history.write import fill_specs
 
 
 def _hashes(count: int, start: int = 0) -> list[str]:

@@ -9,10 +9,12 @@ import sys
 from datetime import timedelta
 
 import cachewatch.daemon
-from cachewatch.channels import deadlines
+from cachewatch import channels as deadlines
 from cachewatch.cli import main
-from cachewatch.notify import backoff, leadership, wrong_clocks
-from cachewatch.store import leader_lease
+from cachewatch.extensions.shared_state import postgresql as leader_lease
+from cachewatch.service import outages as backoff
+from cachewatch.service import passes as leadership
+from cachewatch.service import recover as wrong_clocks
 
 LASTING, RENEWAL = timedelta(seconds=4), timedelta(seconds=1)
 

@@ -15,10 +15,11 @@ import pytest
 import trustme
 from servers import Asked, Says, over_tls, serving
 
-from cachewatch import http
 from cachewatch.errors import HttpError, RefusedAddress
-from cachewatch.http import Client, Limits, Request, client
-from cachewatch.runtime.inflate import NotInflated, inflate
+from cachewatch.http import client
+from cachewatch.http import client as http
+from cachewatch.http.client import Client, Limits, Request
+from cachewatch.runtime.files import NotInflated, inflate
 
 pytestmark = pytest.mark.usefixtures("loopback")
 

@@ -17,10 +17,11 @@ from conftest import Run
 from servers import Asked, Says, over_tls, serving
 
 from cachewatch.errors import HttpError, SourceError
-from cachewatch.http import Client, Limits, basic, private_networks
-from cachewatch.sources.buildcache import Validator
-from cachewatch.sources.buildcache.address import Registry
-from cachewatch.sources.buildcache.oci import Image
+from cachewatch.extensions.buildcaches.address import Registry, Validator
+from cachewatch.extensions.buildcaches.oci import Image
+from cachewatch.http import addresses as private_networks
+from cachewatch.http.addresses import basic
+from cachewatch.http.client import Client, Limits
 
 pytestmark = pytest.mark.usefixtures("loopback")
 
@@ -212,7 +213,7 @@ def test_unpacking_takes_little_more_than_the_result() -> None:
     """In a process that may have 100 MiB more than 64 MiB of text, which is what comes out."""
     program = (
         "import gzip, random, resource\n"
-        "from cachewatch.runtime.inflate import inflate\n"
+        "from cachewatch.runtime.files import inflate\n"
         "packed = gzip.compress(random.Random(1).randbytes(2**16) * 1024, 1)\n"
         "used = int(open('/proc/self/statm').read().split()[0]) * 4096\n"
         "resource.setrlimit(resource.RLIMIT_AS, (used + 100 * 2**20,) * 2)\n"

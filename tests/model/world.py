@@ -11,7 +11,7 @@ from helpers import START
 from sqlite_files import opened
 from upstream import Upstream
 
-from cachewatch.core.filter_patterns import Globs
+from cachewatch.core.selection import Globs
 from cachewatch.store import digests
 from cachewatch.store.opening import open_database
 from model.catalogue import Editor, Step, Tags, files_of, last_readable

@@ -32,16 +32,17 @@ from sqlalchemy.engine import Engine
 from sqlalchemy.exc import OperationalError
 
 import cachewatch
-from cachewatch.cli import main, once_and_daemon, open_state
+from cachewatch.cli import main
+from cachewatch.cli import opening as open_state
+from cachewatch.cli import service as once_and_daemon
 from cachewatch.config.reading import read_config
 from cachewatch.errors import CachewatchError
-from cachewatch.notify.cleanup import clean_up
-from cachewatch.notify.pass_context import Context
-from cachewatch.notify.poll_source import poll
-from cachewatch.notify.recovery import resume
-from cachewatch.notify.run_pass import create_digests
-from cachewatch.notify.sending_deliveries import deliver
-from cachewatch.store.lock import only_one
+from cachewatch.service.context import Context
+from cachewatch.service.passes import clean_up, create_digests
+from cachewatch.service.poll import poll
+from cachewatch.service.recover import resume
+from cachewatch.service.send import deliver
+from cachewatch.store.sqlite import only_one
 from model.mutants import MUTANTS
 
 _ROOT = Path(cachewatch.__file__).parent

@@ -13,13 +13,15 @@ from msgspec.structs import replace
 from station import Site, day, running, wait_for
 
 from cachewatch.errors import StateError, UsageError
-from cachewatch.notify import operator_actions
-from cachewatch.notify.alerts import Alert, AlertKey, AlertKind, open_now
-from cachewatch.notify.poll_source import poll
-from cachewatch.notify.run_pass import create_digests
-from cachewatch.notify.status import read_status
-from cachewatch.notify.watched_clone import WatchedClone
-from cachewatch.store import alerts, suppressions
+from cachewatch.operators import actions as operator_actions
+from cachewatch.operators.status import read_status
+from cachewatch.service.alerts import Alert, open_now
+from cachewatch.service.passes import create_digests
+from cachewatch.service.poll import poll
+from cachewatch.service.watched import WatchedClone
+from cachewatch.store import health as alerts
+from cachewatch.store import messages as suppressions
+from cachewatch.store.health import AlertKey, AlertKind
 
 WHOLE = {f"package-{number}": records(range(10 * number, 10 * number + 4)) for number in range(12)}
 COMMITS = 12
@@ -374,7 +376,7 @@ def test_an_alert_that_nothing_can_resolve_is_closed(site: Site, key: AlertKey, 
     unused = '  unused: {type: file, path: "{folder}/x/{subscription}/{key}.txt", formats: [txt]}\n'
     site.configure(CONFIG.replace("operators:", f"{unused}operators:").replace(*change))
     with site.open().database.write() as connection:
-        alerts.put(connection, key, "something happened", "", site.now)
+        alerts.put_alert(connection, key, "something happened", "", site.now)
         alerts.note_notified(connection, key, site.now)
     site.run()
     assert open_alerts(site) == []
@@ -421,7 +423,7 @@ def test_the_daemon_summarizes_too(site: Site) -> None:
     key = AlertKey(AlertKind.TEMPLATE_FAILED, "ml")
     with site.open().database.write() as connection:
         long_ago = datetime.now(UTC) - timedelta(days=3)
-        alerts.put(connection, key, "a template for ml is wrong", "line 2", long_ago)
+        alerts.put_alert(connection, key, "a template for ml is wrong", "line 2", long_ago)
         alerts.note_notified(connection, key, long_ago)
     with running(site, "daemon"):
         wait_for(lambda: "1 alert is open" in site.notices())

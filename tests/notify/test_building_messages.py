@@ -9,10 +9,10 @@ from helpers import catalogue, records
 from station import Site
 
 from cachewatch.config.reading import read_config
-from cachewatch.core.delivery import Form
-from cachewatch.notify.building_messages import build_messages
-from cachewatch.notify.digest_streams import streams_of
-from cachewatch.render.sample_digest import sample_digest
+from cachewatch.report.samples import sample_digest
+from cachewatch.report.values import Form
+from cachewatch.service.compose import build_messages
+from cachewatch.service.streams import streams_of
 
 CONFIG = """\
 version: 1

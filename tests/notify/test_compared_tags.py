@@ -11,16 +11,14 @@ from helpers import catalogue, history, record
 from msgspec.structs import replace
 from selected import alone, collector, compared, digest_of, states
 
+from cachewatch.comparing import changesets
 from cachewatch.core.changesets import Changeset
 from cachewatch.core.selection import Selection, select
-from cachewatch.diff import changesets
 from cachewatch.errors import WorkFailed
-from cachewatch.notify import kept_packages
-from cachewatch.notify.compared_tags import ComparedTags
-from cachewatch.notify.kept_packages import KeptPackage
-from cachewatch.notify.pass_context import EndingError
-from cachewatch.runtime.isolation import INLINE, Inline, Isolated, Isolation
-from cachewatch.runtime.limited_process import Worker
+from cachewatch.runtime.worker import INLINE, Inline, Isolated, Isolation, Worker
+from cachewatch.service import comparisons as kept_packages
+from cachewatch.service.comparisons import ComparedTags, KeptPackage
+from cachewatch.service.context import EndingError
 
 SELECTIONS = (
     select(),

@@ -5,11 +5,10 @@ from unittest.mock import Mock, sentinel
 
 import pytest
 
-from cachewatch.core.changeset_totals import Tally
-from cachewatch.core.changesets import Changeset, Outcome
+from cachewatch.core.changesets import Changeset, Outcome, Tally
 from cachewatch.core.model import Event, Kind, PackageCounts, Side
-from cachewatch.notify.comparison_notes import NotesCollector, Packages, TagNotes, noted
-from cachewatch.store.reported_removals import Departure, DepartureKind
+from cachewatch.service.notes import NotesCollector, Packages, TagNotes, noted
+from cachewatch.store.cursors import Departure, DepartureKind
 
 
 def departures(*names: str) -> tuple[Departure, ...]:

@@ -9,8 +9,8 @@ from crash.points import POINTS
 from helpers import catalogue, records
 from station import Site
 
-from cachewatch.notify.recovery import resume
-from cachewatch.notify.run_pass import run_pass
+from cachewatch.service.passes import run_pass
+from cachewatch.service.recover import resume
 
 CONFIG = """\
 version: 1

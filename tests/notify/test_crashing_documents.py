@@ -15,9 +15,9 @@ from helpers import catalogue, record, records
 from station import Site, log, running, wait_for
 
 from cachewatch.errors import WorkFailed
-from cachewatch.notify import run_pass
-from cachewatch.runtime import limited_process
-from cachewatch.runtime.limited_process import Limits
+from cachewatch.runtime import worker as limited_process
+from cachewatch.runtime.worker import Limits
+from cachewatch.service import passes as run_pass
 
 DAY = timedelta(days=1)
 PATH = "_cache/develop/pa/specs.md"

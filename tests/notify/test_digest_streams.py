@@ -8,7 +8,7 @@ from conftest import Run
 from helpers import catalogue, record, records
 from station import Site
 
-from cachewatch.notify import operator_actions
+from cachewatch.operators import actions as operator_actions
 
 DAY = timedelta(days=1)
 CONFIG = """\

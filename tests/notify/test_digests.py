@@ -17,15 +17,15 @@ from upstream import git
 
 from cachewatch.core.model import Side
 from cachewatch.errors import UsageError
-from cachewatch.git.service_clone import Mirror
-from cachewatch.notify import assembling_digests, operator_actions
-from cachewatch.notify.cleanup import clean_up
-from cachewatch.notify.digest_streams import streams_of
-from cachewatch.notify.net_differences import SourceDiff
-from cachewatch.notify.poll_source import poll
-from cachewatch.notify.run_pass import create_digests, run_pass
-from cachewatch.notify.status import read_status
-from cachewatch.report.digest import Span
+from cachewatch.git.clone import Mirror
+from cachewatch.operators import actions as operator_actions
+from cachewatch.operators.status import read_status
+from cachewatch.report.values import Span
+from cachewatch.service import compose as assembling_digests
+from cachewatch.service.differences import SourceDiff
+from cachewatch.service.passes import clean_up, create_digests, run_pass
+from cachewatch.service.poll import poll
+from cachewatch.service.streams import streams_of
 from cachewatch.store.schema import cursors
 
 BASE = {"zlib": records(range(3)), "hdf5": records(range(10, 14))}

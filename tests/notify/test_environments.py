@@ -14,13 +14,13 @@ from conftest import ROOT, Run
 from helpers import START, catalogue, history, record, records, spec_hash
 from station import Site
 
-from cachewatch.core.environment_coverage import Environment
+from cachewatch.core.coverage import Environment
 from cachewatch.environments.lockfiles import open_environment
-from cachewatch.notify import pinned_snapshots
-from cachewatch.notify.status import read_status
-from cachewatch.runtime.limited_process import Worker
-from cachewatch.sources.buildcache.opening import Cache
-from cachewatch.sources.cache_recorder import record as record_state
+from cachewatch.extensions.buildcaches.opening import Cache
+from cachewatch.extensions.buildcaches.recorder import record as record_state
+from cachewatch.operators.status import read_status
+from cachewatch.runtime.worker import Worker
+from cachewatch.service import comparisons as pinned_snapshots
 
 CONFIG = """\
 version: 1

@@ -8,7 +8,7 @@ from helpers import parsed, record
 
 from cachewatch.config.model import Config
 from cachewatch.config.reading import read_config
-from cachewatch.notify.explaining import Explanation, Unreadable, explain
+from cachewatch.operators.explaining import Explanation, Unreadable, explain
 
 FILE = """\
 version: 1

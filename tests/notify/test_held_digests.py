@@ -10,11 +10,13 @@ from conftest import Run
 from helpers import Record, catalogue, record, records
 from station import Site, day
 
-from cachewatch.notify import building_messages, creating_digests, operator_actions
-from cachewatch.notify.comparison_notes import TagNotes
-from cachewatch.notify.status import HeldDigest, read_status
-from cachewatch.store import held
-from cachewatch.store.reported_removals import Departure, DepartureKind
+from cachewatch.operators import actions as operator_actions
+from cachewatch.operators.status import HeldDigest, read_status
+from cachewatch.service import compose as building_messages
+from cachewatch.service import create as creating_digests
+from cachewatch.service.notes import TagNotes
+from cachewatch.store import digests as held
+from cachewatch.store.cursors import Departure, DepartureKind
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 BANNER = "not confirmed by the operators"

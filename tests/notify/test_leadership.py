@@ -11,14 +11,14 @@ from helpers import catalogue, records
 from msgspec.structs import replace
 from station import Site, wait_for
 
-from cachewatch.config.state_address import PostgresAddress
+from cachewatch.config.secrets import PostgresAddress
 from cachewatch.errors import AnotherInstance, StateError
-from cachewatch.notify import leadership
-from cachewatch.notify.leadership import Leadership, leading
-from cachewatch.notify.pass_context import Context
-from cachewatch.store import leader_lease
-from cachewatch.store.postgresql import PostgresDatabase
-from cachewatch.store.timestamps import utc_now
+from cachewatch.extensions.shared_state import postgresql as leader_lease
+from cachewatch.extensions.shared_state.postgresql import PostgresDatabase
+from cachewatch.service import passes as leadership
+from cachewatch.service.context import Context
+from cachewatch.service.passes import Leadership, leading
+from cachewatch.store.schema import utc_now
 
 CONFIG = """\
 version: 1

@@ -16,12 +16,13 @@ from helpers import catalogue, records
 from mailservers import Post, free_port, header, post
 from station import Site, wait_for
 
-from cachewatch.core.delivery import DeliveryResult, Message, Transport
 from cachewatch.errors import StateError, UsageError
-from cachewatch.notify import operator_actions, sending_deliveries
-from cachewatch.notify.pass_context import Context
-from cachewatch.notify.recovery import recover, resume
-from cachewatch.notify.sending_deliveries import deliver
+from cachewatch.operators import actions as operator_actions
+from cachewatch.report.values import DeliveryResult, Message, Transport
+from cachewatch.service import send as sending_deliveries
+from cachewatch.service.context import Context
+from cachewatch.service.recover import recover, resume
+from cachewatch.service.send import deliver
 from cachewatch.store import outbox, sqlite
 from cachewatch.store.outbox import Delivery, Lease, State
 

@@ -15,7 +15,7 @@ from servers import Asked, Says, files, serving
 from station import Site, log, running, wait_for
 from upstream import git
 
-from cachewatch.notify.poll_source import poll
+from cachewatch.service.poll import poll
 
 pytestmark = pytest.mark.usefixtures("loopback")
 

@@ -8,8 +8,8 @@ import pytest
 from helpers import catalogue, records
 from station import Site
 
-from cachewatch.notify.alerts import AlertKind
-from cachewatch.notify.metrics import SERIES, DaemonStatus, Sample, metrics
+from cachewatch.operators.metrics import SERIES, DaemonStatus, Sample, metrics
+from cachewatch.store.health import AlertKind
 
 CONFIG = """\
 version: 1

@@ -7,9 +7,8 @@ import pytest
 
 from cachewatch.config.reading import read_config
 from cachewatch.core.model import Side
-from cachewatch.notify.digest_streams import streams_of
-from cachewatch.notify.notice_sentences import command, commands, returned, unread, why
-from cachewatch.report.digest import Span
+from cachewatch.report.values import Span
+from cachewatch.service.streams import command, commands, returned, streams_of, unread, why
 from cachewatch.store.cursors import Unread
 
 CONFIG = """\

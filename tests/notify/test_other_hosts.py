@@ -10,14 +10,14 @@ from caches import database, installs, node, write_v2
 from helpers import catalogue, records
 from station import Site
 
-from cachewatch.config.state_address import PostgresAddress
+from cachewatch.config.secrets import PostgresAddress
 from cachewatch.errors import CachewatchError, DamagedRow, StateError
-from cachewatch.notify import creating_digests
-from cachewatch.notify.pass_context import Context
-from cachewatch.notify.poll_source import poll
-from cachewatch.notify.run_pass import create_digests, run_pass
-from cachewatch.store import alerts
-from cachewatch.store.alerts import AlertKind
+from cachewatch.service import create as creating_digests
+from cachewatch.service.context import Context
+from cachewatch.service.passes import create_digests, run_pass
+from cachewatch.service.poll import poll
+from cachewatch.store import health as alerts
+from cachewatch.store.health import AlertKind
 
 CONFIG = """\
 version: 1

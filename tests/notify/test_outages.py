@@ -9,10 +9,9 @@ from mailservers import free_port, post
 from sqlalchemy import update
 from station import Site
 
-from cachewatch.notify.backoff import LONGEST_PAUSE
-from cachewatch.notify.outages import certain
-from cachewatch.notify.recovery import recover
-from cachewatch.notify.sending_deliveries import deliver
+from cachewatch.service.outages import LONGEST_PAUSE, certain
+from cachewatch.service.recover import recover
+from cachewatch.service.send import deliver
 from cachewatch.store.outbox import Delivery, State
 from cachewatch.store.schema import deliveries
 

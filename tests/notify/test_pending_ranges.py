@@ -9,8 +9,8 @@ import pytest
 from helpers import START, catalogue, history, records
 
 from cachewatch.git.repository import Repository
-from cachewatch.git.resolving_revisions import resolve
-from cachewatch.notify.pending_ranges import PendingRanges, plan_ranges
+from cachewatch.git.revisions import resolve
+from cachewatch.service.streams import PendingRanges, plan_ranges
 from cachewatch.store.cursors import Cursor, Position
 
 DEVELOP = catalogue({"zlib": records(range(2))})

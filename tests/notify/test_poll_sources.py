@@ -8,8 +8,7 @@ from sqlite_files import opened
 from station import Site
 
 from cachewatch.errors import StateError
-from cachewatch.notify.watched_clone import WatchedClone
-from cachewatch.notify.watched_source import News
+from cachewatch.service.watched import News, WatchedClone
 
 CONFIG = """\
 version: 1

@@ -16,13 +16,12 @@ from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 from station import Site
 
-from cachewatch.daemon.exposition import expose
-from cachewatch.notify.metrics import SERIES, DaemonStatus, metrics
-from cachewatch.notify.pass_context import Context
-from cachewatch.notify.poll_source import poll
-from cachewatch.notify.problems import Problems, find_problems
-from cachewatch.notify.run_pass import create_digests
-from cachewatch.notify.status import read_status
+from cachewatch.daemon.monitor import expose
+from cachewatch.operators.metrics import SERIES, DaemonStatus, metrics
+from cachewatch.operators.status import Problems, find_problems, read_status
+from cachewatch.service.context import Context
+from cachewatch.service.passes import create_digests
+from cachewatch.service.poll import poll
 from cachewatch.store import health, outbox
 from cachewatch.store.health import Counter
 from cachewatch.store.outbox import Lease

@@ -14,7 +14,7 @@ from station import Site
 from truths import V3
 
 from cachewatch.errors import SourceError
-from cachewatch.notify import rebuild_causes
+from cachewatch.extensions.causes import in_digests as rebuild_causes
 
 CONFIG = """\
 version: 1

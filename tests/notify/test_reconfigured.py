@@ -11,11 +11,11 @@ from mailservers import free_port, post
 from msgspec.structs import replace
 from station import Site, running, wait_for
 
-from cachewatch.config.model import EmailConfig
+from cachewatch.config.channels import EmailConfig
 from cachewatch.config.reading import read_config
 from cachewatch.errors import UsageError
-from cachewatch.notify import operator_actions
-from cachewatch.notify.alert_review import review
+from cachewatch.operators import actions as operator_actions
+from cachewatch.operators.review import review
 from cachewatch.store import digests, health
 from cachewatch.store.outbox import State
 
@@ -68,7 +68,7 @@ def states(site: Site, channel: str = "mail") -> dict[str, State]:
 def held(site: Site) -> list[str]:
     """Return the keys of what waits for an operator."""
     with site.open().database.read() as connection:
-        return [stored.key for stored in digests.all_held(connection)]
+        return [stored.key for stored in digests.held_summaries(connection)]
 
 
 @pytest.mark.slow

@@ -9,8 +9,8 @@ from selected import alone, compared, states
 from station import Site
 
 from cachewatch.core.selection import select
-from cachewatch.notify.remembered_tags import what_is_asked
-from cachewatch.report.digest import TagDigest
+from cachewatch.report.values import TagDigest
+from cachewatch.service.comparisons import what_is_asked
 
 # Most of them choose the same of what changed.
 SELECTIONS = (

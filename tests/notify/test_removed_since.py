@@ -14,10 +14,10 @@ from history_questions import Everything
 from indexes import Catalogue, build, dump, write
 from station import Site
 
-from cachewatch.history_db.presence import covering, find_presence
-from cachewatch.history_db.reading import Index
-from cachewatch.history_db.schema import NAME, check_whole
-from cachewatch.notify import removed_since
+from cachewatch.extensions.history import in_service as removed_since
+from cachewatch.extensions.history.read import Index
+from cachewatch.extensions.history.schema import NAME, check_whole
+from cachewatch.extensions.history.when import covering, find_presence
 
 DAY = timedelta(days=1)
 E4S, ML = ["e4s", "root"], ["ml", "root"]

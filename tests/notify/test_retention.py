@@ -12,7 +12,7 @@ from sqlite_files import opened
 from station import Site
 
 from cachewatch.errors import UsageError
-from cachewatch.notify import operator_actions
+from cachewatch.operators import actions as operator_actions
 from cachewatch.store.outbox import State
 
 pytestmark = pytest.mark.usefixtures("loopback")

@@ -8,9 +8,11 @@ import pytest
 from helpers import Record, catalogue, records
 from station import Site
 
-from cachewatch.notify import building_messages, creating_digests, operator_actions
-from cachewatch.notify.run_pass import run_pass
-from cachewatch.report.digest import Digest, Return
+from cachewatch.operators import actions as operator_actions
+from cachewatch.report.values import Digest, Return
+from cachewatch.service import compose as building_messages
+from cachewatch.service import create as creating_digests
+from cachewatch.service.passes import run_pass
 from cachewatch.store.schema import departures
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)

@@ -19,13 +19,13 @@ from servers import Says, serving
 from station import Site, log, running, wait_for
 
 from cachewatch.errors import UsageError
-from cachewatch.notify import operator_actions
-from cachewatch.notify.poll_source import poll
-from cachewatch.notify.problems import find_problems
-from cachewatch.notify.run_pass import create_digests
-from cachewatch.notify.sending_deliveries import deliver, unblock
-from cachewatch.notify.status import read_status
-from cachewatch.store import outbox, suppressions
+from cachewatch.operators import actions as operator_actions
+from cachewatch.operators.status import find_problems, read_status
+from cachewatch.service.passes import create_digests
+from cachewatch.service.poll import poll
+from cachewatch.service.send import deliver, unblock
+from cachewatch.store import messages as suppressions
+from cachewatch.store import outbox
 from cachewatch.store.health import ChannelHealth
 from cachewatch.store.outbox import Delivery, State
 
@@ -964,7 +964,7 @@ def test_the_fault_of_a_channel_is_named_and_loses_nothing(tmp_path: Path, monke
     site.run()
     site.publish(1)
     with monkeypatch.context() as patched:
-        patched.setattr("cachewatch.channels.file._FileTransport.deliver", lambda *_: 1 // 0)
+        patched.setattr("cachewatch.channels.files._FileTransport.deliver", lambda *_: 1 // 0)
         site.run()
     site.run(later=HOUR)
 

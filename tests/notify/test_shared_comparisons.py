@@ -8,11 +8,12 @@ from helpers import catalogue, records
 from station import Site
 
 from cachewatch.git import catalogue as catalogue_module
-from cachewatch.notify import assembling_digests, net_differences
-from cachewatch.notify.digest_streams import streams_of
-from cachewatch.notify.poll_source import poll
-from cachewatch.notify.run_pass import create_digests
-from cachewatch.notify.shared_comparisons import kept_comparisons
+from cachewatch.service import compose as assembling_digests
+from cachewatch.service import differences as net_differences
+from cachewatch.service.comparisons import kept_comparisons
+from cachewatch.service.passes import create_digests
+from cachewatch.service.poll import poll
+from cachewatch.service.streams import streams_of
 
 CONFIG = """\
 version: 1

@@ -10,13 +10,12 @@ from unittest.mock import Mock, sentinel
 import pytest
 from helpers import catalogue, history, record
 
-from cachewatch.config.model import Match, Silence
-from cachewatch.core.change_kinds import DEFAULT
+from cachewatch.comparing import changesets
+from cachewatch.config.subscriptions import Match, Silence
+from cachewatch.core.items import items_of
 from cachewatch.core.model import Kind, PackageChange
-from cachewatch.core.selection import Globs, Selection
-from cachewatch.core.statements import items_of
-from cachewatch.diff import changesets
-from cachewatch.notify.silences import Silencing, Wants
+from cachewatch.core.selection import DEFAULT, Globs, Selection
+from cachewatch.service.streams import Silencing, Wants
 from cachewatch.sources.opening import open_comparison
 
 TODAY = date(2026, 11, 21)

@@ -7,12 +7,14 @@ import pytest
 from helpers import catalogue, records
 from station import Site
 
-from cachewatch.channels.file import FileChannel
-from cachewatch.notify import assembling_digests, creating_digests, poll_source
-from cachewatch.notify.digest_streams import Stream
-from cachewatch.notify.pass_context import Context
-from cachewatch.notify.status import read_status
-from cachewatch.notify.watched_clone import WatchedClone
+from cachewatch.channels.files import FileChannel
+from cachewatch.operators.status import read_status
+from cachewatch.service import compose as assembling_digests
+from cachewatch.service import create as creating_digests
+from cachewatch.service import poll as poll_source
+from cachewatch.service.context import Context
+from cachewatch.service.streams import Stream
+from cachewatch.service.watched import WatchedClone
 
 STATES = [catalogue({"zlib": records([1])}), catalogue({"zlib": records([1]), "new": records([2])})]
 CONFIG = """\

@@ -10,8 +10,8 @@ from helpers import catalogue, document, record, records, spec_hash
 from station import Site
 
 from cachewatch.git.repository import Repository
-from cachewatch.notify import operator_actions
-from cachewatch.notify.unread_documents import UnreadDocuments, unreadable
+from cachewatch.operators import actions as operator_actions
+from cachewatch.service.notes import UnreadDocuments, unreadable
 from cachewatch.store.cursors import Unread
 from cachewatch.store.digests import DigestRecord
 

@@ -23,15 +23,13 @@ from sqlalchemy import update
 from station import Site, wait_for
 from tools import program
 
-from cachewatch.notify import wrong_clocks
-from cachewatch.notify.backoff import LONGEST_PAUSE
-from cachewatch.notify.outages import longest
-from cachewatch.notify.recovery import recover
+from cachewatch.service import recover as wrong_clocks
+from cachewatch.service.outages import LONGEST_PAUSE, longest
+from cachewatch.service.recover import recover
 from cachewatch.store import outbox
 from cachewatch.store.opening import open_database
 from cachewatch.store.outbox import Lease, State
-from cachewatch.store.schema import deliveries, sources
-from cachewatch.store.timestamps import to_datetime, to_text
+from cachewatch.store.schema import deliveries, sources, to_datetime, to_text
 
 pytestmark = pytest.mark.usefixtures("loopback")
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from cachewatch.render.answer_table import Table, write_table
-from cachewatch.render.colour import Palette
+from cachewatch.report.tables import Table, write_table
+from cachewatch.report.text import Palette
 
 PLAIN = Palette(is_on=False)
 TABLE = Table(

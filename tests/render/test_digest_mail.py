@@ -17,15 +17,13 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from cachewatch.core.model import Place
-from cachewatch.core.neighbours import PLACE
-from cachewatch.core.statements import Line, Severity, Statement, StatementKind
-from cachewatch.core.statements.values import RANKS, Counts, Story, severity_of
-from cachewatch.render import digest_mail, statement_phrases
-from cachewatch.render.digest_mail import render_digest
-from cachewatch.render.operator_mail import render_notice
-from cachewatch.render.subject_and_headline import facts_of
-from cachewatch.render.template_context import package_url
-from cachewatch.report.digest import Digest, Notice, TagDigest
+from cachewatch.core.statement_values import RANKS, Counts, Line, Severity, Statement, StatementKind, Story, severity_of
+from cachewatch.report import digest_mail
+from cachewatch.report import words as statement_phrases
+from cachewatch.report.digest_mail import render_digest, render_notice
+from cachewatch.report.digest_view import package_url
+from cachewatch.report.headline import facts_of
+from cachewatch.report.values import PLACE, Digest, Notice, TagDigest
 
 
 def test_a_letter_of_the_demo(demo_repository: Path) -> None:

@@ -8,19 +8,12 @@ from conftest import Run
 from digests import digest_of, read
 from helpers import Record, catalogue, history, record
 
-from cachewatch.core.environment_coverage import (
-    Availability,
-    Coverage,
-    Environment,
-    Need,
-    Resolution,
-    compare_coverage,
-)
-from cachewatch.core.statements import Severity
+from cachewatch.core.coverage import Availability, Coverage, Environment, Need, Resolution, compare_coverage
+from cachewatch.core.statement_values import Severity
 from cachewatch.core.versions import sorted_versions
-from cachewatch.render.digest_mail import render_digest
-from cachewatch.render.template_context import view
-from cachewatch.report.digest import TagDigest
+from cachewatch.report.digest_mail import render_digest
+from cachewatch.report.digest_view import view
+from cachewatch.report.values import TagDigest
 
 HERE = {"stacks": ["radiuss", "root"]}
 THERE = {"stacks": ["e4s", "root"]}

@@ -12,12 +12,9 @@ import scripted
 import weeks
 from conftest import Golden
 
-from cachewatch.core.delivery import RenderedDigest
-from cachewatch.render.digest_mail import MAX_HTML, render_digest
-from cachewatch.render.mail_lint import lint_digest
-from cachewatch.render.operator_mail import render_notice
-from cachewatch.render.sample_digest import sample_digest, sample_notice
-from cachewatch.report.digest import Digest
+from cachewatch.report.digest_mail import MAX_HTML, render_digest, render_notice
+from cachewatch.report.samples import lint_digest, sample_digest, sample_notice
+from cachewatch.report.values import Digest, RenderedDigest
 
 
 def mail_text(rendered: RenderedDigest) -> str:

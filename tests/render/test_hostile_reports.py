@@ -12,11 +12,11 @@ from conftest import Run
 from digests import digest_of, read
 from helpers import catalogue, history, record
 
-from cachewatch.core.delivery import RenderedDigest
-from cachewatch.core.untrusted_text import safe
-from cachewatch.render.csv import csv_table
-from cachewatch.render.digest_mail import MAX_HTML, render_digest
-from cachewatch.render.mail_lint import lint_digest
+from cachewatch.core.names import safe
+from cachewatch.report.data import csv_table
+from cachewatch.report.digest_mail import MAX_HTML, render_digest
+from cachewatch.report.samples import lint_digest
+from cachewatch.report.values import RenderedDigest
 
 HOSTILE = {
     "element": "<x-cw onmouseover=alert(1)>",

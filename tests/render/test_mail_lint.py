@@ -7,9 +7,9 @@ import pytest
 from digests import digest_of, read
 from msgspec.structs import replace
 
-from cachewatch.core.delivery import RenderedDigest
-from cachewatch.render.digest_mail import render_digest
-from cachewatch.render.mail_lint import Grade, lint_digest
+from cachewatch.report.digest_mail import render_digest
+from cachewatch.report.samples import Grade, lint_digest
+from cachewatch.report.values import RenderedDigest
 
 
 @pytest.fixture

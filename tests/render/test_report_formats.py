@@ -16,10 +16,10 @@ from conftest import Golden, Run
 from helpers import START, catalogue, document, history, record, records
 from pairs import some_pair
 
-from cachewatch.core.untrusted_text import safe
-from cachewatch.git.fast_import import NewRevision, write_repository
-from cachewatch.render.colour import Palette
-from cachewatch.render.filters import markdown
+from cachewatch.core.names import safe
+from cachewatch.git.recording import NewRevision, write_repository
+from cachewatch.report.templates import markdown
+from cachewatch.report.text import Palette
 
 
 def test_the_demo_looks_as_it_should(run: Run, demo_repository: Path, golden: Golden) -> None:

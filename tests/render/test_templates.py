@@ -8,11 +8,12 @@ import pytest
 from conftest import Run
 
 from cachewatch.errors import TemplateError
-from cachewatch.render import filters, templates
-from cachewatch.render.digest_mail import render_digest
-from cachewatch.render.sample_digest import sample_digest, sample_notice
-from cachewatch.render.template_context import view
-from cachewatch.render.templates import render_all
+from cachewatch.report import templates
+from cachewatch.report import templates as filters
+from cachewatch.report.digest_mail import render_digest
+from cachewatch.report.digest_view import view
+from cachewatch.report.samples import sample_digest, sample_notice
+from cachewatch.report.templates import render_all
 from cachewatch.runtime import resources
 
 

@@ -7,12 +7,16 @@ import pytest
 from conftest import Run
 from truths import V3, History
 
-from cachewatch.core.causes import Cause, Explanation, What
-from cachewatch.core.graph import GraphNode
-from cachewatch.core.impact import Impact
+from cachewatch.core.causes import Cause, Explanation, GraphNode, What
 from cachewatch.core.model import Side
-from cachewatch.render.impact import impact_markdown
-from cachewatch.render.why_reports import package_report, report_lines, report_markdown, revisions_report
+from cachewatch.extensions.causes.impact import Impact
+from cachewatch.extensions.causes.reports import (
+    impact_markdown,
+    package_report,
+    report_lines,
+    report_markdown,
+    revisions_report,
+)
 
 HOSTILE = "a|b<i>`x`\n# c"
 SIDE = Side(revision="c" * 40, tag="develop", time=None, name="c")

@@ -13,8 +13,8 @@ from helpers import Record, catalogue, history, records
 
 from cachewatch.core.model import Kind
 from cachewatch.core.selection import Globs, Selection
-from cachewatch.render import digest_collector as digest_module
-from cachewatch.report.digest import Outage, TagDigest, find_outages, longest_pause
+from cachewatch.report import collecting as digest_module
+from cachewatch.report.values import Outage, TagDigest, find_outages, longest_pause
 
 Packages = Mapping[str, list[Record]]
 
@@ -52,8 +52,8 @@ def test_the_demo_statement_by_statement(demo_repository: Path) -> None:
 def test_processes_agree(demo_repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However the work is cut, the digest is the same."""
     whole = read(demo_repository)
-    monkeypatch.setattr("cachewatch.diff._BATCH_BYTES", 1)
-    monkeypatch.setattr("cachewatch.diff._WORTH_TWO_PROCESSES", 1)
+    monkeypatch.setattr("cachewatch.comparing._BATCH_BYTES", 1)
+    monkeypatch.setattr("cachewatch.comparing._WORTH_TWO_PROCESSES", 1)
 
     assert read(demo_repository, jobs=2) == whole
 

@@ -9,12 +9,12 @@ from helpers import Record, parsed, record, records
 from oracle import Specs, is_one_spec, specs_of, told
 from pairs import some_pair
 
-from cachewatch.core.compare import compare
-from cachewatch.core.environment_coverage import Availability, Coverage, Environment, Need, Resolution, compare_coverage
+from cachewatch.core.coverage import Availability, Coverage, Environment, Need, Resolution, compare_coverage
 from cachewatch.core.model import PackageCounts, Place
+from cachewatch.core.package_changes import compare
 from cachewatch.documents.parsing import parse
-from cachewatch.render.environment_needs import environment_verdict, move_data, move_headline, move_verdict
-from cachewatch.report.snapshots import Outcome, PackageOutcome, SnapshotMove, move_of, outcome_of
+from cachewatch.report.environments import environment_verdict, move_data, move_headline, move_verdict
+from cachewatch.report.values import Outcome, PackageOutcome, SnapshotMove, move_of, outcome_of
 
 Packages = dict[str, list[Record]]
 ORDER = ("lost", "downgraded", "upgraded", "gained")

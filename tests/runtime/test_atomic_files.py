@@ -7,9 +7,8 @@ import pytest
 from conftest import Run
 
 from cachewatch.errors import AnotherInstance, StateError
-from cachewatch.runtime.atomic_files import open_lock, put
-from cachewatch.store.lock import only_one
-from cachewatch.store.sqlite import SqliteDatabase
+from cachewatch.runtime.files import open_lock, put
+from cachewatch.store.sqlite import SqliteDatabase, only_one
 
 VICTIM = "a file of somebody else\n"
 

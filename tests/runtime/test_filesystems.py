@@ -10,8 +10,8 @@ from conftest import Run
 from helpers import catalogue, records
 from station import Site
 
-from cachewatch.runtime import filesystems
-from cachewatch.runtime.filesystems import shared_kind
+from cachewatch.runtime import files as filesystems
+from cachewatch.runtime.files import shared_kind
 from cachewatch.store.sqlite import SqliteDatabase
 
 CONFIG = """\
@@ -101,7 +101,7 @@ def test_a_state_moves_between_disks(tmp_path: Path, monkeypatch: pytest.MonkeyP
     """What was made on a local disk opens on a shared one, and again on a local one."""
     SqliteDatabase(tmp_path).close()
     with monkeypatch.context() as moved:
-        moved.setattr("cachewatch.runtime.filesystems.shared_kind", lambda _: "nfs4")
+        moved.setattr("cachewatch.runtime.files.shared_kind", lambda _: "nfs4")
         assert _pragmas(tmp_path)["journal_mode"] == "truncate"
     assert _pragmas(tmp_path)["journal_mode"] == "wal"
 

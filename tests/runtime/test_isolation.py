@@ -8,9 +8,8 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from cachewatch.errors import OutOfTime, WorkFailed
-from cachewatch.runtime import isolation
-from cachewatch.runtime.isolation import INLINE, Isolated, Piece
-from cachewatch.runtime.limited_process import Limits, Worker
+from cachewatch.runtime import worker as isolation
+from cachewatch.runtime.worker import INLINE, Isolated, Limits, Piece, Worker
 
 MEGABYTE = 2**20
 

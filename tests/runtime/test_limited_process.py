@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from cachewatch.errors import UnreadableDocument, WorkFailed
-from cachewatch.runtime import limited_process as workers
-from cachewatch.runtime.limited_process import Limits, Worker
+from cachewatch.runtime import worker as workers
+from cachewatch.runtime.worker import Limits, Worker
 
 SMALL = Limits(megabytes=100, seconds=1, seconds_per_megabyte=0)
 

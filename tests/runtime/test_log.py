@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from cachewatch.config.model import Secret
+from cachewatch.config.secrets import Secret
 from cachewatch.runtime.log import Log, open_log
 
 MOMENT = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"

@@ -8,7 +8,7 @@ from conftest import Run
 from helpers import catalogue, history, record
 from indexes import build
 
-from cachewatch.history_db.schema import NAME
+from cachewatch.extensions.history.schema import NAME
 
 E4S, ML = ["e4s", "root"], ["ml", "root"]
 Row = tuple[str, ...]

@@ -16,15 +16,17 @@ from helpers import HOSTILE, catalogue, history, hostile_states, record, records
 from msgspec.structs import replace
 from outgoing import rendered
 
-from cachewatch.core.neighbours import PLACE
 from cachewatch.errors import SourceError, UsageError
+from cachewatch.extensions.site import build
+from cachewatch.extensions.site.feeds import ArchivedDigest
+from cachewatch.extensions.site.packages import Sources
+from cachewatch.extensions.site.reading import Catalogue, plan, read
+from cachewatch.extensions.site.stories import file_name, shown
+from cachewatch.extensions.site.values import bars, clock, steps
+from cachewatch.extensions.site.writing import Folder
 from cachewatch.git.repository import Repository
-from cachewatch.git.resolving_revisions import resolve
-from cachewatch.site import ArchivedDigest, Sources, build
-from cachewatch.site.page_names import file_name, shown
-from cachewatch.site.plots import bars, clock, steps
-from cachewatch.site.read_history import Catalogue, plan, read
-from cachewatch.site.write_pages import Folder
+from cachewatch.git.revisions import resolve
+from cachewatch.report.values import PLACE
 from cachewatch.store import digests
 from cachewatch.store.digests import DigestRecord, DigestState
 from cachewatch.store.opening import open_database
@@ -262,7 +264,7 @@ def test_several_processes_write_the_same(
     demo_repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However many processes render."""
-    monkeypatch.setattr("cachewatch.site._PAGES_AT_ONCE", 2)
+    monkeypatch.setattr("cachewatch.extensions.site._PAGES_AT_ONCE", 2)
     for jobs in (1, 2):
         folder = Folder(tmp_path / str(jobs))
         build(folder, _read(demo_repository, folder), _Archive(), title="T", jobs=jobs)
@@ -609,6 +611,6 @@ def test_lines_and_bars_stay_inside() -> None:
 
 def test_templates_are_all_counted() -> None:
     """A change of any template builds every page anew."""
-    from cachewatch.site import _TEMPLATES  # noqa: PLC0415
+    from cachewatch.extensions.site import _TEMPLATES  # noqa: PLC0415
 
     assert {file.name for file in (ROOT / "templates/site").glob("*.j2")} == set(_TEMPLATES)

@@ -11,30 +11,33 @@ import scripted
 from helpers import catalogue, history, record, spec_hash
 from msgspec.structs import replace
 
+from cachewatch.comparing import changesets
 from cachewatch.core.changesets import NoCollector
-from cachewatch.core.compare import compare
+from cachewatch.core.package_changes import compare
 from cachewatch.core.selection import Globs, Selection
-from cachewatch.diff import changesets
 from cachewatch.documents.parsing import parse
+from cachewatch.extensions.site.feeds import tag_feed
+from cachewatch.extensions.site.lists import (
+    hash_files,
+    index_file,
+    outcome_between,
+    revision_list,
+    revision_pages,
+    tag_pages,
+)
+from cachewatch.extensions.site.overview import cards, latest_card, unusual_card, versions_card
+from cachewatch.extensions.site.packages import Sources, builds_of, install_of, matrix_of, package_page
+from cachewatch.extensions.site.past import Build, Copies, PackageHistory, Present, TagHistory, present_of, totals_of
+from cachewatch.extensions.site.reading import Catalogue, Remembered, plan, read
+from cachewatch.extensions.site.stories import Tone
+from cachewatch.extensions.site.values import Card, PackagePage
+from cachewatch.extensions.site.words import Times
 from cachewatch.git.repository import Repository
-from cachewatch.git.resolving_revisions import resolve
-from cachewatch.history import Build, Copies, PackageHistory, Present, TagHistory, totals_of
-from cachewatch.history.walk_revisions import present_of
-from cachewatch.render.report_formats import read_report
-from cachewatch.render.subject_and_headline import facts_of
-from cachewatch.render.text_blocks import ALL, Requested
-from cachewatch.report.snapshots import Outcome, outcome_of
-from cachewatch.site.builds import Sources, builds_of, install_of, matrix_of
-from cachewatch.site.cards import cards, latest_card, unusual_card, versions_card
-from cachewatch.site.feeds import tag_feed
-from cachewatch.site.packages import package_page
-from cachewatch.site.page_values import Card, PackagePage
-from cachewatch.site.read_history import Catalogue, Remembered, plan, read
-from cachewatch.site.revision_stories import Tone
-from cachewatch.site.revisions import revision_list, revision_pages
-from cachewatch.site.search_index import hash_files, index_file
-from cachewatch.site.shared_phrases import Times
-from cachewatch.site.tagpages import outcome_between, tag_pages
+from cachewatch.git.revisions import resolve
+from cachewatch.report.formats import read_report
+from cachewatch.report.headline import facts_of
+from cachewatch.report.text import ALL, Requested
+from cachewatch.report.values import Outcome, outcome_of
 from cachewatch.sources.opening import open_comparison
 
 _ATOM = "{http://www.w3.org/2005/Atom}"
@@ -450,8 +453,9 @@ def test_feeds_are_the_same_in_every_build(lost: Catalogue) -> None:
 
 def test_a_package_has_a_feed_of_versions(tmp_path: Path, lost: Catalogue) -> None:
     """What was merely rebuilt is no news, and every link of a feed leads to a page."""
-    from cachewatch.site import NoArchive, build  # noqa: PLC0415
-    from cachewatch.site.write_pages import Folder  # noqa: PLC0415
+    from cachewatch.extensions.site import build
+    from cachewatch.extensions.site.feeds import NoArchive  # noqa: PLC0415
+    from cachewatch.extensions.site.writing import Folder  # noqa: PLC0415
 
     build(Folder(tmp_path / "site"), lost, NoArchive(), title="T")
     feed = ET.fromstring((tmp_path / "site/package/up.atom").read_bytes())

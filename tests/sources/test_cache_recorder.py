@@ -22,11 +22,11 @@ from servers import Answers, Asked, Says, files, serving
 
 from cachewatch.config import model as config
 from cachewatch.errors import HttpError, SourceError, UsageError
+from cachewatch.extensions.buildcaches.opening import Cache
+from cachewatch.extensions.buildcaches.recorder import Recorded, record
+from cachewatch.extensions.buildcaches.watching import RecordedHistory
 from cachewatch.git.repository import Repository
-from cachewatch.http import Limits
-from cachewatch.notify.watched_cache import RecordedHistory
-from cachewatch.sources.buildcache.opening import Cache
-from cachewatch.sources.cache_recorder import Recorded, record
+from cachewatch.http.client import Limits
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 QUICK = Limits(pause=0.01, attempts=2, silence=2, seconds=5)
@@ -235,7 +235,7 @@ def test_half_a_state_is_no_revision(mirror: Path, into: Path, damage: str) -> N
 
 def test_a_layout_2_that_is_being_published(tmp_path: Path, into: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An index that is not the one of its hash is looked at again, and then refused."""
-    monkeypatch.setattr("cachewatch.sources.buildcache.layouts._PAUSE", 0.01)
+    monkeypatch.setattr("cachewatch.extensions.buildcaches.layouts._PAUSE", 0.01)
     mirror = tmp_path / "mirror"
     write_v2(mirror, database(many(20), version="7"))
     add(mirror, into)
@@ -502,7 +502,7 @@ def test_time_does_not_go_backwards(mirror: Path, into: Path) -> None:
 
 def test_two_at_once(mirror: Path, into: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second one is told to wait."""
-    monkeypatch.setattr("cachewatch.git.recorded_repository._PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr("cachewatch.git.recording._PATIENCE_SECONDS", 0.2)
     add(mirror, into)
     program = "import fcntl,sys,time; f=open(sys.argv[1]); fcntl.flock(f, 2); print(flush=True); time.sleep(60)"
     holder = subprocess.Popen([sys.executable, "-c", program, into / "cachewatch.lock"], stdout=subprocess.PIPE)
@@ -563,7 +563,7 @@ def test_killed_at_any_point(mirror: Path, into: Path) -> None:
 @pytest.mark.slow
 def test_many_recordings_are_packed(mirror: Path, into: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A repository that grows every night does not grow files without end."""
-    monkeypatch.setattr("cachewatch.git.recorded_repository._MOST_LOOSE", 10)
+    monkeypatch.setattr("cachewatch.git.recording._MOST_LOOSE", 10)
     for count in range(20, 40):
         write_v3(mirror, database(many(count)))
         add(mirror, into)

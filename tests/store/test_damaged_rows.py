@@ -15,14 +15,15 @@ from sqlite_files import flip_type
 from station import Site
 
 from cachewatch.errors import DamagedRow, UsageError
-from cachewatch.notify import operator_actions
-from cachewatch.notify.alerts import Alert, AlertKey, AlertKind, open_now
-from cachewatch.notify.cleanup import clean_up
-from cachewatch.notify.recovery import resume
-from cachewatch.notify.sending_deliveries import deliver
+from cachewatch.operators import actions as operator_actions
+from cachewatch.service.alerts import Alert, open_now
+from cachewatch.service.passes import clean_up
+from cachewatch.service.recover import resume
+from cachewatch.service.send import deliver
 from cachewatch.store import digests, outbox
-from cachewatch.store.checksums import of_parts
+from cachewatch.store.health import AlertKey, AlertKind
 from cachewatch.store.outbox import Delivery, State
+from cachewatch.store.queries import of_parts
 
 pytestmark = pytest.mark.usefixtures("loopback")
 
@@ -90,7 +91,7 @@ def mails(site: Site) -> dict[str, Delivery]:
 
 def keys(site: Site) -> list[str]:
     with site.open().database.read() as connection:
-        return [record.key for record in digests.all_held(connection)]
+        return [record.key for record in digests.held_summaries(connection)]
 
 
 def flip(site: Site, table: str, column: str, where: str, dice: random.Random | None = None) -> None:

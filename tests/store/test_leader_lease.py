@@ -8,13 +8,12 @@ from pathlib import Path
 import pytest
 from stored import NOW, queue
 
-from cachewatch.config.state_address import PostgresAddress
+from cachewatch.config.secrets import PostgresAddress
 from cachewatch.errors import AnotherInstance, StateError
+from cachewatch.extensions.shared_state.postgresql import LASTING, PostgresDatabase
 from cachewatch.store import health, outbox
 from cachewatch.store.database import Database
 from cachewatch.store.health import Counter
-from cachewatch.store.leader_lease import LASTING
-from cachewatch.store.postgresql import PostgresDatabase
 from cachewatch.store.sqlite import SqliteDatabase
 
 HERE, THERE = "here/1/a", "there/1/b"

@@ -11,9 +11,10 @@ from msgspec.structs import replace
 from sqlalchemy import Connection, func, select, update
 from stored import NOW, message, stored
 
-from cachewatch.core.delivery import Message
 from cachewatch.errors import DamagedRow
-from cachewatch.store import digests, message_bytes, outbox
+from cachewatch.report.values import Message
+from cachewatch.store import digests, outbox
+from cachewatch.store import messages as message_bytes
 from cachewatch.store.database import Database
 from cachewatch.store.opening import open_database
 from cachewatch.store.outbox import State

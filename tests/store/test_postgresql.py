@@ -15,14 +15,16 @@ from postgres import GUARDED, PASSWORD
 from sqlalchemy import text
 from stored import DAY, HOUR, LEASE, NOW, queue
 
-from cachewatch.config.secrets import Secret
-from cachewatch.config.state_address import PostgresAddress
+from cachewatch.config.secrets import PostgresAddress, Secret
 from cachewatch.errors import StateError
-from cachewatch.store import alerts, digests, health, leader_lease, outbox, postgresql, scheduled_runs
-from cachewatch.store.alerts import AlertKey, AlertKind
-from cachewatch.store.health import Counter
+from cachewatch.extensions.shared_state import postgresql
+from cachewatch.extensions.shared_state import postgresql as leader_lease
+from cachewatch.extensions.shared_state.postgresql import PostgresDatabase
+from cachewatch.store import digests, health, outbox
+from cachewatch.store import digests as scheduled_runs
+from cachewatch.store import health as alerts
+from cachewatch.store.health import AlertKey, AlertKind, Counter
 from cachewatch.store.opening import has_state, open_database, open_to_read
-from cachewatch.store.postgresql import PostgresDatabase
 from cachewatch.store.schema import FORM
 
 
@@ -121,7 +123,7 @@ def test_text_sorts_by_its_bytes_whatever_the_locale_of_the_server(database: Pos
     names = ["Zebra", "apple", "ml-a", "ml_a", "mla", "éclair"]
     with database.write() as connection:
         for name in reversed(names):
-            alerts.put(connection, AlertKey(AlertKind.SOURCE_FAILED, name), "down", "", NOW)
+            alerts.put_alert(connection, AlertKey(AlertKind.SOURCE_FAILED, name), "down", "", NOW)
             queue(connection, name)
         assert [each.key.name for each in alerts.all_open(connection)] == names
         found = digests.find(connection, "ml-")
@@ -132,7 +134,7 @@ def test_text_sorts_by_its_bytes_whatever_the_locale_of_the_server(database: Pos
 def test_text_that_has_no_place_in_the_database_is_stored_without_it(database: PostgresDatabase) -> None:
     key = AlertKey(AlertKind.SOURCE_FAILED, "nul\0")
     with database.write() as connection:
-        alerts.put(connection, key, "a\0b", "", NOW)
+        alerts.put_alert(connection, key, "a\0b", "", NOW)
         found = alerts.get(connection, key)
     assert found is not None
     assert (found.key.name, found.title) == ("nul\ufffd", "a\ufffdb")

@@ -19,7 +19,7 @@ from station import Site, log, running, wait_for
 
 from cachewatch.cli import main
 from cachewatch.errors import StateError
-from cachewatch.notify.run_pass import run_pass
+from cachewatch.service.passes import run_pass
 from cachewatch.store import schema
 from cachewatch.store.schema import FORM
 from cachewatch.store.sqlite import NAME, SqliteToRead

@@ -12,16 +12,17 @@ import pytest
 from sqlalchemy import func, select
 from stored import DAY, HOUR, LEASE, NOW, OTHER, message, next_form, queue, rendered, stored
 
-from cachewatch.config.state_address import State as Place
+from cachewatch.config.secrets import State as Place
 from cachewatch.errors import StateError
-from cachewatch.store import alerts, cursors, digests, health, held, outbox, scheduled_runs, suppressions
-from cachewatch.store.alerts import AlertKey, AlertKind
+from cachewatch.store import cursors, digests, health, outbox
+from cachewatch.store import digests as held
+from cachewatch.store import digests as scheduled_runs
+from cachewatch.store import health as alerts
+from cachewatch.store import messages as suppressions
 from cachewatch.store.cursors import Advance, Cursor, CursorUpdate, Unread
-from cachewatch.store.database import Database, after_commit
-from cachewatch.store.digests import DigestState
-from cachewatch.store.health import Counter
-from cachewatch.store.held import Hold, HoldEvent, HoldKind
-from cachewatch.store.migrations import bring_up, form_of
+from cachewatch.store.database import Database, after_commit, bring_up, form_of
+from cachewatch.store.digests import DigestState, Hold, HoldEvent, HoldKind
+from cachewatch.store.health import AlertKey, AlertKind, Counter
 from cachewatch.store.opening import open_database, open_to_read
 from cachewatch.store.outbox import State
 from cachewatch.store.schema import FORM
@@ -321,7 +322,7 @@ def test_held_digests_are_listed_oldest_first(database: Database) -> None:
     with database.write() as connection:
         for key, days in (("b", 1), ("c", 0), ("a", 1), ("d", 2)):
             digests.add(connection, stored(key, state=DigestState.HELD, created=NOW + days * DAY))
-        assert [record.key for record in digests.all_held(connection)] == ["c", "a", "b", "d"]
+        assert [record.key for record in digests.held_summaries(connection)] == ["c", "a", "b", "d"]
 
 
 def test_slots_are_planned_anew_and_finished(database: Database) -> None:
@@ -338,13 +339,13 @@ def test_slots_are_planned_anew_and_finished(database: Database) -> None:
 def test_an_alert_is_news_once(database: Database) -> None:
     key = AlertKey(AlertKind.SOURCE_FAILED, "public")
     with database.write() as connection:
-        assert alerts.put(connection, key, "down", "timeout", NOW)
-        assert not alerts.put(connection, key, "still down", "refused", NOW + DAY)
+        assert alerts.put_alert(connection, key, "down", "timeout", NOW)
+        assert not alerts.put_alert(connection, key, "still down", "refused", NOW + DAY)
         (alert,) = alerts.all_open(connection)
         assert (alert.key, alert.opened_at, alert.title, alert.detail) == (key, NOW, "still down", "refused")
         assert alerts.remove(connection, key) == alert
         assert alerts.remove(connection, key) is None
-        assert alerts.put(connection, key, "down", "timeout", NOW)
+        assert alerts.put_alert(connection, key, "down", "timeout", NOW)
 
 
 def test_old_digests_are_forgotten_but_not_what_is_open(database: Database) -> None:
@@ -354,7 +355,7 @@ def test_old_digests_are_forgotten_but_not_what_is_open(database: Database) -> N
         claimed = outbox.claim(connection, "mail", NOW, LEASE)
         assert claimed is not None
         outbox.settle(connection, claimed, State.SENT, now=NOW, said="250")
-        assert digests.forget(connection, NOW + DAY) == 1
+        assert digests.forget_digests(connection, NOW + DAY) == 1
         assert [each.digest for each in outbox.find(connection)] == ["two"]
         assert outbox.story(connection, claimed.id) == []
 

@@ -10,10 +10,9 @@ from conftest import Run
 from servers import files, serving
 from truths import STATES, TRANSITIONS, V3, History, Truth, expected, row
 
-from cachewatch.sources.buildcache import Validator
-from cachewatch.sources.buildcache.address import open_mirror
-from cachewatch.sources.buildcache.index import read_index
-from cachewatch.sources.buildcache.layouts import fetch_index
+from cachewatch.extensions.buildcaches.address import Validator, open_mirror
+from cachewatch.extensions.buildcaches.index import read_index
+from cachewatch.extensions.buildcaches.layouts import fetch_index
 
 
 def check(place: str | Path, truth: Truth) -> int:

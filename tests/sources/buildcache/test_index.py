@@ -16,15 +16,14 @@ from hypothesis import strategies as st
 
 from cachewatch.core.model import DiagnosticKind
 from cachewatch.documents.parsing import parse
-from cachewatch.documents.tagsfile import read_tags_file, write_tags_file
 from cachewatch.documents.writing import Binary, Listed, write_document
+from cachewatch.documents.yaml import read_tags_file, write_tags_file
 from cachewatch.errors import RefusedAddress, SourceError
-from cachewatch.sources.buildcache import Validator
-from cachewatch.sources.buildcache.address import Registry, open_mirror, parse_address
-from cachewatch.sources.buildcache.index import Index, read_index
-from cachewatch.sources.buildcache.layouts import fetch_index, read_manifest
-from cachewatch.sources.buildcache.opening import Cache
-from cachewatch.sources.cache_recorder import record
+from cachewatch.extensions.buildcaches.address import Registry, Validator, open_mirror, parse_address
+from cachewatch.extensions.buildcaches.index import Index, read_index
+from cachewatch.extensions.buildcaches.layouts import fetch_index, read_manifest
+from cachewatch.extensions.buildcaches.opening import Cache
+from cachewatch.extensions.buildcaches.recorder import record
 
 LLVM = "l" * 32
 

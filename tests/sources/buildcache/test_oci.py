@@ -23,13 +23,12 @@ from tools import program
 from truths import Truth, expected, row
 
 from cachewatch.errors import SourceError
-from cachewatch.http import Limits
-from cachewatch.sources.buildcache import Validator
-from cachewatch.sources.buildcache.address import Registry
-from cachewatch.sources.buildcache.index import read_index
-from cachewatch.sources.buildcache.oci import Image
-from cachewatch.sources.buildcache.opening import Cache
-from cachewatch.sources.cache_recorder import Recorded, record
+from cachewatch.extensions.buildcaches.address import Registry, Validator
+from cachewatch.extensions.buildcaches.index import read_index
+from cachewatch.extensions.buildcaches.oci import Image
+from cachewatch.extensions.buildcaches.opening import Cache
+from cachewatch.extensions.buildcaches.recorder import Recorded, record
+from cachewatch.http.client import Limits
 
 pytestmark = pytest.mark.usefixtures("loopback")
 

@@ -12,10 +12,10 @@ from conftest import Run
 from helpers import spec_hash
 
 from cachewatch.errors import SourceError
-from cachewatch.sources.buildcache import index as index_module
-from cachewatch.sources.buildcache import record_slices
-from cachewatch.sources.buildcache.index import read_index
-from cachewatch.sources.buildcache.record_slices import NotSliced, RecordSlices
+from cachewatch.extensions.buildcaches import index as index_module
+from cachewatch.extensions.buildcaches import records as record_slices
+from cachewatch.extensions.buildcaches.index import read_index
+from cachewatch.extensions.buildcaches.records import NotSliced, RecordSlices
 
 KEY = "z" * 32
 

@@ -1,0 +1,259 @@
+"""The paths of published files, from a template such as /srv/www/{subscription}/{period}.{ext}.
+
+The pages of one subscription in an archive of files: each links to the one before it and the one after it.
+
+What it means that a file of a channel cannot be written.
+
+Digests as files: an archive by period, or the latest one of each subscription.
+"""
+
+import errno
+import re
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from hashlib import sha256
+from pathlib import Path
+from urllib.parse import quote
+
+from cachewatch.channels.chats import file_name, markup, one_line, plain_lines
+from cachewatch.config.channels import FileConfig
+from cachewatch.report.values import (
+    PLACE,
+    SENT,
+    DeliveryOutcome,
+    DeliveryResult,
+    Message,
+    Neighbours,
+    RenderedDigest,
+    SentHistory,
+    Transport,
+    with_neighbours,
+    without_neighbours,
+)
+from cachewatch.runtime.files import publish, read
+
+_FIELD = re.compile(r"\{([^{}]*)\}")
+_DAY = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
+# One day, with its time or not, or two days; then what parts digests of the same period.
+_SHAPES = {"period": rf"{_DAY}(?:T[0-9]{{4,6}}Z?|\.\.{_DAY})?(?:-urgent)?(?:-[0-9a-f]{{8}})?"}
+
+
+class Place:
+    """A template of paths."""
+
+    def __init__(self, template: str) -> None:
+        self.template = template
+        self.fields = frozenset(_FIELD.findall(template))
+        constant = Path(template.partition("{")[0] + "x" if self.fields else template)
+        self.base = constant.absolute().parent  # everything up to the first folder that has a field
+
+    def path(self, **values: str) -> Path:
+        """Return the path for `values`, none of which leads out of its folder."""
+        safe = {name: file_name(value) for name, value in values.items()}
+        parts = [_FIELD.sub(lambda found: safe[found[1]], part) for part in Path(self.template).parts]
+        return Path(*parts).absolute()
+
+    def made(self) -> Iterator[Path]:
+        """Yield the files whose paths are of this template, whoever wrote them."""
+        template = str(Path(self.template).absolute())
+        pieces = [piece for piece in re.split(r"(\{[^{}]*\})", template) if piece]
+        shape = re.compile("".join(_shape(piece) for piece in pieces))
+        steps = _FIELD.sub("*", str(Path(template).relative_to(self.base)))
+        for path in self.base.glob(steps):
+            if shape.fullmatch(str(path)) and path.parent.resolve().is_relative_to(self.base.resolve()):
+                yield path
+
+
+def _shape(piece: str) -> str:
+    return _SHAPES.get(piece[1:-1], r"[A-Za-z0-9._+~-]+") if piece.startswith("{") else re.escape(piece)
+
+
+_SUFFIX = ".html"
+
+
+class DigestPages:
+    """The pages of an archive, which lie in a folder for each subscription and are named after their days."""
+
+    def __init__(self, place: Place, mode: int) -> None:
+        self._place = place
+        self._mode = mode
+        folder, name = Path(place.template).parent, Path(place.template).name
+        # Elsewhere their order, or whose they are, is not in their names.
+        self._is_in_order = "{subscription}" in str(folder) and "{period}" in name and "{subscription}" not in name
+
+    def is_page(self, path: Path, content: bytes) -> bool:
+        """Tell whether `content` is a page that has a place for links to its neighbours."""
+        return self._is_in_order and path.suffix == _SUFFIX and PLACE.encode() in content
+
+    def linked(self, path: Path, content: bytes) -> bytes:
+        """Return a page with links to its neighbours, as they are now."""
+        previous, after = (quote(page.name) if page else None for page in self._neighbours(path))
+        found = Neighbours(previous=previous, next=after)
+        return _bytes(with_neighbours(_text(content), found))
+
+    def unlinked(self, content: bytes) -> bytes:
+        """Return a page as it was made."""
+        return _bytes(without_neighbours(_text(content)))
+
+    def link_neighbours(self, path: Path) -> None:
+        """Let the pages beside `path` link to it, or past it if it is gone; raises OSError."""
+        for page in filter(None, self._neighbours(path)):
+            content = read(page) or b""
+            plain = self.unlinked(content)
+            if self.is_page(page, plain) and (linked := self.linked(page, plain)) != content:
+                publish(page, linked, base=self._place.base, mode=self._mode)
+
+    def _neighbours(self, path: Path) -> tuple[Path | None, Path | None]:
+        # By their stems: `2026-08-03-1a2b3c4d` stands beside `2026-08-03` and comes after it.
+        pages = {
+            page.stem: page for page in self._place.made() if page.parent == path.parent and page.suffix == _SUFFIX
+        }
+        earlier, later = [stem for stem in pages if stem < path.stem], [stem for stem in pages if stem > path.stem]
+        return pages[max(earlier)] if earlier else None, pages[min(later)] if later else None
+
+
+def _text(content: bytes) -> str:
+    return content.decode(errors="surrogateescape")
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode(errors="surrogateescape")
+
+
+# What somebody has to mend, and no waiting will.
+_OURS = {
+    errno.EACCES,
+    errno.EPERM,
+    errno.EROFS,
+    errno.ENOENT,
+    errno.ENOTDIR,
+    errno.ELOOP,
+    errno.EISDIR,
+    errno.ENAMETOOLONG,
+}
+
+
+def of_error(error: OSError, path: Path) -> DeliveryResult:
+    """Return what it means that `path` cannot be written."""
+    said = one_line(f"{path}: {error.strerror or error}", 300)
+    if error.errno in _OURS:
+        return DeliveryResult(
+            outcome=DeliveryOutcome.BLOCKED, detail=f"{said}; create the folder and give cachewatch write access"
+        )
+    return DeliveryResult(outcome=DeliveryOutcome.DEFERRED, detail=said)
+
+
+_TYPES = {"md": "text/markdown", "html": "text/html", "json": "application/json", "txt": "text/plain"}
+
+
+class FileChannel:
+    """Digests as files."""
+
+    def __init__(self, config: FileConfig) -> None:
+        self.name = config.name
+        self._config = config
+        self._place = Place(config.path)
+
+    def build_messages(self, rendered: RenderedDigest) -> Sequence[Message]:
+        """Return one file for each format."""
+        return [self._message(rendered, ext) for ext in self._config.formats]
+
+    def rebuild_message(self, rendered: RenderedDigest, original: Message) -> Message:  # noqa: ARG002  the contract of a channel
+        """Return the same file: it is put into its place once more."""
+        return original
+
+    @contextmanager
+    def open(self, sent_history: SentHistory) -> Iterator[Transport]:
+        """Begin a run; at its end, files are removed that are older than `keep`."""
+        transport = _FileTransport(self._config, self._place, sent_history)
+        yield transport
+        if self._config.keep is not None and transport.has_written:
+            _remove(self._place, DigestPages(self._place, self._config.mode), self._config.keep)
+
+    def _message(self, rendered: RenderedDigest, ext: str) -> Message:
+        path = self._place.path(subscription=rendered.subscription, period=rendered.period, key=rendered.key, ext=ext)
+        kind = _TYPES[ext]
+        return Message(
+            key=rendered.key,
+            target=str(path),
+            payload=_content(rendered, ext),
+            content_type=kind if ext == "json" else f"{kind}; charset=utf-8",
+            created=rendered.created,
+        )
+
+
+class _FileTransport:
+    """Puts files into their places."""
+
+    def __init__(self, config: FileConfig, place: Place, sent_history: SentHistory) -> None:
+        self._config = config
+        self._place = place
+        self._shelf = sent_history
+        self._pages = DigestPages(place, config.mode)
+        self.has_written = False
+
+    def deliver(self, message: Message) -> DeliveryResult:
+        """Write one file, unless it is there already."""
+        path = Path(message.target)
+        try:
+            if not self._is_there(path, message) and not self._is_outdated(message):
+                path = self._free(path, message)
+                self._write(path, message.payload)
+            if self._pages.is_page(path, message.payload):
+                self._pages.link_neighbours(path)
+        except OSError as error:
+            return of_error(error, path)
+        return SENT
+
+    def _is_there(self, path: Path, message: Message) -> bool:
+        content = read(path)
+        if content is not None and self._pages.is_page(path, message.payload):
+            content = self._pages.unlinked(content)
+        return content == message.payload
+
+    def _write(self, path: Path, content: bytes) -> None:
+        if self._pages.is_page(path, content):
+            content = self._pages.linked(path, content)
+        publish(path, content, base=self._base(path), mode=self._config.mode)
+        self.has_written = True
+
+    def _free(self, path: Path, message: Message) -> Path:
+        """Return where the message goes: beside what another digest of the same period has there, never over it."""
+        is_archive = "period" in self._place.fields and "key" not in self._place.fields
+        if not is_archive or read(path) is None:
+            return path
+        return path.with_name(f"{path.stem}-{sha256(message.key.encode()).hexdigest()[:8]}{path.suffix}")
+
+    def _is_outdated(self, message: Message) -> bool:
+        """Return whether the place is for the latest digest, and a later one is there."""
+        if self._place.fields & {"period", "key"}:
+            return False
+        return any(sent.created > message.created for sent in self._shelf(message.target, 1))
+
+    def _base(self, path: Path) -> Path:
+        """Return the folder that the operator named; a message of an earlier configuration has its own."""
+        return self._place.base if path.is_relative_to(self._place.base) else path.parent
+
+
+def _content(rendered: RenderedDigest, ext: str) -> bytes:
+    match ext:
+        case "json":
+            return rendered.json
+        case "html":
+            return markup(rendered.page or rendered.html).encode()
+        case "md":
+            return markup(rendered.markdown).encode()
+        case _:
+            return plain_lines(rendered.text).encode()
+
+
+def _remove(place: Place, pages: DigestPages, keep: timedelta) -> None:
+    oldest = time.time() - keep.total_seconds()
+    with suppress(OSError):  # the next run tries again
+        for path in place.made():
+            about = path.lstat()
+            if about.st_mtime < oldest and not path.is_symlink():
+                path.unlink()
+                pages.link_neighbours(path)

@@ -1,0 +1,332 @@
+"""One mail, as bytes: the same digest gives the same bytes every time.
+
+Both parts are quoted-printable and pure ASCII, so no server on the way needs 8BITMIME, and
+nothing in them looks like the beginning of a mail (`From `) or its end (a lone dot).
+
+How the headers of our mail are folded.
+
+The standard library's policy turns a long List-Unsubscribe, References or In-Reply-To into
+encoded words, which no mail program reads, and it can make invalid ones of a long subject.
+Here headers are folded at their own spaces only, and a subject beyond ASCII is encoded by
+the older and sounder `email.header`.
+
+What all ways of sending mail have: a digest becomes one message per recipient.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from email import quoprimime
+from email.header import Header
+from email.headerregistry import Address, HeaderRegistry
+from email.message import EmailMessage
+from email.policy import EmailPolicy
+from email.utils import format_datetime, parseaddr
+from functools import cache
+from hashlib import sha256
+from html import escape
+from typing import Any
+from urllib.parse import quote
+
+from msgspec import Struct
+
+from cachewatch.channels.chats import file_name, markup, one_line, one_word, plain_lines
+from cachewatch.config.channels import MailConfig
+from cachewatch.config.types import address_of, parse_mail
+from cachewatch.errors import ConfigError
+from cachewatch.report.values import Attachment, DeliveryOutcome, DeliveryResult, Message, RenderedDigest
+
+_FORMAT = "4"  # raised whenever the same digest gives other bytes than before
+_LINK = 900  # characters of a link in a header, whose lines may have 998
+_ALTERABLE = re.compile(r"^(From |\.)", re.MULTILINE)
+
+
+class Mail(Struct, frozen=True):
+    """One message for one recipient, or for all of one Maildir."""
+
+    rendered: RenderedDigest
+    to: tuple[Address, ...]
+    original: str | None = None  # the Message-ID of what this one repeats
+
+    @property
+    def digest(self) -> str:
+        """Return 16 hexadecimal digits that stand for the content and the recipient."""
+        parts = [self.content, *map(str, self.to)]
+        if self.original:
+            parts += ["resent", self.original, self.rendered.created.isoformat()]
+        return _digest(parts)
+
+    @property
+    def content(self) -> str:
+        """Return 16 hexadecimal digits that stand for the content, which is the same for all recipients."""
+        rendered = self.rendered
+        parts = [_FORMAT, rendered.key, rendered.title, rendered.text, rendered.html]
+        return _digest(
+            [*parts, *(f"{a.name} {a.content_type} {sha256(a.content).hexdigest()}" for a in rendered.attachments)]
+        )
+
+
+def _digest(parts: Iterable[str]) -> str:
+    return sha256("\0".join(parts).encode(errors="surrogatepass")).hexdigest()[:16]
+
+
+def message_id(mail: Mail, config: MailConfig) -> str:
+    """Return `<digest.SUBSCRIPTION.PERIOD.HASH@DOMAIN>`, the same for the same content and recipient."""
+    rendered = mail.rendered
+    kind = "notice" if rendered.is_notice else "digest"
+    period = re.sub(r"[^A-Za-z0-9-]+", "_", rendered.period)[:40]  # two dots in a row are not allowed there
+    name = one_word(rendered.subscription)
+    return f"<{kind}.{name}.{period}.{mail.digest}@{list_domain(config)}>"
+
+
+def list_domain(config: MailConfig) -> str:
+    """Return the domain that our lists and messages are named in."""
+    return config.list_domain or parseaddr(config.sender)[1].rpartition("@")[2]
+
+
+def compose(mail: Mail, config: MailConfig, policy: EmailPolicy) -> bytes:
+    """Return the whole message with the line ends of `policy`."""
+    message = EmailMessage(policy=policy)
+    for name, value in _headers(mail, config):
+        message[name] = value
+    rendered = mail.rendered
+    template, link = config.unsubscribe or "", _unsubscribe(config.unsubscribe or "", mail)
+    _attach_text(message, plain_lines(_linked(rendered.text, template, link)), "plain")
+    if rendered.html:
+        message.make_alternative(boundary=f"=_alternative_{mail.content}")  # cannot occur in quoted-printable
+        html = EmailMessage(policy=policy)
+        _attach_text(
+            html, markup(_linked(rendered.html, escape(template, quote=False), escape(link, quote=False))), "html"
+        )
+        del html["MIME-Version"]
+        message.attach(html)
+    if rendered.attachments:
+        message.make_mixed(boundary=f"=_mixed_{mail.content}")
+        for attachment in rendered.attachments:
+            _attach_file(message, attachment)
+    return message.as_bytes()
+
+
+def subject(rendered: RenderedDigest, *, is_resent: bool = False) -> str:
+    """Return the subject: for whom it is, and the title of the digest."""
+    urgent = "URGENT " if rendered.is_urgent else ""
+    about = "[cachewatch]" if rendered.is_notice else f"[{urgent}{one_line(rendered.subscription, 40)}]"
+    return ("Resent: " if is_resent else "") + one_line(f"{about} {rendered.title}")
+
+
+def _headers(mail: Mail, config: MailConfig) -> list[tuple[str, str | tuple[Address, ...]]]:
+    rendered = mail.rendered
+    name, sender = parseaddr(config.sender)
+    headers: list[tuple[str, str | tuple[Address, ...]]] = [
+        ("From", (Address(name, addr_spec=sender),)),
+        ("To", mail.to or "undisclosed-recipients:;"),
+        ("Subject", subject(rendered, is_resent=mail.original is not None)),
+        ("Date", format_datetime(rendered.created)),
+        ("Message-ID", message_id(mail, config)),
+    ]
+    if config.reply_to:
+        headers.append(("Reply-To", (Address(addr_spec=config.reply_to),)))
+    if mail.original:
+        headers.append(("References", mail.original))
+    if not rendered.is_notice:
+        headers += _list_headers(mail, config)
+    headers += [
+        ("Auto-Submitted", "auto-generated"),
+        ("X-Auto-Response-Suppress", "OOF, AutoReply"),  # All would suppress the bounces, which we want
+        ("Precedence", "list"),
+    ]
+    if rendered.is_urgent:
+        headers += [("Importance", "high"), ("X-Priority", "1")]
+    headers += [(name, value) for name, value in _own_headers(rendered) if value]
+    return headers
+
+
+def _list_headers(mail: Mail, config: MailConfig) -> list[tuple[str, str]]:
+    rendered = mail.rendered
+    name = one_word(rendered.subscription)
+    headers = [("List-Id", f"cachewatch {name} <{name}.{list_domain(config)}>")]
+    link = _unsubscribe(config.unsubscribe or "", mail)
+    if 0 < len(link) <= _LINK:
+        headers.append(("List-Unsubscribe", f"<{link}>"))
+        if link.startswith("https:"):
+            headers.append(("List-Unsubscribe-Post", "List-Unsubscribe=One-Click"))
+    link = _link((config.archive or "").partition("{")[0])
+    if 0 < len(link) <= _LINK:
+        headers.append(("List-Archive", f"<{link}>"))
+    link = _link(rendered.archive_url or "")
+    if 0 < len(link) <= _LINK:
+        headers.append(("Archived-At", f"<{link}>"))
+    return headers
+
+
+def _unsubscribe(template: str, mail: Mail) -> str:
+    recipient = mail.to[0].addr_spec if mail.to else ""
+    subscription = quote(mail.rendered.subscription, safe="", errors="replace")
+    link = template.replace("{subscription}", subscription).replace("{recipient}", quote(recipient, safe=""))
+    if link.startswith("mailto:") and "?" not in link:
+        link += f"?subject={subscription}"
+    return _link(link)
+
+
+def _linked(body: str, template: str, link: str) -> str:
+    """Put the recipient's own link where a body, which all recipients share, has the template of it."""
+    return body.replace(template, link) if template else body
+
+
+def _link(url: str) -> str:
+    """Return `url` without anything that ends a link or a header."""
+    return quote(url, safe="!#$%&'()*+,/:;=?@[]~-._", errors="replace")
+
+
+def _own_headers(rendered: RenderedDigest) -> list[tuple[str, str]]:
+    """Return what filters can go by; short, and never one per package."""
+    return [
+        ("X-Cachewatch-Subscription", _ascii_line([rendered.subscription])),
+        ("X-Cachewatch-Tag", _ascii_line(rendered.tags)),
+        ("X-Cachewatch-Kinds", _ascii_line(rendered.kinds)),
+        ("X-Cachewatch-Revisions", _ascii_line(rendered.revisions)),
+    ]
+
+
+def _ascii_line(values: Iterable[str]) -> str:
+    return one_line(", ".join(values).encode("ascii", "backslashreplace").decode(), 300)
+
+
+def _attach_text(part: EmailMessage, text: str, subtype: str) -> None:
+    part["MIME-Version"] = "1.0"
+    part["Content-Type"] = f'text/{subtype}; charset="utf-8"'
+    part["Content-Transfer-Encoding"] = "quoted-printable"
+    text = text if text.endswith("\n") else text + "\n"
+    encoded = quoprimime.body_encode(text.encode().decode("latin-1"), maxlinelen=74)
+    # Two characters more than the 74 are just what quoted-printable allows.
+    part.set_payload(_ALTERABLE.sub(lambda found: f"={ord(found[0][0]):02X}{found[0][1:]}", encoded))
+
+
+def _attach_file(message: EmailMessage, attachment: Attachment) -> None:
+    main, _, sub = attachment.content_type.partition(";")[0].partition("/")
+    message.add_attachment(
+        attachment.content,
+        maintype=main,
+        subtype=sub or "octet-stream",
+        filename=file_name(attachment.name),
+        cte="base64",
+        params={"charset": "utf-8"} if main == "text" else None,
+    )
+
+
+# The headers of addresses, dates and MIME are the standard library's own business.
+_THEIRS = frozenset(
+    {"from", "to", "reply-to", "date", "mime-version", "content-type", "content-transfer-encoding"}
+    | {"content-disposition"}
+)
+_WIDTH = 78
+
+
+class _Headers(HeaderRegistry):
+    """Makes the class of a header once; the standard library makes it for each header, which takes longer than to parse it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._class_of = cache(super().__getitem__)
+
+    def __getitem__(self, name: str) -> Any:
+        """Return the class of a header."""
+        return self._class_of(name.lower())
+
+
+class MailPolicy(EmailPolicy):
+    """Folds every header of ours at its own spaces, and keeps it as the text that it is."""
+
+    def header_store_parse(self, name: str, value: Any) -> tuple[str, Any]:
+        """Return a header as a message keeps it."""
+        if name.lower() in _THEIRS:
+            return super().header_store_parse(name, value)
+        text = str(value)
+        if len(text.splitlines()) > 1 or "\0" in text:
+            raise ValueError(f"{name}: a header is one line of text")
+        return name, text
+
+    def fold(self, name: str, value: Any) -> str:
+        """Return the header with its line ends."""
+        return super().fold(name, value) if name.lower() in _THEIRS else self._folded(name, str(value))
+
+    def fold_binary(self, name: str, value: Any) -> bytes:
+        """Return the header with its line ends, as bytes."""
+        if name.lower() in _THEIRS:
+            return super().fold_binary(name, value)
+        return self._folded(name, str(value)).encode("ascii")
+
+    def _folded(self, name: str, text: str) -> str:
+        if name.lower() == "subject" and (not text.isascii() or "=?" in text):
+            encoded = Header(text, "utf-8", maxlinelen=_WIDTH, header_name=name).encode(linesep="\n")
+            return f"{name}: {encoded}".replace("\n", self.linesep) + self.linesep
+        lines = [f"{name}:"]
+        for word in text.encode("ascii", "backslashreplace").decode().split():
+            if len(lines[-1]) + 1 + len(word) <= _WIDTH or lines[-1] == f"{name}:":
+                lines[-1] += f" {word}"
+            else:
+                lines.append(f" {word}")
+        return self.linesep.join(lines) + self.linesep
+
+
+_HEADERS = _Headers()
+# For SMTP, and for Maildirs and programs of this machine.
+INTERNET, LOCAL = (MailPolicy(linesep=end, max_line_length=_WIDTH, header_factory=_HEADERS) for end in ("\r\n", "\n"))
+
+
+NO_ADDRESS = DeliveryResult(outcome=DeliveryOutcome.DEAD, detail="this is not a mail address", is_address=True)
+
+
+class MailChannel:
+    """Packs digests as mail; those who inherit say how it goes out."""
+
+    policy: EmailPolicy = INTERNET
+
+    def __init__(self, config: MailConfig) -> None:
+        self.name = config.name
+        self._mail_config = config
+
+    @property
+    def envelope_sender(self) -> str:
+        """Who hears of mail that comes back."""
+        return self._mail_config.bounces or parseaddr(self._mail_config.sender)[1]
+
+    def build_messages(self, rendered: RenderedDigest) -> Sequence[Message]:
+        """Return one message for each recipient, whoever is named twice."""
+        messages = [self._message(rendered, recipient) for recipient in rendered.to]
+        return list({message.target.lower(): message for message in reversed(messages)}.values())[::-1]
+
+    def rebuild_message(self, rendered: RenderedDigest, original: Message) -> Message:
+        """Return the mail once more, as a message of its own that refers to the first."""
+        return self._message(rendered, original.target, original.message_id or "")
+
+    def _message(self, rendered: RenderedDigest, recipient: str, original: str | None = None) -> Message:
+        return self.finish(Mail(rendered, addresses([recipient]), original), one_line(address_of(recipient)))
+
+    def finish(self, mail: Mail, target: str) -> Message:
+        """Return the final bytes of `mail`."""
+        return Message(
+            key=mail.rendered.key,
+            target=target,
+            payload=compose(mail, self._mail_config, self.policy),
+            content_type="message/rfc822",
+            message_id=message_id(mail, self._mail_config),
+            created=mail.rendered.created,
+        )
+
+
+def addresses(recipients: Iterable[str]) -> tuple[Address, ...]:
+    """Return those that are addresses. What is none is refused when it goes out, and stops no other."""
+    return tuple(
+        Address(parseaddr(recipient)[0] if "<" in recipient else "", addr_spec=address_of(recipient))
+        for recipient in recipients
+        if is_address(address_of(recipient))
+    )
+
+
+def is_address(recipient: str) -> bool:
+    """Return whether mail can go to `recipient`."""
+    try:
+        parse_mail(recipient)
+    except ConfigError:
+        return False
+    return "=?" not in recipient  # some mail programs would decode what follows

@@ -1,0 +1,577 @@
+"""`cachewatch status`: the health of sources and channels, and which digests are due next.
+
+`cachewatch deliveries`: what was sent, what waits and what failed, and to do something about it.
+
+`cachewatch state`: check the state for damage, and move it from one database to another.
+
+`cachewatch backup`: a copy of what must not be lost.
+"""
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from zoneinfo import ZoneInfo
+
+import click
+
+from cachewatch.cli.mistakes import SuggestingGroup, examples
+from cachewatch.cli.opening import configured, configured_without_secrets, reading, working_on
+from cachewatch.cli.terminal import FORMAT_OPTION, waiting, write_json, write_lines
+from cachewatch.config.model import Config
+from cachewatch.config.secrets import PostgresAddress, Secret, read_secret_file, state_named
+from cachewatch.config.secrets import State as secrets_State
+from cachewatch.core.names import safe
+from cachewatch.core.schedule import minute, second
+from cachewatch.errors import AnotherInstance, StateError, UsageError
+from cachewatch.operators import actions as operator_actions
+from cachewatch.operators.status import (
+    ChannelStatus,
+    HeldDigest,
+    Problem,
+    Problems,
+    SilenceStatus,
+    Status,
+    StreamStatus,
+    find_problems,
+    read_status,
+)
+from cachewatch.report.words import how_long, number
+from cachewatch.service.context import Context
+from cachewatch.service.streams import in_a_row
+from cachewatch.store import database as copying
+from cachewatch.store import digests, outbox
+from cachewatch.store import opening as checking
+from cachewatch.store.database import Database
+from cachewatch.store.health import SourceHealth
+from cachewatch.store.messages import all_suppressed
+from cachewatch.store.opening import has_state, open_database, open_to_read
+from cachewatch.store.outbox import OPEN, Delivery, State
+from cachewatch.store.schema import utc_now
+from cachewatch.store.sqlite import NAME, draft_of, only_one
+
+
+@click.command(epilog=examples("cachewatch status", "cachewatch status --check --format json"))
+@configured_without_secrets
+@click.option(
+    "--check", "is_check", is_flag=True, help="Print only problems and warnings; exit with 1 if there is a problem."
+)
+@FORMAT_OPTION
+@click.pass_context
+def status(command: click.Context, /, *, config: Config, is_check: bool, format_: str) -> None:
+    """Show the health of sources and channels, and what is due."""
+    with reading(config) as context:
+        found = read_status(context)
+    now = utc_now().astimezone(ZoneInfo(config.timezone))
+    problems = find_problems(found, config, now)
+    if format_ == "json":
+        write_json(problems if is_check else found)
+    else:
+        write_lines(map(safe, _check_lines(problems) if is_check else _lines(found, problems, now)))
+    command.exit(int(is_check and not problems.is_ready))
+
+
+def _check_lines(found: Problems) -> list[str]:
+    lines = [f"problem: {_in_a_line(problem)}" for problem in found.problems]
+    lines += [f"warning: {_in_a_line(problem)}" for problem in found.warnings]
+    return lines or ["no problems"]
+
+
+def _in_a_line(problem: Problem) -> str:
+    return f"{problem.what}: {problem.detail}" if problem.detail else problem.what
+
+
+def _lines(found: Status, problems: Problems, now: datetime) -> list[str]:
+    lines = ["SOURCES"]
+    lines += [line for source in found.sources for line in _source_lines(source, now)]
+    lines += ["", "NEXT"]
+    if found.quiet_until is not None:
+        lines.append(f"  quiet hours until {when(found.quiet_until, now)}")
+    lines += [_stream(stream, now) for stream in found.streams]
+    lines += ["", "CHANNELS"]
+    lines += [line for channel in found.channels for line in _channel(channel, now)]
+    if found.held:
+        lines += ["", "HELD"]
+        lines += [line for held in found.held for line in _held(held, now)]
+    if found.silences:
+        lines += ["", "SILENCES"]
+        lines += [_silence(silence) for silence in found.silences]
+    for heading, those in (("PROBLEMS", problems.problems), ("WARNINGS", problems.warnings)):
+        if those:
+            lines += ["", heading]
+            lines += [line for problem in those for line in _problem(problem, now)]
+    return lines
+
+
+def _source_lines(source: SourceHealth, now: datetime) -> list[str]:
+    if source.revision is None:
+        lines = [f"  {source.name}  nothing fetched yet"]
+    else:
+        lines = [f"  {source.name}  {source.revision[:10]} of {when(source.revision_time, now)}"]
+    lines.append(f"    polled {when(source.polled_at, now)}, last success {when(source.succeeded_at, now)}")
+    if source.failures:
+        lines.append(f"    {in_a_row(source.failures)}: {source.error}")
+    return lines
+
+
+def _stream(stream: StreamStatus, now: datetime) -> str:
+    name = stream.subscription if stream.stream == "regular" else f"{stream.subscription} ({stream.stream})"
+    due = f", next {when(stream.due, now)}" if stream.due else ""
+    return f"  {name}  {stream.schedule}{due}"
+
+
+def _channel(channel: ChannelStatus, now: datetime) -> list[str]:
+    counts = ", ".join(f"{count:,} {state}" for state, count in sorted(channel.queue.items())) or "nothing yet"
+    name = channel.health.name
+    lines = [f"  {name}  {counts}"]
+    if not channel.is_configured:
+        advice = f": configure it again, or drop the deliveries in `cachewatch deliveries list --open --channel {name}`"
+        lines.append(f"    no longer configured{advice if channel.oldest else ''}")
+    if channel.oldest is not None:
+        lines.append(f"    oldest delivery waiting since {when(channel.oldest, now)}")
+    if channel.health.blocked_until is not None and channel.health.blocked_until > now:
+        lines.append(f"    blocked, next attempt {when(channel.health.blocked_until, now)}")
+    error_at, sent_at = channel.health.error_at, channel.health.sent_at
+    if error_at is not None and (sent_at is None or sent_at <= error_at):
+        lines.append(f"    last error {when(error_at, now)}: {channel.health.error}")
+    return lines
+
+
+def _held(held: HeldDigest, now: datetime) -> list[str]:
+    key, name = held.key[:12], held.subscription if held.stream == "regular" else f"{held.subscription} ({held.stream})"
+    gone = "" if held.is_configured else ", a subscription that is no longer configured"
+    out = "not sent until it is released or dropped"
+    if held.goes_out_at is not None:
+        out = f"sent {when(held.goes_out_at, now)}, marked as not confirmed by the operators"
+    return [
+        f"  {name}  {held.title}{gone}",
+        f"    since {when(held.since, now)}: {held.reason}",
+        f"    {out}",
+        f"    `cachewatch deliveries release {key}`, or `drop {key} --reason '...'`",
+    ]
+
+
+def _silence(silence: SilenceStatus) -> str:
+    until = f"until {silence.until}" if silence.is_active else f"ended on {silence.until}, remove it"
+    return f"  {silence.name}  {until}: {silence.reason}"
+
+
+def _problem(problem: Problem, now: datetime) -> list[str]:
+    lines = [f"  {problem.what}"]
+    lines += [f"    since {when(problem.since, now)}"] if problem.since else []
+    return [*lines, f"    {problem.detail}"] if problem.detail else lines
+
+
+def when(moment: datetime | None, now: datetime) -> str:
+    """Say a moment, in the time zone of `now`, and how far away it is."""
+    if moment is None:
+        return "never"
+    seconds = (now - moment).total_seconds()
+    span = how_long(abs(seconds))
+    return f"{moment.astimezone(now.tzinfo):%Y-%m-%d %H:%M %Z} ({f'{span} ago' if seconds >= 0 else f'in {span}'})"
+
+
+_MOST = 50
+_HEADING = ("number", "created", "state", "channel -> target")
+
+
+_STATES = {"dead": (State.DEAD, State.SUPPRESSED), "open": OPEN, "held": (State.HELD,)}
+# What can be retried or dropped, where a filter names no state.
+_UNSENT = (State.DEAD, State.SUPPRESSED, State.QUEUED, State.DEFERRED)
+
+
+def _filters(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options that choose deliveries."""
+    for option in (
+        click.option("--target", metavar="ADDRESS", help="Only deliveries to this address, file or webhook."),
+        click.option("--channel", metavar="NAME", help="Only deliveries through this channel."),
+        click.option("--open", "state", flag_value="open", help="Only deliveries that are waiting or being sent."),
+        click.option("--dead", "state", flag_value="dead", help="Only deliveries that failed permanently."),
+    ):
+        command = option(command)
+    return command
+
+
+class _ListingGroup(SuggestingGroup):
+    """A group that lists without a command: what it is called with are the options of `list`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Call `list` where no command is named."""
+        is_named = any(not arg.startswith("-") for arg in args[:1]) or set(args) & set(ctx.help_option_names)
+        return super().parse_args(ctx, args if is_named or ctx.resilient_parsing else ["list", *args])
+
+
+@click.group(cls=_ListingGroup)
+def deliveries() -> None:
+    """List, retry, release or drop deliveries; without a command, list them.
+
+    There is one delivery for each digest and each of its recipients, files or webhooks.
+    """
+
+
+@deliveries.command(
+    name="list",
+    epilog=examples(
+        "cachewatch deliveries list --open", "cachewatch deliveries list --dead --channel mail --format json"
+    ),
+)
+@configured_without_secrets
+@_filters
+@click.option("--held", "state", flag_value="held", help="Only deliveries held for an operator's decision.")
+@click.option("--all", "is_all", is_flag=True, help=f"All deliveries, not only the newest {_MOST}.")
+@FORMAT_OPTION
+def list_(
+    *, config: Config, state: str | None, channel: str | None, target: str | None, is_all: bool, format_: str
+) -> None:
+    """List deliveries, newest first."""
+    states = _STATES.get(state or "", ())
+    with reading(config) as context, context.database.read() as connection:
+        found = outbox.find(connection, states=states, channel=channel, target=target, limit=None if is_all else _MOST)
+    if format_ == "json":
+        write_json(found)
+        return
+    unknown = [each.id for each in found if each.state in OPEN and each.channel not in config.channels]
+    note = "  (the channel is no longer configured)"
+    if not found:
+        click.echo("no deliveries", err=True)
+        return
+    write_lines(_table(found, config.timezone, dict.fromkeys(unknown, note)))
+
+
+@deliveries.command(
+    epilog=examples("cachewatch deliveries show 17", "cachewatch deliveries show 17 --raw > message.eml")
+)
+@configured_without_secrets
+@click.argument("number", type=int)
+@click.option("--raw", is_flag=True, help="Print only the message, byte for byte.")
+@FORMAT_OPTION
+def show(*, config: Config, number: int, raw: bool, format_: str) -> None:
+    """Show one delivery and its history."""
+    with reading(config) as context, context.database.read() as connection:
+        found = outbox.delivery(connection, number)
+        if found is None:
+            raise UsageError(f"no delivery {number}; see `cachewatch deliveries list`")
+        if raw:
+            sys.stdout.buffer.write(operator_actions.message_of(connection, context, number).payload)
+            return
+        stored = digests.find(connection, found.digest)
+        story = outbox.story(connection, number)
+    if format_ == "json":
+        history = [{"at": at, "event": event, "detail": said} for at, event, said in story]
+        write_json({"delivery": found, "history": history})
+        return
+    click.echo(safe("  ".join(_cells(found, config.timezone))))
+    if stored is not None:
+        click.echo(safe(f"  {stored.title}"))
+        click.echo(safe(f"  digest {stored.key[:12]} of {stored.subscription}, {stored.period}, {stored.state}"))
+    if found.message_id:
+        click.echo(safe(f"  Message-ID {found.message_id}"))
+    click.echo(f"  {_attempts(found, config.timezone)}")
+    if found.state is State.SENDING and found.lease_until is not None:
+        until = minute(found.lease_until, config.timezone)
+        click.echo(safe(f"  being sent by {found.lease_owner}, until {until} at most"))
+    for at, event, said in story:
+        click.echo(safe(f"  {second(at, config.timezone)} {event}{': ' + said if said else ''}"))
+
+
+@deliveries.command(
+    epilog=examples("cachewatch deliveries retry 17 18 --force", "cachewatch deliveries retry --dead --channel mail")
+)
+@configured
+@click.argument("numbers", type=int, nargs=-1)
+@_filters
+@click.option(
+    "--force", "is_forced", is_flag=True, help="Include deliveries that are being sent; they may arrive twice."
+)
+def retry(
+    *,
+    config: Config,
+    numbers: tuple[int, ...],
+    state: str | None,
+    channel: str | None,
+    target: str | None,
+    is_forced: bool,
+) -> None:
+    """Retry deliveries that were not sent.
+
+    The same bytes are due now. Name deliveries by their numbers, or choose them by options.
+    """
+    act = partial(operator_actions.retry, is_forced=is_forced)
+    _each(config, numbers or _chosen(config, state, channel, target), "due now", act)
+
+
+@deliveries.command(epilog=examples("cachewatch deliveries resend 17", "cachewatch deliveries resend 17 18 19"))
+@configured
+@click.argument("numbers", type=int, nargs=-1, required=True)
+def resend(*, config: Config, numbers: tuple[int, ...]) -> None:
+    """Send delivered messages again.
+
+    Each goes out as a new message that refers to the old one.
+    """
+    _each(config, numbers, "queued again", operator_actions.resend)
+
+
+@deliveries.command(
+    epilog=examples("cachewatch deliveries release my-packages", "cachewatch deliveries release my-packages/urgent")
+)
+@configured_without_secrets
+@click.argument("names", nargs=-1, required=True, metavar="DIGEST|SUBSCRIPTION...")
+def release(*, config: Config, names: tuple[str, ...]) -> None:
+    """Release held digests for delivery.
+
+    Name each digest by its key or its subscription. If a subscription has several held digests, write
+    SUBSCRIPTION/regular or SUBSCRIPTION/urgent.
+    """
+    _each(config, names, "released", operator_actions.release)
+
+
+@deliveries.command(
+    epilog=examples(
+        "cachewatch deliveries drop my-packages --reason 'a test upstream'",
+        "cachewatch deliveries drop --dead --target kim@example.org --reason 'has left'",
+    )
+)
+@configured_without_secrets
+@click.argument("names", nargs=-1, metavar="[DELIVERY|DIGEST|SUBSCRIPTION]...")
+@_filters
+@click.option("--reason", required=True, help="Why; stored with the digest or delivery.")
+def drop(
+    *,
+    config: Config,
+    names: tuple[str, ...],
+    state: str | None,
+    channel: str | None,
+    target: str | None,
+    reason: str,
+) -> None:
+    """Drop held digests or unsent deliveries.
+
+    Name digests as for `release`; a number names a delivery. Options choose deliveries.
+    """
+    chosen = names or tuple(map(str, _chosen(config, state, channel, target)))
+    _each(config, chosen, "dropped", lambda context, name: _drop(context, name, reason))
+
+
+def _drop(context: Context, name: str, reason: str) -> None:
+    # Keys of digests are long; nobody has so many deliveries.
+    if name.isdecimal() and len(name) < 10:
+        operator_actions.drop_delivery(context, int(name), reason)
+    else:
+        operator_actions.drop_digest(context, name, reason)
+
+
+@deliveries.command(
+    epilog=examples(
+        "cachewatch deliveries restore mail kim@example.org",
+        "cachewatch deliveries restore mail",
+    )
+)
+@configured_without_secrets
+@click.argument("channel")
+@click.argument("targets", nargs=-1, metavar="[TARGET]...")
+def restore(*, config: Config, channel: str, targets: tuple[str, ...]) -> None:
+    """Deliver again to suppressed addresses, and send what was kept for them.
+
+    An address is suppressed after it has refused digests for days. Without TARGET, all addresses of the channel are
+    restored.
+    """
+    with working_on(config) as context:
+        with context.database.read() as connection:
+            suppressed = [each.target for each in all_suppressed(connection) if each.channel == channel]
+        if not targets and not suppressed:
+            raise UsageError(f"no address is suppressed in {channel}")
+        for target in targets or suppressed:
+            operator_actions.restore(context, channel, target)
+            click.echo(f"{target}: receives digests again")
+
+
+def _chosen(config: Config, state: str | None, channel: str | None, target: str | None) -> tuple[int, ...]:
+    """Return the numbers of the deliveries that options choose, oldest first."""
+    if not (state or channel or target):
+        raise UsageError("name a delivery by its number, or choose some by --dead, --open, --channel or --target")
+    with reading(config) as context, context.database.read() as connection:
+        states = _STATES[state] if state else _UNSENT
+        found = outbox.find(connection, states=states, channel=channel, target=target)
+    if not found:
+        raise UsageError("there is no such delivery; `cachewatch deliveries list` takes the same options")
+    return tuple(each.id for each in reversed(found))
+
+
+def _each(config: Config, items: tuple[object, ...], done: str, act: Callable[..., object]) -> None:
+    with working_on(config) as context:
+        for item in items:
+            act(context, item)
+            click.echo(f"{item}: {done}")
+
+
+def _table(found: Sequence[Delivery], zone: str, notes: Mapping[int, str]) -> Iterator[str]:
+    """Yield a heading and a line for each delivery, with times in the time zone of the configuration."""
+    rows = [_cells(each, zone, notes.get(each.id, "")) for each in found]
+    *widths, _ = (max(map(len, column)) for column in zip(_HEADING, *rows, strict=True))
+    for number, (first, *rest, last) in enumerate((_HEADING, *rows)):
+        cells = (text.ljust(width) for text, width in zip(rest, widths[1:], strict=True))
+        yield safe("  ".join((first.rjust(widths[0]) if number else first, *cells, last)))
+
+
+def _cells(delivery: Delivery, zone: str, note: str = "") -> tuple[str, str, str, str]:
+    marks = f" digest {delivery.digest[:12]}" if delivery.state is State.HELD else ""
+    marks += " maybe delivered" if delivery.may_have_arrived and delivery.state is not State.SENT else ""
+    said = f"  ({delivery.said})" if delivery.said else ""
+    where = f"{delivery.channel} -> {delivery.target}{marks}{said}{note}"
+    return str(delivery.id), minute(delivery.created, zone), str(delivery.state), where
+
+
+def _attempts(delivery: Delivery, zone: str) -> str:
+    made = f"{delivery.attempts} attempt{'' if delivery.attempts == 1 else 's'}"
+    return f"{made}, expires at {minute(delivery.give_up, zone)}" if delivery.state in OPEN else made
+
+
+@click.group(cls=SuggestingGroup)
+def state() -> None:
+    """Check or move the state: cursors, digests and deliveries."""
+
+
+@state.command(
+    epilog=examples("cachewatch state check", "cachewatch state check --config /etc/cachewatch/cachewatch.yaml")
+)
+@configured_without_secrets
+def check(*, config: Config) -> None:
+    """Look through the whole state for damage.
+
+    The service may keep running. Exits with 5 if anything is damaged. The service itself sets damaged rows aside
+    and reports them; a backup has what was stored.
+    """
+    with reading(config) as context:
+        context.database.check()
+        with context.database.read() as connection:
+            found = list(checking.problems(connection))
+            digests, deliveries = checking.counts(connection)
+    if found:
+        raise StateError("\n".join(map(safe, found)))
+    found_whole = f"{number(digests, 'digest')} and {number(deliveries, 'delivery', 'deliveries')}, no damage"
+    write_lines([f"{safe(str(config.database))}: {found_whole}"])
+
+
+@state.command(
+    epilog=examples(
+        "cachewatch state move /var/lib/cachewatch postgresql://cachewatch@db.example.org/cachewatch",
+        "cachewatch state move backup.db postgresql://cachewatch@db.example.org/cachewatch",
+        "cachewatch state move postgresql://cachewatch@db.example.org/cachewatch ./state",
+    )
+)
+@click.argument("source")
+@click.argument("target")
+@click.option("--password-file", metavar="FILE", help="File that contains the password for the database.")
+def move(*, source: str, target: str, password_file: str | None) -> None:
+    """Copy the state SOURCE into TARGET, which must be empty.
+
+    Each is the folder of a state, or the address of a PostgreSQL database; SOURCE can also be a backup. Stop the
+    service first. SOURCE stays as it is. All rows are compared at the end: TARGET has all of them, or none. Clones
+    are not copied; they are made again where they are missing.
+    """
+    os.umask(0o077)
+    password = Secret(read_secret_file(password_file, Path.cwd())) if password_file else None
+    with ExitStack() as stack:
+        here, there = _place(source, password), _place(target, password)
+        _check_places(here, there)
+        old = stack.enter_context(_source_state(here))
+        new = stack.enter_context(_target(there))
+        with old.read() as reader, new.write() as writer:
+            if copying.has_rows(writer):
+                raise UsageError(f"{new.place}: is not empty; choose another database, or delete its tables")
+            count = copying.copy_rows(reader, writer)
+            copying.check_same(reader, writer, new.place)
+    click.echo(f"{safe(new.place)}: {count:,} rows copied and compared; name it in `state:`", err=True)
+
+
+def _place(text: str, password: Secret | None) -> secrets_State:
+    found = state_named(text, Path.cwd())
+    return PostgresAddress(found.url, password) if isinstance(found, PostgresAddress) else found
+
+
+def _check_places(source: secrets_State, target: secrets_State) -> None:
+    """Raise UsageError where the first is no place of a state, or where both are one."""
+    if isinstance(source, Path) and not source.is_file() and not has_state(source):
+        raise UsageError(f"{source}: there is no such state")
+    folder = source.parent if isinstance(source, Path) and source.name == NAME else source
+    if target in (source, folder) or (
+        isinstance(folder, Path) and isinstance(target, Path) and folder.resolve() == target.resolve()
+    ):
+        raise UsageError(f"{target}: source and target are the same; choose another target")
+
+
+@contextmanager
+def _source_state(place: secrets_State) -> Iterator[Database]:
+    """Open a state that nobody works on; of a backup, a copy, which is upgraded if it is older."""
+    with ExitStack() as stack:
+        if isinstance(place, Path) and place.is_file():
+            folder = Path(stack.enter_context(TemporaryDirectory(prefix="cachewatch-")))
+            shutil.copyfile(place, folder / NAME)
+            _bring_up(folder, place)
+            place = folder
+        elif isinstance(place, Path) and has_state(place):
+            stack.enter_context(only_one(place))
+        yield _unused(stack.enter_context(closing(open_to_read(place))))
+
+
+def _bring_up(folder: Path, backup: Path) -> None:
+    """Upgrade the copy of a backup in `folder`; raise StateError, which names the backup, where that cannot be."""
+    try:
+        with closing(open_database(folder, is_checked=True)) as database:
+            if database.is_new:
+                raise StateError(f"{backup}: is empty; name a state, or a backup of one")
+    except StateError as error:
+        raise StateError(str(error).replace(str(folder / NAME), str(backup))) from error
+
+
+@contextmanager
+def _target(place: secrets_State) -> Iterator[Database]:
+    with ExitStack() as stack:
+        if isinstance(place, Path):
+            stack.enter_context(only_one(place))
+        yield _unused(stack.enter_context(closing(open_database(place))))
+
+
+def _unused(database: Database) -> Database:
+    if (leader := database.leader()) is not None:
+        raise AnotherInstance(f"{database.place}: {leader} works on this state; stop it first")
+    return database
+
+
+@click.command(
+    epilog=examples(
+        "cachewatch backup /srv/backup/cachewatch.db",
+        "cachewatch backup today.db --config /etc/cachewatch/cachewatch.yaml",
+    )
+)
+@configured_without_secrets
+@click.argument("file", type=click.Path(path_type=Path))
+def backup(*, config: Config, file: Path) -> None:
+    """Back up the state database to FILE, which must not exist.
+
+    The service may keep running. FILE is an SQLite database, also if the state is in PostgreSQL. To restore a backup,
+    stop the service, move `cachewatch.db` and all files whose names begin with `cachewatch.db` out of the state
+    folder, and copy FILE there as `cachewatch.db`. Into an empty PostgreSQL database, `cachewatch state move FILE
+    ADDRESS` restores it.
+    """
+    if os.path.lexists(file):
+        raise UsageError(f"{file}: already exists; choose another file name")
+    if not file.parent.is_dir():
+        raise UsageError(f"{file.parent}: no such folder")
+    os.umask(0o077)
+    with reading(config) as context:
+        database, whole = context.database, context.database.size
+        with waiting(lambda: f"copying {database.place}: {_copied(file):,} of {whole:,} bytes"):
+            database.back_up(file)
+
+
+def _copied(file: Path) -> int:
+    try:
+        return draft_of(file).stat().st_size
+    except OSError:
+        return 0

@@ -1,0 +1,319 @@
+"""A line on a terminal for work that tells nothing of itself: what is being done, and for how long.
+
+It needs a thread, so what starts processes by forking has to look for threads first, as runtime/limited_process.py does.
+
+One line on a terminal that says how far long work is, and vanishes when it is done.
+
+Where data goes: standard output, or a file that is whole or not there.
+"""
+
+import os
+import stat
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from io import TextIOBase
+from itertools import chain
+from pathlib import Path
+from threading import Event, Thread
+from typing import TextIO, cast
+
+import click
+import msgspec
+
+from cachewatch.core.names import safe
+from cachewatch.errors import UsageError
+from cachewatch.report.data import ascii_only
+from cachewatch.report.text import Palette
+
+_FIRST_SECONDS, _WIDEST = 1.0, 100
+_ERASE = "\r\x1b[K"
+
+
+@contextmanager
+def waiting(describe: Callable[[], str]) -> Iterator[None]:
+    """Show what `describe` says once a second while something lasts longer than one; only on a terminal."""
+    if not is_drawing():
+        yield
+        return
+    ended = Event()
+    ticking = Thread(target=_tick, args=(describe, ended), name="waiting", daemon=True)
+    ticking.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        ticking.join()
+
+
+@contextmanager
+def steps() -> Iterator[Callable[[str], None]]:
+    """Yield what takes each step that begins, and show the last one; before the first step, there is no thread."""
+    begun: list[str] = []
+    with ExitStack() as stack:
+
+        def begin(step: str) -> None:
+            begun.append(step)
+            if len(begun) == 1:
+                stack.enter_context(waiting(lambda: begun[-1]))
+
+        yield begin
+
+
+class ErasingStream(TextIOBase):
+    """Standard error for a log that is written meanwhile: each of its lines takes the place of the drawn one."""
+
+    def write(self, text: str) -> int:
+        """Write `text` at the beginning of the line."""
+        sys.stderr.write(f"{_ERASE}{text}")
+        return len(text)
+
+    def flush(self) -> None:
+        """Show what was written."""
+        sys.stderr.flush()
+
+
+def log_stream() -> TextIO:
+    """Return where a log goes that is written while a line is drawn."""
+    return cast("TextIO", ErasingStream()) if is_drawing() else sys.stderr
+
+
+def is_drawing() -> bool:
+    """Tell whether there is a terminal to draw on."""
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
+def _tick(describe: Callable[[], str], ended: Event) -> None:
+    begun, is_drawn = time.monotonic(), False
+    while not ended.wait(_FIRST_SECONDS):
+        is_drawn = True
+        text = f"{safe(describe())[:_WIDEST]} ({time.monotonic() - begun:.0f} s)"
+        sys.stderr.write(f"{_ERASE}{text}")
+        sys.stderr.flush()
+    if is_drawn:
+        sys.stderr.write(_ERASE)
+        sys.stderr.flush()
+
+
+# About half a second of work; less needs no line.
+LONG_BYTES = 12 * 2**20
+
+_MANY_PIECES = 500
+# An estimate made sooner would jump about.
+_SECONDS_BEFORE_ESTIMATE = 3.0
+_MINUTE, _HOUR = 60, 3600
+
+_ERASE = "\r\x1b[K"
+
+
+def progress_line(*, is_wanted: bool = True, doing: str = "comparing") -> "ProgressLine":
+    """Return a line that draws if standard error is a terminal."""
+    return ProgressLine(is_shown=is_wanted and sys.stderr is not None and sys.stderr.isatty(), doing=doing)
+
+
+class ProgressLine:
+    """Draws on standard error, or nothing at all."""
+
+    def __init__(
+        self, *, is_shown: bool, doing: str = "comparing", clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._doing = doing
+        self._clock = clock
+        self._start = 0.0
+        self._done_at_start = 0
+        self._is_shown = is_shown
+        self._total = 0
+        self._done = 0
+        self._is_drawn = False
+
+    @property
+    def git_report(self) -> Callable[[str], None] | None:
+        """Return what takes git's progress, or None if nothing is drawn and git need not count."""
+        return self.git if self._is_shown else None
+
+    def begin(self, total: int) -> None:
+        """Begin work on `total` bytes."""
+        self._begin(total if total >= LONG_BYTES else 0, 0)
+
+    def begin_pieces(self, total: int, done: int) -> None:
+        """Begin work on `total` pieces, some of which are `done`; `advance` then counts pieces."""
+        self._begin(total if total - done >= _MANY_PIECES else 0, done)
+
+    def _begin(self, total: int, done: int) -> None:
+        self._total = total if self._is_shown else 0
+        self._done = self._done_at_start = done
+        self._start = self._clock()
+
+    def advance(self, size: int) -> None:
+        """Note that `size` more bytes, or pieces, are done."""
+        if self._total:
+            self._done += size
+            share = self._done / self._total
+            bar = f"{self._doing} [{'#' * int(30 * share):30}] {share:4.0%}{self._left()}"
+            self._draw("" if share >= 1 else bar)
+
+    def _left(self) -> str:
+        """Say how long it will take, as long as what was done took."""
+        elapsed, done = self._clock() - self._start, self._done - self._done_at_start
+        if elapsed < _SECONDS_BEFORE_ESTIMATE or not done:
+            return ""
+        seconds = elapsed / done * (self._total - self._done)
+        if seconds < _MINUTE:
+            return f", {seconds:.0f} s left"
+        return f", {seconds / _MINUTE:.0f} min left" if seconds < _HOUR else f", {seconds / _HOUR:.1f} h left"
+
+    def count(self, done: int) -> None:
+        """Note that `done` more pieces are done, of which nobody knows how many there are."""
+        if self._is_shown:
+            self._done += done
+            self._draw(f"{self._doing}: {self._done:,}")
+
+    def git(self, line: str) -> None:
+        """Show what git says of a clone, as long as it is about how far it is."""
+        if "%" in line:
+            self._draw("" if line.rstrip().endswith("done.") else safe(line.strip())[:79])
+
+    def close(self) -> None:
+        """Leave nothing behind."""
+        if self._is_drawn:
+            self._draw("")
+            self._total = 0
+
+    def _draw(self, text: str) -> None:
+        self._is_drawn = bool(text)
+        sys.stderr.write(f"{_ERASE}{text}")
+        sys.stderr.flush()
+
+
+FORMAT_OPTION = click.option(
+    "--format", "format_", type=click.Choice(["text", "json"]), default="text", help="Output format."
+)
+REPORT_FORMAT_OPTION = click.option(
+    "--format", "format_", type=click.Choice(["text", "json", "markdown"]), default="text", help="Output format."
+)
+OUTPUT_OPTION = click.option(
+    "-o", "--output", metavar="FILE", help="Write to FILE, which is replaced only when the output is complete."
+)
+COLOR_OPTION = click.option(
+    "--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colorize output."
+)
+# As shells report a process that SIGPIPE ended.
+_BROKEN_PIPE = 141
+
+
+def palette(color: str, output: str | None) -> Palette:
+    """Return the colours of what goes to `output`, by the option `--color`."""
+    return Palette(is_on=color == "always" or (color == "auto" and output is None and _may_paint()))
+
+
+def is_on_terminal() -> bool:
+    """Tell whether standard output is a terminal."""
+    return sys.stdout is not None and sys.stdout.isatty()
+
+
+def _may_paint() -> bool:
+    """Tell whether standard output is a terminal whose user likes colour."""
+    return is_on_terminal() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def write(pieces: Iterable[bytes], file: str | None, *, is_for_people: bool = False) -> None:
+    """Write `pieces` as they come to standard output, or to `file` once all of them are there.
+
+    A file that is no regular one (a device, a pipe) is written to as it is. What is for people goes
+    through the user's pager if standard output is a terminal.
+    """
+    if file is None or file == "-":
+        if is_for_people and file is None and _is_paged():
+            _page(pieces)
+        else:
+            _write_stdout(pieces)
+        return
+    path = Path(file)
+    try:
+        path = path.resolve()  # through a link, to what it names
+        if path.exists() and not path.is_file():
+            with path.open("wb") as special:
+                special.writelines(pieces)
+        else:
+            _write_file(pieces, path)
+    except OSError as error:
+        raise UsageError(f"{file}: cannot be written: {error.strerror}") from error
+
+
+def write_lines(lines: Iterable[str]) -> None:
+    """Write lines for people to standard output, through the user's pager if that is a terminal."""
+    write((f"{line}\n".encode() for line in lines), None, is_for_people=True)
+
+
+def write_json(value: object) -> None:
+    """Write a value as JSON to standard output."""
+    write([ascii_only(msgspec.json.format(msgspec.json.encode(value))) + b"\n"], None)
+
+
+def _is_paged() -> bool:
+    context = click.get_current_context(silent=True)
+    is_switched_off = context is not None and context.find_root().params.get("no_pager")
+    return not is_switched_off and is_on_terminal() and os.environ.get("PAGER", "less").strip() not in ("", "cat")
+
+
+def _page(pieces: Iterable[bytes]) -> None:
+    """Write `pieces` into the user's pager as they come, and wait until its user is done."""
+    rest = iter(pieces)
+    first = next(rest, None)  # no pager before there is anything to read, and none for a mistake
+    if first is None:
+        return
+    # As git has it: less ends if all fits the screen, shows colours, and leaves the text there.
+    os.environ.setdefault("LESS", "FRX")
+    with suppress(BrokenPipeError), click.get_pager_file(color=True) as pager:
+        for piece in chain([first], rest):
+            pager.write(piece.decode())
+            pager.flush()
+    # Who quits early has seen enough; but exit codes are about all of it.
+    deque(rest, maxlen=0)
+
+
+def _write_stdout(pieces: Iterable[bytes]) -> None:
+    if sys.stdout is None:
+        raise UsageError("standard output is closed; use --output FILE")
+    try:
+        for piece in pieces:
+            sys.stdout.buffer.write(piece)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        # The reader has seen enough (| head). Python would complain once more at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(_BROKEN_PIPE)
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise UsageError(f"standard output cannot be written: {error.strerror}") from error
+
+
+def _write_file(pieces: Iterable[bytes], path: Path) -> None:
+    import tempfile  # noqa: PLC0415  slow to load, and most output goes to standard output
+
+    mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o666 & ~_umask()
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "wb") as temporary:
+            temporary.writelines(pieces)
+            temporary.flush()
+            os.fsync(temporary.fileno())
+        Path(name).chmod(mode)
+        Path(name).replace(path)
+    finally:
+        Path(name).unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def warn_of_graph(what: str) -> None:
+    """Say that the dependency graph of a package cannot be read, and what of it is missing in the output."""
+    click.echo(
+        f"cachewatch: warning: {safe(what)}; its specs are left out, and the causes of others end there", err=True
+    )

@@ -1,0 +1,348 @@
+"""What cachewatch does, from documents to results. Start reading here.
+
+A comparison names the documents that differ (sources). They are read, parsed (documents)
+and compared (core/compare) package by package, and forgotten again: what stays is a tally, from
+which the events of the whole tag are found (core/events), and whatever the collector of the
+output format keeps of each package (render). Nothing here prints.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from cachewatch.core import names as tag_names
+from cachewatch.core.changesets import (
+    Batch,
+    Blob,
+    Changeset,
+    Collector,
+    Comparison,
+    Content,
+    Difference,
+    Outcome,
+    Readers,
+    TagPair,
+    Tally,
+    events_of,
+    show,
+)
+from cachewatch.core.items import items_of
+from cachewatch.core.model import (
+    Diagnostic,
+    DiagnosticKind,
+    Document,
+    Event,
+    Kind,
+    PackageChange,
+    PackageCounts,
+    Unreadable,
+)
+from cachewatch.core.package_changes import compare_all, describe_reused, part_of
+from cachewatch.core.selection import Selection
+from cachewatch.core.statement_values import Items, StatementKind
+from cachewatch.core.statements import counted, statements_of
+from cachewatch.core.whole_tag import Judgement, Survey, SurveyResult, judge
+from cachewatch.documents.records import Known
+from cachewatch.errors import OutOfTime, WorkerEnded, WorkFailed
+from cachewatch.runtime.parallel import in_processes
+from cachewatch.runtime.worker import INLINE, Isolation
+from cachewatch.sources.contents import (
+    Documents,
+    Problems,
+    Read,
+    about_content,
+    about_pair,
+    is_readable,
+    parse_pair,
+    parse_side,
+    read,
+)
+
+# Below this many bytes a second process costs more than it gains.
+_WORTH_TWO_PROCESSES = 4 * 2**20
+# Each batch is one call of DeepDiff, which has a price of its own.
+_BATCH_BYTES = 4 * 2**20
+
+Progress = Callable[[int], None]
+
+
+# What became of a run of documents: batches, or the package that no process could compare and why.
+Compared = Iterable[tuple[Sequence[Read], Batch | WorkFailed]]
+
+
+def changesets(
+    comparison: Comparison,
+    selection: Selection,
+    make_collector: Callable[[], Collector],
+    *,
+    jobs: int = 1,
+    progress: Progress = lambda _: None,
+    isolation: Isolation | None = None,
+) -> Iterator[Changeset]:
+    """Compare everything that `comparison` names, one pair of tags after the other.
+
+    `make_collector` makes what the output format keeps of packages; `progress` is told the bytes
+    that are done. With `isolation`, whose work must be picklable, all of it is done there.
+    """
+    for pair in comparison.pairs:
+        documents = pair.difference.all_documents
+        enough = jobs if pair.difference.size >= _WORTH_TWO_PROCESSES else 1
+        others = _others(pair)
+        nothing = partial(_compare_batch, selection, make_collector, False, others, ())
+        refuse = partial(refused, nothing, others, isolation or INLINE)
+        if isolation is not None:
+            make_work = partial(_isolated, comparison.readers, pair, selection, make_collector, isolation)
+        else:
+            make_work = partial(_alone, comparison.readers, pair, selection, make_collector, is_forked=enough > 1)
+        yield Changeset(
+            pair.before,
+            pair.after,
+            _batches(documents, make_work, enough, progress, refuse),
+            partial(conclude, ComparedPair(comparison, pair, isolation or INLINE)),
+        )
+
+
+def _alone(
+    readers: Readers, pair: TagPair, selection: Selection, make_collector: Callable[[], Collector], *, is_forked: bool
+) -> Callable[[Documents], Compared]:
+    """Compare in the process that we are in, which reads for itself if it was forked."""
+    is_pruned, others = tag_names.is_mutable(pair.after.tag), _others(pair)
+    own = readers.again() if is_forked else readers
+    return lambda documents: (((), _compare_batch(selection, make_collector, is_pruned, others, read(documents, own))),)
+
+
+def _isolated(
+    readers: Readers, pair: TagPair, selection: Selection, make_collector: Callable[[], Collector], isolation: Isolation
+) -> Callable[[Documents], Compared]:
+    """Read here, and compare where it can end nothing but itself."""
+    work = partial(_compare_batch, selection, make_collector, tag_names.is_mutable(pair.after.tag), _others(pair))
+    return lambda documents: isolation.each(work, read(documents, readers), about_pair)
+
+
+def _others(pair: TagPair) -> frozenset[str]:
+    return frozenset(other.package for other in pair.difference.others)
+
+
+def _batches(
+    documents: Documents,
+    make_work: Callable[[], Callable[[Documents], Compared]],
+    jobs: int,
+    progress: Progress,
+    refuse: Callable[[Read, WorkFailed], Batch],
+) -> Iterator[Batch]:
+    runs = list(_runs(documents))
+    for run, compared in zip(runs, in_processes(make_work, runs, jobs), strict=True):
+        progress(sum(document.size for document in run))
+        for pairs, found in compared:
+            yield refuse(pairs[0], found) if isinstance(found, WorkFailed) else found
+
+
+def _compare_batch(
+    selection: Selection,
+    make_collector: Callable[[], Collector],
+    is_pruned: bool,
+    others: frozenset[str],
+    contents: Iterable[Read],
+) -> Batch:
+    """Compare the documents of some packages."""
+    collector = make_collector()
+    # What everybody asked for is not kept twice.
+    tally = Tally(selected=[] if others or not selection.takes_all_specs else None)
+    problems = Problems(others)
+    for change, items in compare_contents(contents, tally, problems, is_pruned=is_pruned):
+        if change.package not in others:
+            select_package(change, items, selection, tally, collector)
+    return Batch(tally, problems.diagnostics, collector.take(), tuple(problems.unreadable))
+
+
+def compare_contents(
+    contents: Iterable[Read], tally: Tally, problems: Problems, *, is_pruned: bool
+) -> Iterator[tuple[PackageChange, tuple[Items, ...]]]:
+    """Compare the documents of some packages, and yield what happened to each that changed.
+
+    What was seen of the whole tag goes to `tally`, and what is wrong with documents to `problems`.
+    """
+    pairs = [(content[0], parse_pair(*content, problems)) for content in contents]
+    readable = [(documents, pair) for documents, pair in pairs if pair is not None]
+    changes = compare_all([pair for _, pair in readable], is_pruned=is_pruned)
+    for (documents, pair), change in zip(readable, changes, strict=True):
+        if change is not None:
+            if reused := describe_reused(change.went, change.came):
+                problems.note_reused(documents, reused)
+            items = items_of(change)
+            tally.observe(change, items)
+            yield change, items
+        elif pair.after is not None:
+            tally.witness(pair.after)
+
+
+def select_package(
+    change: PackageChange, items: tuple[Items, ...], selection: Selection, tally: Tally, collector: Collector
+) -> None:
+    """Count what was asked for of one package, and hand it to the output format."""
+    chosen = choose_specs(change, items, selection)
+    if chosen is not None:
+        count_chosen(*chosen, selection, tally, collector)
+
+
+def choose_specs(
+    change: PackageChange, items: tuple[Items, ...], selection: Selection
+) -> tuple[PackageChange, tuple[Items, ...]] | None:
+    """Return what happened to the specs of one package that were asked for; None for nothing."""
+    if selection.takes_all_specs:
+        return change, items
+    part = part_of(change, selection.chooses, selection.sees_stack)
+    return None if part is None else (part, items_of(part, selection.sees_stack))
+
+
+def count_chosen(
+    part: PackageChange, items: tuple[Items, ...], selection: Selection, tally: Tally, collector: Collector
+) -> None:
+    """Count what was asked for of one package, and hand it to the output format if its kind was asked for."""
+    tally.note(part)
+    show(collector, part)
+    tally.select(items)
+    if selection.wants(part.kinds):
+        tally.add(part)
+        collector.add(part)
+
+
+def refused(
+    nothing: Callable[[], Batch], others: frozenset[str], isolation: Isolation, contents: Read, failure: WorkFailed
+) -> Batch:
+    """Say of a package that no process could compare which of its documents cannot be read."""
+    pair, old_content, new_content = contents
+    before = after = None
+    if not isinstance(failure, OutOfTime):
+        before = _examined(pair.before, old_content, isolation)
+        after = _examined(pair.after, new_content, isolation)
+    is_by_later = isinstance(failure, WorkerEnded) and not isinstance(before, Diagnostic)
+    if not isinstance(before, Diagnostic) and not isinstance(after, Diagnostic):
+        # Each can be read, and nobody can compare them, or not now.
+        later = pair.after or pair.before
+        assert later is not None
+        diagnostic = Diagnostic(later.path, DiagnosticKind.UNREADABLE, str(failure))
+        before, after = (before, diagnostic) if pair.after else (diagnostic, None)
+    problems = Problems(others)
+    problems.note(pair.package, before, after)
+    blob = pair.after.name if pair.after and (is_by_later or pair.after.name in isolation.refused) else None
+    unreadable = tuple(replace(each, blob=blob) for each in problems.unreadable)
+    return replace(nothing(), diagnostics=problems.diagnostics, unreadable=unreadable)
+
+
+def _examined(blob: Blob | None, content: Content | None, isolation: Isolation) -> Document | Diagnostic | None:
+    if blob is None:
+        return None
+    ((_, found),) = isolation.each(_parse_alone, [(blob, content)], about_content)
+    return Diagnostic(blob.path, DiagnosticKind.UNREADABLE, str(found)) if isinstance(found, WorkFailed) else found
+
+
+def _parse_alone(sides: Sequence[tuple[Blob, Content | None]]) -> Document | Diagnostic | None:
+    ((blob, content),) = sides
+    return parse_side(blob, content, Known())
+
+
+def _runs(documents: Documents) -> Iterator[Documents]:
+    """Cut `documents` into runs of about as many bytes."""
+    start, size = 0, 0
+    for number, pair in enumerate(documents):
+        size += pair.size
+        if size >= _BATCH_BYTES:
+            yield documents[start : number + 1]
+            start, size = number + 1, 0
+    if start < len(documents):
+        yield documents[start:]
+
+
+class ComparedPair(NamedTuple):
+    """What was compared, and what is known of the whole tag."""
+
+    comparison: Comparison
+    pair: TagPair
+    isolation: Isolation
+    judgement: Judgement | None = None
+
+
+def conclude(
+    compared: ComparedPair, tally: Tally, diagnostics: tuple[Diagnostic, ...], unreadable: tuple[Unreadable, ...] = ()
+) -> Outcome:
+    """Return all that there is to say about one pair of tags; it is judged unless its judgement is known."""
+    comparison, pair, _, judgement = compared
+    packages = _packages(pair.difference, tally)
+    tag = pair.after.tag or pair.before.tag or ""
+    if judgement is None:
+        judgement = judge_tag(compared, tally, is_counted=tally.selected is not None)
+    selected = tally.seen.items if tally.selected is None else tally.selected
+    statements = statements_of(selected, judgement, tag, is_part=tally.selected is not None)
+    return Outcome(
+        before=pair.before,
+        after=pair.after,
+        revisions_between=comparison.revisions_between,
+        packages=packages,
+        tally=tally,
+        statements=statements,
+        events=events_of(statements, _tag_event(pair, tally)),
+        diagnostics=(
+            *(comparison.diagnostics if pair is comparison.pairs[0] else ()),
+            *pair.difference.diagnostics,
+            *diagnostics,
+        ),
+        unreadable=(*pair.difference.unreadable, *unreadable),
+    )
+
+
+def _packages(difference: Difference, tally: Tally) -> PackageCounts:
+    return PackageCounts(
+        before=difference.packages_before,
+        after=difference.packages_after,
+        added=difference.packages_added,
+        removed=difference.packages_removed,
+        changed=tally.changed,
+        rebuilt_only=tally.rebuilt_only,
+    )
+
+
+def judge_tag(compared: ComparedPair, tally: Tally, *, is_counted: bool) -> Judgement:
+    """Judge the whole tag, whatever was asked for; a part is told beside the counts of the whole."""
+    comparison, pair, isolation, _ = compared
+    lost, gained = tally.seen.moved_stacks()
+    before, after = (ask() for ask in comparison.stacks) if lost or gained else ({}, {})
+    whole = pair.difference.whole
+    judgement = judge(
+        tally.seen,
+        _packages(whole, tally),
+        whole=StatementKind.TAG_REMOVED if pair.is_lost_tag else StatementKind.TAG_ADDED if pair.is_new_tag else None,
+        declared=(before.get(pair.before.tag or ""), after.get(pair.after.tag or "")),
+        survey=lambda: _survey(comparison.readers, whole, isolation),
+    )
+    return counted(tally.seen.items, judgement, pair.after.tag or pair.before.tag or "") if is_counted else judgement
+
+
+def _survey(readers: Readers, difference: Difference, isolation: Isolation) -> SurveyResult:
+    """Read the documents that are the same on both sides."""
+    blobs = [blob for blob in difference.unchanged() if is_readable(blob)]
+    found = Survey()
+    contents = zip(blobs, readers.after.read(blobs), strict=True)
+    for _, part in isolation.each(_surveyed, contents, about_content):
+        if not isinstance(part, WorkFailed):
+            found.join(part)
+    return found.found()
+
+
+def _surveyed(contents: Sequence[tuple[Blob, Content]]) -> SurveyResult:
+    found = Survey()
+    for blob, content in contents:
+        document = parse_side(blob, content, Known())
+        if isinstance(document, Document):
+            found.add(document)
+    return found.found()
+
+
+def _tag_event(pair: TagPair, tally: Tally) -> Event | None:
+    if pair.is_new_tag:
+        return Event(Kind.TAG_ADDED, pair.after.tag or "", pair.difference.packages_after, tally.specs.after)
+    if pair.is_lost_tag:
+        return Event(Kind.TAG_REMOVED, pair.before.tag or "", pair.difference.packages_before, tally.specs.before)
+    return None

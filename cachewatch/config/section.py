@@ -1,0 +1,316 @@
+"""The configuration file, checked: names of sources, channels and subscriptions to frozen values.
+
+A piece of the configuration file that knows where it stands, and the list of everything that is wrong.
+
+The base of all sections of the file: a frozen pydantic model whose mistakes are sentences.
+
+pydantic collects every error of a section with its location; `build_config.py` finds the line. The file is
+validated by alias, so that `from:` may fill the field `sender`; code makes values by the names of fields.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+from msgspec import Struct, field
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ModelWrapValidatorHandler,
+    ValidationError,
+    model_validator,
+)
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
+
+from cachewatch.core.names import similar
+from cachewatch.errors import ConfigError, UsageError
+
+
+class Nothing:
+    """The value of a key that has none. It is not None, which optional keys would accept."""
+
+
+NOTHING = Nothing()
+_WANTED = {
+    "value": "give it one value, or remove the line",
+    "list": "give it a list: [one, two]",
+    "section": "it takes keys and values, indented below it",
+}
+
+
+class Node(Struct, frozen=True, kw_only=True):
+    """One value of the file; every scalar is still the text that was written."""
+
+    value: "str | Mapping[str, Node] | tuple[Node, ...] | None"
+    file: Path
+    line: int
+    path: str  # sources.public.poll.every, or subscriptions.ml.to[1]
+
+    def section(self) -> "Mapping[str, Node]":
+        """Return the keys and values of a section."""
+        if isinstance(self.value, Mapping):
+            return self.value
+        raise ConfigError(holds(NOTHING if self.value is None else self.value, "section"))
+
+    def at(self, location: Iterable[int | str]) -> "Node":
+        """Return the value at `location`, or the nearest section around it."""
+        node = self
+        for part in location:
+            if isinstance(node.value, Mapping) and part in node.value:
+                node = node.value[str(part)]
+            elif isinstance(node.value, tuple) and isinstance(part, int):
+                node = node.value[part]
+        return node
+
+
+class Mistake(Struct, frozen=True, order=True):
+    """Something that is wrong with the file."""
+
+    file: str
+    line: int
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        where = f"{self.file}:{self.line}" if self.line else self.file
+        return f"{where}: {self.path}: {self.message}" if self.path else f"{where}: {self.message}"
+
+
+class Broken(ConfigError):
+    """Something inside is wrong, and has been noted."""
+
+
+class Context(Struct, kw_only=True):
+    """What is known while a file is read, and what was found wrong so far."""
+
+    file: Path
+    zone: str = "UTC"
+    with_secrets: bool = True  # or all of them are left empty, and need not be there
+    sources: frozenset[str] = frozenset()
+    subscriptions: frozenset[str] = frozenset()
+    channels: Mapping[str, str] = {}  # the type of each
+    templates: Path | None = None
+    mistakes: list[Mistake] = field(default_factory=list)
+
+    @property
+    def folder(self) -> Path:
+        """Return the folder that relative paths begin at."""
+        return self.file.absolute().parent
+
+    def note(self, node: Node, message: str) -> None:
+        """Remember a mistake."""
+        self.mistakes.append(Mistake(str(node.file), node.line, node.path, message))
+
+    def raise_mistakes(self) -> None:
+        """Raise ConfigError with every mistake, if there is any."""
+        found = sorted(set(self.mistakes))
+        if found:
+            count = f"{found[0].file}: {len(found)} mistakes\n" if len(found) > 1 else ""
+            raise ConfigError(count + "\n".join(map(str, found)))
+
+
+def plain(node: Node, known: dict[int, Any] | None = None) -> Any:
+    """Return the value of `node` without its places. What an alias refers to is converted once, and shared."""
+    known = {} if known is None else known
+    if id(node) not in known:
+        match node.value:
+            case None:
+                known[id(node)] = NOTHING
+            case str():
+                known[id(node)] = node.value
+            case tuple():
+                known[id(node)] = [plain(each, known) for each in node.value]
+            case _:
+                known[id(node)] = {key: plain(each, known) for key, each in node.value.items()}
+    return known[id(node)]
+
+
+def holds(value: object, wanted: str) -> str:
+    """Say what stands where a value, a list or a section is wanted."""
+    if value is NOTHING:
+        found = "nothing"
+    else:
+        found = "text" if isinstance(value, str) else "a list" if isinstance(value, list | tuple) else "a section"
+    return f"holds {found}; {_WANTED[wanted]}"
+
+
+def unknown(word: str, known: Iterable[str]) -> str:
+    """Say that `word` is not known, and what may have been meant."""
+    known = sorted(known)
+    close = similar(word, known, 1)
+    if close:
+        return f"did you mean {close[0]!r}?"
+    return f"there are {', '.join(known)}" if known else "there are none"
+
+
+T = TypeVar("T")
+
+# The alias of fields that no key fills: the name of an entry, the path of the file. YAML cannot contain it.
+NOT_A_KEY = "\0"
+_OURS = "cachewatch"
+_QUOTED = re.compile("'([^']*)'")
+_FOLLOWS_ANOTHER = "default_factory_not_called"  # the field that it depends on has an error of its own
+_WANTED_TYPE = {
+    "model_type": "section",
+    "dict_type": "section",
+    "model_attributes_type": "section",
+    "tuple_type": "list",
+}
+
+
+def key(about: str | Mapping[str, str], default: Any = ..., *, name: str = "", if_left_out: str = "") -> Any:
+    """Declare a key; `about` says what it means, or maps several keys that fill the field to what each means.
+
+    `name` is the key if it is not called like the field; `if_left_out` says in the documentation what holds
+    without the key, where that is no plain value.
+    """
+    keys = {} if isinstance(about, str) else dict(about)
+    options: dict[str, Any] = {
+        "default_factory" if callable(default) else "default": default,
+        "validation_alias": AliasChoices(*keys) if keys else name or None,
+        "description": None if keys else about,
+        "json_schema_extra": {"if_left_out": if_left_out, "keys": keys},
+    }
+    return Field(**options)
+
+
+def obsolete() -> Any:
+    """Declare a key that old files may contain. It has no effect, and no page or message names it."""
+    return Field(None, json_schema_extra={"deprecated": True})
+
+
+def not_in_file() -> Any:
+    """Declare a field that no key of the file fills."""
+    return Field(validation_alias=NOT_A_KEY)
+
+
+class Section(BaseModel):
+    """A section with fixed keys."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", arbitrary_types_allowed=True, validate_by_name=True, validate_by_alias=True
+    )
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _describe(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        try:
+            return handler(data)
+        except ValidationError as error:
+            described = [line for each in error.errors(include_url=False) if (line := _described(cls, each, data))]
+            raise ValidationError.from_exception_data(cls.__name__, described) from None
+
+
+class Key(Struct, frozen=True):
+    """One key of a section, and the field that it fills."""
+
+    name: str
+    attribute: str
+    field: FieldInfo
+
+    @property
+    def names(self) -> list[str]:
+        """Return all keys that fill the same field."""
+        return _names(self.attribute, self.field)
+
+    @property
+    def about(self) -> str:
+        """Return what the key means."""
+        return str(self._extra.get("keys", {}).get(self.name) or self.field.description)
+
+    @property
+    def if_left_out(self) -> str:
+        """Return what holds without the key, where that is no plain value."""
+        return str(self._extra.get("if_left_out", ""))
+
+    @property
+    def is_required(self) -> bool:
+        """Tell whether the file must have this key, and not one of several."""
+        return bool(self._extra.get("required")) or (self.field.is_required() and len(self.names) == 1)
+
+    @property
+    def is_obsolete(self) -> bool:
+        """Tell whether the key is read and has no effect any more."""
+        return "deprecated" in self._extra
+
+    @property
+    def _extra(self) -> dict[str, Any]:
+        return self.field.json_schema_extra if isinstance(self.field.json_schema_extra, dict) else {}
+
+
+def keys_of(section: type[Section]) -> dict[str, Key]:
+    """Return the keys of a section."""
+    keys = (
+        Key(name, attribute, field)
+        for attribute, field in section.model_fields.items()
+        for name in _names(attribute, field)
+    )
+    return {key.name: key for key in keys if key.name != NOT_A_KEY}
+
+
+def _names(attribute: str, field: FieldInfo) -> list[str]:
+    alias = field.validation_alias
+    return [str(each) for each in alias.choices] if isinstance(alias, AliasChoices) else [str(alias or attribute)]
+
+
+def mistake(message: object) -> PydanticCustomError:
+    """Return an error with a sentence of ours."""
+    return PydanticCustomError(_OURS, "{message}", {"message": str(message)})
+
+
+def checked(parse: Callable[..., T], *values: Any) -> T:
+    """Call `parse`; what it says becomes an error of the key."""
+    try:
+        return parse(*values)
+    except UsageError as error:
+        raise mistake(error) from None
+
+
+def mistake_at(location: tuple[str, ...], message: str) -> ValidationError:
+    """Return an error that belongs to a value inside the one that is validated."""
+    return ValidationError.from_exception_data("", [InitErrorDetails(type=mistake(message), loc=location, input=None)])
+
+
+def _described(section: type[Section], error: ErrorDetails, data: Any) -> InitErrorDetails | None:
+    sentence = _sentence(section, error, data)
+    return InitErrorDetails(type=mistake(sentence), loc=error["loc"], input=None) if sentence else None
+
+
+def _sentence(section: type[Section], error: ErrorDetails, data: Any) -> str | None:
+    kind, value = error["type"], error["input"]
+    if kind == _OURS:
+        return error["msg"]
+    if kind == _FOLLOWS_ANOTHER:
+        return None
+    if kind == "missing":
+        return _missing(section, str(error["loc"][-1]), data)
+    if kind == "extra_forbidden":
+        return _extra(section, str(error["loc"][-1]))
+    if kind == "literal_error" and isinstance(value, str):
+        return f"{value!r} is not one of its values; {unknown(value, _QUOTED.findall(error['ctx']['expected']))}"
+    # Code is told what pydantic says.
+    is_of_file = isinstance(value, str | list | dict | Nothing)
+    return holds(value, _WANTED_TYPE.get(kind, "value")) if is_of_file else error["msg"]
+
+
+def _missing(section: type[Section], name: str, data: Any) -> str | None:
+    keys = keys_of(section)
+    if name not in keys:
+        return f"lacks {name}"
+    names = keys[name].names
+    if len(names) == 1:
+        return f"lacks `{name}:` ({keys[name].about.partition(';')[0]})"
+    if isinstance(data, dict) and data.keys() - keys.keys() - {NOT_A_KEY}:
+        return None  # one of them is probably misspelt, which is another mistake
+    return f"lacks `{names[1]}:` (or `{names[2]}:`)"
+
+
+def _extra(section: type[Section], name: str) -> str:
+    keys = keys_of(section)
+    if name in keys:
+        return f"set only one: one of {', '.join(keys[name].names)}"
+    return f"there is no such key; {unknown(name, (each for each in keys if not keys[each].is_obsolete))}"

@@ -1,0 +1,308 @@
+"""Addresses of mail, of the web and of machines, checked before anything is sent to them.
+
+How values are written in the file: each type reads the text, and says the same as JSON Schema for editors.
+
+Only text is read. Code passes values that are what they should be, which pydantic checks.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable
+from datetime import date, timedelta
+from email.utils import parseaddr
+from pathlib import Path
+from string import Formatter
+from typing import Annotated, Any, TypeVar
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BeforeValidator, GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationInfo
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, core_schema
+
+from cachewatch.config.section import NOT_A_KEY, Context, checked, unknown
+from cachewatch.core.schedule import DURATION, SIZE, parse_duration, parse_size
+from cachewatch.core.selection import matcher
+from cachewatch.core.versions import parse_ranges
+from cachewatch.errors import ConfigError
+
+_LOCAL = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*"
+_LABEL = r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+_HOST = re.compile(rf"{_LABEL}(\.{_LABEL})*")
+_MAIL = re.compile(rf"{_LOCAL}@{_LABEL}(\.{_LABEL})*")
+_LOOPBACK = re.compile(r"localhost|127(\.\d+){3}|::1")
+
+
+def parse_mail(text: str) -> str:
+    """Return a mail address without a name, such as ops@example.org."""
+    if not text.isascii():
+        raise ConfigError(
+            f"{text!r} is not plain ASCII, which many mail servers refuse (they lack SMTPUTF8);"
+            " use an address without accents, and the xn-- form of the domain"
+        )
+    if len(text) > 254 or not _MAIL.fullmatch(text):
+        raise ConfigError(f"{text!r} is not a mail address; write it as name@example.org")
+    return text
+
+
+def parse_sender(text: str) -> str:
+    """Return a mail address with or without a name: `Cachewatch <cachewatch@example.org>`."""
+    name, address = parseaddr(text)  # of two addresses, some versions of Python return the first, others none
+    is_one = text.rstrip().endswith(f"<{address}>") or (not name and text.strip() == address)
+    if not text.isprintable() or not address or not is_one:
+        raise ConfigError(
+            f"{text!r} is not a mail address; write Name <name@example.org>, with quotes around special characters"
+        )
+    parse_mail(address)
+    return text
+
+
+def parse_recipient(text: str) -> str:
+    """Return a mail address of a recipient, with or without a name."""
+    return parse_sender(text) if "<" in text else parse_mail(text)
+
+
+def address_of(text: str) -> str:
+    """Return the address in `Name <name@example.org>`, or the text if it is one without a name."""
+    return (parseaddr(text)[1] or text) if "<" in text else text
+
+
+def parse_host(text: str) -> str:
+    """Return the name or number of a machine."""
+    is_ipv6 = ":" in text and re.fullmatch(r"[0-9A-Fa-f:.]+", text)
+    if not is_ipv6 and (len(text) > 253 or not _HOST.fullmatch(text)):
+        raise ConfigError(f"{text!r} is not a host; write only its name or address: smtp.example.org")
+    return text
+
+
+def parse_listen(text: str) -> str:
+    """Return `host:port` to listen on."""
+    host, _, port = text.rpartition(":")
+    if not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise ConfigError(f"{text!r} is not an address to listen on; write 127.0.0.1:9469, or [::1]:9469")
+    parse_host(host.removeprefix("[").removesuffix("]"))
+    return text
+
+
+def url_parser(*schemes: str) -> Callable[[str], str]:
+    """Return what checks URLs of these schemes. Messages never repeat the URL, which may be a secret."""
+
+    def parse(text: str) -> str:
+        example = f"write one that begins with {' or '.join(f'{scheme}:' for scheme in schemes)}"
+        try:
+            parts = urlsplit(text)
+            has_host = parts.scheme == "mailto" or (parts.hostname and (parts.port or True))
+        except ValueError as error:
+            raise ConfigError(f"is not a URL; {example}") from error
+        if parts.scheme not in schemes or not text.isascii() or not text.isprintable() or " " in text or not has_host:
+            raise ConfigError(f"is not a URL; {example}")
+        return text
+
+    return parse
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether `host` is this machine, so that nothing crosses a network."""
+    return _LOOPBACK.fullmatch(host) is not None
+
+
+def parse_unsubscribe(text: str) -> str:
+    """Return the address where recipients unsubscribe."""
+    url_parser("mailto", "https")(text)
+    if text.startswith("mailto:"):
+        parse_mail(text.removeprefix("mailto:").partition("?")[0])
+    return text
+
+
+T = TypeVar("T")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+
+
+class FromText:
+    """The type of a value that `parse` makes of its text."""
+
+    def __init__(self, parse: Callable[..., Any], **schema: Any) -> None:
+        self.parse = parse
+        self._schema = schema
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.with_info_before_validator_function(self.read, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return dict(self._schema) or handler(schema)
+
+    def read(self, value: Any, _: ValidationInfo) -> Any:
+        """Return what the text means."""
+        return checked(self.parse, value) if isinstance(value, str) else value
+
+
+class FromTextInContext(FromText):
+    """The type of a value whose meaning depends on the rest of the file: `parse` gets the Context too."""
+
+    def read(self, value: Any, info: ValidationInfo) -> Any:
+        """Return what the text means in a file; elsewhere it is what it is."""
+        return checked(self.parse, value, info.context) if info.context and isinstance(value, str) else value
+
+
+class ConvertedFrom:
+    """The type of a value that `make` makes of another: of a section, or of a list."""
+
+    def __init__(self, of: Any, make: Callable[[Any, Context], Any]) -> None:
+        self.of = of
+        self._make = make
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        def read(value: Any, inner: Callable[[Any], Any], info: ValidationInfo) -> Any:
+            return checked(self._make, inner(value), info.context) if info.context else value
+
+        return core_schema.with_info_wrap_validator_function(read, handler.generate_schema(self.of))
+
+
+class OneOrMore:
+    """The type of a list that may be written as a single value."""
+
+    def __init__(self, single: type = str) -> None:
+        self._single = single
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_before_validator_function(
+            lambda value: (value,) if isinstance(value, self._single) else value, handler(source)
+        )
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        several = handler(schema)
+        return {"oneOf": [several["items"], several]}
+
+
+def _with_names(value: Any) -> Any:
+    """Tell each entry of a section whose keys are names that the user chooses its own."""
+    if not isinstance(value, dict):
+        return value
+    return {name: {**each, NOT_A_KEY: name} if isinstance(each, dict) else each for name, each in value.items()}
+
+
+def check_name(name: str) -> str:
+    """Return `name` if it can stand in paths, headers and commands."""
+    if not _NAME.fullmatch(name):
+        raise ConfigError(
+            f"{name!r} is not a valid name: use up to 64 letters, digits, dots, dashes and underscores, a letter or digit first"
+        )
+    return name
+
+
+def path_in(folder: Path, text: str) -> Path:
+    """Return the path that `text` means in `folder`; ~ is the user's home."""
+    try:
+        return folder / Path(_text(text)).expanduser()
+    except RuntimeError as error:
+        raise ConfigError(f"{text} has no home folder to begin with; write the whole path") from error
+
+
+def whole_number(least: int, most: int) -> FromText:
+    """Return how a whole number is written."""
+
+    def parse(text: str) -> int:
+        digits = text.replace("_", "")
+        if not re.fullmatch(r"\d{1,15}", digits, re.ASCII) or not least <= int(digits) <= most:
+            raise ConfigError(f"{text!r} is not a whole number from {least} to {most}")
+        return int(digits)
+
+    return FromText(parse, type="integer", minimum=least, maximum=most)
+
+
+def placeholders(*names: str, needed: str = "") -> FromText:
+    """Return how a path or URL with `{names}` to be filled in is written; one of them may be needed."""
+
+    def parse(text: str) -> str:
+        found = _placeholders_of(text)
+        for name, extra in found:
+            if name not in names or extra:
+                raise ConfigError(f"{{{name}}} is not a placeholder here; {unknown(name, names)}")
+        if needed and needed not in dict(found):
+            raise ConfigError(f"{text!r} lacks {{{needed}}}, without which one digest would overwrite another")
+        return text
+
+    return FromText(parse)
+
+
+def _placeholders_of(text: str) -> list[tuple[str, str | None]]:
+    try:
+        return [(name, form or kind) for _, name, form, kind in Formatter().parse(text) if name is not None]
+    except ValueError as error:
+        raise ConfigError(f"{text!r}: {error}; braces may only enclose names, as in {{subscription}}") from error
+
+
+def _text(text: str) -> str:
+    if not text.strip() or not text.isprintable():
+        raise ConfigError("is empty or contains control characters; write one line of text")
+    return text
+
+
+def _mode(text: str) -> int:
+    if not re.fullmatch(r"0?[0-7]{3}", text) or not int(text, 8) & 0o400 or int(text, 8) & 0o113:
+        raise ConfigError(f"{text!r} is not a mode of a file that its owner reads and not everybody writes; write 0644")
+    return int(text, 8)
+
+
+def _day(text: str) -> date:
+    try:
+        return date.fromisoformat(text)
+    except ValueError as error:
+        raise ConfigError(f"{text!r} is not a date; write it as 2026-12-01") from error
+
+
+def _path(text: str, context: Context) -> Path:
+    return path_in(context.folder, text)
+
+
+def _duration_or_never(text: str) -> timedelta | None:
+    try:
+        return None if text == "never" else parse_duration(text)
+    except ConfigError as error:
+        raise ConfigError(f"{error}, or never") from error
+
+
+def _glob(text: str) -> str:
+    body = text.removeprefix("!")
+    if not body or not text.isprintable():
+        raise ConfigError(f"{text!r} is not a pattern; write a glob such as py-* or !*-rocm, or /a regular expression/")
+    matcher(body)
+    return text
+
+
+def _range(text: str) -> str:
+    parse_ranges(text.removeprefix("!"))
+    return text
+
+
+def _once(values: tuple[T, ...]) -> tuple[T, ...]:
+    twice = next((value for value, times in Counter(values).items() if times > 1), None)
+    if twice is not None:
+        raise ConfigError(f"{twice!r} is listed twice; remove one")
+    return values
+
+
+Text = Annotated[str, FromText(_text)]
+Name = Annotated[str, FromText(check_name, type="string", pattern=f"^{_NAME.pattern}$")]
+Duration = Annotated[timedelta, FromText(parse_duration, type="string", pattern=DURATION)]
+DurationOrNever = Annotated[
+    timedelta | None, FromText(_duration_or_never, oneOf=[{"const": "never"}, {"type": "string", "pattern": DURATION}])
+]
+Size = Annotated[int, FromText(parse_size, oneOf=[{"type": "string", "pattern": SIZE}, {"type": "integer"}])]
+# Unquoted, editors may take it for a number.
+Mode = Annotated[int, FromText(_mode, oneOf=[{"type": "string", "pattern": "^0?[0-7]{3}$"}, {"type": "integer"}])]
+Day = Annotated[date, FromText(_day, type="string", format="date")]
+PathInFolder = Annotated[Path, FromTextInContext(_path, type="string")]
+
+Mail = Annotated[str, FromText(parse_mail, type="string", format="email")]
+Recipient = Annotated[str, FromText(parse_recipient)]
+Sender = Annotated[str, FromText(parse_sender)]
+Host = Annotated[str, FromText(parse_host)]
+Listen = Annotated[str, FromText(parse_listen)]
+Web = Annotated[str, FromText(url_parser("https", "http"), type="string", format="uri")]
+Unsubscribe = Annotated[str, FromText(parse_unsubscribe)]
+
+Several = Annotated[tuple[T, ...], OneOrMore()]
+Once = Annotated[Several[T], AfterValidator(lambda values: checked(_once, values))]
+ByName = Annotated[dict[Name, T], BeforeValidator(_with_names)]
+Glob = Annotated[str, FromText(_glob)]
+Range = Annotated[str, FromText(_range)]

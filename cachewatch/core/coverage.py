@@ -1,0 +1,348 @@
+"""What a build cache has of an environment.
+
+An environment needs binaries by their hashes, for its own operating systems and targets.
+`cover` holds them against what there is; `compare_coverage` says what became of them between
+two states of a cache, or what moving from one snapshot to another would gain and lose.
+Stacks mean nothing here: whoever installs takes a binary from wherever it was built.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cachewatch.core import spellings as target_compatibility
+from cachewatch.core.causes import Cause
+from cachewatch.core.model import Signature
+from cachewatch.core.spellings import NO_COMPILER
+from cachewatch.core.versions import Versions, sorted_versions
+
+# The specs of each package, by hash.
+Holdings = Mapping[str, Mapping[str, Signature]]
+
+
+class Availability(StrEnum):
+    """How a cache stands to one binary that an environment needs: the best of these that holds."""
+
+    THERE = "there"  # it is there, by its hash
+    REBUILT = "rebuilt"  # a build with another hash is there, equal in all attributes
+    USABLE = "usable"  # a build of the same version and system is there that these machines run
+    LOST = "lost"  # nothing of that version is: it needs a source build
+
+
+class Need(Struct, frozen=True, kw_only=True):
+    """One binary that an environment needs."""
+
+    package: str
+    version: str  # of an abstract spec, the versions that it allows: 1.2:1.4
+    hash: str = ""  # empty where only an abstract spec is known
+    platform: str = ""
+    os: str = ""
+    target: str = ""
+    compiler: str = ""  # empty where it is unknown
+    variants: tuple[str, ...] | None = None  # None where they are unknown
+    is_root: bool = False
+
+    @property
+    def sort_key(self) -> tuple[str, str, str]:
+        """By package, then version and hash."""
+        return (self.package, self.version, self.hash)
+
+
+class Environment(Struct, frozen=True, kw_only=True):
+    """What an environment needs of a cache; externals need nothing."""
+
+    name: str
+    needs: tuple[Need, ...]  # sorted
+    externals: int = 0
+
+    @property
+    def hashes(self) -> frozenset[str]:
+        """The hashes of all binaries."""
+        return frozenset(need.hash for need in self.needs if need.hash)
+
+    @property
+    def versions(self) -> frozenset[tuple[str, str]]:
+        """The packages and versions of all binaries."""
+        return frozenset((need.package, need.version) for need in self.needs)
+
+    @property
+    def packages(self) -> frozenset[str]:
+        """The packages of all binaries."""
+        return frozenset(need.package for need in self.needs)
+
+    @property
+    def oses(self) -> frozenset[str]:
+        """The operating systems of its machines; empty where these are unknown, and so any may do."""
+        found = frozenset(need.os for need in self.needs)
+        return frozenset() if "" in found else found
+
+    @property
+    def targets(self) -> frozenset[str]:
+        """The targets whose binaries its machines run; empty where these are unknown, and so any may do."""
+        found = frozenset(need.target for need in self.needs)
+        return frozenset() if "" in found else frozenset().union(*map(target_compatibility.runnable, found))
+
+
+class Resolution(Struct, frozen=True):
+    """One need, and what there is."""
+
+    need: Need
+    standing: Availability
+    after_prune: Availability | None = None  # how it stands once what no stack builds is gone, if that is worse
+    others: tuple[str, ...] = ()  # hashes of other builds of the version that will do, the most alike first
+    differs: tuple[str, ...] = ()  # in what the most alike of them is not what is needed
+    versions: tuple[str, ...] = ()  # that are there for the same machines, oldest first; only where the version is not
+    elsewhere: tuple[str, ...] = ()  # the other systems that have the version, as linux-rhel8-zen4; likewise
+    # Why the hash of a rebuilt one is another, each with the names on the way to what differs; if that is recorded.
+    causes: tuple[tuple[Cause, tuple[str, ...]], ...] = ()
+
+    @property
+    def is_met(self) -> bool:
+        """Whether there is what is asked for; an abstract spec asks for any build of its versions."""
+        return self.standing is Availability.THERE or (not self.need.hash and self.standing is not Availability.LOST)
+
+    @property
+    def is_unreferenced(self) -> bool:
+        """Whether it is there, but no stack builds it any more, so that the next prune removes it."""
+        return self.is_met and self.after_prune is not None
+
+    @property
+    def left(self) -> Availability:
+        """How it stands after the next prune."""
+        return self.after_prune or self.standing
+
+    @property
+    def suggestion(self) -> str:
+        """The newest version that is left for the same machines; empty if there is none."""
+        return self.versions[-1] if self.versions else ""
+
+
+class Coverage(Struct, frozen=True):
+    """All needs of an environment, and what there is."""
+
+    environment: Environment
+    needs: tuple[Resolution, ...]
+
+    def of(self, standing: Availability) -> tuple[Resolution, ...]:
+        """Return those of one standing."""
+        return tuple(covered for covered in self.needs if covered.standing is standing)
+
+    @property
+    def met(self) -> int:
+        """How many needs are met."""
+        return sum(covered.is_met for covered in self.needs)
+
+    @property
+    def unreferenced(self) -> tuple[Resolution, ...]:
+        """Return those that are there, but not for long."""
+        return tuple(covered for covered in self.needs if covered.is_unreferenced)
+
+    @property
+    def counts(self) -> Mapping[Availability, int]:
+        """How many there are of each standing."""
+        counted = Counter(covered.standing for covered in self.needs)
+        return {standing: counted[standing] for standing in Availability}
+
+
+class CoverageChange(Struct, frozen=True):
+    """What became of the binaries of an environment between two states; each list has what matters most first.
+
+    `before.met - len(removed) + len(came) == after.met`.
+    """
+
+    before: Coverage
+    after: Coverage
+    removed: tuple[Resolution, ...]  # were there and are not, with what is left of them
+    came: tuple[Resolution, ...]  # are there and were not
+    newly_lost: tuple[Resolution, ...]  # were not there, and lost the other build that they had
+    restored: tuple[Resolution, ...]  # are still not there, but have another build, which they had not
+    newly_unreferenced: tuple[Resolution, ...]
+
+    @property
+    def lost(self) -> tuple[Resolution, ...]:
+        """Those removed of which no build is left: they need source builds."""
+        return self._removed(Availability.LOST)
+
+    @property
+    def rebuilt(self) -> tuple[Resolution, ...]:
+        """Those removed of which there is an equal build with another hash."""
+        return self._removed(Availability.REBUILT)
+
+    @property
+    def usable(self) -> tuple[Resolution, ...]:
+        """Those removed of whose version another build is left that will do."""
+        return self._removed(Availability.USABLE)
+
+    @property
+    def with_another_build(self) -> int:
+        """How many of those removed need no source build."""
+        return len(self.removed) - len(self.lost)
+
+    def __bool__(self) -> bool:
+        return any((self.removed, self.came, self.newly_lost, self.restored, self.newly_unreferenced))
+
+    def _removed(self, standing: Availability) -> tuple[Resolution, ...]:
+        return tuple(covered for covered in self.removed if covered.standing is standing)
+
+
+def cover(environment: Environment, holdings: Holdings, *, is_pruned: bool = True) -> Coverage:
+    """Hold what `environment` needs against what there is.
+
+    `is_pruned` tells whether specs that no stack builds will go, as they do from branches.
+    """
+    return Coverage(
+        environment,
+        tuple(_covered(need, holdings.get(need.package, {}), is_pruned=is_pruned) for need in environment.needs),
+    )
+
+
+def compare_coverage(before: Coverage, after: Coverage) -> CoverageChange:
+    """Say what became of the binaries of one environment."""
+    nothing = {covered.need: covered for covered in cover(after.environment, {}).needs}
+    had = nothing | {covered.need: covered for covered in before.needs}
+    pairs = [(had[covered.need], covered) for covered in after.needs]
+    unmet = [(old, new) for old, new in pairs if not old.is_met and not new.is_met]
+    return CoverageChange(
+        before,
+        after,
+        removed=_worst_first(new for old, new in pairs if old.is_met and not new.is_met),
+        came=_worst_first(new for old, new in pairs if new.is_met and not old.is_met),
+        newly_lost=_worst_first(new for old, new in unmet if _is_lost(new) and not _is_lost(old)),
+        restored=_worst_first(new for old, new in unmet if _is_lost(old) and not _is_lost(new)),
+        newly_unreferenced=_worst_first(new for old, new in pairs if new.is_unreferenced and not old.is_unreferenced),
+    )
+
+
+def better(one: Resolution | None, other: Resolution) -> Resolution:
+    """Return what two caches together have of one need."""
+    if one is None:
+        return other
+    best, rest = sorted((one, other), key=_rank)
+    left = min(one.left, other.left, key=_place)
+    after_prune = None if left is best.standing else left
+    if best.standing is not rest.standing:
+        return replace(best, after_prune=after_prune)
+    return replace(
+        best,
+        after_prune=after_prune,
+        others=tuple(dict.fromkeys((*best.others, *rest.others))),
+        versions=tuple(sorted_versions({*best.versions, *rest.versions})),
+        elsewhere=tuple(sorted({*best.elsewhere, *rest.elsewhere})),
+    )
+
+
+def best(one: Coverage, other: Coverage) -> Coverage:
+    """Return what two caches together have of one environment."""
+    return Coverage(one.environment, tuple(map(better, one.needs, other.needs)))
+
+
+def _rank(covered: Resolution) -> tuple[int, int]:
+    return (_place(covered.standing), len(covered.differs))
+
+
+def _place(standing: Availability) -> int:
+    return list(Availability).index(standing)
+
+
+def _is_lost(covered: Resolution) -> bool:
+    return covered.standing is Availability.LOST
+
+
+def _worst_first(found: Iterable[Resolution]) -> tuple[Resolution, ...]:
+    # What somebody asked for by name comes before what that depends on.
+    return tuple(sorted(found, key=lambda c: (-_place(c.left), not c.need.is_root, c.need.sort_key)))
+
+
+def _covered(need: Need, specs: Mapping[str, Signature], *, is_pruned: bool) -> Resolution:
+    found = _found(need, specs)
+    if (
+        not is_pruned
+        or found.standing is Availability.LOST
+        or not any(spec.is_unreferenced for spec in set(specs.values()))
+    ):
+        return found
+    left = _found(need, {spec_hash: spec for spec_hash, spec in specs.items() if not spec.is_unreferenced}).standing
+    return found if left is found.standing else replace(found, after_prune=left)
+
+
+def _found(need: Need, specs: Mapping[str, Signature]) -> Resolution:
+    if need.hash and need.hash in specs:
+        return Resolution(need, Availability.THERE)
+    is_wanted = _wanted(need)
+    signatures = set(specs.values())  # of which there are far fewer than specs
+    builds = {spec for spec in signatures if any(map(is_wanted, spec.versions))}
+    usable = {spec for spec in builds if _is_runnable(need, spec)}
+    if not usable:
+        return _lost(need, signatures, builds)
+    equal = {spec for spec in usable if need.hash and not _differences(need, spec)}
+    if equal:
+        return Resolution(
+            need, Availability.REBUILT, others=tuple(sorted(h for h, spec in specs.items() if spec in equal))
+        )
+    distances = {spec: _distance(need, spec) for spec in usable}
+    others = sorted((distances[spec], spec_hash) for spec_hash, spec in specs.items() if spec in usable)
+    nearest = specs[others[0][1]]
+    return Resolution(
+        need,
+        Availability.USABLE,
+        others=tuple(spec_hash for _, spec_hash in others),
+        differs=_differences(need, nearest),
+    )
+
+
+def _lost(need: Need, specs: Iterable[Signature], builds: Iterable[Signature]) -> Resolution:
+    versions = {version for spec in specs if _is_runnable(need, spec) for version in spec.versions}
+    elsewhere = {f"{spec.platform}-{spec.os}-{spec.target}" for spec in builds}
+    return Resolution(
+        need, Availability.LOST, versions=tuple(sorted_versions(versions)), elsewhere=tuple(sorted(elsewhere))
+    )
+
+
+def _wanted(need: Need) -> Versions:
+    if need.hash:
+        return Versions([f"={need.version}"])
+    return Versions([need.version] if need.version else [])
+
+
+def _is_runnable(need: Need, spec: Signature) -> bool:
+    return (
+        need.platform in ("", spec.platform)
+        and need.os in ("", spec.os)
+        and (not need.target or target_compatibility.runs(need.target, spec.target))
+    )
+
+
+def _differences(need: Need, spec: Signature) -> tuple[str, ...]:
+    """Name what another build has that is not what is needed; what is unknown of either is no difference."""
+    found = []
+    if need.target not in ("", spec.target):
+        found.append(f"target {spec.target}")
+    if _has_another_compiler(need, spec):
+        found.append(f"compiler {spec.compiler}")
+    if need.variants is not None and (others := _other_variants(need.variants, spec.variants)):
+        found.append(f"variants {' '.join(others)}")
+    return tuple(found)
+
+
+def _has_another_compiler(need: Need, spec: Signature) -> bool:
+    return need.compiler not in ("", NO_COMPILER, spec.compiler) and spec.compiler != NO_COMPILER
+
+
+def _other_variants(needed: Iterable[str], there: Iterable[str]) -> list[str]:
+    """Return the variants that are not as they are needed, and `no NAME` for those that are not there at all."""
+    needed, there = set(needed), set(there)
+    lacking = {_name(variant) for variant in needed} - {_name(variant) for variant in there}
+    return [*sorted(there - needed, key=_name), *(f"no {name}" for name in sorted(lacking))]
+
+
+def _name(variant: str) -> str:
+    return variant.lstrip("+~").partition("=")[0]
+
+
+def _distance(need: Need, spec: Signature) -> tuple[int, bool, int]:
+    """Return how far another build is from what is needed: by variants, then compiler, then target."""
+    variants = set(spec.variants) ^ set(spec.variants if need.variants is None else need.variants)
+    return (len(variants), _has_another_compiler(need, spec), -target_compatibility.closeness(spec.target))

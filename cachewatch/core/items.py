@@ -1,0 +1,558 @@
+"""A package change in, its items out: each with the stories as which it can be told.
+
+Which story is told is only known when the whole tag is through (assembling.py): a place that
+is lost because its stack left is the stack's story.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from cachewatch.core import spellings as target_compatibility
+from cachewatch.core.model import (
+    VALUES,
+    Kind,
+    MatchKind,
+    PackageChange,
+    Place,
+    PlaceChange,
+    Signature,
+    SignatureCount,
+    SpecClass,
+    SpecMatch,
+    StackChange,
+    Status,
+    Verdict,
+    kind_of_fact,
+    place_in,
+    places_in,
+)
+from cachewatch.core.spellings import NO_COMPILER
+from cachewatch.core.statement_values import RANKS, Build, Counts, Items, Remains, Replacement, StatementKind, Story
+from cachewatch.core.versions import newest, sorted_versions, version_key
+
+SeesStack = Callable[[str], bool]
+
+_REGRADED = {Verdict.UPGRADED: StatementKind.UPGRADED, Verdict.DOWNGRADED: StatementKind.DOWNGRADED}
+# What is told of an item of which no place has anything to say.
+_OF_MATCH = {
+    MatchKind.MOVED: StatementKind.MOVED,
+    MatchKind.UPGRADED: StatementKind.UPGRADED,
+    MatchKind.DOWNGRADED: StatementKind.DOWNGRADED,
+    MatchKind.RECOMPILED: StatementKind.RECONFIGURED,
+    MatchKind.RECONFIGURED: StatementKind.RECONFIGURED,
+}
+_OF_CLASS = {
+    SpecClass.PRUNED: StatementKind.PRUNED,
+    SpecClass.LOST: StatementKind.PLACE_LOST,
+    SpecClass.REPLACED: StatementKind.RETIRED,
+    SpecClass.RETIRED: StatementKind.RETIRED,
+    SpecClass.DROPPED: StatementKind.NARROWED,
+    SpecClass.SURPLUS: StatementKind.SURPLUS,
+    SpecClass.UNREFERENCED_NEW: StatementKind.UNREFERENCED,
+    SpecClass.GAINED: StatementKind.PLACE_GAINED,
+    SpecClass.SUCCESSOR: StatementKind.EXTENDED,
+    SpecClass.EXTENDED: StatementKind.EXTENDED,
+    SpecClass.NEW_COMBINATION: StatementKind.WIDENED,
+    SpecClass.EXTRA_COPY: StatementKind.EXTRA_COPY,
+}
+_KINDS_OF_MATCH = {
+    MatchKind.REBUILT: Kind.REBUILT,
+    MatchKind.MOVED: Kind.MOVED,
+    MatchKind.UPGRADED: Kind.UPGRADED,
+    MatchKind.DOWNGRADED: Kind.DOWNGRADED,
+    MatchKind.RECOMPILED: Kind.COMPILER,
+    MatchKind.RECONFIGURED: Kind.RECONFIGURED,
+}
+_PRUNABLE = (SpecClass.PRUNED, SpecClass.SURPLUS, SpecClass.RETIRED, SpecClass.DROPPED)
+# Of these, another operating system or platform in the same places is told instead.
+_SYSTEM_CLASSES = (SpecClass.DROPPED, SpecClass.SURPLUS, SpecClass.NEW_COMBINATION, SpecClass.EXTRA_COPY)
+_System = tuple[str, str, str]  # a version, platform and operating system
+_Regraded = tuple[StatementKind, tuple[str, ...], tuple[str, ...]]  # the newest versions before and after
+_ChangedFact = tuple[Kind, frozenset[str], Callable[[Signature], tuple[str, ...]]]
+
+
+class _Key(Struct, frozen=True):
+    """What makes items equal."""
+
+    stories: tuple[Story, ...]
+    left: frozenset[str] = frozenset()
+    joined: frozenset[str] = frozenset()
+    replacement: Replacement | None = None
+    is_again: bool = False
+    is_prunable: bool = False
+
+
+class _Step(Struct, frozen=True, kw_only=True):
+    """Some equal items: what they were, and what they are now."""
+
+    before: Signature | None
+    after: Signature | None
+    counts: Counts
+    otherwise: Story
+    kinds: frozenset[Kind]
+    counterpart: Signature | None = None
+    is_again: bool = False
+    is_prunable: bool = False
+
+
+class _Told(Struct, frozen=True):
+    """What the places of an item have to say, and which they are."""
+
+    stories: tuple[Story, ...]
+    left: frozenset[str]
+    joined: frozenset[str]
+    stacks: frozenset[str]
+    kinds: frozenset[Kind]
+
+
+class _Others(Struct, frozen=True):
+    """What the specs of one side of some places are built with."""
+
+    compilers: frozenset[str]
+    oses: frozenset[str]
+    platforms: frozenset[str]
+    variants: frozenset[str]
+
+
+class _Sum(Struct):
+    counts: Counts = Counts()
+    stacks: set[str] = field(default_factory=set)
+    kinds: set[Kind] = field(default_factory=set)
+
+
+def items_of(change: PackageChange, sees_stack: SeesStack | None = None) -> tuple[Items, ...]:
+    """Return all items of `change`; of stacks, only those that are seen are named."""
+    return _Reader(change, sees_stack).items()
+
+
+class _Reader:
+    """Reads one change; equal items become one."""
+
+    def __init__(self, change: PackageChange, sees_stack: SeesStack | None) -> None:
+        self._change = change
+        self._sees_all = sees_stack is None
+        self._sees = sees_stack or (lambda _: True)
+        self._judged: Mapping[Place, PlaceChange] = {place_in(p.stack, p.target): p for p in change.places}
+        self._had = {place: frozenset(judged.before) for place, judged in self._judged.items()}
+        self._has = {place: frozenset(judged.after) for place, judged in self._judged.items()}
+        self._regraded = self._regraded_places()
+        self._sums: dict[_Key, _Sum] = {}
+        self._known_told: dict[tuple[Hashable, ...], _Told] = {}
+        self._found_others: dict[tuple[str, tuple[str, ...], bool], _Others] = {}
+
+    def items(self) -> tuple[Items, ...]:
+        change = self._change
+        self._add_rebuilt([match for match in change.matches if match.kind is MatchKind.REBUILT])
+        for step in self._steps():
+            self._add(step)
+        if not self._sums:
+            self._add_empty()
+        return self._whole(self._made())
+
+    def _steps(self) -> Iterator[_Step]:
+        yield from (self._of_match(p) for p in self._change.matches if p.kind is not MatchKind.REBUILT)
+        yield from map(self._of_vanished, self._change.gone)
+        yield from map(self._of_new, self._change.new)
+        yield from map(self._of_kept, self._change.restacked)
+
+    def _of_match(self, match: SpecMatch) -> _Step:
+        before, after = match.before, match.after
+        kind = _OF_MATCH[match.kind]
+        if kind is StatementKind.RECONFIGURED:
+            otherwise = Story(kind=kind, before=_unlike(before, after), after=_unlike(after, before))
+        elif kind is StatementKind.MOVED:
+            otherwise = Story(kind=kind, before=before.versions)
+        else:
+            otherwise = Story(kind=kind, before=before.versions, after=after.versions)
+        kinds = {_KINDS_OF_MATCH[match.kind]}
+        if match.kind is MatchKind.MOVED:
+            kinds |= {Kind.STACK_ADDED} if set(after.stacks) - set(before.stacks) else set()
+            kinds |= {Kind.STACK_REMOVED} if set(before.stacks) - set(after.stacks) else set()
+        return _Step(
+            before=before,
+            after=after,
+            counts=Counts(match.count, match.count),
+            otherwise=otherwise,
+            kinds=frozenset(kinds),
+            counterpart=after,
+        )
+
+    def _of_vanished(self, gone: SignatureCount) -> _Step:
+        kind, signature = _OF_CLASS[gone.spec_class], gone.signature
+        named = self._configuration(signature, is_before=True) if kind is StatementKind.NARROWED else ()
+        system = _system_change(signature, gone.counterpart) if gone.spec_class in _SYSTEM_CLASSES else None
+        return _Step(
+            before=signature,
+            after=None,
+            counts=Counts(vanished=gone.count),
+            otherwise=system
+            or Story(
+                kind=kind,
+                before=signature.versions if signature.stacks else self._lost_versions(signature),
+                after=named,
+            ),
+            kinds=frozenset({Kind.SPEC_REMOVED}),
+            counterpart=gone.counterpart,
+            is_prunable=gone.spec_class in _PRUNABLE and system is None,
+        )
+
+    def _of_new(self, new: SignatureCount) -> _Step:
+        kind, signature = _OF_CLASS[new.spec_class], new.signature
+        named = self._configuration(signature, is_before=False) if kind is StatementKind.WIDENED else ()
+        if kind is StatementKind.UNREFERENCED:
+            named = signature.versions
+        system = _system_change(new.counterpart, signature) if new.spec_class in _SYSTEM_CLASSES else None
+        is_copy = kind in (StatementKind.EXTRA_COPY, StatementKind.UNREFERENCED)
+        return _Step(
+            before=None,
+            after=signature,
+            counts=Counts(new=new.count),
+            otherwise=system or Story(kind=kind, before=named, after=() if is_copy else signature.versions),
+            kinds=frozenset({Kind.SPEC_ADDED, Kind.UNREFERENCED} if not signature.stacks else {Kind.SPEC_ADDED}),
+            counterpart=new.counterpart,
+            is_again=kind is StatementKind.EXTRA_COPY
+            and system is None
+            and signature in self._change.specs_before.counts,
+        )
+
+    def _lost_versions(self, signature: Signature) -> tuple[str, ...]:
+        return tuple(version for version in signature.versions if version not in self._change.after["versions"])
+
+    def _of_kept(self, kept: StackChange) -> _Step:
+        is_unreferenced = not kept.after.stacks
+        kinds = {Kind.STACK_ADDED} if kept.gained else set()
+        kinds |= {Kind.STACK_REMOVED} if kept.lost else set()
+        kinds |= {Kind.UNREFERENCED} if is_unreferenced else set()
+        kind = StatementKind.UNREFERENCED if is_unreferenced else StatementKind.MOVED
+        return _Step(
+            before=kept.before,
+            after=kept.after,
+            counts=Counts(kept=1),
+            otherwise=Story(kind=kind, before=kept.before.versions),
+            kinds=frozenset(kinds),
+            is_again=is_unreferenced and kept.before in self._change.came.counts,
+        )
+
+    def _add(self, step: _Step) -> None:
+        told = self._told(step)
+        replacement = _replacement(step.before, step.after, step.counterpart)
+        stories = (*told.stories, step.otherwise)
+        key = _Key(stories, told.left, told.joined, replacement, step.is_again, step.is_prunable)
+        found = self._sums.get(key)
+        if found is None:
+            found = self._sums[key] = _Sum()
+        found.counts += step.counts
+        found.stacks |= told.stacks
+        found.kinds |= step.kinds | told.kinds
+        self._add_kinds_of_facts(step, found.kinds)
+
+    def _told(self, step: _Step) -> _Told:
+        """Return what the places of an item have to say: the same for all of a version that are built for the same."""
+        key = (_built_for(step.before), _built_for(step.after), step.counts.kept)
+        found = self._known_told.get(key)
+        if found is None:
+            found = self._known_told[key] = self._tell(step)
+        return found
+
+    def _tell(self, step: _Step) -> _Told:
+        before, after = step.before, step.after
+        old, new = (self._places(side) for side in (before, after))
+        places = old | new
+        is_moved = not (old and new) or old != new
+        kinds = {kind for place in places if place in self._judged for kind in self._judged[place].kinds}
+        if self._change.status is not Status.CHANGED:
+            kinds |= {Kind.PACKAGE_ADDED, Kind.PACKAGE_REMOVED}
+        return _Told(
+            tuple(self._stories(step, old, new)),
+            left=self._stacks(before, after) if is_moved else frozenset(),
+            joined=self._stacks(after, before) if is_moved else frozenset(),
+            stacks=frozenset(place.stack for place in places),
+            kinds=frozenset(kinds),
+        )
+
+    def _add_rebuilt(self, matches: Iterable[SpecMatch]) -> None:
+        found: defaultdict[tuple[str, ...], list[SpecMatch]] = defaultdict(list)
+        for match in matches:
+            old, new = match.before.compiler, match.after.compiler  # differ where one document does not give it
+            found[() if old == new else (old, new)].append(match)
+        for compilers, alike in found.items():
+            count = sum(match.count for match in alike)
+            stacks = {stack for match in alike for stack in match.after.stacks if self._sees(stack)}
+            story = Story(kind=StatementKind.REBUILT, before=compilers[:1], after=compilers[1:])
+            self._sums[_Key((story,), is_again=True)] = _Sum(Counts(count, count), stacks, {Kind.REBUILT})
+
+    def _add_empty(self) -> None:
+        """Note that a document without specs came or went."""
+        kind = {
+            Status.ADDED: StatementKind.PACKAGE_ADDED,
+            Status.REMOVED: StatementKind.PACKAGE_REMOVED,
+        }.get(self._change.status)
+        if kind is not None:
+            self._sums[_Key((Story(kind=kind),))] = _Sum(kinds=set(self._change.kinds))
+
+    def _made(self) -> Iterator[Items]:
+        for key, found in self._sums.items():
+            yield Items(
+                package=self._change.package,
+                stories=key.stories,
+                left=key.left,
+                joined=key.joined,
+                stacks=frozenset(found.stacks),
+                replacement=key.replacement,
+                is_again=key.is_again,
+                is_prunable=key.is_prunable,
+                counts=found.counts,
+                kinds=frozenset(found.kinds & self._change.kinds),
+            )
+
+    def _whole(self, made: Iterable[Items]) -> tuple[Items, ...]:
+        """Sort, and give the first items the kinds that only the package as a whole has."""
+        ordered = sorted(made, key=lambda one: (RANKS[one.stories[0].kind], one.stories[0].before, -one.counts.total))
+        if not ordered:
+            return ()
+        missing = self._change.kinds.difference(*(one.kinds for one in ordered))
+        # What is rebuilt or pruned with the whole tag says nothing else of its package.
+        place = next((n for n, one in enumerate(ordered) if not (one.is_again or one.is_prunable)), 0)
+        ordered[place] = replace(ordered[place], kinds=ordered[place].kinds | missing)
+        return tuple(ordered)
+
+    def _stories(self, step: _Step, old: frozenset[Place], new: frozenset[Place]) -> Iterator[Story]:
+        """Yield what the places of an item have to say, by rank."""
+        change, before, after = self._change, step.before, step.after
+        if change.status is Status.REMOVED:
+            yield Story(kind=StatementKind.PACKAGE_REMOVED, before=change_versions(change.before))
+            return
+        if change.status is Status.ADDED:
+            yield Story(kind=StatementKind.PACKAGE_ADDED, after=change_versions(change.after))
+            return
+        had, has = (frozenset(side.versions) if side else frozenset() for side in (before, after))
+        found: dict[Story, set[Place]] = {}
+        for place in old | new:
+            judged = self._judged.get(place)
+            if judged is None:
+                continue
+            went = had - self._has[place] if place in old else frozenset()
+            came = has - self._had[place] if place in new else frozenset()
+            for story in self._of_place(judged, went, came, is_old=place in old, is_new=place in new):
+                found.setdefault(story, set()).add(place)
+        for story in sorted(found, key=lambda s: (RANKS[s.kind], -len(found[s]), s.before, s.after)):
+            key = (story.kind, story.before, story.after)
+            yield self._regraded.get(key) or replace(
+                story, places=frozenset(found[story]), remains=self._remains(step, story, found[story])
+            )
+
+    def _of_place(
+        self, judged: PlaceChange, went: frozenset[str], came: frozenset[str], *, is_old: bool, is_new: bool
+    ) -> Iterator[Story]:
+        verdict = judged.verdict
+        if verdict in _REGRADED:
+            if went or came:
+                yield Story(kind=_REGRADED[verdict], before=judged.before[-1:], after=judged.after[-1:])
+        elif verdict is Verdict.LOST:
+            if is_old:
+                yield Story(kind=StatementKind.PLACE_LOST, before=judged.before)
+        elif verdict is Verdict.GAINED:
+            if is_new:
+                yield Story(kind=StatementKind.PLACE_GAINED, after=judged.after)
+        elif went:
+            yield Story(kind=StatementKind.RETIRED, before=_sorted(went), after=_sorted(came))
+        elif came:
+            yield Story(kind=StatementKind.EXTENDED, after=_sorted(came))
+
+    def _remains(self, step: _Step, story: Story, places: Iterable[Place]) -> frozenset[tuple[Place, Remains]]:
+        """Return what the cache still has of a spec of lost places."""
+        if story.kind is not StatementKind.PLACE_LOST or step.before is None:
+            return frozenset()
+        if step.counts.kept and step.after is not None and step.after.stacks:
+            found = Remains.SAME
+        else:
+            found = max(self._best_build(step.before, version) for version in step.before.versions or ("",))
+        return frozenset((place, found) for place in places)
+
+    def _best_build(self, lost: Signature, version: str) -> Remains:
+        """Return the best that there is now of a version for machines that ran `lost`, in whatever stack."""
+        targets = self._builds.get((version, lost.platform, lost.os), {})
+        usable = (left for target, left in targets.items() if target_compatibility.runs(lost.target, target))
+        return min(usable, default=Remains.NOTHING)
+
+    @cached_property
+    def _builds(self) -> Mapping[_System, Mapping[str, Remains]]:
+        """What there is now of each version for each operating system, by target."""
+        found: defaultdict[_System, dict[str, Remains]] = defaultdict(dict)
+        for signature in self._change.specs_after.counts:
+            left = Remains.ANOTHER if signature.stacks else Remains.UNTIL_PRUNE
+            for version in signature.versions or ("",):
+                targets = found[version, signature.platform, signature.os]
+                targets[signature.target] = min(left, targets.get(signature.target, left))
+        return found
+
+    def _regraded_places(self) -> Mapping[_Regraded, Story]:
+        """Return what each change of the newest version did, in all places of the package.
+
+        It names all versions that came to these places or went from them, and the newest of each side.
+        """
+        found: defaultdict[_Regraded, list[Place]] = defaultdict(list)
+        for place, judged in self._judged.items():
+            if judged.verdict in _REGRADED and self._sees(place.stack):
+                found[_REGRADED[judged.verdict], judged.before[-1:], judged.after[-1:]].append(place)
+        return {key: self._regraded_story(*key, places) for key, places in found.items()}
+
+    def _regraded_story(
+        self, kind: StatementKind, before: tuple[str, ...], after: tuple[str, ...], places: Sequence[Place]
+    ) -> Story:
+        is_upgrade = kind is StatementKind.UPGRADED
+        older = before if is_upgrade else after
+        went = {version for place in places for version in self._had[place] - self._has[place]}
+        came = {version for place in places for version in self._has[place] - self._had[place]}
+        stays = [p for p in places if self._had[p].issuperset(older) and self._has[p].issuperset(older)]
+        return Story(
+            kind=kind,
+            before=_sorted(went.union(before)),
+            after=_sorted(came.union(after)),
+            places=frozenset(places),
+            stays=frozenset(stays if older else ()),
+            behind=self._behind(after) if is_upgrade else (),
+            of_stacks=len(self._newest_in),
+        )
+
+    def _behind(self, version: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the stacks whose newest version of the package is older than `version`."""
+        if not version:
+            return ()
+        age = version_key(version[0])[:3]
+        return tuple(sorted(stack for stack, has in self._newest_in.items() if version_key(has)[:3] < age))
+
+    @cached_property
+    def _changed(self) -> tuple[Sequence[_ChangedFact], Sequence[_ChangedFact]]:
+        """The values of facts that went and those that came."""
+        return _changed_facts(self._change, is_added=False), _changed_facts(self._change, is_added=True)
+
+    @cached_property
+    def _newest_in(self) -> Mapping[str, str]:
+        """The newest version of each stack that has the package now."""
+        versions: defaultdict[str, set[str]] = defaultdict(set)
+        for stacks, has in {(s.stacks, s.versions) for s in self._change.specs_after.counts if s.versions}:
+            for stack in filter(self._sees, stacks):
+                versions[stack].update(has)
+        return {stack: newest(has) for stack, has in versions.items()}
+
+    def _add_kinds_of_facts(self, step: _Step, kinds: set[Kind]) -> None:
+        """Add the kinds of the values that came or went with an item."""
+        for signature, changed in zip((step.before, step.after), self._changed, strict=True):
+            if signature is not None:
+                for kind, values, names in changed:
+                    if kind not in kinds and not values.isdisjoint(names(signature)):
+                        kinds.add(kind)
+
+    def _places(self, signature: Signature | None) -> frozenset[Place]:
+        if signature is None:
+            return frozenset()
+        places = places_in(signature.stacks, signature.target)
+        return places if self._sees_all else frozenset(place for place in places if self._sees(place.stack))
+
+    def _stacks(self, one: Signature | None, other: Signature | None) -> frozenset[str]:
+        """Return the stacks of `one` that `other` is not in."""
+        stacks = set(one.stacks if one else ()) - set(other.stacks if other else ())
+        return frozenset(filter(self._sees, stacks))
+
+    def _configuration(self, signature: Signature, *, is_before: bool) -> tuple[str, ...]:
+        """Name what of `signature` its places have on one side only."""
+        others = self._others(signature.target, signature.stacks, is_before=is_before)
+        named = []
+        if signature.compiler not in others.compilers and signature.compiler != NO_COMPILER:
+            named.append(signature.compiler)
+        if signature.os not in others.oses:
+            named.append(signature.os)
+        if signature.platform not in others.platforms:
+            named.append(signature.platform)
+        named += [v for v in signature.variants if v not in others.variants]
+        return tuple(named)
+
+    def _others(self, target: str, stacks: tuple[str, ...], *, is_before: bool) -> _Others:
+        """Return what the specs of the other side are built with that are for `target` and in any of `stacks`."""
+        key = (target, stacks, is_before)
+        if key not in self._found_others:
+            side = self._change.specs_after if is_before else self._change.specs_before
+            wanted = set(stacks)
+            found = [s for s in side.counts if s.target == target and not wanted.isdisjoint(s.stacks)]
+            self._found_others[key] = _Others(
+                frozenset(s.compiler for s in found),
+                frozenset(s.os for s in found),
+                frozenset(s.platform for s in found),
+                frozenset(v for s in found for v in s.variants),
+            )
+        return self._found_others[key]
+
+
+def _changed_facts(change: PackageChange, *, is_added: bool) -> list[_ChangedFact]:
+    """Return the values of facts that came or went, each with its kind and how to find them in a signature."""
+    found = []
+    for name in VALUES:
+        delta = change.facts[name]
+        values = delta.added if is_added else delta.removed
+        if values:
+            found.append((kind_of_fact(name, is_added=is_added), frozenset(values), VALUES[name]))
+    return found
+
+
+def change_versions(facts: Mapping[str, frozenset[str]]) -> tuple[str, ...]:
+    """Return the versions of one side of a package, oldest first."""
+    return tuple(sorted_versions(facts["versions"]))
+
+
+def _built_for(signature: Signature | None) -> Hashable:
+    """Return all of a spec that matters to what its places have to say."""
+    return signature and (signature.versions, signature.stacks, signature.target, signature.platform, signature.os)
+
+
+def build_of(signature: Signature) -> Build:
+    """Return with what and for what a spec was built."""
+    return Build(signature.compiler, signature.os, signature.target)
+
+
+def _replacement(
+    before: Signature | None, after: Signature | None, counterpart: Signature | None
+) -> Replacement | None:
+    """Return what took the place of compiler, system or target, unless the version changed too."""
+    old = before or counterpart
+    new = after if before is None else counterpart
+    if old is None or new is None or old.versions != new.versions:
+        return None
+    pairs = [
+        # A value that is not given replaced nothing, and nothing replaced it.
+        (a, b) if a != b and not {"", NO_COMPILER} & {a, b} else ("", "")
+        for a, b in _attributes(old, new)
+    ]
+    if not any(a or b for a, b in pairs):
+        return None
+    return Replacement(Build(*(a for a, _ in pairs)), Build(*(b for _, b in pairs)))
+
+
+def _system_change(old: Signature | None, new: Signature | None) -> Story | None:
+    """Return that specs are for another platform or operating system than the ones they took the place of, if so."""
+    if old is None or new is None or old.target != new.target:
+        return None
+    pairs = [(a, b) for a, b in ((old.platform, new.platform), (old.os, new.os)) if a and b and a != b]
+    if not pairs:
+        return None
+    before, after = zip(*pairs, strict=True)
+    return Story(kind=StatementKind.RECONFIGURED, before=before, after=after, is_system=True)
+
+
+def _attributes(old: Signature, new: Signature) -> tuple[tuple[str, str], ...]:
+    return (old.compiler, new.compiler), (old.os, new.os), (old.target, new.target)
+
+
+def _unlike(one: Signature, other: Signature) -> tuple[str, ...]:
+    """Name compiler and variants of `one` that `other` does not have."""
+    compiler = [] if one.compiler == other.compiler else [one.compiler]
+    variants = set(other.variants)
+    return (*compiler, *(v for v in one.variants if v not in variants))
+
+
+def _sorted(versions: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted_versions(versions))

@@ -1,0 +1,550 @@
+"""Match vanished with new specs, by keys that have fewer fields from step to step.
+
+Nearly every hash turns over when a dependency is rebuilt, so a new hash says little. What
+counts is what a spec was built as: where all of that is equal it was merely rebuilt, where
+all but the version is, it was upgraded, and so on. Inside a class of equal keys only the
+count can be known, so matches are counts of signatures, never arrows between hashes.
+
+Find the specs that another compiler, operating system or target took over.
+
+The matching never crosses operating systems and targets, and asks for equal stacks. So after a
+migration the old specs are lost and the new ones gained; this says which belong together.
+
+What happened to a package in each place: one verdict, the first that holds.
+
+A place is one stack and one target. What a package has there are combinations of version,
+compiler, operating system, platform and variants; where compilers cannot be told apart, without them.
+
+What class each spec is of that nothing took the place of, or that takes nothing's place.
+
+Count what became of the specs of a package, and name the kinds of change that this amounts to.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
+from itertools import product
+from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cachewatch.core.model import (
+    Delta,
+    Kind,
+    MatchKind,
+    Place,
+    PlaceChange,
+    Signature,
+    SignatureCount,
+    SpecClass,
+    SpecCounts,
+    SpecMatch,
+    StackChange,
+    Status,
+    Verdict,
+    places_in,
+)
+from cachewatch.core.spellings import NO_COMPILER
+from cachewatch.core.versions import Prerelease, Segment, VersionKey, is_newer, newest, sorted_versions, version_key
+
+Counts = Counter[Signature]
+Key = Callable[[Signature], Hashable]
+_Age = list[
+    tuple[bool, tuple[Segment, ...], Prerelease]
+]  # what versions are sorted by, without references and spellings
+
+
+# Operating system, platform and target are in every key: another machine is another thing.
+def _all_but_stacks(s: Signature) -> Hashable:
+    return (s.os, s.platform, s.target, s.versions, s.compiler, s.variants)
+
+
+def _all_but_version(s: Signature) -> Hashable:
+    return (s.os, s.platform, s.target, s.compiler, s.variants, s.stacks)
+
+
+def _all_but_compiler(s: Signature) -> Hashable:
+    return (s.os, s.platform, s.target, s.versions, s.variants, s.stacks)
+
+
+def _all_but_variants(s: Signature) -> Hashable:
+    return (s.os, s.platform, s.target, s.versions, s.compiler, s.stacks)
+
+
+_KEYS: tuple[tuple[MatchKind, Key], ...] = (
+    (MatchKind.MOVED, _all_but_stacks),
+    (MatchKind.UPGRADED, _all_but_version),
+    (MatchKind.RECOMPILED, _all_but_compiler),
+    (MatchKind.RECONFIGURED, _all_but_variants),
+)
+
+
+class _Order(Struct, frozen=True):
+    """The one order in which every step takes signatures, and how new each one is; found once for all steps."""
+
+    ranks: Mapping[Signature, int]
+    ages: Mapping[tuple[str, ...], _Age]  # by the versions of a signature
+
+    def of(self, signatures: Iterable[Signature]) -> list[Signature]:
+        """Return `signatures`, newest versions first."""
+        return sorted(signatures, key=self.ranks.__getitem__)
+
+    def rest(self, counts: Counts) -> tuple[tuple[Signature, int], ...]:
+        """Return what is left of `counts`, newest versions first."""
+        return tuple([(signature, counts[signature]) for signature in self.of(counts)])
+
+
+class Account(Struct, frozen=True):
+    """Where every vanished and every new spec went, each once."""
+
+    matches: tuple[SpecMatch, ...]
+    gone: tuple[tuple[Signature, int], ...]  # newest versions first
+    new: tuple[tuple[Signature, int], ...]
+
+
+def account(vanished: Counts, new: Counts, *, is_compiler_unknown: bool = False) -> Account:
+    """Match `vanished` with `new` as far as the keys reach. Both counts are used up.
+
+    With `is_compiler_unknown`, one of the two documents writes compilers as before Spack
+    1.0 and the other does not: a spec without compiler then matches any compiler.
+    """
+    matches = _take_equal(vanished, new)
+    if not vanished and not new:
+        return Account(tuple(matches), (), ())
+    order = _order(vanished.keys() | new.keys())
+    if is_compiler_unknown:
+        matches += _take_without_compiler(MatchKind.REBUILT, vanished, new, lambda s: s, order)
+    for kind, key in _KEYS:
+        if not vanished or not new:
+            break
+        matches += _take(kind, vanished, new, (key, key), order)
+        if is_compiler_unknown:
+            matches += _take_without_compiler(kind, vanished, new, key, order)
+    return Account(tuple(matches), order.rest(vanished), order.rest(new))
+
+
+def _take_equal(vanished: Counts, new: Counts) -> list[SpecMatch]:
+    """Take what was merely rebuilt off both counts; often that is all."""
+    matches = []
+    for signature in sorted(vanished.keys() & new.keys()):
+        went, came = vanished.pop(signature), new.pop(signature)
+        matches.append(SpecMatch(MatchKind.REBUILT, signature, signature, min(went, came)))
+        if went > came:
+            vanished[signature] = went - came
+        elif came > went:
+            new[signature] = came - went
+    return matches
+
+
+def _take(kind: MatchKind, vanished: Counts, new: Counts, keys: tuple[Key, Key], order: _Order) -> list[SpecMatch]:
+    """Pair what is equal under its side's key, newest versions first, and take it off both counts."""
+    key, key_of_new = keys
+    queues = _queues(new, key_of_new, order)
+    ages = order.ages
+    matches = []
+    for before in order.of(vanished):
+        queue = queues.get(key(before), [])
+        place = len(queue)
+        while place and vanished[before]:
+            place -= 1
+            after = queue[place]
+            judged = _regraded(ages[before.versions], ages[after.versions]) if kind is MatchKind.UPGRADED else kind
+            if judged is None:
+                continue  # another reference of the same number is neither newer nor older
+            count = min(vanished[before], new[after])
+            matches.append(SpecMatch(judged, before, after, count))
+            vanished[before] -= count
+            new[after] -= count
+            if not new[after]:
+                del queue[place]
+    _drop_empty(vanished)
+    _drop_empty(new)
+    return matches
+
+
+def _take_without_compiler(kind: MatchKind, vanished: Counts, new: Counts, key: Key, order: _Order) -> list[SpecMatch]:
+    """Pair specs of unknown compiler with those of a known one, and take them off both counts."""
+
+    def blind(signature: Signature) -> Hashable:
+        return key(replace(signature, compiler=NO_COMPILER))
+
+    keys = (
+        lambda before: (before.compiler == NO_COMPILER, blind(before)),
+        lambda after: (after.compiler != NO_COMPILER, blind(after)),
+    )
+    return _take(kind, vanished, new, keys, order)
+
+
+def _queues(counts: Counts, key: Key, order: _Order) -> dict[Hashable, list[Signature]]:
+    queues: defaultdict[Hashable, list[Signature]] = defaultdict(list)
+    for signature in reversed(order.of(counts)):
+        queues[key(signature)].append(signature)
+    return queues
+
+
+def _order(signatures: Iterable[Signature]) -> _Order:
+    # The newest version first, so that an upgrade starts from the version that it replaces;
+    # then by everything else, so that the order of a document never matters.
+    of_versions: defaultdict[tuple[str, ...], list[Signature]] = defaultdict(list)
+    for signature in signatures:
+        of_versions[signature.versions].append(signature)
+    newest_first = {versions: _newest_first(versions) for versions in sorted(of_versions)}
+    ranked = [
+        signature
+        for versions in sorted(newest_first, key=newest_first.__getitem__, reverse=True)
+        for signature in sorted(of_versions[versions])
+    ]
+    # Without the reference of a git version, and without its spelling.
+    ages = {versions: [key[:3] for key in keys] for versions, keys in newest_first.items()}
+    return _Order({signature: rank for rank, signature in enumerate(ranked)}, ages)
+
+
+def _newest_first(versions: Iterable[str]) -> list[VersionKey]:
+    return sorted(map(version_key, versions), reverse=True)
+
+
+def _regraded(before: _Age, after: _Age) -> MatchKind | None:
+    """Return in which direction a version changed, if it did."""
+    if before == after:
+        return None
+    return MatchKind.UPGRADED if after > before else MatchKind.DOWNGRADED
+
+
+def _drop_empty(counts: Counts) -> None:
+    for signature in [s for s, count in counts.items() if not count]:
+        del counts[signature]
+
+
+# Which of target, operating system and compiler have to be equal: all of them first, none of them last.
+_EQUAL = sorted(product((True, False), repeat=3), key=lambda equal: -sum(equal))
+
+
+def matched_across(
+    gone: Sequence[SignatureCount], new: Sequence[SignatureCount]
+) -> tuple[tuple[SignatureCount, ...], tuple[SignatureCount, ...]]:
+    """Return both sides with the counterpart of each spec that has one.
+
+    Counterparts share a stack, their versions and their variants; those that differ least come first.
+    """
+    if not gone or not new:
+        return tuple(gone), tuple(new)
+    free = _Free(new, {_built(alike.signature): number for number, alike in enumerate(gone)})
+    vanished: list[SignatureCount] = []
+    found: defaultdict[int, list[SignatureCount]] = defaultdict(list)
+    for alike in gone:
+        count = alike.count
+        for number, taken in free.take(alike.signature, count):
+            count -= taken
+            vanished.append(replace(alike, count=taken, counterpart=new[number].signature))
+            found[number].append(replace(new[number], count=taken, counterpart=alike.signature))
+        if count:
+            vanished.append(replace(alike, count=count))
+    came = [
+        part
+        for number, alike in enumerate(new)
+        for part in (*found[number], *([replace(alike, count=free.left[number])] if free.left[number] else []))
+    ]
+    return tuple(vanished), tuple(came)
+
+
+class _Free:
+    """The new specs that are no counterpart yet, by whatever makes them one: nobody looks at them one by one."""
+
+    def __init__(self, new: Sequence[SignatureCount], wanted: Mapping[tuple[object, ...], int]) -> None:
+        self.left = [alike.count for alike in new]
+        self._wanted = wanted  # a number stands for versions and variants, which are long
+        self._queues: defaultdict[tuple[object, ...], list[int]] = defaultdict(list)
+        for number in reversed(range(len(new))):
+            signature = new[number].signature
+            if (built := wanted.get(_built(signature))) is not None:
+                for equal in _EQUAL:
+                    for key in _keys(signature, built, equal):
+                        self._queues[key].append(number)
+
+    def take(self, signature: Signature, count: int) -> Iterator[tuple[int, int]]:
+        """Take `count` counterparts of `signature`, and yield their numbers and how many of each."""
+        built = self._wanted[_built(signature)]
+        for differing in range(4):
+            keys = [key for equal in _EQUAL if sum(equal) == 3 - differing for key in _keys(signature, built, equal)]
+            queues = [self._queues[key] for key in keys if key in self._queues]
+            while count and (number := self._first(queues)) is not None:
+                taken = min(count, self.left[number])
+                self.left[number] -= taken
+                count -= taken
+                yield number, taken
+
+    def _first(self, queues: Iterable[list[int]]) -> int | None:
+        """Return the first of those that are left, and forget those that are not."""
+        for queue in queues:
+            while queue and not self.left[queue[-1]]:
+                queue.pop()
+        return min((queue[-1] for queue in queues if queue), default=None)
+
+
+def _built(signature: Signature) -> tuple[object, ...]:
+    return signature.versions, signature.variants
+
+
+def _keys(signature: Signature, built: int, equal: Iterable[bool]) -> Iterator[tuple[object, ...]]:
+    values = (signature.target, signature.os, signature.compiler)
+    same = tuple(value if is_equal else None for value, is_equal in zip(values, equal, strict=True))
+    return ((stack, built, *same) for stack in signature.stacks)
+
+
+class Combination(NamedTuple):
+    """What a spec is to those who install it."""
+
+    version: str  # empty where the spec names none
+    compiler: str
+    os: str
+    platform: str
+    variants: tuple[str, ...]
+
+
+Contents = Set[Combination]
+
+_KINDS = {
+    Verdict.GAINED: Kind.PLACE_GAINED,
+    Verdict.LOST: Kind.PLACE_LOST,
+    Verdict.UPGRADED: Kind.UPGRADED,
+    Verdict.DOWNGRADED: Kind.DOWNGRADED,
+    Verdict.RETIRED: Kind.RETIRED,
+    Verdict.EXTENDED: Kind.EXTENDED,
+    Verdict.NARROWED: Kind.NARROWED,
+    Verdict.WIDENED: Kind.WIDENED,
+}
+# What of a combination, beside the version, came or went, and the kind of change that this is.
+_ATTRIBUTES = {"compiler": Kind.COMPILER, "os": Kind.OS, "platform": Kind.OS, "variants": Kind.VARIANT}
+
+
+class PlaceJudgement(Struct, frozen=True):
+    """The verdict of one place, and what left it and came to it."""
+
+    verdict: Verdict
+    before: Contents
+    after: Contents
+    left: Contents
+    came: Contents
+    versions_left: Set[str]
+    versions_came: Set[str]
+
+    @property
+    def kinds(self) -> frozenset[Kind]:
+        """The kinds of change that this is."""
+        kinds = {_KINDS[self.verdict]}
+        if self.verdict in (Verdict.NARROWED, Verdict.WIDENED):
+            kinds |= {kind for name, kind in _ATTRIBUTES.items() if self._differs(name)}
+        return frozenset(kinds)
+
+    def _differs(self, name: str) -> bool:
+        return {getattr(c, name) for c in self.before} != {getattr(c, name) for c in self.after}
+
+
+def combinations_of(signature: Signature, *, is_compiler_unknown: bool) -> list[Combination]:
+    """Return what a spec of `signature` is, once for each of its versions."""
+    compiler = NO_COMPILER if is_compiler_unknown else signature.compiler
+    rest = (compiler, signature.os, signature.platform, signature.variants)
+    return [Combination(version, *rest) for version in signature.versions or ("",)]
+
+
+def places_of(signature: Signature) -> frozenset[Place]:
+    """Return the places of a spec; one that no stack builds has none."""
+    return places_in(signature.stacks, signature.target)
+
+
+def judge_places(
+    touched: frozenset[Place], before: Iterable[Signature], after: Iterable[Signature], *, is_compiler_unknown: bool
+) -> dict[Place, PlaceJudgement]:
+    """Return the verdict of each of the `touched` places in which something happened."""
+    if not touched:
+        return {}
+    had, has = (_contents(touched, side, is_compiler_unknown=is_compiler_unknown) for side in (before, after))
+    judged = ((place, _judge(had.get(place, set()), has.get(place, set()))) for place in sorted(touched))
+    return {place: judgement for place, judgement in judged if judgement.verdict is not Verdict.SAME}
+
+
+def place_changes(judged: Mapping[Place, PlaceJudgement]) -> tuple[PlaceChange, ...]:
+    """Return the verdicts as reports and JSON have them: with versions, oldest first."""
+    return tuple(
+        PlaceChange(
+            stack=place.stack,
+            target=place.target,
+            before=_named(judgement.before),
+            after=_named(judgement.after),
+            verdict=judgement.verdict,
+            kinds=judgement.kinds,
+        )
+        for place, judgement in judged.items()
+    )
+
+
+def _contents(
+    touched: frozenset[Place], signatures: Iterable[Signature], *, is_compiler_unknown: bool
+) -> Mapping[Place, set[Combination]]:
+    # Many specs are built for the same places, so those come together first.
+    together: defaultdict[frozenset[Place], list[Combination]] = defaultdict(list)
+    for signature in signatures:
+        combinations = combinations_of(signature, is_compiler_unknown=is_compiler_unknown)
+        together[places_of(signature)] += combinations
+    contents: defaultdict[Place, set[Combination]] = defaultdict(set)
+    for places, combinations in together.items():
+        for place in touched & places:
+            contents[place].update(combinations)
+    return contents
+
+
+def _judge(before: Contents, after: Contents) -> PlaceJudgement:
+    old, new = ({combination.version for combination in side} for side in (before, after))
+    left, came = before - after, after - before
+    return PlaceJudgement(_verdict(old, new, left, came), before, after, left, came, old - new, new - old)
+
+
+def _verdict(old: Set[str], new: Set[str], left: Contents, came: Contents) -> Verdict:
+    if not old or not new:
+        return Verdict.GAINED if new else Verdict.LOST
+    if is_newer(newest(new), newest(old)):
+        return Verdict.UPGRADED
+    if is_newer(newest(old), newest(new)):
+        return Verdict.DOWNGRADED
+    # What is left is at most another reference of the same number, which is neither newer nor older.
+    for verdict, is_so in (
+        (Verdict.RETIRED, old - new),
+        (Verdict.EXTENDED, new - old),
+        (Verdict.NARROWED, left),
+        (Verdict.WIDENED, came),
+    ):
+        if is_so:
+            return verdict
+    return Verdict.SAME
+
+
+def _named(contents: Contents) -> tuple[str, ...]:
+    return tuple(sorted_versions({combination.version for combination in contents if combination.version}))
+
+
+_REPLACED = (Verdict.UPGRADED, Verdict.DOWNGRADED)
+
+
+def class_of_vanished(
+    signature: Signature, judged: Mapping[Place, PlaceJudgement], *, is_compiler_unknown: bool
+) -> SpecClass:
+    """Return the class of a vanished spec: the first that holds."""
+    if not signature.stacks:
+        return SpecClass.PRUNED
+    found = [judged[place] for place in places_of(signature) if place in judged]
+    if any(judgement.verdict is Verdict.LOST for judgement in found):
+        return SpecClass.LOST
+    versions = signature.versions or ("",)
+    left = [judgement for judgement in found if not judgement.versions_left.isdisjoint(versions)]
+    if left:
+        is_replaced = any(judgement.verdict in _REPLACED for judgement in left)
+        return SpecClass.REPLACED if is_replaced else SpecClass.RETIRED
+    combinations = combinations_of(signature, is_compiler_unknown=is_compiler_unknown)
+    if any(not judgement.left.isdisjoint(combinations) for judgement in found):
+        return SpecClass.DROPPED
+    return SpecClass.SURPLUS
+
+
+def class_of_new(
+    signature: Signature, judged: Mapping[Place, PlaceJudgement], *, is_compiler_unknown: bool
+) -> SpecClass:
+    """Return the class of a new spec: the first that holds."""
+    if not signature.stacks:
+        return SpecClass.UNREFERENCED_NEW
+    found = [judged[place] for place in places_of(signature) if place in judged]
+    if any(judgement.verdict is Verdict.GAINED for judgement in found):
+        return SpecClass.GAINED
+    versions = signature.versions or ("",)
+    came = [judgement for judgement in found if not judgement.versions_came.isdisjoint(versions)]
+    if came:
+        is_successor = any(judgement.verdict in _REPLACED for judgement in came)
+        return SpecClass.SUCCESSOR if is_successor else SpecClass.EXTENDED
+    combinations = combinations_of(signature, is_compiler_unknown=is_compiler_unknown)
+    if any(not judgement.came.isdisjoint(combinations) for judgement in found):
+        return SpecClass.NEW_COMBINATION
+    return SpecClass.EXTRA_COPY
+
+
+def count_specs(
+    matches: Iterable[SpecMatch],
+    gone: Iterable[SignatureCount],
+    new: Iterable[SignatureCount],
+    *,
+    before: int,
+    after: int,
+    unreferenced: int,
+) -> SpecCounts:
+    """Count specs by kind of match and class; `before`, `after` and `unreferenced` are taken as they are."""
+    by_kind = dict.fromkeys(MatchKind, 0)
+    for match in matches:
+        by_kind[match.kind] += match.count
+    by_class: dict[SpecClass, int] = {}
+    sums = []
+    for side in (gone, new):
+        total = 0
+        for alike in side:
+            by_class[alike.spec_class] = by_class.get(alike.spec_class, 0) + alike.count
+            total += alike.count
+        sums.append(total)
+    gone_specs, new_specs = sums
+    paired = sum(by_kind.values())
+    added, removed = paired + new_specs, paired + gone_specs
+    return SpecCounts(
+        before=before,
+        after=after,
+        added=added,
+        removed=removed,
+        new=new_specs,
+        gone=gone_specs,
+        net_added=added - by_kind[MatchKind.REBUILT],
+        net_removed=removed - by_kind[MatchKind.REBUILT],
+        unreferenced=unreferenced,
+        **by_kind,
+        **by_class,
+    )
+
+
+def moves_of(matches: Iterable[SpecMatch], restacked: Iterable[StackChange]) -> Iterator[tuple[Signature, Signature]]:
+    """Yield the specs that other stacks build now, before and after."""
+    yield from ((match.before, match.after) for match in matches if match.kind is MatchKind.MOVED)
+    yield from ((kept.before, kept.after) for kept in restacked)
+
+
+def kinds_of(
+    status: Status,
+    facts: Mapping[str, Delta],
+    places: Iterable[PlaceChange],
+    counts: SpecCounts,
+    moves: Iterable[tuple[Signature, Signature]],
+    *,
+    has_unreferenced: bool,
+) -> frozenset[Kind]:
+    """Return every kind of change that holds for the package; there is no other source of them.
+
+    A package that came or went has no other versions, compilers, systems, targets or variants than before: it had none,
+    or has none. `moves` are specs that other stacks build now, kept or rebuilt.
+    """
+    moves = tuple(moves)
+    has_both = status is Status.CHANGED
+    claims = {
+        Kind.PACKAGE_ADDED: status is Status.ADDED,
+        Kind.PACKAGE_REMOVED: status is Status.REMOVED,
+        Kind.UNREFERENCED: has_unreferenced,
+        Kind.VERSION_ADDED: has_both and facts["versions"].added,
+        Kind.VERSION_REMOVED: has_both and facts["versions"].removed,
+        Kind.UPGRADED: counts.upgraded,
+        Kind.DOWNGRADED: counts.downgraded,
+        Kind.STACK_ADDED: facts["stacks"].added or any(set(a.stacks) - set(b.stacks) for b, a in moves),
+        Kind.STACK_REMOVED: facts["stacks"].removed or any(set(b.stacks) - set(a.stacks) for b, a in moves),
+        Kind.COMPILER: has_both and (counts.recompiled or facts["compilers"]),
+        Kind.OS: has_both and (facts["oses"] or facts["platforms"]),
+        Kind.TARGET: has_both and facts["targets"],
+        Kind.VARIANT: has_both and facts["variants"],
+        Kind.RECONFIGURED: counts.reconfigured,
+        Kind.MOVED: counts.moved,
+        Kind.SPEC_ADDED: counts.new,
+        Kind.SPEC_REMOVED: counts.gone,
+        Kind.REBUILT: counts.rebuilt,
+    }
+    kinds = {kind for kind, holds in claims.items() if holds}
+    return frozenset(kinds.union(*(place.kinds for place in places)))

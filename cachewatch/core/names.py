@@ -1,0 +1,251 @@
+"""What tag names mean: which tags change, and which one precedes another.
+
+`develop` is rebuilt every day, `develop-2025-06-01` is one day of it, `v0.23.1` a release.
+
+Which files of a revision or a folder are documents, and of which packages and tags.
+
+`_cache/<tag>/<package>/specs.md` is what upstream has. Where there is none, a document is known by what it is: a text
+file whose front matter has records (documents/recognizing.py). A pattern may say instead where documents are.
+
+Names that are like one which nobody knows, for the sentence that says so.
+
+Make untrusted text harmless to a terminal, a log and a table.
+
+Names, versions and variants are written by strangers. Control characters could move the
+cursor or recolour the screen, bidirectional overrides and characters that nobody sees could
+make one name look like another; all of them are shown as what they are. So are letters
+outside ASCII where names are shown: no name in a build cache has any, and many look like
+those that it has.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from difflib import get_close_matches
+from functools import cached_property
+
+from msgspec import Struct
+
+from cachewatch.core.versions import version_key
+from cachewatch.errors import UsageError
+
+_SNAPSHOT = re.compile(r"(?P<series>.+)-\d{4}-\d{2}-\d{2}")
+_RELEASE = re.compile(r"v\d+(\.\d+)*")
+
+
+def series(tag: str) -> str | None:
+    """Return the series that `tag` is one of: the branch of a snapshot, `v` for a release, or None."""
+    if match := _SNAPSHOT.fullmatch(tag):
+        return match["series"]
+    return "v" if _RELEASE.fullmatch(tag) else None
+
+
+def is_snapshot(tag: str) -> bool:
+    """Tell whether `tag` is one day of a branch; old ones are retired in time."""
+    return _SNAPSHOT.fullmatch(tag) is not None
+
+
+def is_mutable(tag: str | None) -> bool:
+    """Tell whether specs still come to and go from `tag`; a prune never touches the others."""
+    return tag is None or series(tag) is None
+
+
+def predecessors(tags: Iterable[str]) -> dict[str, str]:
+    """Return, for each of `tags` that has one, the newest of them that is older in the same series."""
+    found: dict[str, str] = {}
+    newest: dict[str, str] = {}  # by series
+    for tag in sorted(tags, key=version_key):
+        if own := series(tag):
+            if own in newest:
+                found[tag] = newest[own]
+            newest[own] = tag
+    return found
+
+
+def in_order(tags: Iterable[str]) -> list[str]:
+    """Sort tags as the catalogue lists them: branches, releases from the newest, snapshots from the newest."""
+    newest_first = sorted(tags, key=version_key, reverse=True)
+    return sorted(newest_first, key=_rank)
+
+
+def _rank(tag: str) -> tuple[int, str]:
+    own = series(tag)
+    if own is None:
+        return (0, tag)
+    return (1, "") if own == "v" else (2, own)
+
+
+CATALOGUE = "_cache"
+DOCUMENT = "specs.md"
+TAGS_FILE = "_data/tags.yaml"
+DEFAULT_TAG = "develop"
+# The catalogue of Spack's public build caches.
+PUBLIC_REPOSITORY = "https://github.com/spack/cache.spack.io.git"
+
+# Beside the documents of a recorded build cache: what each spec of a package was made of, and, in the folder of a
+# tag, the specs that are no binaries. No rule of the layout takes them for documents.
+PACKAGE_GRAPH = "graph.json"
+TAG_GRAPH = ".graph.json"
+
+# Chooses packages by name.
+Wanted = Callable[[str], bool]
+
+_NAME = re.compile(rb"[A-Za-z0-9._+@-]{1,128}")
+_ENDINGS = (".md", ".markdown", ".txt")
+_PART = re.compile(r"\{tag\}|\{package\}|\*|[^{}*]+")
+_AS_UPSTREAM = f"/{{tag}}/{{package}}/{DOCUMENT}"
+_AS_REGEX = {"{tag}": "(?P<tag>[^/]+)", "{package}": "(?P<package>[^/]+)", "*": "[^/]*"}
+
+
+def is_name(name: bytes) -> bool:
+    """Tell whether a tag or a package can be called `name`."""
+    return _NAME.fullmatch(name) is not None and name.strip(b".") != b"" and name.lower() != b".git"
+
+
+class Layout(Struct, frozen=True, dict=True):
+    """Where documents are; without a pattern, `_cache/` or else wherever a file is one.
+
+    A pattern is a path such as `catalogue/{tag}/{package}/specs.md`. Each placeholder, and `*`, stands for one name or
+    a part of it.
+    """
+
+    pattern: str = ""
+
+    @classmethod
+    def parse(cls, pattern: str) -> "Layout":
+        """Return the layout of a pattern that a user wrote; raises UsageError with what is wrong with it."""
+        pattern = pattern.removeprefix("./")
+        problem = _problem(pattern)
+        if problem:
+            raise UsageError(f"{pattern!r} {problem}; write a pattern such as 'catalogue/{{tag}}/{{package}}/specs.md'")
+        return cls(pattern)
+
+    @property
+    def reads_contents(self) -> bool:
+        """Whether it takes the content of a document to know its tag."""
+        return "{tag}" not in self.pattern
+
+    @property
+    def wanted(self) -> str:
+        """What is looked for, in words."""
+        if self.pattern:
+            return f"files {self.pattern}"
+        return (
+            f"{CATALOGUE}/<tag>/<package>/{DOCUMENT}, or *.md, *.markdown and *.txt files that begin with --- and have"
+            " spec_details"
+        )
+
+    @property
+    def catalogue(self) -> str:
+        """The folder of all tags where packages have folders as upstream has them; "" if this layout has none."""
+        fixed = self.pattern.removesuffix(_AS_UPSTREAM) if self.pattern else CATALOGUE
+        return "" if "{" in fixed or "*" in fixed else fixed
+
+    @property
+    def folder(self) -> str:
+        """The folder below which all documents are; "" is everywhere."""
+        fixed, _, _ = re.split(r"[{*]", self.pattern, maxsplit=1)[0].rpartition("/")
+        return fixed
+
+    @property
+    def pathspecs(self) -> tuple[str, ...]:
+        """What git is to look at for all files that may be documents."""
+        if self.pattern:
+            return (f":(glob){re.sub(r'{tag}|{package}', '*', self.pattern)}",)
+        return (f":(literal){CATALOGUE}", *(f":(glob)**/*{ending}" for ending in _ENDINGS))
+
+    def may_be(self, path: str) -> bool:
+        """Tell whether the file at `path`, with slashes and from the root on, may be a document."""
+        return self._regex.fullmatch(path) is not None if self.pattern else path.endswith(_ENDINGS)
+
+    def may_be_called(self, name: str) -> bool:
+        """Tell whether a file of this name may be a document in some folder."""
+        return bool(self.pattern) or name.endswith(_ENDINGS)
+
+    def names(self, path: str, title: str = "", category: str = "") -> tuple[str, str]:
+        """Return the tag and the package of the document at `path`, which says itself that it is of the other two."""
+        if self.pattern:
+            found = self._regex.fullmatch(path)
+            named = found.groupdict() if found else {}
+            return named.get("tag") or category or DEFAULT_TAG, named.get("package") or title
+        *folders, name = path.split("/")
+        # Where each package has a folder, the file has any name.
+        is_alone = bool(folders) and (folders[-1] == title or name == DOCUMENT)
+        package = title or (folders[-1] if is_alone else name.rpartition(".")[0])
+        return category or "".join(folders[:-1][-1:] if is_alone else folders[-1:]) or DEFAULT_TAG, package
+
+    @cached_property
+    def _regex(self) -> re.Pattern[str]:
+        parts = _PART.findall(self.pattern)
+        return re.compile("".join(_AS_REGEX.get(part, re.escape(part)) for part in parts))
+
+
+# What holds unless somebody says otherwise.
+ANYWHERE = Layout()
+
+
+def why_contested(paths: Sequence[str]) -> str:
+    """Say that these files are of one package and tag."""
+    more = f" and {len(paths) - 2} more" if len(paths) > 2 else ""
+    return f"{paths[0]} and {paths[1]}{more} are documents of the same package and tag; keep one of them"
+
+
+def _problem(pattern: str) -> str:
+    if "{package}" not in pattern:
+        return "lacks {package}, the place where the names of packages are"
+    if any(pattern.count(name) > 1 for name in ("{tag}", "{package}")):
+        return "has a placeholder twice"
+    if "".join(_PART.findall(pattern)) != pattern:
+        return "has other placeholders than {tag} and {package}"
+    if pattern.startswith("/") or any(part in ("", ".", "..") for part in pattern.split("/")):
+        return "is no path from the root of the repository on"
+    return "" if pattern.isprintable() else "has control characters"
+
+
+def similar(name: str, names: Iterable[str], most: int = 3) -> list[str]:
+    """Return up to `most` of `names` that are like `name`, the most similar first."""
+    return get_close_matches(name, list(names), most)
+
+
+# Default_Ignorable_Code_Point of DerivedCoreProperties.txt, Unicode 16.0.0, with the unassigned ones.
+IGNORABLE = (
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
+    "\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
+# The rest of the category Cf: marks that enclose or annotate what follows.
+_FORMATS = "\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\ufff9-\ufffb\U000110bd\U000110cd\U00013430-\U0001343f"
+# C0 and C1 controls, separators of lines and paragraphs, halves of
+# characters, and what is no character.
+_CONTROLS = "\x00-\x1f\x7f-\x9f\u2028\u2029"
+_HALVES = "\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff" + "".join(
+    f"{chr(plane + 0xFFFE)}{chr(plane + 0xFFFF)}" for plane in range(0x10000, 0x110000, 0x10000)
+)
+
+# What turns the text around it.
+_TURNING = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
+
+# What HTML and XML may not hold, or must not: signs of emoji may stand in the templates of users. Tab and newline stay.
+UNFIT = "\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff\U000e0000-\U000e007f" + _TURNING + _HALVES
+# What is not plainly visible. Both are insides of classes of regular expressions.
+UNSEEN = _CONTROLS + IGNORABLE + _FORMATS + _HALVES
+_UNSEEN = re.compile(f"[{UNSEEN}]")
+_NOT_ASCII = re.compile(r"[^ -~]")
+
+
+def safe(text: str) -> str:
+    """Return `text` with everything that is not plainly visible written as an escape."""
+    return _UNSEEN.sub(_escape, text) if not text.isascii() or not text.isprintable() else text
+
+
+def safe_name(text: str) -> str:
+    """Return a name of strangers' as it can be shown: in ASCII, so that none looks like another."""
+    return _NOT_ASCII.sub(_escape, text) if not text.isascii() or not text.isprintable() else text
+
+
+def safe_lines(text: str) -> str:
+    """Return `text` of several lines, each of them safe."""
+    return "\n".join(map(safe, text.split("\n")))
+
+
+def _escape(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

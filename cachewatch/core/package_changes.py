@@ -1,0 +1,720 @@
+"""What was added to packages and removed from them, as DeepDiff finds it. It is used here and nowhere else.
+
+DeepDiff gets what each package has of each kind: that it is there, the values of its facts, and
+the signatures of its vanished or new specs, each with their number. What is equal on both sides
+is left out before, so a package that was merely rebuilt costs nothing. DeepDiff never sees a
+list of specs, on which it is quadratic and pairs the wrong ones, and several packages share one
+call, because each call has a price of its own.
+
+One form for both sides of a package: what is only written differently did not change.
+
+Here it is decided which hashes are kept, for comparisons and for the history index alike: those by which both sides
+name the same spec.
+
+What became of the versions of a package in each stack.
+
+The flow of a comparison: two documents of one package in, what happened to the package out.
+
+Read `compare_all` first. Each package is prepared alone; DeepDiff then says of all of them
+what was added and removed (added_and_removed.py), and everything that follows works on its answer: the matching
+(rebuilt_and_upgraded.py), the verdicts of places (place_verdicts.py), the classes of specs (spec_classes.py) and the
+kinds of change (change_kinds.py). Only what was merely rebuilt, and kept specs in other stacks,
+are known without it.
+
+Two documents of one package in, what happened to the package out: whole_packages.py. The laws are in docs/laws.md.
+
+The part of what happened to a package that somebody chose.
+
+Everything is judged on the whole package first, and a selection then picks from the result:
+so a pair stays a pair if one of the two was chosen, and a verdict is that of the whole place.
+"""
+
+import logging
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeVar
+
+from deepdiff import DeepDiff
+from msgspec import Struct, field
+from msgspec.structs import astuple, replace
+
+from cachewatch.core.matching import (
+    account,
+    class_of_new,
+    class_of_vanished,
+    count_specs,
+    judge_places,
+    kinds_of,
+    matched_across,
+    moves_of,
+    place_changes,
+    places_of,
+)
+from cachewatch.core.model import (
+    FACTS,
+    NO_FACTS,
+    VALUES,
+    Delta,
+    Direction,
+    Document,
+    Facts,
+    PackageChange,
+    Place,
+    Signature,
+    SignatureCount,
+    Spec,
+    Specs,
+    StackChange,
+    StackVersions,
+    Status,
+    facts_of,
+    places_in,
+)
+from cachewatch.core.names import safe
+from cachewatch.core.spellings import NO_COMPILER
+from cachewatch.core.versions import VersionKey, agrees, is_newer, newest, sorted_versions, version_identity
+
+Counts = Counter[Signature]
+# The values of one kind that only the first side of a package has, and those that only the second one has.
+Values = tuple[Sequence[Any], Sequence[Any]]
+
+_PACKAGE = "package"
+_SPECS = "specs"
+
+
+class SpecSide(Struct, frozen=True):
+    """One side of a package: its facts, and how many specs of each signature are on no other side."""
+
+    facts: Facts | None  # None where there is no document
+    specs: Counts
+
+
+class Matched(Struct, frozen=True):
+    """What was added to a package and removed from it."""
+
+    is_added: bool = False  # the package itself
+    is_removed: bool = False
+    facts: Mapping[str, Delta] = field(default_factory=lambda: dict.fromkeys(FACTS, Delta()))
+    vanished: Counts = field(default_factory=Counter)  # of the signatures of which not as many came
+    new: Counts = field(default_factory=Counter)
+
+
+def find_deltas(pairs: Iterable[tuple[SpecSide, SpecSide]]) -> list[Matched]:
+    """Return what was added and removed between the two sides of each package."""
+    differing = [_differing(before, after) for before, after in pairs]
+    if not any(differing):
+        return [_NOTHING] * len(differing)
+    return [_found(answer) for answer in _answers(differing)]
+
+
+def known_compilers(delta: Delta, before: frozenset[str], after: frozenset[str]) -> Delta:
+    """Return `delta` without what is missing only because a side that names no compiler may have any."""
+    return Delta(
+        added=() if NO_COMPILER in before else tuple(c for c in delta.added if c != NO_COMPILER),
+        removed=() if NO_COMPILER in after else tuple(c for c in delta.removed if c != NO_COMPILER),
+    )
+
+
+_NOTHING = Matched()
+
+
+def _differing(before: SpecSide, after: SpecSide) -> dict[str, Values]:
+    """Return, by kind, the values of either side that are not equal on both."""
+    differing: dict[str, Values] = {}
+    if (before.facts is None) != (after.facts is None):
+        differing[_PACKAGE] = ([None], []) if after.facts is None else ([], [None])
+    old_facts, new_facts = before.facts or NO_FACTS, after.facts or NO_FACTS
+    for name in FACTS:
+        old, new = old_facts[name], new_facts[name]
+        if old != new:
+            differing[name] = (list(old - new), list(new - old))
+    if before.specs != after.specs:
+        differing[_SPECS] = (
+            [pair for pair in before.specs.items() if after.specs.get(pair[0]) != pair[1]],
+            [pair for pair in after.specs.items() if before.specs.get(pair[0]) != pair[1]],
+        )
+    return differing
+
+
+def _answers(differing: Sequence[Mapping[str, Values]]) -> list[dict[str, Values]]:
+    """Return what DeepDiff says was removed and added, of each package."""
+    # DeepDiff takes ten microseconds for each difference that it reports. So the values of one kind are one text, in
+    # which a number stands for each; as sets, it would hash every value again and report each alone.
+    numbers: dict[Hashable, int] = {}
+    before, after = (
+        {
+            (package, name): " ".join([str(numbers.setdefault(value, len(numbers))) for value in values[side]])
+            for package, kinds in enumerate(differing)
+            for name, values in kinds.items()
+        }
+        for side in (0, 1)
+    )
+    values = list(numbers)
+    answers: list[dict[str, Values]] = [{} for _ in differing]
+    for level in _deep_diff(before, after).get("values_changed", ()):
+        package, name = level.up.t1_child_rel.param  # the key; level.path() makes a text of it first
+        went, came = ([values[int(number)] for number in text.split()] for text in (level.t1, level.t2))
+        answers[package][name] = went, came
+        level.up.down = None  # the two name each other, which keeps them until the collector runs
+    return answers
+
+
+def _found(differing: Mapping[str, Values]) -> Matched:
+    if not differing:
+        return _NOTHING
+    went, came = ({name: values[side] for name, values in differing.items()} for side in (0, 1))
+    return Matched(
+        is_added=bool(came.get(_PACKAGE)),
+        is_removed=bool(went.get(_PACKAGE)),
+        facts={name: Delta(tuple(sorted(came.get(name, ()))), tuple(sorted(went.get(name, ())))) for name in FACTS},
+        vanished=Counter(dict(went.get(_SPECS, ()))),
+        new=Counter(dict(came.get(_SPECS, ()))),
+    )
+
+
+def _deep_diff(before: object, after: object) -> Mapping[str, Any]:
+    diff: Mapping[str, Any] = DeepDiff(
+        before,
+        after,
+        ignore_private_variables=False,
+        report_repetition=True,
+        threshold_to_diff_deeper=0,
+        view="tree",
+    )
+    return diff
+
+
+Hash = TypeVar("Hash", str, bytes | str)
+
+
+class Aligned(NamedTuple):
+    """Both sides in one form."""
+
+    old: Specs
+    new: Specs
+    kept: frozenset[str]  # hashes by which both name the same spec
+    differing: tuple[str, ...]  # of these, all whose signatures are perhaps not equal
+
+
+def in_one_form(package: str, old: Specs, new: Specs, *, has_hashes: bool = True) -> Aligned:
+    """Return both sides with each version in one spelling, and each kept hash written in one way.
+
+    Where not all of them have hashes, those are kept that are equal.
+    """
+    spellings = spellings_of(version for side in (old, new) for s in side.counts for version in s.versions)
+    if spellings:
+        old, new = (_respelled(side, spellings) for side in (old, new))
+    if not has_hashes:
+        old, new = old.by_record(), new.by_record()
+    kept = old.hashes & new.hashes
+    # Documents that are read together share their signatures, so most are one object.
+    differing = tuple([spec_hash for spec_hash in kept if old[spec_hash] is not new[spec_hash]])
+    reused = reused_hashes(old, new, differing)
+    if reused:
+        kept -= reused
+        differing = tuple([spec_hash for spec_hash in differing if spec_hash not in reused])
+    rewritten = _rewritten(package, old, new, differing)
+    if rewritten:
+        old, new = _with(old, rewritten), _with(new, rewritten)
+    return Aligned(old, new, kept, differing)
+
+
+def reused_hashes(
+    before: Mapping[Hash, Signature], after: Mapping[Hash, Signature], common: Iterable[Hash]
+) -> frozenset[Hash]:
+    """Return those of the `common` hashes that name another spec in `after` than in `before`, and so are not kept."""
+    return frozenset([spec_hash for spec_hash in common if not is_same_spec(before[spec_hash], after[spec_hash])])
+
+
+@lru_cache(maxsize=4096)
+def is_same_spec(before: Signature, after: Signature) -> bool:
+    """Tell whether two records of one hash agree in everything that both of them give, their stacks aside."""
+    return not any(True for _ in _disagreeing(before, after))
+
+
+def together(before: Signature, after: Signature) -> Signature:
+    """Return what two records that agree say of a spec: of each attribute the value that says more."""
+    # What is not given is smaller than all else, a name without a version smaller than with one; and whichever record
+    # comes first, the result is the same.
+    pairs = zip(astuple(before), astuple(after), strict=True)
+    return Signature(*(max(pair, key=lambda value: (value != NO_COMPILER, value)) for pair in pairs))
+
+
+def describe_reused(went: Specs, came: Specs) -> str:
+    """Say of which hashes both the old and the new spec are among what went and came, and how the first two differ.
+
+    The text is empty if there is no such hash.
+    """
+    hashes = sorted(went.hashes & came.hashes)
+    if not hashes:
+        return ""
+    changes = describe_changes(went[hashes[0]], came[hashes[0]])
+    if len(hashes) == 1:
+        return f"hash {hashes[0][:7]} now names another spec: {changes}"
+    return f"{len(hashes):,} hashes now name another spec, first {hashes[0][:7]}: {changes}"
+
+
+def describe_changes(before: Signature, after: Signature) -> str:
+    """Say in what two specs differ whose hash is the same: version 0.3.1, now 0.4.0."""
+    return "; ".join(_difference(name, before, after) for name in _disagreeing(before, after))
+
+
+def _difference(name: str, before: Signature, after: Signature) -> str:
+    """Say what one of two specs has of an attribute, and the other has not."""
+    had, has = ((found,) if isinstance(found := getattr(one, name), str) else found for one in (before, after))
+    gone, come = ([value for value in one if value not in other] for one, other in ((had, has), (has, had)))
+    return f"{_ATTRIBUTES[name][0]} {', '.join(gone) or 'none'}, now {', '.join(come) or 'none'}"
+
+
+def _disagreeing(before: Signature, after: Signature) -> Iterable[str]:
+    """Yield the attributes of which both records say something, and not the same."""
+    return (name for name, (_, agree) in _ATTRIBUTES.items() if not agree(getattr(before, name), getattr(after, name)))
+
+
+def _is_equal_where_given(before: object, after: object) -> bool:
+    return before == after or not (before and after)
+
+
+def _is_same_compiler(before: str, after: str) -> bool:
+    if before == after or NO_COMPILER in (before, after):
+        return True
+    (name, _, version), (other_name, _, other_version) = before.partition("@"), after.partition("@")
+    return name == other_name and not (version and other_version)
+
+
+def _has_same_versions(before: tuple[str, ...], after: tuple[str, ...]) -> bool:
+    return before == after or all(
+        any(agrees(version, one) for one in others)
+        for versions, others in ((before, after), (after, before))
+        for version in versions
+        if others
+    )
+
+
+# The attributes of a spec that its hash stands for: what messages call each, and whether two values of it agree.
+_ATTRIBUTES: Mapping[str, tuple[str, Callable[[Any, Any], bool]]] = {
+    "versions": ("version", _has_same_versions),
+    "compiler": ("compiler", _is_same_compiler),
+    "os": ("operating system", _is_equal_where_given),
+    "platform": ("platform", _is_equal_where_given),
+    "target": ("target", _is_equal_where_given),
+    "variants": ("variants", _is_equal_where_given),
+}
+
+
+def spellings_of(versions: Iterable[str]) -> Mapping[str, str]:
+    """Return what to write for versions that are written in several ways (1.2, 1-2); empty where none is."""
+    distinct = set(versions)
+    spelling_of: dict[VersionKey, str] = {}
+    for version in sorted(distinct, key=_by_dots):
+        spelling_of.setdefault(version_identity(version), version)
+    if len(spelling_of) == len(distinct):
+        return {}
+    chosen = {version: spelling_of[version_identity(version)] for version in distinct}
+    return {version: spelling for version, spelling in chosen.items() if version != spelling}
+
+
+def _by_dots(version: str) -> tuple[int, str]:
+    # With dots, as nearly everybody writes them.
+    return (sum(map(version.count, "_-")), version)
+
+
+def one_spelling(versions: Iterable[str]) -> Callable[[Signature], Signature]:
+    """Return what writes each of `versions` in one way, wherever a signature has it."""
+    spellings = spellings_of(versions)
+    return (lambda signature: _spelled(signature, spellings)) if spellings else (lambda signature: signature)
+
+
+def _respelled(specs: Specs, spellings: Mapping[str, str]) -> Specs:
+    respelled = {s: _spelled(s, spellings) for s in specs.counts}
+    return Specs.of({spec_hash: respelled[s] for spec_hash, s in specs.items()})
+
+
+def _spelled(signature: Signature, spellings: Mapping[str, str]) -> Signature:
+    if spellings.keys().isdisjoint(signature.versions):
+        return signature
+    versions = dict.fromkeys(spellings.get(version, version) for version in signature.versions)
+    return replace(signature, versions=tuple(versions))
+
+
+def _with(specs: Specs, rewritten: Mapping[str, Signature]) -> Specs:
+    return Specs.of({**specs, **{h: replace(s, stacks=specs[h].stacks) for h, s in rewritten.items()}})
+
+
+def _rewritten(package: str, old: Specs, new: Specs, kept: Iterable[str]) -> Mapping[str, Signature]:
+    """Return the `kept` specs that are written differently, each as the two records together say it."""
+    rewritten = {}
+    for spec_hash in sorted(kept):
+        before, after = old[spec_hash], new[spec_hash]
+        form = [name for name in _ATTRIBUTES if getattr(before, name) != getattr(after, name)]
+        if form:
+            _log(package, spec_hash, form)
+            rewritten[spec_hash] = together(before, after)
+    return rewritten
+
+
+def _log(package: str, spec_hash: str, form: Iterable[str]) -> None:
+    logger = logging.getLogger(__name__)
+    logger.info("%s/%s: %s written differently", safe(package), spec_hash[:7], ", ".join(sorted(form)))
+
+
+def judge_versions(
+    stacks: set[str], before: Iterable[Signature], after: Iterable[Signature]
+) -> Iterator[StackVersions]:
+    """Judge versions stack by stack: one package can go up in one and down in another."""
+    if not stacks:
+        return
+    had, has = _versions(stacks, before), _versions(stacks, after)
+    for stack in sorted(stacks):
+        old, new = had.get(stack, frozenset()), has.get(stack, frozenset())
+        if old != new:
+            yield StackVersions(stack, tuple(sorted_versions(old)), tuple(sorted_versions(new)), _direction(old, new))
+
+
+def _versions(stacks: set[str], signatures: Iterable[Signature]) -> Mapping[str, Set[str]]:
+    """Return the versions that each of `stacks` has."""
+    versions: defaultdict[str, set[str]] = defaultdict(set)
+    for those, has in {(signature.stacks, signature.versions) for signature in signatures}:
+        for stack in stacks.intersection(those):
+            versions[stack].update(has)
+    return versions
+
+
+def _direction(before: Set[str], after: Set[str]) -> Direction:
+    if not before:
+        return Direction.ADDED
+    if not after:
+        return Direction.REMOVED
+    if is_newer(newest(after), newest(before)):
+        return Direction.UPGRADE
+    if is_newer(newest(before), newest(after)):
+        return Direction.DOWNGRADE
+    return Direction.CHANGED
+
+
+class Pair(Struct, frozen=True):
+    """The documents of one package; None where there is none."""
+
+    package: str
+    before: Document | None
+    after: Document | None
+
+
+class _Prepared(Struct, frozen=True, kw_only=True):
+    """A package of which something differs: both sides in one form, and which of their specs are on no other side.
+
+    A hash that names another spec now is in `went` and in `came`.
+    """
+
+    package: str
+    old: Specs
+    new: Specs
+    had: Facts | None
+    has: Facts | None
+    went: Specs
+    came: Specs
+    restacked: tuple[StackChange, ...]
+    is_compiler_unknown: bool
+
+    @property
+    def sides(self) -> tuple[SpecSide, SpecSide]:
+        """Return what DeepDiff compares."""
+        return SpecSide(self.had, self.went.counts), SpecSide(self.has, self.came.counts)
+
+
+def compare(
+    package: str, before: Document | None, after: Document | None, *, is_pruned: bool = True
+) -> PackageChange | None:
+    """Return what happened to `package`, or None if nothing but the form of its document changed."""
+    (change,) = compare_all([Pair(package, before, after)], is_pruned=is_pruned)
+    return change
+
+
+def compare_all(pairs: Iterable[Pair], *, is_pruned: bool = True) -> Iterator[PackageChange | None]:
+    """Yield what happened to each package, in one call of DeepDiff for all of them.
+
+    `is_pruned` tells whether specs that no stack builds will disappear from this tag, which
+    is so in develop and not in releases and snapshots.
+    """
+    prepared = [_prepare(pair) for pair in pairs]
+    deltas = iter(find_deltas(one.sides for one in prepared if one is not None))
+    for one in prepared:
+        yield None if one is None else _change_of(one, next(deltas), is_pruned=is_pruned)
+
+
+def _prepare(pair: Pair) -> _Prepared | None:
+    """Bring both sides into one form, and part what was kept from the rest; None if nothing happened."""
+    before, after = pair.before, pair.after
+    old, new = (Specs.of({}) if side is None else side.specs for side in (before, after))
+    has_hashes = all(side.has_hashes for side in (before, after) if side is not None)
+    old, new, kept, differing = in_one_form(pair.package, old, new, has_hashes=has_hashes)
+    went, came = old.without(kept), new.without(kept)
+    restacked = _restacked(old, new, differing)
+    if not (went or came or restacked) and before is not None and after is not None:
+        return None
+    return _Prepared(
+        package=pair.package,
+        old=old,
+        new=new,
+        had=_facts_in(before, old),
+        has=_facts_in(after, new),
+        went=went,
+        came=came,
+        restacked=restacked,
+        is_compiler_unknown=before is not None
+        and after is not None
+        and before.compiler_form is not after.compiler_form,
+    )
+
+
+def _facts_in(document: Document | None, specs: Specs) -> Facts | None:
+    """Return the facts of `specs`, which a `document` that holds just them has already."""
+    if document is None:
+        return None
+    return document.facts if specs is document.specs else facts_of(specs.counts)
+
+
+def _change_of(one: _Prepared, found: Matched, *, is_pruned: bool) -> PackageChange:
+    """Return what happened to a package, by what DeepDiff found."""
+    unknown = one.is_compiler_unknown
+    rebuilt = _equal(one.went.counts, one.came.counts)
+    accounted = account(Counter(rebuilt | found.vanished), Counter(rebuilt | found.new), is_compiler_unknown=unknown)
+    touched = _touched((*found.vanished, *found.new), one.restacked)
+    after = _applied(one.old.counts, found, one.restacked)
+    judged = judge_places(touched, one.old.counts, after, is_compiler_unknown=unknown)
+    gone, new = matched_across(
+        [
+            SignatureCount(s, count, class_of_vanished(s, judged, is_compiler_unknown=unknown))
+            for s, count in accounted.gone
+        ],
+        [SignatureCount(s, count, class_of_new(s, judged, is_compiler_unknown=unknown)) for s, count in accounted.new],
+    )
+    status = Status.ADDED if found.is_added else Status.REMOVED if found.is_removed else Status.CHANGED
+    facts = _known(found.facts, one)
+    places = place_changes(judged)
+    unreferenced = _unreferenced(one.new)
+    newly_unreferenced = _newly_unreferenced(one, found) if is_pruned else ()
+    counts = count_specs(
+        accounted.matches, gone, new, before=len(one.old), after=len(one.new), unreferenced=len(unreferenced)
+    )
+    return PackageChange(
+        package=one.package,
+        status=status,
+        facts=facts,
+        stack_versions=tuple(judge_versions({place.stack for place in touched}, one.old.counts, after)),
+        places=places,
+        counts=counts,
+        matches=accounted.matches,
+        gone=gone,
+        new=new,
+        came=one.came,
+        went=one.went,
+        restacked=one.restacked,
+        unreferenced=unreferenced,
+        newly_unreferenced=newly_unreferenced,
+        kinds=kinds_of(
+            status,
+            facts,
+            places,
+            counts,
+            moves_of(accounted.matches, one.restacked),
+            has_unreferenced=bool(newly_unreferenced),
+        ),
+        before=one.had or NO_FACTS,
+        after=one.has or NO_FACTS,
+        specs_before=one.old,
+        specs_after=one.new,
+    )
+
+
+def _equal(went: Counter[Signature], came: Counter[Signature]) -> dict[Signature, int]:
+    """Return the signatures of which as many came as went; DeepDiff was not asked about them."""
+    return {signature: count for signature, count in went.items() if came.get(signature) == count}
+
+
+def _known(facts: Mapping[str, Delta], one: _Prepared) -> Mapping[str, Delta]:
+    if not one.is_compiler_unknown or one.had is None or one.has is None:
+        return facts
+    compilers = known_compilers(facts["compilers"], one.had["compilers"], one.has["compilers"])
+    return {**facts, "compilers": compilers}
+
+
+def _touched(signatures: Iterable[Signature], restacked: Iterable[StackChange]) -> frozenset[Place]:
+    """Return the places in which something may have happened."""
+    touched = {places_of(signature) for signature in signatures}
+    touched |= {places_in(kept.gained + kept.lost, kept.after.target) for kept in restacked}
+    return frozenset[Place]().union(*touched)
+
+
+def _applied(
+    before: Mapping[Signature, int], found: Matched, restacked: Sequence[StackChange]
+) -> Mapping[Signature, int]:
+    """Return the specs there are after what was found; what was rebuilt is as it was."""
+    if not (found.vanished or found.new or restacked):
+        return before
+    after = Counter(before)
+    after.subtract(found.vanished)
+    after.update(found.new)
+    for kept in restacked:
+        after[kept.before] -= 1
+        after[kept.after] += 1
+    return +after
+
+
+def _unreferenced(specs: Specs) -> tuple[str, ...]:
+    if not any(signature.is_unreferenced for signature in specs.counts):
+        return ()
+    return tuple(sorted(spec_hash for spec_hash, signature in specs.items() if signature.is_unreferenced))
+
+
+def _newly_unreferenced(one: _Prepared, found: Matched) -> tuple[Spec, ...]:
+    """Return the kept specs that lost their last stack, and the new ones that have none, unless they were rebuilt."""
+    more = {s for s, count in found.new.items() if s.is_unreferenced and count > found.vanished[s]}
+    hashes = {kept.hash for kept in one.restacked if kept.after.is_unreferenced}
+    if more:
+        hashes |= {spec_hash for spec_hash, signature in one.came.items() if signature in more}
+    return tuple(Spec(spec_hash, one.new[spec_hash]) for spec_hash in sorted(hashes))
+
+
+def _restacked(old: Specs, new: Specs, kept: Iterable[str]) -> tuple[StackChange, ...]:
+    """Return those of the `kept` hashes whose stacks changed."""
+    moved = (h for h in kept if old[h].stacks != new[h].stacks)
+    return tuple(StackChange(spec_hash, old[spec_hash], new[spec_hash]) for spec_hash in sorted(moved))
+
+
+__all__ = ["Pair", "compare", "compare_all"]
+
+
+Chooses = Callable[[Signature], bool]
+SeesStack = Callable[[str], bool]
+
+
+class _Chosen(Struct, frozen=True):
+    """How many of the vanished and of the new specs of each signature are chosen, and which kept ones moved."""
+
+    vanished: Counter[Signature]
+    new: Counter[Signature]
+    restacked: tuple[StackChange, ...]
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.vanished or self.new or self.restacked)
+
+    def signatures(self) -> Iterator[Signature]:
+        """Yield each signature to which something happened."""
+        yield from self.vanished
+        yield from self.new
+        for kept in self.restacked:
+            yield kept.before
+            yield kept.after
+
+
+def part_of(change: PackageChange, chooses: Chooses, sees_stack: SeesStack | None) -> PackageChange | None:
+    """Return what of `change` happened to specs that are chosen, or took or lost their place to one; None for nothing.
+
+    Of stacks, only what is seen is said.
+    """
+    is_seen = sees_stack or (lambda _: True)
+    matches = tuple(p for p in change.matches if chooses(p.before) or chooses(p.after))
+    gone, new = (tuple(a for a in side if chooses(a.signature)) for side in (change.gone, change.new))
+    moved = [k for k in change.restacked if chooses(k.before) or chooses(k.after)]
+    restacked = tuple(k for k in moved if any(map(is_seen, k.gained + k.lost)))
+    chosen = _Chosen(
+        _added_up((*((p.before, p.count) for p in matches), *_counted(gone))),
+        _added_up((*((p.after, p.count) for p in matches), *_counted(new))),
+        restacked,
+    )
+    if chosen.is_empty:
+        return None
+    went, came = _some(change.went, chosen.vanished), _some(change.came, chosen.new)
+    still = _still(change, chooses)
+    hashes = came.hashes | {k.hash for k in moved}
+    unreferenced = tuple(
+        h for h in change.unreferenced if h in hashes or (h not in change.came and chooses(_of(change, h)))
+    )
+    newly_unreferenced = tuple(spec for spec in change.newly_unreferenced if spec.hash in hashes)
+    kept = still.total() + len(moved)
+    counts = count_specs(
+        matches, gone, new, before=kept + len(went), after=kept + len(came), unreferenced=len(unreferenced)
+    )
+    facts = _chosen_facts(change.facts, chosen, is_seen)
+    touched = {Place(stack, s.target) for s in chosen.signatures() for stack in s.stacks}
+    stacks = {place.stack for place in touched}
+    places = tuple(p for p in change.places if is_seen(p.stack) and Place(p.stack, p.target) in touched)
+    has_unreferenced = bool(newly_unreferenced)
+    before, after = (_facts_of(side, chooses, is_seen) for side in (change.specs_before, change.specs_after))
+    return replace(
+        change,
+        facts=facts,
+        stack_versions=tuple(v for v in change.stack_versions if is_seen(v.stack) and v.stack in stacks),
+        places=places,
+        counts=counts,
+        matches=matches,
+        gone=gone,
+        new=new,
+        came=came,
+        went=went,
+        restacked=restacked,
+        unreferenced=unreferenced,
+        newly_unreferenced=newly_unreferenced,
+        kinds=kinds_of(
+            change.status, facts, places, counts, moves_of(matches, restacked), has_unreferenced=has_unreferenced
+        ),
+        before=before,
+        after=after,
+    )
+
+
+def _counted(side: Iterable[SignatureCount]) -> Iterator[tuple[Signature, int]]:
+    return ((alike.signature, alike.count) for alike in side)
+
+
+def _added_up(counted: Iterable[tuple[Signature, int]]) -> Counter[Signature]:
+    counts: Counter[Signature] = Counter()
+    for signature, count in counted:
+        counts[signature] += count
+    return counts
+
+
+def _some(specs: Specs, wanted: Mapping[Signature, int]) -> Specs:
+    """Return as many specs of each signature as are wanted; which of equals is the same, so the first by hash."""
+    if specs.counts == wanted:
+        return specs
+    left = dict(wanted)
+    some = {}
+    for spec_hash, signature in specs.in_order():
+        if left.get(signature):
+            left[signature] -= 1
+            some[spec_hash] = signature
+    return Specs.of(some)
+
+
+def _still(change: PackageChange, chooses: Chooses) -> Counter[Signature]:
+    """Count the chosen specs to which nothing happened."""
+    kept = change.specs_before.counts - change.went.counts
+    kept.subtract(k.before for k in change.restacked)
+    return Counter({signature: count for signature, count in kept.items() if count > 0 and chooses(signature)})
+
+
+def _of(change: PackageChange, spec_hash: str) -> Signature:
+    return change.specs_after[spec_hash]
+
+
+def _chosen_facts(facts: Mapping[str, Delta], chosen: _Chosen, is_seen: SeesStack) -> Mapping[str, Delta]:
+    """Return those facts that came or went with a chosen spec."""
+    signatures = list(chosen.signatures())
+    part = {}
+    for name, delta in facts.items():
+        values = {value for s in signatures for value in VALUES[name](s)} if delta else set()
+        if name == "stacks":
+            values = set(filter(is_seen, values))
+        part[name] = Delta(
+            *(tuple(value for value in side if value in values) for side in (delta.added, delta.removed))
+        )
+    return part
+
+
+def _facts_of(specs: Specs, chooses: Chooses, is_seen: SeesStack) -> Mapping[str, frozenset[str]]:
+    facts = facts_of(list(filter(chooses, specs.counts)))
+    return {**facts, "stacks": frozenset(filter(is_seen, facts["stacks"]))}

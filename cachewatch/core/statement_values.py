@@ -1,0 +1,264 @@
+"""What people are told of a comparison: statements, each one cause with everything that it explains.
+
+An item is a vanished spec, a new spec, or a kept one whose stacks changed; the two of a pair
+stay together. Every item is in exactly one statement. The rules are in docs/laws.md.
+
+The order in which statements are told, bad news first: everything that lists them follows it, headings of mails too.
+"""
+
+from collections.abc import Iterable
+from enum import IntEnum, StrEnum
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cachewatch.core.causes import Cause
+from cachewatch.core.model import Kind, Place
+
+
+class StatementKind(StrEnum):
+    """What a statement is about, in the order in which statements take their items."""
+
+    TAG_REMOVED = "tag-removed"
+    TAG_ADDED = "tag-added"
+    SUSPICIOUS = "suspicious"
+    STACK_REMOVED = "stack-removed"
+    STACK_ADDED = "stack-added"
+    MIGRATION = "migration"
+    PRUNE = "prune"
+    REBUILD_WAVE = "rebuild-wave"
+    PACKAGE_REMOVED = "package-removed"
+    PACKAGE_ADDED = "package-added"
+    DOWNGRADED = "downgraded"
+    UPGRADED = "upgraded"
+    PLACE_LOST = "place-lost"
+    PLACE_GAINED = "place-gained"
+    RETIRED = "retired"
+    EXTENDED = "extended"
+    NARROWED = "narrowed"
+    WIDENED = "widened"
+    RECONFIGURED = "reconfigured"
+    MOVED = "moved"
+    UNREFERENCED = "unreferenced"
+    PRUNED = "pruned"
+    SURPLUS = "surplus"
+    EXTRA_COPY = "extra-copy"
+    REBUILT = "rebuilt"
+
+    __hash__ = str.__hash__  # it is hashed with every story; an enumeration's own takes longer
+
+
+class Severity(StrEnum):
+    """Whether readers have to act on a statement, want to know it, or may ignore it."""
+
+    ATTENTION = "attention"
+    NEWS = "news"
+    ROUTINE = "routine"
+
+
+RANKS = {kind: rank for rank, kind in enumerate(StatementKind)}
+
+
+def is_of_tag(kind: StatementKind) -> bool:
+    """Tell whether statements of this kind are about the whole tag."""
+    return RANKS[kind] < RANKS[StatementKind.PACKAGE_REMOVED]
+
+
+_ATTENTION = frozenset(
+    {
+        StatementKind.TAG_REMOVED,
+        StatementKind.SUSPICIOUS,
+        StatementKind.STACK_REMOVED,
+        StatementKind.PACKAGE_REMOVED,
+        StatementKind.DOWNGRADED,
+        StatementKind.PLACE_LOST,
+    }
+)
+_ROUTINE = frozenset(
+    {
+        StatementKind.PRUNE,
+        StatementKind.PRUNED,
+        StatementKind.SURPLUS,
+        StatementKind.EXTRA_COPY,
+        StatementKind.REBUILT,
+    }
+)
+
+
+def severity_of(kind: StatementKind) -> Severity:
+    """Return how much a statement of this kind matters."""
+    if kind in _ATTENTION:
+        return Severity.ATTENTION
+    return Severity.ROUTINE if kind in _ROUTINE else Severity.NEWS
+
+
+class Build(Struct, frozen=True, order=True):
+    """Compiler, operating system and target of a spec; empty for what does not matter."""
+
+    compiler: str = ""
+    os: str = ""
+    target: str = ""
+
+    def __str__(self) -> str:
+        return " ".join(filter(None, (self.compiler, self.os, self.target)))
+
+    def is_of(self, build: "Build") -> bool:
+        """Tell whether `build` is one of those that this names."""
+        return all(
+            not mine or mine == theirs
+            for mine, theirs in (
+                (self.compiler, build.compiler),
+                (self.os, build.os),
+                (self.target, build.target),
+            )
+        )
+
+
+class Replacement(Struct, frozen=True, order=True):
+    """What of a build took the place of what; what is equal on both sides is empty."""
+
+    before: Build
+    after: Build
+
+
+class Remains(IntEnum):
+    """What the cache still has of a spec that left a place, the best first."""
+
+    SAME = 0  # the binary itself, in another stack
+    ANOTHER = 1  # another build of its version that the same machines run, in some stack
+    UNTIL_PRUNE = 2  # one that no stack builds any more
+    NOTHING = 3  # it must be built from source
+
+
+class Story(Struct, frozen=True, kw_only=True, cache_hash=True):
+    """What happened to some items, seen from their package: one line of a report."""
+
+    kind: StatementKind
+    before: tuple[str, ...] = ()  # versions, or what of a configuration was there
+    after: tuple[str, ...] = ()
+    places: frozenset[Place] = frozenset()  # in which it happened
+    stays: frozenset[Place] = frozenset()  # of these, where the older of the two versions is still, or was before
+    behind: tuple[str, ...] = ()  # stacks of the package whose newest version is older than the new one
+    of_stacks: int = 0  # stacks that have the package now
+    remains: frozenset[tuple[Place, Remains]] = frozenset()  # of lost places, of each of their specs
+    is_system: bool = False  # `before` and `after` are platforms and operating systems
+
+
+class Counts(Struct, frozen=True):
+    """How many items there are."""
+
+    vanished: int = 0
+    new: int = 0
+    kept: int = 0
+
+    def __add__(self, other: "Counts") -> "Counts":
+        return Counts(self.vanished + other.vanished, self.new + other.new, self.kept + other.kept)
+
+    @property
+    def total(self) -> int:
+        """All items; the two of a pair are two."""
+        return self.vanished + self.new + self.kept
+
+    @property
+    def specs(self) -> int:
+        """How many specs that is, the two of a pair as one."""
+        return max(self.vanished, self.new) + self.kept
+
+
+class Items(Struct, frozen=True, kw_only=True):
+    """Items of one package to which the same happened."""
+
+    package: str
+    stories: tuple[Story, ...]  # as which it can be told; the first that no other statement explains
+    left: frozenset[str] = frozenset()  # stacks
+    joined: frozenset[str] = frozenset()
+    stacks: frozenset[str] = frozenset()  # that have or had them
+    replacement: Replacement | None = None
+    is_again: bool = False  # the same thing came again, in place of the old one or beside it
+    is_prunable: bool = False  # nothing is missed but a copy, an older version or a combination
+    counts: Counts = Counts()
+    kinds: frozenset[Kind] = frozenset()
+
+
+class Stay(Struct, frozen=True, kw_only=True):
+    """Since when something that was removed had been there, without a break."""
+
+    day: str  # 2026-03-02, UTC
+    or_before: bool = False
+    days: float | None = None  # until it was removed; None where that cannot be told
+    is_least: bool = False  # these are the days up to the revision that was told last; when it was removed is not known
+
+
+class Line(Struct, frozen=True, kw_only=True):
+    """One line of a statement: what happened to one package, with all of its items and kinds."""
+
+    package: str
+    story: Story
+    left: frozenset[str] = frozenset()
+    joined: frozenset[str] = frozenset()
+    stacks: frozenset[str] = frozenset()
+    counts: Counts
+    kinds: frozenset[Kind]
+    stay: Stay | None = None  # of what was removed; where no history is indexed, nothing is known of it
+
+
+class Effect(Struct, frozen=True):
+    """What followed from a statement, and is not counted again elsewhere."""
+
+    kind: StatementKind
+    packages: tuple[str, ...]
+
+
+class CauseCount(Struct, frozen=True):
+    """Of how many rebuilt specs something is the cause, and of which packages; each spec is counted once."""
+
+    cause: Cause
+    specs: int
+    packages: tuple[str, ...]
+
+
+class Statement(Struct, frozen=True, kw_only=True):
+    """One cause, and everything that it explains."""
+
+    kind: StatementKind
+    name: str = ""  # of the tag, stack, package or place
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()
+    places: tuple[Place, ...] = ()
+    stacks: tuple[str, ...] = ()
+    counts: Counts = Counts()
+    here: Counts | None = None  # of a lost place: all that it lost, also what another statement counts
+    of: int | None = None  # items of the whole tag, where only some are selected
+    of_packages: int = 0  # packages of the whole tag before, where it is about the whole tag
+    exceptions: tuple[str, ...] = ()  # packages to which it did not happen, though it could have
+    effects: tuple[Effect, ...] = ()
+    causes: tuple[CauseCount, ...] = ()  # of rebuilds, most specs first; empty where no graph is recorded
+    lines: tuple[Line, ...] = ()
+    kinds: frozenset[Kind] = frozenset()
+    remains: tuple[tuple[str, Remains], ...] = ()  # of a lost place: what is still there of each of its packages
+    severity: Severity
+
+    @property
+    def is_harmless(self) -> bool:
+        """Whether a place lost only what the cache still has, so that whoever installs misses nothing."""
+        return self.kind is StatementKind.PLACE_LOST and self.with_remains(Remains.SAME) == self.packages
+
+    def with_remains(self, wanted: Remains) -> tuple[str, ...]:
+        """Return the packages of which this is still there; of those of which nothing is known, it is nothing."""
+        known = dict(self.remains)
+        return tuple(package for package in self.packages if known.get(package, Remains.NOTHING) is wanted)
+
+
+def graded(statement: Statement) -> Statement:
+    """Return a statement with its severity: a place that lost only what the cache still has needs no attention."""
+    return replace(statement, severity=Severity.NEWS if statement.is_harmless else severity_of(statement.kind))
+
+
+def in_order(statements: Iterable[Statement]) -> tuple[Statement, ...]:
+    """Sort statements by the rank of their kind; of one kind, those with the most specs and stacks come first."""
+    return tuple(sorted(statements, key=_key))
+
+
+def _key(one: Statement) -> tuple[object, ...]:
+    return (RANKS[one.kind], -one.counts.total, -len(one.stacks), one.name, one.before, one.after)

@@ -1,0 +1,266 @@
+"""What the node of one spec says, in every form since Spack 0.10.
+
+Form 1 names the package by a key around the node, and its dependencies by name; forms 2 and
+3 have lists of dependencies, form 4 puts their types and virtuals under `parameters`, form
+5 has no compiler of its own: what compiled it is a dependency with the virtual `c`, `cxx` or
+`fortran`. Nothing here asks for the form: each part is recognised by itself, because caches
+that were migrated mix them.
+
+The node of one spec as a node of the dependency graph.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from cachewatch.core import spellings as spack_spellings
+from cachewatch.core.causes import LANGUAGES, Dependency, GraphNode, Ingredients, name_of
+from cachewatch.core.spellings import NO_COMPILER
+from cachewatch.documents.graph_files import MadeOf
+
+_FLAGS = frozenset({"cflags", "cppflags", "cxxflags", "fflags", "ldflags", "ldlibs"})
+_PLAIN = re.compile(r"[a-zA-Z0-9,/_.\-\[\]]+")
+_PATCH_DIGITS = 7
+
+
+class Arch(Struct, frozen=True):
+    """Where a spec runs."""
+
+    platform: str
+    platform_os: str
+    target: str | dict[str, Any]
+
+    @property
+    def target_name(self) -> str:
+        """The name of the target, which newer clients write alone and older ones with all its features."""
+        if isinstance(self.target, str):
+            return self.target
+        name = self.target.get("name")
+        return name if isinstance(name, str) else ""
+
+
+class Node(Struct, frozen=True):
+    """A spec as an index or a lock file has it; only what is needed of it."""
+
+    version: str
+    name: str = ""
+    hash: Any = None
+    arch: Arch | None = None
+    compiler: Any = None
+    parameters: msgspec.Raw = msgspec.Raw(b"{}")
+    patches: tuple[str, ...] = ()
+    propagate: tuple[str, ...] = ()
+    dependencies: msgspec.Raw = msgspec.Raw(b"null")
+    external: Any = None
+    annotations: Any = None
+    namespace: Any = None
+    package_hash: Any = None
+    build_spec: Any = None
+
+    @property
+    def has_parameters(self) -> bool:
+        """Whether it says what its variants are; what Spack writes has flags at least."""
+        return bytes(self.parameters) != b"{}"
+
+
+class _Edge(Struct, frozen=True):
+    """A dependency of form 4 or 5."""
+
+    name: str
+    hash: str
+    parameters: msgspec.Raw
+
+
+_decode_node = msgspec.json.Decoder(Node).decode
+_decode_edges = msgspec.json.Decoder(list[_Edge]).decode
+_decode_any = msgspec.json.Decoder().decode
+_decode_wrapped = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_decode_parameters = msgspec.json.Decoder(dict[str, Any]).decode
+
+# Says name and version of the spec with a hash; None if it is not known.
+Lookup = Callable[[str], tuple[str, str] | None]
+
+
+def read_node(data: bytes | msgspec.Raw) -> Node:
+    """Read one node, or raise msgspec's own error with the reason."""
+    try:
+        node = _decode_node(data)
+    except msgspec.ValidationError:
+        wrapped = _decode_wrapped(data)
+        if len(wrapped) != 1:
+            raise
+        ((name, inner),) = wrapped.items()
+        return msgspec.structs.replace(_decode_node(inner), name=name)
+    return node
+
+
+def compiler_of(node: Node, lookup: Lookup, dependencies: Sequence[Dependency]) -> str:
+    """Return what compiled `node`: by its own word, by its dependencies, by its past, or `none`."""
+    return (
+        _spelled(node.compiler) or _compiler_edge(dependencies, lookup) or _spelled(_past_compiler(node)) or NO_COMPILER
+    )
+
+
+def _past_compiler(node: Node) -> Any:
+    return node.annotations.get("compiler") if isinstance(node.annotations, dict) else None
+
+
+def _spelled(compiler: Any) -> str:
+    if isinstance(compiler, str):
+        return "" if compiler in ("", NO_COMPILER) else compiler.replace("@=", "@")
+    if not isinstance(compiler, dict) or not isinstance(compiler.get("name"), str):
+        return ""
+    version = compiler.get("version")
+    return f"{compiler['name']}@{version.removeprefix('=')}" if isinstance(version, str) else compiler["name"]
+
+
+def _compiler_edge(dependencies: Sequence[Dependency], lookup: Lookup) -> str:
+    """Return the compiler of C, or else of C++, or else of Fortran."""
+    provided = [edge for edge in reversed(dependencies) if edge.virtuals]
+    for language in LANGUAGES:
+        for edge in provided:
+            if language in edge.virtuals:
+                found = lookup(edge.hash)
+                return f"{found[0]}@{found[1]}" if found else edge.name
+    return ""
+
+
+def dependencies_of(node: Node) -> list[Dependency]:
+    """Return the dependencies of `node`, whatever form they have."""
+    data = bytes(node.dependencies)
+    try:
+        return [Dependency(edge.name, edge.hash, *_uses(bytes(edge.parameters))) for edge in _decode_edges(data)]
+    except (msgspec.ValidationError, _OtherForm):
+        return list(_any_edges(_decode_any(data)))
+
+
+class _OtherForm(Exception):
+    """The parameters of a dependency are no mapping."""
+
+
+@lru_cache(maxsize=4096)
+def _uses(parameters: bytes) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return how a dependency is used, and the virtuals that it provides."""
+    values = _decode_any(parameters)
+    if not isinstance(values, dict):
+        raise _OtherForm
+    return _described(values)
+
+
+def _any_edges(listed: Any) -> Iterator[Dependency]:
+    if isinstance(listed, dict):
+        listed = [{"name": name, **edge} for name, edge in listed.items() if isinstance(edge, dict)]
+    for edge in listed if isinstance(listed, list) else ():
+        if isinstance(edge, dict) and isinstance(edge.get("name"), str) and isinstance(edge.get("hash"), str):
+            parameters = edge.get("parameters")
+            described = parameters if isinstance(parameters, dict) else edge
+            yield Dependency(edge["name"], edge["hash"], *_described(described))
+
+
+def _described(values: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    return _texts(values.get("deptypes", values.get("type"))), _texts(values.get("virtuals"))
+
+
+def _texts(listed: Any) -> tuple[str, ...]:
+    return tuple(sorted(text for text in listed if isinstance(text, str))) if isinstance(listed, list) else ()
+
+
+def variants_of(node: Node) -> tuple[str, ...]:
+    """Return the variants as cache.spack.io shows them, sorted by name."""
+    return _variants(bytes(node.parameters), node.patches, node.propagate)
+
+
+def flags_of(node: Node) -> tuple[str, ...]:
+    """Return the compiler flags that are set: cflags=-O2, sorted by name."""
+    return _flags(bytes(node.parameters))
+
+
+@lru_cache(maxsize=65536)
+def _flags(parameters: bytes) -> tuple[str, ...]:
+    values: Mapping[str, Any] = _decode_parameters(parameters)
+    return tuple(
+        f"{name}={_quoted(' '.join(map(str, listed)))}"
+        for name, listed in sorted(values.items())
+        if name in _FLAGS and isinstance(listed, list) and listed
+    )
+
+
+@lru_cache(maxsize=65536)
+def _variants(parameters: bytes, patches: tuple[str, ...], propagated: tuple[str, ...]) -> tuple[str, ...]:
+    values: Mapping[str, Any] = _decode_parameters(parameters)
+    if patches and "patches" not in values:
+        values = {**values, "patches": list(patches)}
+    everywhere = frozenset(propagated)
+    return tuple(
+        _variant(name, values[name], is_propagated=name in everywhere) for name in sorted(values) if name not in _FLAGS
+    )
+
+
+def _variant(name: str, value: Any, *, is_propagated: bool) -> str:
+    if isinstance(value, bool):
+        return ("+" if value else "~") * (1 + is_propagated) + name
+    equals = "==" if is_propagated else "="
+    if isinstance(value, list | tuple):
+        texts = [str(v)[:_PATCH_DIGITS] if name == "patches" else str(v) for v in value]
+        return f"{name}:{equals}{_quoted(','.join(texts))}"
+    return f"{name}{equals}{_quoted(str(value))}"
+
+
+def _quoted(text: str) -> str:
+    if _PLAIN.fullmatch(text):
+        return text
+    return f'"{text}"' if "'" in text else f"'{text}'"
+
+
+def graph_node_of(spec_hash: str, node: Node, lookup: Lookup, shared: Set[str]) -> GraphNode:
+    """Return `node` as the graph has it, spelled as documents are; specs below it have `shared` names."""
+    arch = node.arch or Arch("", "", "")
+    dependencies = dependencies_of(node)
+    compiler = spack_spellings.compiler(compiler_of(node, lookup, dependencies))
+    ingredients, below = ingredients_of(node, dependencies)
+    return GraphNode(
+        hash=spec_hash,
+        name=node.name,
+        version=node.version,
+        compiler="" if compiler == NO_COMPILER else compiler,
+        os=arch.platform_os,
+        target=arch.target_name,
+        variants=spack_spellings.variants(variants_of(node)),
+        ingredients=ingredients,
+        below=tuple([name_of(each, shared) for each in below]),
+    )
+
+
+def ingredients_of(node: Node, dependencies: Iterable[Dependency]) -> MadeOf:
+    """Return what documents do not say of a node with these `dependencies`."""
+    edges = sorted(dependencies)
+    made_of = Ingredients(
+        recipe=_text(node.package_hash),
+        namespace=_text(node.namespace),
+        external=_external(node.external),
+        flags=flags_of(node),
+        spliced=_spliced(node.build_spec),
+        uses=tuple([edge.use for edge in edges]),
+    )
+    return made_of, tuple([edge.hash for edge in edges])
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _external(value: Any) -> str:
+    """Return where an external is: its path, or else its modules."""
+    if not isinstance(value, dict):
+        return ""
+    modules = value.get("module")
+    named = ",".join(map(str, modules)) if isinstance(modules, list) else _text(modules)
+    return _text(value.get("path")) or named or "unknown"
+
+
+def _spliced(value: Any) -> str:
+    return _text(value.get("hash")) if isinstance(value, dict) else ""

@@ -1,0 +1,1 @@
+"""What the core does not need: a folder each, with its own commands."""

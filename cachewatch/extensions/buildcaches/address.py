@@ -1,0 +1,256 @@
+"""Build caches as Spack's clients publish them, read at their index.
+
+`address.py` says what an address means and how files are got from there, `layouts.py`
+finds the index in a mirror of layout 2 or 3 and `oci.py` in a registry, `record_slices.py`
+finds its records, `index.py` and `nodes.py` make specs of them, `spec_store.py` keeps them in
+a temporary file, `published_specs.py` puts those of several indexes together, `catalogue.py`
+reads the list of all of Spack's public caches, and `sizes.py` asks for the sizes of tarballs.
+
+What the address of a build cache means, and how files are got from there.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import Protocol
+from urllib.parse import quote, unquote, urlsplit
+
+from msgspec import Struct
+
+from cachewatch.errors import HttpError, RefusedAddress, SourceError, TooLarge
+from cachewatch.http.addresses import check_url, shown
+from cachewatch.http.client import Client, Limits, Request
+from cachewatch.runtime.files import LargeFile, read_inside
+
+
+class Validator(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """By what an index is known again without reading it."""
+
+    layout: str = ""  # v2, v3 or oci
+    etag: str = ""  # of the file that is asked for first
+    digest: str = ""  # sha256 of the index, in hex
+    looked: float = 0.0  # when it was last looked for a newer layout, in seconds since 1970
+
+
+class IndexFile(Struct, frozen=True):
+    """The bytes of an index, verified as far as its layout lets them be."""
+
+    content: bytes
+    where: str
+    fresh: Validator
+    more: tuple[bytes, ...] = ()  # further indexes of the same cache
+
+
+class Mirror(Protocol):
+    """A place that holds files under relative paths."""
+
+    @property
+    def where(self) -> str:
+        """What to call it in messages."""
+
+    @property
+    def max_index(self) -> int:
+        """How many bytes an index may have, unpacked."""
+
+    def get(self, path: str, *, etag: str = "", size: int | None = None) -> "File | None":
+        """Return a file, or None if there is none; raises SourceError if that cannot be known.
+
+        TooLarge is raised where it has more than `size` bytes.
+        """
+
+    def get_all(self, paths: list[str]) -> "list[File | None]":
+        """Return many small files; None where there is none or it cannot be read."""
+
+    def close(self) -> None:
+        """Let go of connections."""
+
+
+class File(Struct, frozen=True):
+    """What a mirror gave."""
+
+    content: bytes
+    etag: str = ""
+    is_unchanged: bool = False  # as the etag that was sent along says; there is no content then
+
+
+# The public index of develop has hundreds of megabytes.
+LARGEST_INDEX = 4 * 2**30
+_LARGEST_FILE = LARGEST_INDEX
+_SMALL = 2**20
+
+_OCI = {"oci": "https", "oci+https": "https", "oci+http": "http"}
+_INSIDE = re.compile(r"/(build_cache(/index\.json)?|v3(/manifests/index/index\.manifest\.json)?)/?$")
+_IMAGE = re.compile(r"[a-z0-9]+([._/-]+[a-z0-9]+)*")
+
+
+def patience(seconds: float = 3600.0) -> Limits:
+    """Return how long a file of a cache may take, and how large it may be."""
+    return Limits(seconds=seconds, size=_LARGEST_FILE)
+
+
+class Registry(Struct, frozen=True):
+    """An image in a registry, which holds a build cache."""
+
+    base: str  # https://host
+    image: str
+
+    @property
+    def where(self) -> str:
+        """What to call it in messages."""
+        return f"{self.base}/{self.image}"
+
+
+def root_of(address: str) -> str:
+    """Return the address of the mirror that `address` leads into: people name its index, or the folder of that."""
+    return _INSIDE.sub("", address)
+
+
+def parse_address(address: str) -> Path | str | Registry:
+    """Return what `address` means: a folder, a URL of http or https, or an image in a registry.
+
+    Raises RefusedAddress for everything else, and for a URL that carries a password.
+    """
+    if not address.isprintable() or not address.strip():
+        raise RefusedAddress(f"{address!a}: an address is one line of plain text")
+    scheme, separator, _ = address.partition("://")
+    if not separator:
+        return Path(address)
+    if scheme in ("http", "https"):
+        check_url(address)
+        if urlsplit(address).query or urlsplit(address).fragment:
+            raise RefusedAddress(f"{shown(address)}: the address of a build cache has no ? and no #")
+        return address.rstrip("/")
+    if scheme == "file":
+        return _folder(address)
+    if scheme in _OCI:
+        return _registry(address, _OCI[scheme])
+    if scheme == "s3":
+        raise RefusedAddress(f"{shown(address)}: s3:// is not supported; use the bucket's address of https")
+    raise RefusedAddress(f"{shown(address)}: a build cache is a folder, file://, http://, https:// or oci://")
+
+
+def open_mirror(
+    place: Path | str,
+    headers: Mapping[str, str],
+    limits: Limits | None = None,
+    *,
+    max_index: int = LARGEST_INDEX,
+) -> Mirror:
+    """Open a folder or a URL; `headers` are sent along with every request to the URL."""
+    return Folder(place, max_index) if isinstance(place, Path) else Remote(place, headers, limits, max_index)
+
+
+@contextmanager
+def oversized() -> Iterator[None]:
+    """Raise TooLarge where a server has more than was asked for."""
+    try:
+        yield
+    except HttpError as error:
+        if error.is_too_large:
+            raise TooLarge(str(error)) from error
+        raise
+
+
+class Folder:
+    """A mirror on this machine."""
+
+    def __init__(self, path: Path, max_index: int = LARGEST_INDEX) -> None:
+        self._path = path
+        self.max_index = max_index
+        if not path.is_dir():
+            raise SourceError(f"{path}: there is no such folder")
+
+    @property
+    def where(self) -> str:
+        """What to call it in messages."""
+        return str(self._path)
+
+    def get(self, path: str, *, etag: str = "", size: int | None = None) -> File | None:  # noqa: ARG002
+        """Return the file at `path`, or None."""
+        try:
+            return File(read_inside(self._path, _relative(path), most=_LARGEST_FILE if size is None else size))
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            return None
+        except LargeFile as error:
+            raise TooLarge(f"{self._path / path}: {error.strerror}") from error
+        except OSError as error:
+            raise SourceError(f"{self._path / path}: {error.strerror}") from error
+
+    def get_all(self, paths: list[str]) -> list[File | None]:
+        """Return many small files."""
+        return [self._try(path) for path in paths]
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def _try(self, path: str) -> File | None:
+        try:
+            return self.get(path, size=_SMALL)
+        except SourceError:
+            return None
+
+
+class Remote:
+    """A mirror behind a web server."""
+
+    def __init__(
+        self, url: str, headers: Mapping[str, str], limits: Limits | None = None, max_index: int = LARGEST_INDEX
+    ) -> None:
+        self._url = url
+        self.max_index = max_index
+        self._headers = headers
+        self._client = Client(limits or patience())
+
+    @property
+    def where(self) -> str:
+        """What to call it in messages."""
+        return shown(self._url)
+
+    def get(self, path: str, *, etag: str = "", size: int | None = None) -> File | None:
+        """Return the file at `path`, None for a 404, or that it is unchanged since `etag`."""
+        headers = {**self._headers, **({"If-None-Match": etag} if etag else {})}
+        expected = (404, 304) if etag else (404,)
+        with oversized():
+            answer = self._client.get(self._at(path), headers=headers, expected=expected, size=size)
+        if answer.status == 404:
+            return None
+        return File(answer.body, answer.headers.get("etag", ""), is_unchanged=answer.status == 304)
+
+    def get_all(self, paths: list[str]) -> list[File | None]:
+        """Return many small files, several at once."""
+        requests = (Request(self._at(path), self._headers, size=_SMALL) for path in paths)
+        return [
+            None if isinstance(answer, Exception) else File(answer.body) for answer in self._client.get_all(requests)
+        ]
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def _at(self, path: str) -> str:
+        return f"{self._url}/{quote(_relative(path))}"
+
+
+def _relative(path: str) -> str:
+    """Return `path`, which may have come from a file of the mirror, if it stays inside."""
+    parts = PurePosixPath(path).parts
+    if not parts or parts[0] == "/" or ".." in parts or not path.isprintable():
+        raise SourceError(f"{path!a}: leads out of the mirror")
+    return path
+
+
+def _folder(address: str) -> Path:
+    parts = urlsplit(address)
+    if parts.netloc not in ("", "localhost") or not parts.path.startswith("/"):
+        raise RefusedAddress(f"{address}: a file:// address names a folder of this machine: file:///path")
+    return Path(unquote(parts.path))
+
+
+def _registry(address: str, scheme: str) -> Registry:
+    host, slash, image = address.partition("://")[2].strip("/").partition("/")
+    if not slash or _IMAGE.fullmatch(image) is None:
+        raise RefusedAddress(f"{shown(address)}: write oci://HOST/IMAGE, without a tag")
+    base = f"{scheme}://{host}"
+    check_url(base)
+    return Registry(base, image)

@@ -1,0 +1,184 @@
+"""The options that say how a build cache is read, shared by the commands that read one.
+
+`cachewatch record`: keep the history of a build cache.
+"""
+
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cachewatch.cli.mistakes import examples
+from cachewatch.cli.terminal import FORMAT_OPTION, waiting, write_json
+from cachewatch.core.names import safe
+from cachewatch.core.schedule import parse_size
+from cachewatch.core.selection import Globs
+from cachewatch.errors import UsageError
+from cachewatch.extensions.buildcaches.opening import Cache, is_catalogue
+from cachewatch.extensions.buildcaches.recorder import Recorded, TagCounts
+from cachewatch.extensions.buildcaches.recorder import record as add_revision
+from cachewatch.report.words import number
+
+if TYPE_CHECKING:
+    pass
+
+_OPTIONS = (
+    click.option(
+        "--tag",
+        multiple=True,
+        metavar="TAG",
+        help="Tag name for a build cache (develop if omitted); for a catalogue, only tags that match this glob.",
+    ),
+    click.option("--stack", default="cache", metavar="NAME", help="Stack name for a build cache."),
+    click.option(
+        "--view", default="", show_default=False, metavar="NAME", help="Read this view's index instead of the main one."
+    ),
+    click.option("--max-index", default="4GiB", metavar="SIZE", help="Maximum size of an unpacked index."),
+    click.option("--token-file", type=Path, metavar="FILE", help="File that contains a bearer token."),
+    click.option("--login-file", type=Path, metavar="FILE", help="File that contains user:password."),
+)
+
+
+def cache_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options of a cache."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def cache_of(address: str, options: dict[str, Any]) -> "Cache":
+    """Return the cache that the arguments of a command mean."""
+    tags: tuple[str, ...] = options["tag"]
+    max_index = parse_size(options["max_index"])
+    if is_catalogue(address):
+        return Cache(
+            address=address,
+            is_catalogue=True,
+            wanted_tag=Globs(tags),
+            token_file=options["token_file"],
+            login_file=options["login_file"],
+            max_index=max_index,
+        )
+    if len(tags) > 1:
+        raise UsageError("--tag can be given only once for a build cache; only a catalogue has several tags")
+    return Cache(
+        address=address,
+        tag=tags[0] if tags else "develop",
+        stack=options["stack"],
+        view=options["view"],
+        token_file=options["token_file"],
+        login_file=options["login_file"],
+        max_index=max_index,
+    )
+
+
+def single_tag(
+    address: str, tag: str | None, *, view: str, token_file: Path | None, login_file: Path | None
+) -> "Cache":
+    """Return a cache, or one tag of a catalogue."""
+    wanted = tag or "develop"
+    return Cache(
+        address=address,
+        is_catalogue=is_catalogue(address),
+        tag=wanted,
+        wanted_tag=lambda name: name == wanted,
+        view=view,
+        token_file=token_file,
+        login_file=login_file,
+    )
+
+
+if TYPE_CHECKING:
+    pass
+
+_INTO = "catalogue.git"
+
+
+@click.command(
+    epilog=examples(
+        "cachewatch record https://binaries.example.org/cache --into catalogue.git",
+        "cachewatch record oci://ghcr.io/example/cache --tag main --stack hpc",
+    )
+)
+@click.argument("source")
+@click.option("--into", default=_INTO, metavar="REPO", help="Bare repository; created if it does not exist.")
+@cache_options
+@click.option("--sizes", is_flag=True, help="Fetch the size of each new tarball (one small request each).")
+@click.option("--force", is_flag=True, help="Accept large removals.")
+@FORMAT_OPTION
+@click.option("-q", "--quiet", is_flag=True, help="Print only warnings and errors.")
+@click.pass_context
+def record(
+    context: click.Context,
+    /,
+    *,
+    source: str,
+    into: str,
+    sizes: bool,
+    force: bool,
+    quiet: bool,
+    format_: str,
+    **options: object,
+) -> None:
+    """Record the current contents of a build cache as a revision.
+
+    SOURCE is a build cache (a folder, file://, http://, https:// or oci://) or a catalogue of build caches
+    (a cache_spack_io_index.json). A revision is added only if something changed since the last one, so this
+    can run as often as you like.
+    """
+    doing = [f"opening {source}"]
+    with waiting(lambda: doing[-1]):
+        done = add_revision(
+            cache_of(source, options), Path(into), is_confirmed=force, wants_sizes=sizes, tell=doing.append
+        )
+    if format_ == "json":
+        write_json(done)
+    elif not quiet:
+        _tell(done, into)
+    _warn(done)
+    context.exit(_status(done))
+
+
+def _tell(done: "Recorded", into: str) -> None:
+    if done.commit is None:
+        if not done.held:
+            click.echo(f"{safe(into)}: no changes.")
+        return
+    click.echo(f"{safe(into)}: recorded {done.commit[:10]}.")
+    for count in done.tags:
+        if count.is_different:
+            click.echo(f"  {_counted(count)}")
+    click.echo(_next(done, shlex.quote(into)))
+
+
+def _next(done: "Recorded", into: str) -> str:
+    if done.before is None:
+        return f"Next: `cachewatch packages --repo {into}` lists its packages; record again when the cache has changed."
+    return f"Next: `cachewatch diff --repo {into}` shows what changed."
+
+
+def _counted(count: "TagCounts") -> str:
+    parts = ((count.new, "new"), (count.changed, "changed"), (count.removed, "removed"))
+    told = ", ".join(f"{documents:,} {word}" for documents, word in parts if documents)
+    return f"{safe(count.tag)}: {number(count.specs, 'spec')} of {number(count.packages, 'package')}; documents: {told}"
+
+
+def _warn(done: "Recorded") -> None:
+    for diagnostic in done.diagnostics:
+        click.echo(
+            f"cachewatch: warning: {safe(diagnostic.path)}: {diagnostic.kind}: {safe(diagnostic.message)}", err=True
+        )
+    for failed in done.failed:
+        click.echo(f"cachewatch: {safe(failed.tag)}: not recorded: {safe(failed.message)}", err=True)
+    for held in done.held:
+        click.echo(
+            f"cachewatch: {safe(held.tag)}: held back: {safe(held.reason)}; to accept this, use --force", err=True
+        )
+
+
+def _status(done: "Recorded") -> int:
+    if done.held or done.failed:
+        return 3
+    return 4 if any(diagnostic.is_loss for diagnostic in done.diagnostics) else 0

@@ -1,0 +1,345 @@
+"""The specs of an index in a temporary file, by package: in memory, a million of them are as large as their index.
+
+The index of a build cache: a database of Spack, of which only what is really in the cache counts.
+"""
+
+import json
+import os
+import re
+import tempfile
+import weakref
+from array import array
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from types import MappingProxyType
+from typing import IO, Any
+
+import msgspec
+from msgspec import Raw, Struct
+from msgspec.structs import astuple
+
+from cachewatch.core.causes import Dependency
+from cachewatch.core.model import Diagnostic, DiagnosticKind
+from cachewatch.core.names import is_name
+from cachewatch.documents.graph_files import EncodedIngredients, encode_ingredients, encode_node
+from cachewatch.documents.spec_nodes import (
+    Node,
+    compiler_of,
+    dependencies_of,
+    graph_node_of,
+    ingredients_of,
+    read_node,
+    variants_of,
+)
+from cachewatch.documents.writing import Binary
+from cachewatch.errors import SourceError
+from cachewatch.extensions.buildcaches.address import IndexFile
+from cachewatch.extensions.buildcaches.records import (
+    Database,
+    DecodedRecords,
+    NotSliced,
+    Records,
+    RecordSlices,
+    decode_file,
+)
+
+_BUFFER = 2**20
+
+
+class StoredSpec(Struct, frozen=True):
+    """A binary, and what it was made of; None if nobody asked."""
+
+    binary: Binary
+    ingredients: EncodedIngredients | None = None
+
+
+# A binary without its package, and what it was made of.
+_Entry = tuple[str, str, str, str, str, str, tuple[str, ...], EncodedIngredients | None]
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(_Entry).decode
+
+
+class SpecStore:
+    """Specs that are added one by one, and read package by package."""
+
+    def __init__(self) -> None:
+        self._file = tempfile.TemporaryFile(buffering=_BUFFER)  # noqa: SIM115  closed with the store
+        weakref.finalize(self, _close, self._file)
+        self._ends = array("Q", [0])  # where each spec ends, and the next one begins
+        self._positions: dict[str, array[int]] = {}
+
+    def __len__(self) -> int:
+        return len(self._ends) - 1
+
+    @property
+    def packages(self) -> Collection[str]:
+        """The packages that have specs."""
+        return self._positions.keys()
+
+    def add(self, binary: Binary, ingredients: EncodedIngredients | None) -> None:
+        """Add a spec; raises SourceError if there is no room for it."""
+        package, *rest = astuple(binary)
+        data = _encode((*rest, ingredients))
+        try:
+            self._file.write(data)
+        except OSError as error:
+            raise _failed(error) from error
+        if (positions := self._positions.get(package)) is None:
+            positions = self._positions[package] = array("I")
+        positions.append(len(self))
+        self._ends.append(self._ends[-1] + len(data))
+
+    def read(self, package: str) -> Iterator[StoredSpec]:
+        """Yield the specs of a package, in the order in which they were added."""
+        return self._read(package, self._positions.get(package, ()))
+
+    def _read(self, package: str, places: Iterable[int]) -> Iterator[StoredSpec]:
+        try:
+            self._file.flush()
+            handle = self._file.fileno()
+            for place in places:
+                start, end = self._ends[place], self._ends[place + 1]
+                *rest, ingredients = _decode(os.pread(handle, end - start, start))
+                yield StoredSpec(Binary(package, *rest), ingredients)
+        except OSError as error:
+            raise _failed(error) from error
+
+
+def _close(file: IO[bytes]) -> None:
+    with suppress(OSError):  # what there was no room for, and was said to have none
+        file.close()
+
+
+def _failed(error: OSError) -> SourceError:
+    folder = tempfile.gettempdir()
+    return SourceError(
+        f"{folder}: {error.strerror}, so the index cannot be read; TMPDIR names another temporary folder"
+    )
+
+
+# Database versions whose specs were seen; what comes after is read as if it were the last of them.
+KNOWN_VERSIONS = ("5", "6", "7", "8")
+
+_HASH = re.compile(r"[a-z0-9]{16,64}")
+_MOST_FAULTS = 20
+_MOST_NAMED = 3
+_BACKSLASH = b"\\"  # with which JSON writes a NUL character
+
+# Keys that look like those of records, and keys in which a letter or digit is escaped.
+_KEY = re.compile(rb'"[a-z0-9]{16,64}"\s*:\s*\{')
+_ESCAPED_KEY = re.compile(rb'\\u00[0-9a-fA-F]{2}[^"]{0,400}"\s*:\s*\{')
+
+
+class Index(Struct, frozen=True):
+    """What an index says is in the cache."""
+
+    version: str
+    specs: SpecStore
+    others: int  # records of externals, and of dependencies that are not in the cache
+    diagnostics: tuple[Diagnostic, ...] = ()
+    other_nodes: Mapping[str, bytes] = MappingProxyType({})  # those records, encoded; empty if nobody asked
+
+
+class _Record(Struct):
+    spec: Raw
+    in_buildcache: bool = False
+
+
+class _PlainRecord(Struct):
+    spec: Node
+    in_buildcache: bool = False
+
+
+_decode_record = msgspec.json.Decoder(_Record).decode
+_decode_plain = msgspec.json.Decoder(_PlainRecord).decode
+
+
+def read_index(content: bytes, where: str, *, wants_graph: bool = False) -> Index:
+    """Read an index of any version; raises SourceError where it is none, or only part of one.
+
+    A record that cannot be read is named among the faults, and the others are read.
+    """
+    try:
+        records = RecordSlices(content)
+        return _read(records, records.version, where, wants_graph=wants_graph)
+    except NotSliced:
+        return _read_whole(content, where, wants_graph=wants_graph)
+
+
+def _read_whole(content: bytes, where: str, *, wants_graph: bool) -> Index:
+    """Read an index that is not written as Spack writes it, with more memory."""
+    try:
+        database = decode_file(content).database
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise SourceError(f"{where}: the index cannot be read ({error})") from error
+    records = DecodedRecords(database.installs)
+    return _read(records, str(database.version), where, _twice(content, database, where), wants_graph=wants_graph)
+
+
+def _read(records: Records, version: str, where: str, twice: Iterable[Diagnostic] = (), *, wants_graph: bool) -> Index:
+    reader = _Reader(records, where, wants_graph=wants_graph)
+    reader.read()
+    diagnostics = (*_unknown_version(version, where), *twice, *reader.diagnostics())
+    others = len(records) - len(reader.specs) - reader.broken
+    return Index(version, reader.specs, others, diagnostics, reader.other_nodes)
+
+
+def _unknown_version(version: str, where: str) -> Iterable[Diagnostic]:
+    if version not in KNOWN_VERSIONS:
+        message = f"the index has version {version[:20]!a}, newest known is {KNOWN_VERSIONS[-1]}; read as that"
+        yield Diagnostic(where, DiagnosticKind.INCONSISTENT, message, is_loss=False)
+
+
+def _twice(content: bytes, database: Database, where: str) -> Iterable[Diagnostic]:
+    """Name the hashes of which there are two records: JSON allows that, and whoever reads it gets the last."""
+    count = len(database.installs)
+    # Spack writes both keys into each record, and they are counted ten times as fast as hashes.
+    is_plain = content.count(b'"in_buildcache"') == content.count(b'"ref_count"') == count
+    if (is_plain or len(_KEY.findall(content)) == count) and not _ESCAPED_KEY.search(content):
+        return
+    found = _repeated(content)
+    if found:
+        which = ", ".join(ascii(key[:64]) for key in found[:_MOST_NAMED]) + (
+            ", ..." if len(found) > _MOST_NAMED else ""
+        )
+        who = f"the hash {which} stands" if len(found) == 1 else f"{len(found):,} hashes stand"
+        names = "" if len(found) == 1 else f" ({which})"
+        yield Diagnostic(where, DiagnosticKind.INCONSISTENT, f"{who} twice{names}; the last record of each was read")
+
+
+def _repeated(content: bytes) -> list[str]:
+    """Return the keys that two records have; slow, so only where there is reason to look."""
+    found: dict[str, None] = {}
+    record = object()
+
+    def look(pairs: list[tuple[str, Any]]) -> object:
+        keys = [key for key, value in pairs if value is record]
+        if len(set(keys)) < len(keys):
+            found.update(dict.fromkeys(key for key, count in Counter(keys).items() if count > 1))
+        return record if any(key == "spec" for key, _ in pairs) else None
+
+    try:
+        json.loads(content, object_pairs_hook=look)
+    except (ValueError, RecursionError):  # such as nesting that only this reader minds
+        return []
+    return list(found)
+
+
+def read_indexes(file: IndexFile, *, wants_graph: bool = False) -> tuple[Index, ...]:
+    """Read all indexes that a cache has."""
+    return tuple(read_index(content, file.where, wants_graph=wants_graph) for content in (file.content, *file.more))
+
+
+def _decoded(raw: bytes | Raw) -> _PlainRecord | _Record:
+    """Decode a record at once, or else without its spec, which may be of a form of its own."""
+    try:
+        return _decode_plain(raw)
+    except msgspec.ValidationError:
+        return _decode_record(raw)
+
+
+def _node(record: _PlainRecord | _Record) -> Node:
+    return record.spec if isinstance(record, _PlainRecord) else read_node(record.spec)
+
+
+def _refuse_nul(binary: Binary) -> None:
+    if "\0" in "".join((binary.version, binary.compiler, binary.os, binary.target, *binary.variants)):
+        raise ValueError("it holds a NUL character")
+
+
+class _Reader:
+    """Reads records one by one, so that a bad one spoils no other."""
+
+    def __init__(self, records: Records, where: str, *, wants_graph: bool = False) -> None:
+        self._records = records
+        self._shared = records.shared
+        self._where = where
+        self._wants_graph = wants_graph
+        self.specs = SpecStore()
+        self.other_nodes: dict[str, bytes] = {}
+        self._reasons: Counter[str] = Counter()
+        self._examples: dict[str, str] = {}
+        self._misnamed: dict[str, str] = {}  # what records say that their hashes are, by their keys
+        self._versions: dict[str, tuple[str, str] | None] = {}
+
+    @property
+    def broken(self) -> int:
+        """How many records could not be read."""
+        return self._reasons.total()
+
+    def read(self) -> None:
+        """Read all records; raises NotSliced where one is no JSON, so that it may have been cut out wrongly."""
+        for spec_hash, raw in self._records.items():
+            try:
+                self._read_record(spec_hash, raw)
+            except (msgspec.MsgspecError, RecursionError, ValueError) as error:
+                self._records.check(raw)
+                self._note(spec_hash, str(error))
+
+    def _read_record(self, spec_hash: str, raw: bytes | Raw) -> None:
+        record = _decoded(raw)
+        if record.in_buildcache:
+            node = _node(record)
+            dependencies = dependencies_of(node)
+            binary = self._binary(spec_hash, node, dependencies)
+            if _BACKSLASH in bytes(raw):
+                _refuse_nul(binary)
+            if isinstance(node.hash, str) and node.hash != spec_hash:
+                self._misnamed[spec_hash] = node.hash
+            made_of = ingredients_of(node, dependencies) if self._wants_graph else None
+            self.specs.add(binary, None if made_of is None else encode_ingredients(made_of, self._shared))
+        elif self._wants_graph and _HASH.fullmatch(spec_hash):
+            found = graph_node_of(spec_hash, _node(record), self._lookup, self._shared)
+            self.other_nodes[spec_hash] = encode_node(found)
+
+    def diagnostics(self) -> Iterable[Diagnostic]:
+        """Yield what could not be read and why, equal reasons counted together."""
+        for reason, count in self._reasons.most_common(_MOST_FAULTS):
+            more = f" (and {count - 1} more like it)" if count > 1 else ""
+            message = f"record {self._examples[reason][:40]!a} cannot be read: {reason}{more}"
+            yield Diagnostic(self._where, DiagnosticKind.UNREADABLE, message)
+        if len(self._reasons) > _MOST_FAULTS:
+            yield Diagnostic(
+                self._where, DiagnosticKind.UNREADABLE, f"{len(self._reasons) - _MOST_FAULTS} more reasons"
+            )
+        for key, said in list(self._misnamed.items())[:1]:
+            more = f" (and {len(self._misnamed) - 1:,} more like it)" if len(self._misnamed) > 1 else ""
+            message = f"record {key!a} says that its hash is {said[:64]!a}; taken by its key, as Spack does{more}"
+            yield Diagnostic(self._where, DiagnosticKind.INCONSISTENT, message)
+
+    def _binary(self, spec_hash: str, node: Node, dependencies: Sequence[Dependency]) -> Binary:
+        if not _HASH.fullmatch(spec_hash):
+            raise ValueError("its key is not a hash")
+        if node.name not in self.specs.packages and not is_name(node.name.encode()):
+            raise ValueError("no package can have its name")
+        if node.arch is None:
+            raise ValueError("it has no arch")
+        return Binary(
+            package=node.name,
+            hash=spec_hash,
+            version=node.version,
+            compiler=compiler_of(node, self._lookup, dependencies),
+            os=node.arch.platform_os,
+            platform=node.arch.platform,
+            target=node.arch.target_name,
+            variants=variants_of(node),
+        )
+
+    def _lookup(self, spec_hash: str) -> tuple[str, str] | None:
+        if spec_hash not in self._versions:
+            self._versions[spec_hash] = self._name_and_version(spec_hash)
+        return self._versions[spec_hash]
+
+    def _name_and_version(self, spec_hash: str) -> tuple[str, str] | None:
+        raw = self._records.find(spec_hash)
+        try:
+            node = read_node(_decode_record(raw).spec) if raw is not None else None
+        except (msgspec.MsgspecError, RecursionError):
+            return None
+        return (node.name, node.version) if node else None
+
+    def _note(self, spec_hash: str, reason: str) -> None:
+        self._reasons[reason] += 1
+        self._examples.setdefault(reason, spec_hash)

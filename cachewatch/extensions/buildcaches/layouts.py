@@ -1,0 +1,291 @@
+"""Find the index in a mirror: layout 3 (content-addressed, since Spack 1.0), else layout 2.
+
+The sizes of tarballs, which an index does not have: from one small file for each spec.
+"""
+
+import hashlib
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import msgspec
+from msgspec import Struct
+
+from cachewatch.documents.writing import Binary
+from cachewatch.errors import HttpError, SourceError, TooLarge
+from cachewatch.extensions.buildcaches.address import File, IndexFile, Mirror, Validator
+from cachewatch.runtime.files import NotInflated, TooMuch, inflate
+
+_INDEX_V3 = "v3/manifests/index/{view}index.manifest.json"
+_INDEX_V2 = "build_cache/index.json"
+_INDEX_MEDIA_TYPE = "application/vnd.spack.db"
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_VIEW = re.compile(r"[A-Za-z0-9._+-]+(/[A-Za-z0-9._+-]+)*")
+_LARGEST_MANIFEST = 2**20
+_DAY = 86400.0
+
+# What object stores say instead of 404 to who may not list what there is.
+_FORBIDDEN = 403
+
+# Both files of layout 2 are written one after the other; between them they disagree.
+_READINGS = 3
+_PAUSE = 2.0
+
+
+class BlobOf(Struct, frozen=True, rename="camel"):
+    """What a manifest of layout 3 says of one blob."""
+
+    checksum: str
+    checksum_algorithm: str = "sha256"
+    content_length: int = -1
+    media_type: str = ""
+    compression: str = "none"
+
+
+class Manifest(Struct, frozen=True):
+    """A manifest of layout 3."""
+
+    data: tuple[BlobOf, ...]
+    version: int = 3
+
+
+_decode_manifest = msgspec.json.Decoder(Manifest).decode
+_SIGNED = b"-----BEGIN PGP SIGNED MESSAGE-----"
+_GZIP = b"\x1f\x8b"
+_SIGNATURE = b"-----BEGIN PGP SIGNATURE-----"
+
+
+def fetch_index(
+    mirror: Mirror,
+    known: Validator,
+    *,
+    view: str = "",
+    now: float | None = None,
+    sleep: Callable[[float], None] = time.sleep,
+) -> IndexFile | None:
+    """Return the index of a mirror, or None where it is the one that is `known`.
+
+    An index of layout 2 that is unchanged costs one request, and once a day another one to see
+    whether the mirror has become one of layout 3.
+    """
+    if view and (_VIEW.fullmatch(view) is None or ".." in view):
+        raise SourceError(f"{mirror.where}: {view!a} is not the name of a view")
+    now = time.time() if now is None else now
+    if known.layout == "v2" and now - known.looked < _DAY and not view:
+        found = _fetch_v2(mirror, known, known.looked, sleep)
+        if not isinstance(found, _Missing):
+            return found
+    forbidden: HttpError | None = None
+    try:
+        found = _fetch_v3(mirror, known, view)
+    except HttpError as error:
+        if error.status != _FORBIDDEN or view:
+            raise
+        found, forbidden = _MISSING, error
+    if isinstance(found, _Missing) and not view:
+        found = _fetch_v2(mirror, known, now, sleep)
+    if isinstance(found, _Missing):
+        if forbidden is not None:
+            raise forbidden
+        raise SourceError(
+            f"{mirror.where}: there is no index here, neither {_INDEX_V3.format(view=_folder(view))}"
+            f" nor {_INDEX_V2}; is this a build cache, and was `spack buildcache update-index` run?"
+        )
+    return found
+
+
+class _Missing:
+    """Said where a mirror is not of a layout."""
+
+
+_MISSING = _Missing()
+
+
+def _fetch_v3(mirror: Mirror, known: Validator, view: str) -> IndexFile | _Missing | None:
+    etag = known.etag if known.layout == "v3" else ""
+    path = _INDEX_V3.format(view=_folder(view))
+    file = mirror.get(path, etag=etag, size=_LARGEST_MANIFEST)
+    if file is None:
+        return _MISSING
+    if file.is_unchanged:
+        return None
+    blob = index_blob(file.content, f"{mirror.where}/{path}")
+    if known.layout == "v3" and blob.checksum == known.digest:
+        return None
+    content = fetch_blob(mirror, blob, said_by=path)
+    return IndexFile(content, mirror.where, Validator(layout="v3", etag=file.etag, digest=blob.checksum))
+
+
+def _folder(view: str) -> str:
+    return f"{view}/" if view else ""
+
+
+def index_blob(manifest: bytes, where: str) -> BlobOf:
+    """Return the blob of the index that a manifest names."""
+    for blob in read_manifest(manifest, where).data:
+        if blob.media_type.startswith(_INDEX_MEDIA_TYPE):
+            return blob
+    raise SourceError(f"{where}: names no index")
+
+
+def read_manifest(content: bytes, where: str) -> Manifest:
+    """Read a manifest, signed or not; signatures are not checked, for nothing is installed from here."""
+    if content.lstrip().startswith(_SIGNED):
+        content = content.partition(b"{")[1] + content.partition(b"{")[2].partition(_SIGNATURE)[0]
+    try:
+        return _decode_manifest(content)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise SourceError(f"{where}: is not a manifest of a build cache ({error})") from error
+
+
+def fetch_blob(mirror: Mirror, blob: BlobOf, *, said_by: str) -> bytes:
+    """Return the content of a blob, verified and unpacked."""
+    if blob.checksum_algorithm != "sha256" or not _SHA256.fullmatch(blob.checksum):
+        raise SourceError(f"{mirror.where}/{said_by}: names a blob by {blob.checksum_algorithm!a}, not by sha256")
+    path = f"blobs/sha256/{blob.checksum[:2]}/{blob.checksum}"
+    with limited_to(mirror.max_index):
+        file = mirror.get(path, size=mirror.max_index)
+    if file is None:
+        raise SourceError(f"{mirror.where}/{path}: is not there, though {said_by} names it; it may be half published")
+    content = verify(file.content, blob.checksum, f"{mirror.where}/{path}")
+    return unpack(content, blob.compression, mirror.where, most=mirror.max_index)
+
+
+def verify(content: bytes, checksum: str, where: str) -> bytes:
+    """Return `content` if its sha256 is `checksum`."""
+    found = hashlib.sha256(content).hexdigest()
+    if found != checksum:
+        raise SourceError(
+            f"{where}: is damaged or cut off: its sha256 is {found[:12]}..., not {checksum[:12]}... ({len(content):,} bytes)"
+        )
+    return content
+
+
+@contextmanager
+def limited_to(most: int) -> Iterator[None]:
+    """Name the key that allows more, where an index has more than `most` bytes."""
+    try:
+        yield
+    except TooLarge as error:
+        raise TooLarge(f"{error}; if that is right, raise `max_index`, which is {most:,} bytes") from error
+
+
+def unpack(content: bytes, compression: str, where: str, *, most: int) -> bytes:
+    """Undo the compression that a manifest names."""
+    if compression in ("none", ""):
+        return content
+    if compression != "gzip":
+        raise SourceError(f"{where}: the index is packed with {compression[:20]!a}, which is not known")
+    with limited_to(most):
+        return inflated(content, most, where)
+
+
+def inflated(content: bytes, most: int, where: str) -> bytes:
+    """Return an index that was packed with gzip; raise TooLarge where it has more than `most` bytes."""
+    try:
+        return inflate(content, most=most)
+    except TooMuch as error:
+        raise TooLarge(f"{where}: the index {error}") from error
+    except NotInflated as error:
+        raise SourceError(f"{where}: the index {error}") from error
+    except MemoryError as error:
+        raise SourceError(
+            f"{where}: the index takes more memory than there is; a lower `max_index` refuses it"
+        ) from error
+
+
+def _fetch_v2(
+    mirror: Mirror, known: Validator, looked: float, sleep: Callable[[float], None], path: str = _INDEX_V2
+) -> IndexFile | _Missing | None:
+    was_v2 = known.layout == "v2"
+    for reading in range(1, _READINGS + 1):
+        said = _said_hash(mirror, path)
+        if said and was_v2 and said == known.digest:
+            return None
+        with limited_to(mirror.max_index):
+            file = mirror.get(path, etag=known.etag if was_v2 and not said else "", size=mirror.max_index)
+        if file is None:
+            return _MISSING
+        if file.is_unchanged:
+            return None
+        digest = hashlib.sha256(file.content).hexdigest()
+        if not said and was_v2 and digest == known.digest:
+            return None
+        if said in ("", digest):
+            fresh = Validator(layout="v2", etag=file.etag, digest=digest, looked=looked)
+            return IndexFile(file.content, f"{mirror.where}/{path}", fresh)
+        if reading < _READINGS:
+            sleep(_PAUSE)
+    raise SourceError(
+        f"{mirror.where}/{path}: does not have the sha256 that {path}.hash says; it may be half published"
+    )
+
+
+def fetch_v2_at(
+    mirror: Mirror, path: str, known: Validator, *, sleep: Callable[[float], None] = time.sleep
+) -> IndexFile | None:
+    """Return the index of layout 2 at `path`, or None where it is the one that is `known`."""
+    found = _fetch_v2(mirror, known, 0.0, sleep, path)
+    if isinstance(found, _Missing):
+        raise SourceError(f"{mirror.where}/{path}: is not there, though it is listed; it may be half published")
+    return found
+
+
+def fetch_v3_at(mirror: Mirror, path: str, digest: str) -> IndexFile:
+    """Return the index that lies at `path` because `digest` is its sha256."""
+    with limited_to(mirror.max_index):
+        file = mirror.get(path, size=mirror.max_index)
+    if file is None:
+        raise SourceError(f"{mirror.where}/{path}: is not there, though it is listed; it may be half published")
+    where = f"{mirror.where}/{path}"
+    content = verify(file.content, digest, where)
+    compression = "gzip" if content.startswith(_GZIP) else "none"  # no manifest says it here
+    content = unpack(content, compression, where, most=mirror.max_index)
+    return IndexFile(content, where, Validator(layout="v3", digest=digest))
+
+
+def _said_hash(mirror: Mirror, path: str) -> str:
+    """Return what the .hash beside the index at `path` says; "" where there is none."""
+    try:
+        file = mirror.get(f"{path}.hash", size=_LARGEST_MANIFEST)
+    except HttpError as error:
+        if error.status != _FORBIDDEN:
+            raise
+        return ""
+    if file is None:
+        return ""
+    said = file.content.decode("ascii", "replace").strip().lower()
+    if _SHA256.fullmatch(said) is None:
+        raise SourceError(f"{mirror.where}/{path}.hash: does not hold a sha256")
+    return said
+
+
+_TARBALL = "application/vnd.spack.install"
+
+
+def sizes_in_mirror(mirror: Mirror, binaries: Sequence[Binary]) -> list[int | None]:
+    """Return the bytes of each tarball in a mirror of layout 3; None where that cannot be known."""
+    return [_size(file) for file in mirror.get_all([_path(binary) for binary in binaries])]
+
+
+def tag_of(binary: Binary) -> str:
+    """Return the tag that a registry has for a spec."""
+    return f"{binary.package}-{binary.version}-{binary.hash}.spack"
+
+
+def _path(binary: Binary) -> str:
+    name = f"{binary.package}-{binary.version}-{binary.hash}.spec.manifest.json"
+    return f"v3/manifests/spec/{binary.package}/{name.replace('/', '_')}"
+
+
+def _size(file: File | None) -> int | None:
+    if file is None:
+        return None
+    try:
+        blobs = read_manifest(file.content, "").data
+    except SourceError:
+        return None
+    sizes = (blob.content_length for blob in blobs if blob.media_type.startswith(_TARBALL))
+    size = next(sizes, -1)
+    return size if size >= 0 else None

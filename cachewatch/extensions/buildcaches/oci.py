@@ -1,0 +1,241 @@
+"""Find the index in a registry: the first layer of the tag `index.spack`, whatever its label says.
+
+Where the tag names several images, for several processors, their indexes are the cache together.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from urllib.parse import urlencode, urljoin, urlsplit
+
+import msgspec
+from msgspec import Struct
+
+from cachewatch.errors import HttpError, SourceError
+from cachewatch.extensions.buildcaches.address import LARGEST_INDEX, IndexFile, Registry, Validator, oversized, patience
+from cachewatch.extensions.buildcaches.layouts import inflated, limited_to, verify
+from cachewatch.http.addresses import origin, shown
+from cachewatch.http.client import Answer, Client, Limits, Request
+
+_INDEX_TAG = "index.spack"
+_LARGEST_MANIFEST = 4 * 2**20
+_MOST_IMAGES = 64
+_LARGEST_CHALLENGE = 4096  # characters
+_GZIP = b"\x1f\x8b"
+_ACCEPT = ", ".join(
+    (
+        "application/vnd.oci.image.manifest.v1+json",
+        "application/vnd.docker.distribution.manifest.v2+json",
+        "application/vnd.oci.image.index.v1+json",
+        "application/vnd.docker.distribution.manifest.list.v2+json",
+    )
+)
+_DIGEST = re.compile(r"sha256:([0-9a-f]{64})")
+_CHALLENGE = re.compile(r'\b(\w{1,100})="([^"]*)"')
+_TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
+
+
+class Layer(Struct, frozen=True):
+    """A blob that a manifest names."""
+
+    digest: str
+    size: int = -1
+
+
+class Platform(Struct, frozen=True):
+    """What an image is for."""
+
+    os: str = ""
+
+
+class ImageEntry(Struct, frozen=True):
+    """An image that an image index names."""
+
+    digest: str
+    platform: Platform | None = None
+
+    @property
+    def is_attestation(self) -> bool:
+        """Whether it is no image, but says something of one, as build tools write it."""
+        return self.platform is not None and self.platform.os == "unknown"
+
+
+class ImageManifest(Struct, frozen=True, rename="camel"):
+    """A manifest of an image, or of several."""
+
+    layers: tuple[Layer, ...] | None = None
+    manifests: tuple[ImageEntry, ...] | None = None  # of an image index
+
+
+class _Token(Struct):
+    token: str = ""
+    access_token: str = ""
+
+
+_decode_manifest = msgspec.json.Decoder(ImageManifest).decode
+_decode_token = msgspec.json.Decoder(_Token).decode
+
+
+class Image:
+    """An image whose registry is asked with whatever token it wants."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        headers: Mapping[str, str],
+        limits: Limits | None = None,
+        *,
+        max_index: int = LARGEST_INDEX,
+    ) -> None:
+        self.max_index = max_index
+        self.where = registry.where
+        self._registry = registry
+        self._own = dict(headers)  # what the user gave; the registry may want it changed for a token
+        self._headers = dict(headers)
+        self._client = Client(limits or patience())
+
+    def fetch_index(self, known: Validator) -> IndexFile | None:
+        """Return the index, or None where it is the one that is `known`."""
+        is_known = known.layout == "oci"
+        answer = self._get(
+            f"manifests/{_INDEX_TAG}",
+            {"Accept": _ACCEPT, **({"If-None-Match": known.etag} if is_known and known.etag else {})},
+            expected=(304, 404),
+            size=_LARGEST_MANIFEST,
+        )
+        if answer.status == 404:
+            raise SourceError(
+                f"{self.where}: has no tag {_INDEX_TAG}; is this a build cache, and was `spack buildcache update-index` run?"
+            )
+        if answer.status == 304:
+            return None
+        layers = list(dict.fromkeys(self._layers(answer.body, set())))
+        digest = layers[0] if len(layers) == 1 else hashlib.sha256("\n".join(layers).encode()).hexdigest()
+        if is_known and digest == known.digest:
+            return None
+        content, *more = self._indexes(layers)
+        fresh = Validator(layout="oci", etag=answer.headers.get("etag", ""), digest=digest)
+        return IndexFile(content, self.where, fresh, tuple(more))
+
+    def _layers(self, content: bytes, seen: set[str]) -> Iterator[str]:
+        """Yield the sha256 of the first layer of each image that a manifest is about, but for those that were `seen`."""
+        manifest = self._manifest(content)
+        if manifest.manifests is None:
+            yield self._digest(manifest.layers[0].digest if manifest.layers else "", "layer")
+            return
+        images = [entry for entry in manifest.manifests if not entry.is_attestation]
+        if not images:
+            raise SourceError(f"{self.where}:{_INDEX_TAG}: names no image")
+        for digest in dict.fromkeys(self._digest(image.digest, "image") for image in images):
+            if digest in seen:
+                continue
+            seen.add(digest)
+            if len(seen) > _MOST_IMAGES:
+                raise SourceError(f"{self.where}:{_INDEX_TAG}: names more than {_MOST_IMAGES} images")
+            answer = self._get(
+                f"manifests/sha256:{digest}", {"Accept": _ACCEPT}, expected=(404,), size=_LARGEST_MANIFEST
+            )
+            yield from self._layers(self._verified(answer, digest, "an image"), seen)
+
+    def _digest(self, digest: str, what: str) -> str:
+        match = _DIGEST.fullmatch(digest)
+        if match is None:
+            raise SourceError(f"{self.where}:{_INDEX_TAG}: names no {what} by its sha256")
+        return match[1]
+
+    def _indexes(self, layers: list[str]) -> list[bytes]:
+        """Return the indexes that are these layers, which together may have as many bytes as one."""
+        found: list[bytes] = []
+        with limited_to(self.max_index):
+            for layer in layers:
+                found.append(self._index(layer, self.max_index - sum(map(len, found))))
+        return found
+
+    def _index(self, digest: str, most: int) -> bytes:
+        """Return the index that is one layer; Spack's own are plain, whatever their label says."""
+        with oversized():
+            answer = self._get(f"blobs/sha256:{digest}", {}, expected=(404,), size=most)
+        content = self._verified(answer, digest, "the layer")
+        where = f"{self.where}:{_INDEX_TAG}"
+        return inflated(content, most, where) if content.startswith(_GZIP) else content
+
+    def _verified(self, answer: Answer, digest: str, what: str) -> bytes:
+        if answer.status == 404:
+            raise SourceError(f"{self.where}: {what} of {_INDEX_TAG} is not there; it may be half published")
+        return verify(answer.body, digest, f"{self.where}:{_INDEX_TAG}")
+
+    def sizes(self, tags: list[str]) -> list[int | None]:
+        """Return the bytes of the tarball of each tag; None where that cannot be known."""
+        requests = [
+            Request(self._at(f"manifests/{tag}"), {**self._headers, "Accept": _ACCEPT}, size=_LARGEST_MANIFEST)
+            for tag in tags
+            if _TAG.fullmatch(tag)
+        ]
+        answers = self._client.get_all(requests)
+        return [self._size(next(answers)) if _TAG.fullmatch(tag) else None for tag in tags]
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def _size(self, answer: Answer | HttpError) -> int | None:
+        if isinstance(answer, HttpError):
+            return None
+        try:
+            layers = self._manifest(answer.body).layers
+        except SourceError:
+            return None
+        # Those of its dependencies come before it.
+        return layers[-1].size if layers and layers[-1].size >= 0 else None
+
+    def _manifest(self, content: bytes) -> ImageManifest:
+        try:
+            found = _decode_manifest(content)
+        except (msgspec.MsgspecError, RecursionError) as error:
+            raise SourceError(f"{self.where}: the registry answered with what is no manifest ({error})") from error
+        if found.layers is None and found.manifests is None:
+            raise SourceError(f"{self.where}: the registry answered with what is no manifest (it has no layers)")
+        return found
+
+    def _at(self, path: str) -> str:
+        return f"{self._registry.base}/v2/{self._registry.image}/{path}"
+
+    def _get(self, path: str, headers: Mapping[str, str], *, expected: tuple[int, ...], size: int) -> Answer:
+        """Ask the registry, if need be once more with the token that it asked for."""
+        url = self._at(path)
+        answer = self._client.get(url, headers={**self._headers, **headers}, expected=(*expected, 401), size=size)
+        if answer.status == 401:
+            self._check_asker(answer)
+            self._headers = {"Authorization": f"Bearer {self._token(answer.headers.get('www-authenticate', ''))}"}
+            answer = self._client.get(url, headers={**self._headers, **headers}, expected=expected, size=size)
+        return answer
+
+    def _check_asker(self, answer: Answer) -> None:
+        """Raise SourceError where a redirect led to who asks for credentials: that server could name itself as the realm."""
+        if origin(answer.url) != origin(self._registry.base):
+            raise SourceError(
+                f"{self.where}: redirects to {shown(answer.url)}, which wants credentials; "
+                "only the server that was asked may ask for a login; name the other one in the address if you trust it"
+            )
+
+    def _token(self, challenge: str) -> str:
+        scheme, _, rest = challenge[:_LARGEST_CHALLENGE].partition(" ")
+        said = dict(_CHALLENGE.findall(rest))
+        if scheme.lower() != "bearer" or "realm" not in said:
+            raise SourceError(f"{self.where}: the registry wants credentials; give it a file with a token or a login")
+        realm = urljoin(self._registry.base, said["realm"])
+        query = {name: said[name] for name in ("service", "scope") if name in said}
+        url = f"{realm}{'&' if urlsplit(realm).query else '?'}{urlencode(query)}"
+        # As every client of registries does, credentials go to whom the registry names, but never in the clear
+        # to another server.
+        is_safe = realm.startswith("https:") or origin(realm) == origin(self._registry.base)
+        answer = self._client.get(
+            url, headers=self._own if is_safe else {}, size=_LARGEST_MANIFEST, named_by=self._registry.base
+        )
+        try:
+            found = _decode_token(answer.body)
+        except (msgspec.MsgspecError, RecursionError) as error:
+            raise SourceError(f"{self.where}: the registry's token cannot be read") from error
+        if not (token := found.token or found.access_token) or not token.isascii() or not token.isprintable():
+            raise SourceError(f"{self.where}: the registry gave no token")
+        return token

@@ -1,0 +1,390 @@
+"""The specs of a tag, put together package by package from the indexes of its stacks.
+
+The list of all of Spack's public caches: for each tag, where the index of each stack is.
+
+An index of layout 3 is listed by its sha256, so an address that is the same means an index
+that is the same, and the list alone tells what changed.
+
+What a source publishes now: for each tag that may have changed, the specs of all its stacks.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from types import MappingProxyType
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import Struct
+
+from cachewatch.core.model import Diagnostic, DiagnosticKind
+from cachewatch.core.names import is_name
+from cachewatch.core.spellings import UNION_STACK
+from cachewatch.documents.graph_files import EncodedIngredients
+from cachewatch.documents.writing import Binary, Listed
+from cachewatch.errors import SourceError, TooLarge, UsageError
+from cachewatch.extensions.buildcaches.address import (
+    LARGEST_INDEX,
+    IndexFile,
+    Mirror,
+    Registry,
+    Validator,
+    open_mirror,
+    parse_address,
+    root_of,
+)
+from cachewatch.extensions.buildcaches.index import Index, SpecStore, StoredSpec, read_indexes
+from cachewatch.extensions.buildcaches.layouts import fetch_index, fetch_v2_at, fetch_v3_at, sizes_in_mirror, tag_of
+from cachewatch.extensions.buildcaches.oci import Image
+from cachewatch.http.addresses import basic, bearer, check_secrecy
+from cachewatch.http.client import Limits
+
+
+class PackageSpecs(Struct, frozen=True):
+    """The specs of one package."""
+
+    listed: Sequence[Listed]
+    graph: Mapping[str, EncodedIngredients]  # what each spec was made of, by hash; empty if nobody asked
+
+
+class PublishedSpecs:
+    """Specs by package; only the package that is read is in memory."""
+
+    def __init__(self, stores: Sequence[tuple[str, SpecStore]]) -> None:
+        """Take the specs of each index, with the stack whose index it is."""
+        self._stores = stores
+        self.packages: Collection[str] = sorted({package for _, store in stores for package in store.packages})
+
+    @cached_property
+    def by_stack(self) -> Mapping[str, int]:
+        """How many specs each stack has, and how many their union has."""
+        if len(self._stores) == 1:
+            ((label, store),) = self._stores
+            return {label: len(store), UNION_STACK: len(store)}
+        counts: Counter[str] = Counter()
+        size = 0
+        for package in self.packages:
+            listed = self.read(package).listed
+            counts.update(stack for spec in listed for stack in spec.stacks)
+            size += len(listed)
+        return {**counts, UNION_STACK: size}
+
+    @property
+    def size(self) -> int:
+        """How many specs there are."""
+        return self.by_stack[UNION_STACK]
+
+    def read(self, package: str) -> PackageSpecs:
+        """Return the specs of a package."""
+        if len(self._stores) == 1:
+            ((label, store),) = self._stores
+            specs = list(store.read(package))
+            return _package_specs([Listed(spec.binary, (label,)) for spec in specs], specs)
+        found: dict[str, StoredSpec] = {}
+        stacks: dict[str, dict[str, None]] = {}
+        for label, store in self._stores:
+            for spec in store.read(package):
+                found.setdefault(spec.binary.hash, spec)
+                stacks.setdefault(spec.binary.hash, {})[label] = None
+        listed = [Listed(spec.binary, tuple(stacks[spec_hash])) for spec_hash, spec in found.items()]
+        return _package_specs(listed, found.values())
+
+
+def _package_specs(listed: Sequence[Listed], specs: Iterable[StoredSpec]) -> PackageSpecs:
+    return PackageSpecs(listed, {spec.binary.hash: spec.ingredients for spec in specs if spec.ingredients})
+
+
+_LARGEST_LIST = 8 * 2**20  # of 30,000 stacks
+_BLOB = re.compile(r"(?:.+/)?blobs/sha256/([0-9a-f]{2})/(\1[0-9a-f]{62})")
+_PLAIN = re.compile(r"(?:.+/)?build_cache/index\.json")
+
+
+class CatalogueEntry(Struct, frozen=True):
+    """The index of one stack, as the list names it."""
+
+    label: str
+    path: str  # below the folder that the list itself lies in
+    digest: str  # "" for an index of layout 2, which may change where it is
+
+    def fetch(self, mirror: Mirror, known: Validator) -> IndexFile | None:
+        """Return the index, or None where it is the one that is `known`."""
+        if not self.digest:
+            return fetch_v2_at(mirror, self.path, known)
+        return None if known.digest == self.digest else fetch_v3_at(mirror, self.path, self.digest)
+
+
+class CatalogueListing(Struct, frozen=True):
+    """The stacks of each tag."""
+
+    tags: Mapping[str, tuple[CatalogueEntry, ...]]
+    ignored: tuple[str, ...]  # what could not be understood
+    fresh: Validator
+
+
+class _Entry(Struct):
+    label: str
+    url: str
+
+
+_decode = msgspec.json.Decoder(dict[str, list[_Entry]]).decode
+
+
+def fetch_listing(mirror: Mirror, name: str, known: Validator) -> CatalogueListing | None:
+    """Return the list, or None where it is the one that is `known` and all that it names stays what it is."""
+    etag = known.etag if known.layout == "catalogue" else ""
+    file = mirror.get(name, etag=etag, size=_LARGEST_LIST)
+    if file is None:
+        raise SourceError(f"{mirror.where}/{name}: is not there")
+    if file.is_unchanged:
+        return None
+    try:
+        listed = _decode(file.content)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise SourceError(f"{mirror.where}/{name}: is not a list of build caches ({error})") from error
+    return _listing(listed, mirror.where, file.etag)
+
+
+def _listing(listed: Mapping[str, list[_Entry]], where: str, etag: str) -> CatalogueListing:
+    tags: dict[str, tuple[CatalogueEntry, ...]] = {}
+    ignored: list[str] = []
+    for tag, entries in listed.items():
+        found = [_entry(entry, where) for entry in entries] if is_name(tag.encode()) else []
+        ignored += [f"{tag}/{entry.label}" for entry, read in zip(entries, found, strict=False) if read is None]
+        if not is_name(tag.encode()):
+            ignored.append(tag)
+        if usable := tuple(entry for entry in found if entry is not None):
+            tags[tag] = usable
+    is_fixed = all(entry.digest for entries in tags.values() for entry in entries)
+    # What may change behind the same address has to be looked at every time.
+    fresh = Validator(layout="catalogue", etag=etag) if is_fixed else Validator()
+    return CatalogueListing(tags, tuple(ignored), fresh)
+
+
+def _entry(entry: _Entry, where: str) -> CatalogueEntry | None:
+    path = _path(entry.url, where)
+    if path is None or not is_name(entry.label.encode()):
+        return None
+    if match := _BLOB.fullmatch(path):
+        return CatalogueEntry(entry.label, path, match[2])
+    return CatalogueEntry(entry.label, path, "") if _PLAIN.fullmatch(path) else None
+
+
+def _path(url: str, where: str) -> str | None:
+    """Return where `url` is below the folder of the list: a bucket's root, or a path there already."""
+    if url.startswith(f"{where}/"):
+        return url.removeprefix(f"{where}/")
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return None
+    if parts.scheme not in ("s3", ""):
+        return None  # a list may not send us to other servers
+    return parts.path.lstrip("/")
+
+
+# What the list of Spack's public caches is called.
+CATALOGUE_FILE = "cache_spack_io_index.json"
+
+
+class Cache(Struct, frozen=True, kw_only=True):
+    """A build cache, or the catalogue of many, and how it is to be read."""
+
+    address: str
+    is_catalogue: bool = False
+    tag: str = "develop"  # of a single cache; a catalogue names its own
+    stack: str = "cache"  # of a single cache; a catalogue names its own
+    view: str = ""  # a named index of layout 3
+    wanted_tag: Callable[[str], bool] = lambda _: True  # of a catalogue
+    token_file: Path | None = None
+    login_file: Path | None = None
+    limits: Limits | None = None
+    max_index: int = LARGEST_INDEX  # bytes, unpacked
+
+
+class Published(Struct, frozen=True):
+    """One tag as it is published now."""
+
+    tag: str
+    stacks: tuple[str, ...]
+    specs: PublishedSpecs
+    fresh: Mapping[str, Validator]  # by what to know the tag's indexes again
+    diagnostics: tuple[Diagnostic, ...] = ()
+    other_nodes: Mapping[str, bytes] = MappingProxyType({})  # what is no binary, encoded, by hash
+
+
+class Failed(Struct, frozen=True):
+    """A tag that could not be read, while others can."""
+
+    tag: str
+    message: str
+
+
+# By what everything was known that was read before.
+Remembered = Mapping[str, Validator]
+
+
+def is_catalogue(address: str) -> bool:
+    """Tell whether `address` names the catalogue of many caches: a file of JSON that is no index."""
+    return root_of(address).endswith(".json")
+
+
+class CacheSource:
+    """A cache that was opened; close it in the end."""
+
+    def __init__(self, cache: Cache, *, wants_graph: bool = False) -> None:
+        """Open `cache`; `wants_graph` asks for what each spec was made of, too."""
+        self._cache = cache
+        self._wants_graph = wants_graph
+        self._is_list = cache.is_catalogue or is_catalogue(cache.address)
+        for name in (cache.tag, cache.stack):
+            if not is_name(name.encode()):
+                raise UsageError(f"{name!a}: a tag and a stack have letters, digits and . _ + @ - in their names")
+        if cache.stack == UNION_STACK:
+            raise UsageError(f"{UNION_STACK}: is what the union of all stacks is called; name the stack otherwise")
+        place = parse_address(root_of(cache.address))
+        headers = _headers(cache)
+        if headers and not isinstance(place, Path):
+            check_secrecy(place.base if isinstance(place, Registry) else place)
+        self._image: Image | None = None
+        self._mirror: Mirror | None = None
+        self._list_name = ""
+        if isinstance(place, Registry):
+            self._image = Image(place, headers, cache.limits, max_index=cache.max_index)
+        else:
+            folder, self._list_name = _split(place) if self._is_list else (place, "")
+            self._mirror = open_mirror(folder, headers, cache.limits, max_index=cache.max_index)
+
+    def __enter__(self) -> "CacheSource":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of connections."""
+        for opened in (self._image, self._mirror):
+            if opened is not None:
+                opened.close()
+
+    def read(self, remembered: Remembered) -> Iterator[Published | Failed]:
+        """Yield each tag of which anything may have changed since what is `remembered`."""
+        if self._mirror is not None and self._is_list:
+            yield from self._read_list(self._mirror, remembered)
+        elif (published := self._read_one(remembered)) is not None:
+            yield published
+
+    def sizes(self, binaries: Sequence[Binary]) -> list[int | None]:
+        """Return the bytes of each tarball, None where that cannot be known; a catalogue knows none."""
+        if self._image is not None:
+            return self._image.sizes([tag_of(binary) for binary in binaries])
+        if self._mirror is not None and not self._is_list:
+            return sizes_in_mirror(self._mirror, binaries)
+        return [None] * len(binaries)
+
+    def _read_one(self, remembered: Remembered) -> Published | None:
+        key = f"{self._cache.tag}/{self._cache.stack}/{self._cache.view}"
+        known = remembered.get(key, Validator())
+        if self._image is not None:
+            file = self._image.fetch_index(known)
+        else:
+            assert self._mirror is not None
+            file = fetch_index(self._mirror, known, view=self._cache.view)
+        if file is None:
+            return None
+        return _publish(self._cache.tag, {self._cache.stack: self._read_file(file)}, {key: file.fresh})
+
+    def _read_list(self, mirror: Mirror, remembered: Remembered) -> Iterator[Published | Failed]:
+        key = "catalogue"
+        listing = fetch_listing(mirror, self._list_name, remembered.get(key, Validator()))
+        if listing is None:
+            return
+        is_all_read = True
+        for tag, entries in listing.tags.items():
+            if not self._cache.wanted_tag(tag):
+                continue
+            try:
+                published = self._read_tag(mirror, tag, entries, remembered)
+            except SourceError as error:
+                is_all_read = False
+                yield Failed(tag, str(error))
+                continue
+            if published is not None:
+                yield published
+        if is_all_read:
+            yield Published("", (), PublishedSpecs(()), {key: listing.fresh}, _ignored(mirror, listing))
+
+    def _read_tag(
+        self, mirror: Mirror, tag: str, entries: Sequence[CatalogueEntry], remembered: Remembered
+    ) -> Published | None:
+        """Read all indexes of a tag if any of them changed."""
+        keys = {entry.label: f"{tag}/{entry.label}" for entry in entries}
+        listed_before = {key for key in remembered if key.startswith(f"{tag}/")}
+        read: dict[str, _Read] = {}
+        for entry in entries:
+            file = entry.fetch(mirror, remembered.get(keys[entry.label], Validator()))
+            if file is not None:
+                read[entry.label] = self._read_file(file)
+        if not read and listed_before == set(keys.values()):
+            return None
+        for entry in entries:
+            if entry.label not in read:
+                file = entry.fetch(mirror, Validator())
+                assert file is not None  # nothing is unchanged to whom nothing is known
+                read[entry.label] = self._read_file(file)
+        return _publish(tag, read, {keys[label]: fresh for label, (_, fresh) in read.items()})
+
+    def _read_file(self, file: IndexFile) -> "_Read":
+        """Read an index at once, because the file itself may have hundreds of megabytes."""
+        return _read(file, wants_graph=self._wants_graph)
+
+
+_Read = tuple[tuple[Index, ...], Validator]
+
+
+def _read(file: IndexFile, *, wants_graph: bool) -> _Read:
+    try:
+        return read_indexes(file, wants_graph=wants_graph), file.fresh
+    except MemoryError as error:
+        raise TooLarge(
+            f"{file.where}: the index takes more memory than there is; a lower `max_index` refuses it"
+        ) from error
+
+
+def _publish(tag: str, read: Mapping[str, _Read], fresh: Mapping[str, Validator]) -> Published:
+    """Put the indexes of a tag together: a spec is in the tag if it is in any of them."""
+    diagnostics: list[Diagnostic] = []
+    other_nodes: dict[str, bytes] = {}
+    for indexes, _ in read.values():
+        diagnostics += dict.fromkeys(diagnostic for index in indexes for diagnostic in index.diagnostics)
+        for index in indexes:
+            other_nodes |= index.other_nodes
+    specs = PublishedSpecs([(label, index.specs) for label, (indexes, _) in read.items() for index in indexes])
+    return Published(tag, tuple(sorted({*read, UNION_STACK})), specs, fresh, tuple(diagnostics), other_nodes)
+
+
+def _ignored(mirror: Mirror, listing: CatalogueListing) -> tuple[Diagnostic, ...]:
+    if not listing.ignored:
+        return ()
+    names = ", ".join(ascii(name)[1:-1][:60] for name in listing.ignored[:5])
+    message = f"{len(listing.ignored)} entries cannot be understood: {names}"
+    return (Diagnostic(mirror.where, DiagnosticKind.UNREADABLE, message),)
+
+
+def _headers(cache: Cache) -> Mapping[str, str]:
+    if cache.token_file and cache.login_file:
+        raise UsageError("a cache takes a token or a login, not both")
+    if cache.token_file:
+        return bearer(cache.token_file)
+    return basic(cache.login_file) if cache.login_file else {}
+
+
+def _split(place: Path | str) -> tuple[Path | str, str]:
+    """Split the address of a catalogue into the folder and the name of its list."""
+    if isinstance(place, Path):
+        return (place, CATALOGUE_FILE) if place.is_dir() else (place.parent, place.name)
+    if not place.endswith(".json"):
+        return place, CATALOGUE_FILE
+    path = PurePosixPath(place)
+    return re.sub(r"/[^/]*$", "", place), path.name

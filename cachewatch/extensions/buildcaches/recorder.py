@@ -1,0 +1,296 @@
+"""Keep the history of a build cache that keeps none: each state becomes a revision of documents.
+
+`record` asks a source what it publishes now, and adds a revision to a repository of ours if
+that is something else than the newest revision there. It may be called as often as one likes,
+and be killed at any point: the revision is made in one step, and what was remembered beside it
+only saves the next call some work.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from cachewatch.core.model import Diagnostic, DiagnosticKind
+from cachewatch.core.names import CATALOGUE, DOCUMENT, PACKAGE_GRAPH, TAG_GRAPH, TAGS_FILE
+from cachewatch.core.spellings import UNION_STACK
+from cachewatch.documents.graph_files import write_package_graph, write_tag_graph
+from cachewatch.documents.writing import Listed, write_document
+from cachewatch.documents.yaml import read_tags_file, write_tags_file
+from cachewatch.extensions.buildcaches.address import Validator
+from cachewatch.extensions.buildcaches.opening import Cache, CacheSource, Failed, Published
+from cachewatch.git.recording import Recording, open_recording
+from cachewatch.runtime.files import publish
+
+# A stack that has no more than this share of its specs left is not believed to.
+SHARE_LEFT = 0.1
+
+_STATE_FILE = "cachewatch-record.json"
+_SIZES = " sizes"
+_COUNTS = re.compile(rb'^meta: .*?"num_specs_by_stack": (\{[^}]*\})', re.MULTILINE)
+_SIZE = re.compile(rb'"hash": "([a-z0-9]+)", "os": "[^"]*", "platform": "[^"]*", "size": (\d+),')
+
+
+class Held(Struct, frozen=True):
+    """A tag that lost so much at once that somebody has to say that it is true."""
+
+    tag: str
+    reason: str
+
+
+class TagCounts(Struct, frozen=True):
+    """What became of a tag's documents."""
+
+    tag: str
+    specs: int
+    packages: int
+    new: int = 0
+    changed: int = 0
+    removed: int = 0
+
+    @property
+    def is_different(self) -> bool:
+        """Whether anything did."""
+        return bool(self.new or self.changed or self.removed)
+
+
+class Recorded(Struct, frozen=True):
+    """What a call of `record` did."""
+
+    commit: str | None  # the new revision; None if nothing is different
+    before: str | None = None  # the newest revision until then; None if this is the first
+    tags: tuple[TagCounts, ...] = ()  # those that were read
+    held: tuple[Held, ...] = ()
+    failed: tuple[Failed, ...] = ()
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+
+class _State(Struct):
+    """What is remembered beside the repository; without it everything is read once more."""
+
+    commit: str = ""
+    known: dict[str, dict[str, Validator]] = msgspec.field(default_factory=dict)
+
+
+def record(
+    cache: Cache,
+    repository: Path,
+    *,
+    is_confirmed: bool = False,
+    wants_sizes: bool = False,
+    now: datetime | None = None,
+    tell: Callable[[str], None] = lambda _: None,
+) -> Recorded:
+    """Add what `cache` publishes now to the bare repository at `repository`, which is made if need be.
+
+    A tag that is empty, or of which a stack lost nine tenths, is held back unless
+    `is_confirmed`; `tell` is told what is being done; a tag of a catalogue that cannot be read stops only itself. Raises
+    SourceError where the source as a whole could not be read; then nothing is written.
+    """
+    tell(f"reading the index of {cache.address}")
+    with CacheSource(cache, wants_graph=True) as source, open_recording(repository) as recording:
+        state = _read_state(recording)
+        key = f"{cache.address}{_SIZES}" if wants_sizes else cache.address
+        known = dict(state.known.get(key, {}))
+        work = _Work(recording, source, is_confirmed=is_confirmed, wants_sizes=wants_sizes)
+        for found in source.read(known):
+            tell(f"comparing {found.tag or cache.address} with what was recorded")
+            work.take(found)
+            tell(f"reading {cache.address} after {found.tag or 'the list'}")
+        tell(f"writing the revision of {repository}")
+        before = recording.head
+        commit = work.commit(cache.address, now or datetime.now(UTC))
+        read = {count.tag for count in work.counts}
+        known = _without(known, read) | work.fresh
+        moved = list(_moved(state, cache.address, read))
+        # Whoever goes back to another address has its index read again.
+        others = {
+            each: names if _address_of(each) == cache.address else _without(names, read)
+            for each, names in state.known.items()
+        }
+        _write_state(recording, _State(recording.head or "", {**others, key: known}))
+        return Recorded(
+            commit, before, tuple(work.counts), tuple(work.held), tuple(work.failed), (*work.diagnostics, *moved)
+        )
+
+
+def _without(known: Mapping[str, Validator], tags: Collection[str]) -> dict[str, Validator]:
+    return {name: fresh for name, fresh in known.items() if _tag_of(name) not in tags}
+
+
+def _address_of(key: str) -> str:
+    return key.removesuffix(_SIZES)
+
+
+def _tag_of(name: str) -> str:
+    return name.partition("/")[0]
+
+
+def _moved(state: _State, address: str, tags: Collection[str]) -> Iterator[Diagnostic]:
+    """Yield what to say of tags that were recorded from another address until now."""
+    for key, names in state.known.items():
+        other = _address_of(key)
+        for tag in sorted({_tag_of(name) for name in names} & {*tags}) if other != address else ():
+            yield Diagnostic(
+                path=address,
+                kind=DiagnosticKind.INCONSISTENT,
+                message=f"{tag} was recorded from {other} before; differences between the two caches are recorded as changes",
+                is_loss=False,
+            )
+
+
+class _Work:
+    """Turns what is published into the files of a revision, tag by tag."""
+
+    def __init__(self, recording: Recording, source: CacheSource, *, is_confirmed: bool, wants_sizes: bool) -> None:
+        self._recording = recording
+        self._source = source
+        self._is_confirmed = is_confirmed
+        self._wants_sizes = wants_sizes
+        self._stacks: dict[str, frozenset[str]] = {}
+        self.counts: list[TagCounts] = []
+        self.held: list[Held] = []
+        self.failed: list[Failed] = []
+        self.diagnostics: list[Diagnostic] = []
+        self.fresh: dict[str, Validator] = {}
+
+    def take(self, found: Published | Failed) -> None:
+        """Compare one tag with the newest revision, and note what is different."""
+        if isinstance(found, Failed):
+            self.failed.append(found)
+            return
+        self.diagnostics += found.diagnostics
+        before = self._recording.package_files(found.tag) if found.tag else {}
+        documents = before.get(DOCUMENT, {})
+        if found.tag:
+            if (reason := self._suspicion(found, documents)) and not self._is_confirmed:
+                self.held.append(Held(found.tag, reason))
+                return
+            self._write(found, documents, before.get(PACKAGE_GRAPH, {}))
+            self._stacks[found.tag] = frozenset(found.stacks)
+        if found.tag or not (self.held or self.failed):
+            self.fresh |= found.fresh
+
+    def commit(self, address: str, now: datetime) -> str | None:
+        """Make the revision, if anything is different."""
+        self._write_tags()
+        otherwise = "Record stacks and dependency graphs"
+        return self._recording.commit(_message(address, self.counts, otherwise), now)
+
+    def _write(self, found: Published, documents: Mapping[str, str], graphs: Mapping[str, str]) -> None:
+        """Write what is different from these files of the newest revision, package by package."""
+        sizes = self._sizes(found, documents) if self._wants_sizes else {}
+        new = changed = 0
+        for package in found.specs.packages:
+            specs = found.specs.read(package)
+            content = write_document(package, found.tag, _sized(specs.listed, sizes))
+            if self._put(found.tag, package, DOCUMENT, content, documents):
+                changed += package in documents
+                new += package not in documents
+            self._put(found.tag, package, PACKAGE_GRAPH, write_package_graph(specs.graph), graphs)
+        vanished = documents.keys() - {*found.specs.packages}
+        self._remove(found.tag, vanished, DOCUMENT)
+        self._remove(found.tag, graphs.keys() - {*found.specs.packages}, PACKAGE_GRAPH)
+        counts = TagCounts(found.tag, found.specs.size, len(found.specs.packages), new, changed, len(vanished))
+        self.counts.append(counts)
+        self._write_tag_graph(found)
+
+    def _put(self, tag: str, package: str, name: str, content: bytes, before: Mapping[str, str]) -> bool:
+        """Write a file of a package if it is different, and tell whether it is."""
+        if before.get(package) == self._recording.id_of(content):
+            return False
+        self._recording.write(f"{CATALOGUE}/{tag}/{package}/{name}", content)
+        return True
+
+    def _remove(self, tag: str, packages: Iterable[str], name: str) -> None:
+        for package in packages:
+            self._recording.remove(f"{CATALOGUE}/{tag}/{package}/{name}")
+
+    def _write_tag_graph(self, found: Published) -> None:
+        path = f"{CATALOGUE}/{found.tag}/{TAG_GRAPH}"
+        content = write_tag_graph(found.other_nodes)
+        if content != self._recording.file(path):
+            self._recording.write(path, content)
+
+    def _suspicion(self, found: Published, before: Mapping[str, str]) -> str:
+        """Return why it cannot be believed that a tag is what it is said to be; "" if it can."""
+        has = found.specs.by_stack
+        if not found.specs.size:
+            is_unread = any(diagnostic.is_loss for diagnostic in found.diagnostics)
+            return (
+                "none of its records can be read, maybe because its form is newer"
+                if is_unread
+                else "the index is empty"
+            )
+        had = [(stack, count, has.get(stack, 0)) for stack, count in sorted(self._counts(before).items())]
+        lost = [(stack, before, after) for stack, before, after in had if after <= before * SHARE_LEFT]
+        if not lost:
+            return ""
+        told = ", ".join(
+            f"{'the tag' if stack == UNION_STACK else f'stack {stack}'} had {before:,} specs and has {after:,}"
+            for stack, before, after in lost[:5]
+        )
+        return told + (f", and {len(lost) - 5} more stacks" if len(lost) > 5 else "")
+
+    def _counts(self, before: Mapping[str, str]) -> Counter[str]:
+        """Count the specs of each stack in the newest revision."""
+        counts: Counter[str] = Counter()
+        for content in self._recording.read(list(before.values())):
+            if match := _COUNTS.search(content[: 2**16]):
+                counts.update(msgspec.json.decode(match[1], type=dict[str, int]))
+        return counts
+
+    def _sizes(self, found: Published, before: Mapping[str, str]) -> Mapping[str, int]:
+        """Return the sizes of tarballs by hash: as recorded, or else as the source says."""
+        known = {
+            spec_hash.decode(): int(size)
+            for content in self._recording.read(list(before.values()))
+            for spec_hash, size in _SIZE.findall(content)
+        }
+        listed = (spec for package in found.specs.packages for spec in found.specs.read(package).listed)
+        asked = [spec.binary for spec in listed if spec.binary.hash not in known]
+        said = zip(asked, self._source.sizes(asked), strict=True)
+        return known | {binary.hash: size for binary, size in said if size is not None}
+
+    def _write_tags(self) -> None:
+        content = self._recording.file(TAGS_FILE)
+        before = read_tags_file(content) if content is not None else {}
+        stacks = {**before, **{tag: names - {UNION_STACK} for tag, names in self._stacks.items()}}
+        if stacks != before:
+            self._recording.write(TAGS_FILE, write_tags_file(stacks))
+
+
+def _sized(specs: Iterable[Listed], sizes: Mapping[str, int]) -> list[Listed]:
+    if not sizes:
+        return list(specs)
+    return [Listed(spec.binary, spec.stacks, sizes.get(spec.binary.hash)) for spec in specs]
+
+
+def _message(address: str, counts: Iterable[TagCounts], otherwise: str) -> str:
+    """Say what is different; `otherwise` is the subject if no document is."""
+    different = [count for count in counts if count.is_different]
+    if len(different) != 1:
+        subject = f"Record {len(different)} tags" if different else otherwise
+    else:
+        (count,) = different
+        subject = f"Record {count.tag}: {count.specs:,} specs of {count.packages:,} packages"
+    details = [f"{c.tag}: {c.new} new, {c.changed} changed, {c.removed} removed documents" for c in different]
+    return "\n".join((subject, "", *details, "", f"CacheSource: {address}", ""))
+
+
+def _read_state(recording: Recording) -> _State:
+    """Return what is remembered, if it is about the newest revision."""
+    try:
+        state = msgspec.json.decode((recording.folder / _STATE_FILE).read_bytes(), type=_State)
+    except (OSError, msgspec.MsgspecError):
+        return _State()
+    return state if state.commit == recording.head else _State()
+
+
+def _write_state(recording: Recording, state: _State) -> None:
+    content = msgspec.json.format(msgspec.json.encode(state), indent=1)
+    publish(recording.folder / _STATE_FILE, content, base=recording.folder, mode=0o644)

@@ -1,0 +1,260 @@
+"""How one spec differs from another in itself, and which specs below them differ."""
+
+from collections import defaultdict, deque
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cachewatch.core.causes import LANGUAGES, RUNTIMES, SPACK, Cause, Dependency, Graph, GraphNode, What
+
+
+class SpecDifference(NamedTuple):
+    """What differs in a spec itself, and the dependencies of both specs that are followed, equal ones too."""
+
+    own: Sequence[Cause]
+    both: Sequence[tuple[Dependency, Dependency]]
+
+
+class _Edges(Struct, frozen=True):
+    both: Sequence[tuple[Dependency, Dependency]]
+    removed: Sequence[Dependency]
+    added: Sequence[Dependency]
+
+
+# What compiles a spec, by language; by "" where its node only names one.
+_Compilers = Mapping[str, str]
+
+
+class _Side(NamedTuple):
+    """A spec in its graph."""
+
+    node: GraphNode
+    edges: Sequence[Dependency]
+    graph: Graph
+
+    def label(self, edge: Dependency) -> str:
+        """Return name and version of a dependency."""
+        return label_of(edge.name, edge.hash, self.graph)
+
+    @property
+    def names_its_compiler(self) -> bool:
+        """Whether the node names the compiler, as before Spack 1.0; since then, the compiler is a dependency.
+
+        What comes with a compiler (runtime, wrapper, libc) is written otherwise then, too.
+        """
+        return bool(self.node.compiler) and not _compiler_edges(self.edges)
+
+
+def compare_specs(old: GraphNode, new: GraphNode, before: Graph, after: Graph) -> SpecDifference:
+    """Compare two specs of a package in themselves."""
+    found = compare_dependencies(old, new, before, after)
+    own = [*attribute_causes(old, new), *found.own] or recipe_causes(old, new)
+    return SpecDifference(own, found.both)
+
+
+def compare_dependencies(old: GraphNode, new: GraphNode, before: Graph, after: Graph) -> SpecDifference:
+    """Compare which packages two specs depend on, how, and what compiles them."""
+    had, has = _Side(old, old.dependencies, before), _Side(new, new.dependencies, after)
+    compilers = _compiler_changes(had, has)
+    is_rewritten = had.names_its_compiler is not has.names_its_compiler
+    edges = _matched(had.edges, has.edges, has_other_compiler=bool(compilers) or is_rewritten)
+    if is_rewritten:
+        compiler = (had if had.names_its_compiler else has).node.compiler
+        removed, added = (
+            [edge for edge in found if "libc" not in edge.virtuals and side.label(edge) != compiler]
+            for found, side in ((edges.removed, had), (edges.added, has))
+        )
+        edges = replace(edges, removed=removed, added=added)
+    written = [SPACK] if is_rewritten else []
+    return SpecDifference([*_edge_causes(edges, had, has), *compilers, *written], edges.both)
+
+
+def recipe_causes(old: GraphNode, new: GraphNode) -> list[Cause]:
+    """Return the change of the recipe. It is a cause where nothing else in the spec itself is one.
+
+    A new version has another recipe anyway, and old clients do not say which it is.
+    """
+    recipes = old.ingredients.recipe, new.ingredients.recipe
+    is_change = all(recipes) and recipes[0] != recipes[1]
+    return [Cause(package=new.name, what=What.RECIPE, before=recipes[0], after=recipes[1])] if is_change else []
+
+
+def label_of(package: str, name: str, graph: Graph) -> str:
+    """Return name and version of a dependency: zlib@1.3.1, or its name where the graph does not describe it."""
+    found = graph.find(package, name)
+    return package if found is None else f"{package}@{found.version}"
+
+
+def _compilers_of(side: _Side) -> _Compilers:
+    found: dict[str, str] = {}
+    for edge in side.edges:
+        if edge.virtuals and (languages := edge.languages):
+            found |= dict.fromkeys(languages, side.label(edge))
+    return found or ({"": side.node.compiler} if side.node.compiler else {})
+
+
+def _compiler_edges(edges: Sequence[Dependency]) -> Sequence[Dependency]:
+    return [edge for edge in edges if edge.virtuals and edge.languages]
+
+
+def _is_of_compiler(edge: Dependency) -> bool:
+    return bool(edge.languages) or edge.name in RUNTIMES
+
+
+def _matched(old: Sequence[Dependency], new: Sequence[Dependency], *, has_other_compiler: bool) -> _Edges:
+    """Pair the edges of two specs by package; those of another compiler belong to the change of the compiler."""
+    sides = old, new
+    if has_other_compiler:
+        sides = [edge for edge in old if not _is_of_compiler(edge)], [edge for edge in new if not _is_of_compiler(edge)]
+    if [edge.name for edge in sides[0]] == [edge.name for edge in sides[1]]:
+        names = {edge.name for edge in sides[0]}
+        if len(names) == len(sides[0]):  # the usual case: both depend on the same packages, on each once
+            return _Edges(list(zip(*sides, strict=True)), (), ())
+    return _matched_by_name(*sides)
+
+
+def _matched_by_name(old: Sequence[Dependency], new: Sequence[Dependency]) -> _Edges:
+    both: list[tuple[Dependency, Dependency]] = []
+    removed: list[Dependency] = []
+    added: list[Dependency] = []
+    by_name: defaultdict[str, tuple[list[Dependency], list[Dependency]]] = defaultdict(lambda: ([], []))
+    for side, edges in enumerate((old, new)):
+        for edge in edges:
+            by_name[edge.name][side].append(edge)
+    for those, these in by_name.values():
+        if len(those) == len(these) == 1:
+            both.append((those[0], these[0]))
+            continue
+        if not (those and these):
+            removed += those
+            added += these
+            continue
+        pairs, gone, came = _paired(those, these)
+        both += pairs
+        removed += gone
+        added += came
+    return _Edges(both, removed, added)
+
+
+def _paired(
+    old: Sequence[Dependency], new: Sequence[Dependency]
+) -> tuple[list[tuple[Dependency, Dependency]], Sequence[Dependency], Sequence[Dependency]]:
+    """Pair edges to specs of one package: equal hashes first, then those that are used alike, then in order."""
+    pairs: list[tuple[Dependency, Dependency]] = []
+    for key in (_hash_of, _use_of):
+        found, old, new = _paired_by(key, old, new)
+        pairs += found
+    count = min(len(old), len(new))
+    pairs += zip(old[:count], new[:count], strict=True)
+    return pairs, old[count:], new[count:]
+
+
+def _paired_by(
+    key: Callable[[Dependency], Hashable], old: Sequence[Dependency], new: Sequence[Dependency]
+) -> tuple[list[tuple[Dependency, Dependency]], list[Dependency], list[Dependency]]:
+    waiting: defaultdict[Hashable, deque[Dependency]] = defaultdict(deque)
+    for edge in new:
+        waiting[key(edge)].append(edge)
+    pairs: list[tuple[Dependency, Dependency]] = []
+    left: list[Dependency] = []
+    for edge in old:
+        if others := waiting[key(edge)]:
+            pairs.append((edge, others.popleft()))
+        else:
+            left.append(edge)
+    taken = {id(other) for _, other in pairs}
+    return pairs, left, [edge for edge in new if id(edge) not in taken]
+
+
+def _hash_of(edge: Dependency) -> Hashable:
+    return edge.hash
+
+
+def _use_of(edge: Dependency) -> Hashable:
+    return edge.types, edge.virtuals
+
+
+def _edge_causes(edges: _Edges, old: _Side, new: _Side) -> Iterator[Cause]:
+    """Yield the dependencies that came, went and are used otherwise."""
+    package = new.node.name
+    for edge in edges.removed:
+        yield Cause(package=package, what=What.DEPENDENCY_REMOVED, before=old.label(edge))
+    for edge in edges.added:
+        yield Cause(package=package, what=What.DEPENDENCY_ADDED, after=new.label(edge))
+    for one, other in edges.both:
+        if _use_of(one) != _use_of(other):
+            had, has = old.label(one) + _used(one), new.label(other) + _used(other)
+            yield Cause(package=package, what=What.DEPENDENCY_CHANGED, before=had, after=has)
+
+
+def _used(edge: Dependency) -> str:
+    virtuals = f" as {','.join(edge.virtuals)}" if edge.virtuals else ""
+    return f" ({', '.join(edge.types)}){virtuals}"
+
+
+def attribute_causes(old: GraphNode, new: GraphNode) -> Iterator[Cause]:
+    """Yield what differs in two specs beside recipe, compiler and dependencies."""
+    name = new.name
+    singles: tuple[tuple[What, str, str], ...] = (
+        (What.VERSION, old.version, new.version),
+        (What.EXTERNAL, old.ingredients.external, new.ingredients.external),
+        (What.NAMESPACE, old.ingredients.namespace, new.ingredients.namespace),
+        (What.SPLICE, old.ingredients.spliced, new.ingredients.spliced),
+    )
+    if not _is_same_external(old, new):
+        singles = (*singles, (What.OS, old.os, new.os), (What.TARGET, old.target, new.target))
+    for what, before, after in singles:
+        if before != after:
+            yield Cause(package=name, what=what, before=before, after=after)
+    if _is_same_external(old, new):
+        return
+    if old.variants == new.variants and old.ingredients.flags == new.ingredients.flags:
+        return
+    patches = [_patches(node.variants) for node in (old, new)]
+    options = [{*node.variants, *node.ingredients.flags} for node in (old, new)]
+    lists = (
+        (What.VARIANTS, options[0] - patches[0], options[1] - patches[1]),
+        (What.PATCHES, patches[0], patches[1]),
+    )
+    for what, had, has in lists:
+        if had != has:
+            yield Cause(package=name, what=what, before=tuple(sorted(had - has)), after=tuple(sorted(has - had)))
+
+
+def _is_same_external(old: GraphNode, new: GraphNode) -> bool:
+    """Tell whether these are one installation, which Spack before 1.0 describes as if it had compiled it."""
+    is_rewritten = bool(old.compiler) is not bool(new.compiler)
+    return is_rewritten and old.is_external and old.ingredients.external == new.ingredients.external
+
+
+def _patches(variants: Iterable[str]) -> set[str]:
+    return {variant for variant in variants if variant.partition("=")[0].rstrip(":=") == "patches"}
+
+
+def _compiler_changes(old: _Side, new: _Side) -> list[Cause]:
+    """Return the changes of the compiler: one for all languages that changed alike."""
+    if old.node.is_external or new.node.is_external:
+        return []
+    if old.node.compiler == new.node.compiler and _compiler_edges(old.edges) == _compiler_edges(new.edges):
+        return []
+    had, has = _compilers_of(old), _compilers_of(new)
+    if "" in had or "" in has:
+        # Old Spack names one compiler, also of what nothing compiles, such as bundles; newer Spack names none there.
+        one, other = (_first(compilers) for compilers in (had, has))
+        is_change = one and other and one != other
+        return [Cause(package=new.node.name, what=What.COMPILER, before=one, after=other)] if is_change else []
+    changed: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    for language in LANGUAGES:
+        change = had.get(language, ""), has.get(language, "")
+        if change[0] != change[1]:
+            changed[change].append(language)
+    return [
+        Cause(package=new.node.name, what=What.COMPILER, before=one, after=other, languages=tuple(languages))
+        for (one, other), languages in changed.items()
+    ]
+
+
+def _first(compilers: _Compilers) -> str:
+    return next((compilers[language] for language in ("", *LANGUAGES) if language in compilers), "")

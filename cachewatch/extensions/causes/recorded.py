@@ -1,0 +1,429 @@
+"""Why specs of a recorded build cache, or of two lock files, have other hashes. docs/why.md describes the answers.
+
+The dependency graph of one tag in one revision, read package by package as it is asked for.
+
+The specs of one stack of a recorded graph, so that two stacks can be compared.
+
+Why the specs that a revision brought have other hashes than their nearest predecessors.
+
+What `why` was asked about: a hash, or a package with a version, and the step in which it came.
+"""
+
+import itertools
+import re
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
+from functools import cached_property
+from types import MappingProxyType
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cachewatch.core.causes import NAME_LETTERS, NOT_RECORDED, Explanation, GraphNode, Ingredients, by_name
+from cachewatch.core.model import Document, Signature, Specs
+from cachewatch.core.names import CATALOGUE, DOCUMENT, PACKAGE_GRAPH, TAG_GRAPH, similar
+from cachewatch.core.package_changes import compare
+from cachewatch.core.spellings import NO_COMPILER
+from cachewatch.core.versions import Versions
+from cachewatch.documents.frontmatter import MAX_BYTES
+from cachewatch.documents.graph_files import MadeOf, read_package_graph, read_tag_graph
+from cachewatch.documents.parsing import parse
+from cachewatch.errors import DocumentError, UnknownRevision, UsageError
+from cachewatch.extensions.causes.graph_walk import Walk
+from cachewatch.extensions.causes.predecessors import PackageNodes, explain_spec
+from cachewatch.git.catalogue import require_tag
+from cachewatch.git.repository import Repository
+from cachewatch.git.revisions import Revision, resolve
+from cachewatch.git.trees import folders
+
+_NOTHING: MadeOf = (Ingredients(), ())
+_NO_NODES: Mapping[str, GraphNode] = MappingProxyType({})
+
+
+class RecordedGraph:
+    """The specs of a tag with what they are made of; packages are read when they are needed."""
+
+    def __init__(self, repository: Repository, commit: str, tag: str) -> None:
+        self._repository = repository
+        self.commit = commit
+        self.tag = tag
+        self.unreadable: dict[str, str] = {}  # packages that others depend on, with what is wrong
+        self._folder = f"{commit}:{CATALOGUE}/{tag}"
+        self._packages: dict[str, Mapping[str, GraphNode]] = {}
+        self._named: dict[str, Mapping[str, GraphNode]] = {}
+        self._documents: dict[str, Document | None] = {}
+        others = self._file(f"{self._folder}/{TAG_GRAPH}")
+        self.is_recorded = others is not None
+        self._others = read_tag_graph(others, f"{CATALOGUE}/{tag}/{TAG_GRAPH}") if others is not None else _NO_NODES
+        self._named_others = by_name(self._others)
+
+    def require(self) -> None:
+        """Raise UsageError where the revision has no graph."""
+        if not self.is_recorded:
+            raise UsageError(
+                f"{self.tag} at {self.commit[:7]} has no dependency graph (Spack's public catalogue has none);"
+                " `cachewatch record URL --into REPO` keeps the graph of a build cache from now on:"
+                " then ask with --repo REPO (docs/why.md)"
+            )
+
+    @property
+    def others(self) -> Collection[GraphNode]:
+        """The specs that are no binaries."""
+        return self._others.values()
+
+    @cached_property
+    def folders(self) -> Mapping[str, str]:
+        """The ids of the folders of all packages of the tag; equal ids have equal specs and dependencies."""
+        return folders(self._repository, self._folder).ids
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """The names of all packages of the tag."""
+        return tuple(sorted(self.folders))
+
+    def find(self, package: str, name: str) -> GraphNode | None:
+        """Return the spec of that name or hash; None if the graph does not describe it, or cannot be read there."""
+        named = self._named.get(package)
+        if named is None:
+            named = self._named[package] = self._by_name(package)
+        return named.get(name) or self._named_others.get(name)
+
+    def nodes(self, package: str) -> Mapping[str, GraphNode]:
+        """Return the binaries of a package, by hash. Raises a DocumentError where its files cannot be read."""
+        if package not in self._packages:
+            self._packages[package] = self._read_nodes(package)
+        return self._packages[package]
+
+    def hashes(self, package: str) -> frozenset[str]:
+        """Return the hashes of a package, nothing where its document cannot be read."""
+        try:
+            document = self.document(package)
+        except DocumentError:
+            return frozenset()
+        return document.specs.hashes if document is not None else frozenset()
+
+    def document(self, package: str) -> Document | None:
+        """Return the document of a package; None if there is none. Raises a DocumentError where it cannot be read."""
+        if package not in self._documents:
+            content = self._file_of(package, DOCUMENT)
+            self._documents[package] = None if content is None else parse(content, f"{package}/{DOCUMENT}")
+        return self._documents[package]
+
+    def _by_name(self, package: str) -> Mapping[str, GraphNode]:
+        try:
+            return by_name(self.nodes(package))
+        except DocumentError as error:
+            self.unreadable[package] = str(error)
+            return _NO_NODES
+
+    def _read_nodes(self, package: str) -> Mapping[str, GraphNode]:
+        document = self.document(package)
+        if document is None:
+            return _NO_NODES
+        content = self._file_of(package, PACKAGE_GRAPH)
+        made_of = {} if content is None else read_package_graph(content, f"{package}/{PACKAGE_GRAPH}")
+        return {
+            h: _node(h, package, s, made_of.get(h[:NAME_LETTERS]) or made_of.get(h, _NOTHING))
+            for h, s in document.specs.items()
+        }
+
+    def _file_of(self, package: str, name: str) -> bytes | None:
+        """Return a file of a package; git would search the tag for the package again, from the commit down."""
+        folder = self.folders.get(package)
+        return None if folder is None else self._file(f"{folder}:{name}")
+
+    def _file(self, name: str) -> bytes | None:
+        found = self._repository.objects().get(name, most=MAX_BYTES)
+        return found.content if found is not None and found.type == "blob" else None
+
+
+def _node(spec_hash: str, package: str, signature: Signature, made_of: MadeOf) -> GraphNode:
+    return GraphNode(
+        hash=spec_hash,
+        name=package,
+        version=signature.versions[0] if signature.versions else "",
+        compiler="" if signature.compiler == NO_COMPILER else signature.compiler,
+        os=signature.os,
+        target=signature.target,
+        variants=signature.variants,
+        ingredients=made_of[0],
+        below=made_of[1],
+    )
+
+
+# Two stacks have different names, and specs are paired within a stack.
+_ONE_STACK = ("",)
+_MOST_NAMED = 8
+
+
+class StackSpecs:
+    """Specs as those of a stack without a name."""
+
+    def __init__(self, graph: RecordedGraph, stack: str) -> None:
+        """Take the specs of `stack`."""
+        self._graph = graph
+        self._stack = stack
+        self._documents: dict[str, Document | None] = {}
+
+    def nodes(self, package: str) -> Mapping[str, GraphNode]:
+        """Return the specs of a package, by hash. Raises a DocumentError where its files cannot be read."""
+        document = self.document(package)
+        hashes = document.specs.hashes if document is not None else frozenset()
+        return {h: node for h, node in self._graph.nodes(package).items() if h in hashes}
+
+    def document(self, package: str) -> Document | None:
+        """Return the document of a package with these specs; None if there is none."""
+        if package not in self._documents:
+            found = self._graph.document(package)
+            self._documents[package] = None if found is None else self._of_stack(found)
+        return self._documents[package]
+
+    def check(self) -> None:
+        """Raise UsageError if the stack has no specs; reads documents until one has some."""
+        stacks: set[str] = set()
+        for package in self._graph.packages:
+            document = self._graph.document(package)
+            if document is not None:
+                stacks.update(stack for signature in document.specs.counts for stack in signature.stacks)
+            if self._stack in stacks:
+                return
+        known = ", ".join(sorted(stacks)[:_MOST_NAMED]) + (", ..." if len(stacks) > _MOST_NAMED else "")
+        raise UsageError(f"{self._graph.tag} has no stack {self._stack!r}; it has {known or 'none'}")
+
+    def _of_stack(self, document: Document) -> Document:
+        specs = {
+            spec_hash: replace(signature, stacks=_ONE_STACK)
+            for spec_hash, signature in document.specs.items()
+            if self._stack in signature.stacks
+        }
+        return replace(document, specs=Specs.of(specs))
+
+
+class Step:
+    """Two states to compare, the older first: two revisions of a tag, two tags, or two stacks."""
+
+    def __init__(self, before: RecordedGraph, after: RecordedGraph, stacks: tuple[str, str] | None = None) -> None:
+        """Compare all specs, or those of the first of two stacks with those of the second."""
+        self.before = before
+        self.after = after
+        self.stacks = stacks
+        self._left_out: dict[str, str] = {}
+        self._walk = Walk(before, after)
+        self._specs: tuple[RecordedGraph, RecordedGraph] | tuple[StackSpecs, StackSpecs] = before, after
+        if stacks is not None:
+            self._specs = StackSpecs(before, stacks[0]), StackSpecs(after, stacks[1])
+
+    @classmethod
+    def between(
+        cls,
+        repository: Repository,
+        before: tuple[str, str],
+        after: tuple[str, str],
+        stacks: tuple[str, str] | None = None,
+    ) -> "Step":
+        """Return the step from one state of a tag to another, each a commit and the tag's name.
+
+        Raises UsageError for a stack that has no specs there.
+        """
+        found = cls(RecordedGraph(repository, *before), RecordedGraph(repository, *after), stacks)
+        for specs in found._specs:
+            if isinstance(specs, StackSpecs):
+                specs.check()
+        return found
+
+    @property
+    def is_of_two(self) -> bool:
+        """Whether these are two stacks or two tags, and not one at two times."""
+        return self.stacks is not None or self.before.tag != self.after.tag
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether both revisions have a graph."""
+        return self.before.is_recorded and self.after.is_recorded
+
+    def require_graphs(self, found: Iterable[Explanation]) -> None:
+        """Raise UsageError if `found` has what a graph would explain, and one of the revisions has none."""
+        if any(NOT_RECORDED in one.causes for one in found):
+            self.before.require()
+            self.after.require()
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """The packages of the newer revision whose specs or dependencies may differ."""
+        if self.stacks is not None:
+            return self.after.packages
+        had = self.before.folders
+        return tuple(sorted(name for name, tree in self.after.folders.items() if had.get(name) != tree))
+
+    def explain_packages(self, wanted: Callable[[str], bool]) -> Iterator[Explanation]:
+        """Yield why each new spec of the wanted packages is another one; packages that cannot be read are left out."""
+        for package in filter(wanted, self.packages):
+            try:
+                yield from self.explain_all(package)
+            except DocumentError as error:
+                self._left_out[package] = str(error)
+
+    @property
+    def unreadable(self) -> tuple[str, ...]:
+        """What is wrong with the packages that could not be read so far."""
+        found = self.before.unreadable | self.after.unreadable | self._left_out
+        return tuple(found[package] for package in sorted(found))
+
+    def explain(self, package: str, wanted: Set[str]) -> Iterator[Explanation]:
+        """Yield why those new specs of a package that are wanted are other ones, with the ways to the causes."""
+        for one in self.explain_all(package):
+            if one.spec.hash in wanted:
+                yield self.with_paths(one)
+
+    def explain_all(self, package: str) -> Iterator[Explanation]:
+        """Yield why each new spec of a package is another one."""
+        old, new = (specs.nodes(package) for specs in self._specs)
+        nodes = PackageNodes(old, new, self._matches(package))
+        for spec_hash in sorted(nodes.new):
+            found = explain_spec(nodes, spec_hash, self._walk)
+            yield found if self.is_recorded or found.predecessor is None else replace(found, causes=(NOT_RECORDED,))
+
+    def with_paths(self, one: Explanation) -> Explanation:
+        """Return an explanation with the shortest way to each cause."""
+        if one.predecessor is None:
+            return one
+        own = dict.fromkeys(one.causes, (one.spec.name,))
+        paths = self._walk.paths(one.spec.name, one.predecessor.hash, one.spec.hash) if self.is_recorded else own
+        return replace(one, paths=paths)
+
+    def _matches(self, package: str) -> Mapping[str, Set[str]]:
+        """Return which vanished specs a new one may have taken the place of, as the comparison pairs signatures."""
+        old, new = (specs.document(package) for specs in self._specs)
+        change = compare(package, old, new) if old is not None and new is not None else None
+        if change is None or old is None or new is None:
+            return {}
+        vanished, came = _by_signature(old.specs, new.specs), _by_signature(new.specs, old.specs)
+        found: defaultdict[str, set[str]] = defaultdict(set)
+        for match in change.matches:
+            for spec_hash in came.get(match.after, ()):
+                found[spec_hash] |= vanished.get(match.before, set())
+        return found
+
+
+def _by_signature(specs: Specs, others: Specs) -> Mapping[Signature, set[str]]:
+    """Return the hashes that only `specs` have."""
+    found: defaultdict[Signature, set[str]] = defaultdict(set)
+    for spec_hash, signature in specs.items():
+        if spec_hash not in others.hashes:
+            found[signature].add(spec_hash)
+    return found
+
+
+_HASH = re.compile(r"/?(?P<hash>[a-z0-9]{7,64})")
+_PACKAGE = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9._+-]*)(?:@(?P<versions>[^\s]+))?")
+_SHORTEST_HASH = 7
+_MOST_NAMES = 3
+
+
+class Asked(Struct, frozen=True, kw_only=True):
+    """Specs of a package: those of `hashes`, or all new ones if that is None."""
+
+    package: str
+    hashes: frozenset[str] | None = None
+    before: Revision | None  # None if the first revision has them already
+    after: Revision
+
+
+def find_asked(repository: Repository, text: str, tag: str, between: tuple[str, str] | None, rev: str) -> Asked:
+    """Find what `text` means, and the two revisions to compare; raises UnknownRevision where nothing has that name."""
+    after = resolve(repository, between[1] if between else rev)
+    tag = after.tag or tag
+    found = _meaning(RecordedGraph(repository, after.commit, tag), text)
+    if found is None and between is None and (last := _last_seen(repository, after, tag, text)) is not None:
+        after = last
+        found = _meaning(RecordedGraph(repository, after.commit, tag), text)
+    if found is None:
+        require_tag(repository, after, tag)
+        if not (graph := RecordedGraph(repository, after.commit, tag)).packages:
+            graph.require()  # documents that are elsewhere than in `_cache/` have no graph beside them
+        raise UnknownRevision(
+            f"{after.name}: {tag} has no package and no hash {text!r}; {_near(repository, after, tag, text)}"
+            f"name a package, package@version or a hash of at least {_SHORTEST_HASH} characters"
+            " (cachewatch show PACKAGE lists what there is)"
+        )
+    package, hashes = found
+    if between:
+        return Asked(package=package, hashes=hashes, before=resolve(repository, between[0]), after=after)
+    before, after = _birth(repository, after, tag, package, hashes)
+    return Asked(package=package, hashes=hashes, before=before, after=after)
+
+
+def _near(repository: Repository, revision: Revision, tag: str, text: str) -> str:
+    name, _, versions = text.partition("@")
+    near = similar(name, RecordedGraph(repository, revision.commit, tag).packages, _MOST_NAMES)
+    return f"did you mean {' or '.join('@'.join(filter(None, (each, versions))) for each in near)}? Or " if near else ""
+
+
+def explain_asked(step: Step, asked: Asked) -> Iterator[Explanation]:
+    """Yield why the new specs that were asked about are other ones."""
+    hashes = step.after.hashes(asked.package) if asked.hashes is None else asked.hashes
+    return step.explain(asked.package, hashes)
+
+
+def _last_seen(repository: Repository, until: Revision, tag: str, text: str) -> Revision | None:
+    """Return the revision before the one that removed a hash, or None if no revision had it."""
+    match = _HASH.fullmatch(text)
+    if match is None:
+        return None
+    names = f":(glob){CATALOGUE}/{tag}/*/{DOCUMENT}"
+    arguments = ["log", "--first-parent", "-1", "--format=%P", f"-S{match['hash']}", until.commit, "--", names]
+    parents = repository.run(arguments).split()[:1]
+    return resolve(repository, parents[0].decode()) if parents else None
+
+
+def step_of(repository: Repository, asked: Asked, tag: str, stacks: tuple[str, str] | None = None) -> Step | None:
+    """Open the step in which what was asked about came; None if it was there from the first revision on."""
+    if asked.before is None:
+        return None
+    before, after = ((each.commit, each.tag or tag) for each in (asked.before, asked.after))
+    return Step.between(repository, before, after, stacks)
+
+
+def _meaning(graph: RecordedGraph, text: str) -> tuple[str, frozenset[str] | None] | None:
+    packages = graph.packages
+    match = _PACKAGE.fullmatch(text)
+    if match is not None and match["name"] in packages:
+        return match["name"], _of_versions(graph, match["name"], match["versions"])
+    if (found := _HASH.fullmatch(text)) is not None:
+        for package in packages:
+            if hashes := frozenset(h for h in graph.hashes(package) if h.startswith(found["hash"])):
+                return package, hashes
+    return None
+
+
+def _of_versions(graph: RecordedGraph, package: str, versions: str | None) -> frozenset[str] | None:
+    if versions is None:
+        return None
+    chosen = Versions([versions])
+    found = frozenset(h for h, node in graph.nodes(package).items() if chosen(node.version))
+    if not found:
+        raise UsageError(f"{package}@{versions}: has no specs; `cachewatch show {package}` lists its versions")
+    return found
+
+
+def _birth(
+    repository: Repository, until: Revision, tag: str, package: str, hashes: frozenset[str] | None
+) -> tuple[Revision | None, Revision]:
+    """Return the newest revision that brought any of the hashes, or changed the package at all, and the one before."""
+    path = f"{CATALOGUE}/{tag}/{package}/{DOCUMENT}"
+    changed = [
+        line.decode() for line in repository.run(["rev-list", "--first-parent", until.commit, "--", path]).split()
+    ]
+    if not changed:
+        return None, until
+    after = changed[0]
+    for newer, older in itertools.pairwise(changed if hashes is not None else ()):
+        after = newer
+        found = repository.objects().get(f"{older}:{path}")
+        content = found.content if found is not None else b""
+        if any(spec_hash.encode() not in content for spec_hash in hashes or ()):
+            break
+    else:
+        after = changed[-1] if hashes is not None else changed[0]
+    parents = repository.run(["rev-list", "--parents", "-1", after]).split()[1:2]
+    return (resolve(repository, parents[0].decode()) if parents else None), resolve(repository, after)

@@ -1,0 +1,337 @@
+"""The life of one hash: born, stacks joined and left, died, and what took its place.
+
+In which tag and revision most of a set of hashes was there at once.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from cachewatch.core import names as tag_names
+from cachewatch.core.model import Signature
+from cachewatch.core.names import in_order
+from cachewatch.core.package_changes import is_same_spec
+from cachewatch.errors import UsageError
+from cachewatch.extensions.history.read import Index, Point, Where, read_step
+from cachewatch.extensions.history.values import UNUSUAL, members, pack, prefix_of, prefix_range, unpack
+from cachewatch.extensions.history.when import baseline_of
+
+BLAME_SCHEMA = "cachewatch.blame/1"
+BLAME_QUERY = """
+    SELECT i.tag, i.package, i.build, i.stacks, i.first, i.last, i.hashes
+    FROM (
+        SELECT interval AS id FROM spec WHERE prefix BETWEEN :low AND :high
+        UNION SELECT interval FROM spec WHERE prefix = :unusual
+    ) JOIN interval i USING (id)
+    WHERE i.first <= :newest
+"""
+_FEWEST_LETTERS = 4
+_MOST_NAMED = 20
+_BASE32 = frozenset("abcdefghijklmnopqrstuvwxyz234567")
+
+
+class Stay(Struct, frozen=True, kw_only=True):
+    """So long it was in these stacks of a tag."""
+
+    life: int  # the place in `lives` of the life that this is a part of
+    tag: str
+    package: str
+    stacks: tuple[str, ...]
+    first: Point
+    last: Point | None  # the first revision in which that was no longer so; None while it is
+
+
+class Successor(Struct, frozen=True, kw_only=True):
+    """Specs that took the place of specs of its signature: how many, and how they are alike."""
+
+    match: str  # rebuilt, moved, upgraded, ...
+    signature: Signature
+    count: int
+
+
+class Life(Struct, frozen=True, kw_only=True):
+    """One spec in one document: a package that was renamed has another one, and so has a hash that names another spec now."""
+
+    tag: str
+    package: str
+    spec: Signature  # as the document had it last
+    born: Point
+    baseline: bool  # it was born in that revision or before
+    died: Point | None
+    alike: int = 0  # so many specs of its signature vanished in the revision in which it died, itself included
+    successors: tuple[Successor, ...] = ()  # of these
+
+
+class Blame(Struct, frozen=True, kw_only=True):
+    """The answer; `died` and `successor` are of the last document that lost it, and empty while any has it."""
+
+    schema: str = BLAME_SCHEMA
+    indexed: Point
+    hash: str
+    package: str
+    spec: Signature
+    intervals: tuple[Stay, ...]
+    lives: tuple[Life, ...]
+    died: Point | None
+    successor: Successor | None
+
+
+class _Row(NamedTuple):
+    tag: int
+    package: int
+    build: int
+    stacks: int
+    first: int
+    last: int | None
+
+
+class _Document(NamedTuple):
+    tag: str
+    package: str
+
+
+def find_blame(index: Index, beginning: str, tags: Sequence[str] = ()) -> Blame:
+    """Return the life of the one hash that begins so, in these tags or in all; raises UsageError if it is not one."""
+    beginning = beginning.lower().removeprefix("/")
+    found = _rows(index, beginning)
+    if tags:
+        ids = {index.tag(name) for name in tags}
+        found = {h: kept for h, rows in found.items() if (kept := [row for row in rows if row.tag in ids])}
+    if len(found) != 1:
+        raise UsageError(_not_one(index, beginning, found, tags))
+    ((spec_hash, rows),) = found.items()
+    return _blame(index, spec_hash, rows)
+
+
+def _rows(index: Index, beginning: str) -> dict[str, list[_Row]]:
+    """Return the intervals of each hash that begins so."""
+    if len(beginning) < _FEWEST_LETTERS:
+        raise UsageError(f"/{beginning}: write at least {_FEWEST_LETTERS} letters of the hash; 7 are usually enough")
+    # Some hashes are other texts, whatever they begin with.
+    low, high = prefix_range(beginning) if _BASE32.issuperset(beginning[:8]) else (UNUSUAL, UNUSUAL)
+    found: defaultdict[str, list[_Row]] = defaultdict(list)
+    values = {"low": low, "high": high, "unusual": UNUSUAL, "newest": index.newest}
+    for *row, hashes in index.rows(BLAME_QUERY, values):
+        for spec_hash in unpack(hashes):
+            if spec_hash.startswith(beginning):
+                found[spec_hash].append(_Row(*row))
+    return found
+
+
+def _not_one(index: Index, beginning: str, found: dict[str, list[_Row]], tags: Sequence[str]) -> str:
+    if not found:
+        where = " or ".join(tags) or "the history index"
+        up_to = f"up to {index.indexed.revision[:10]}"
+        return (
+            f"/{beginning}: no hash of {where} begins with it, {up_to}; `cachewatch log {beginning}` tells of a package"
+        )
+    lines = [f"  /{spec_hash}  {_described(index, found[spec_hash][-1])}" for spec_hash in sorted(found)[:_MOST_NAMED]]
+    more = f"\n  and {len(found) - _MOST_NAMED:,} more" if len(found) > _MOST_NAMED else ""
+    return f"/{beginning}: {len(found):,} hashes begin with it; write more of the hash:\n{chr(10).join(lines)}{more}"
+
+
+def _described(index: Index, row: _Row) -> str:
+    signature = index.signature(row.build, row.stacks)
+    return f"{name_of(index, 'package', row.package)} {', '.join(signature.versions)}  {signature.target}"
+
+
+def name_of(index: Index, table: str, number: int) -> str:
+    """Return the name of a tag or package."""
+    ((name,),) = index.rows(f"SELECT name FROM {table} WHERE id = ?", (number,))  # noqa: S608  our own two names
+    return str(name)
+
+
+def _blame(index: Index, spec_hash: str, rows: Sequence[_Row]) -> Blame:
+    found = [(document, own) for document, rows in _by_document(index, rows).items() for own in _lives(index, rows)]
+    lives = [_life(index, document, own) for document, own in found]
+    ends = [_end(index, own) for _, own in found]
+    # Its end is that of the last document that lost it, for good.
+    is_dead = None not in [_end(index, own) for own in dict(found).values()]
+    last = max(range(len(lives)), key=lambda place: (ends[place] or 0, place)) if is_dead else None
+    latest = max(rows, key=lambda row: row.first)
+    return Blame(
+        indexed=index.indexed,
+        hash=spec_hash,
+        package=name_of(index, "package", latest.package),
+        spec=index.signature(latest.build, latest.stacks),
+        intervals=tuple(
+            stay for place, (document, own) in enumerate(found) for stay in _stays(index, place, document, own)
+        ),
+        lives=tuple(lives),
+        died=None if last is None else lives[last].died,
+        successor=None if last is None else next(iter(lives[last].successors), None),
+    )
+
+
+def _by_document(index: Index, rows: Iterable[_Row]) -> Mapping[_Document, Sequence[_Row]]:
+    """Return the rows of each tag and package, oldest first; the tags as the catalogue lists them."""
+    found: defaultdict[_Document, list[_Row]] = defaultdict(list)
+    for row in sorted(rows, key=lambda row: row.first):
+        found[_Document(name_of(index, "tag", row.tag), name_of(index, "package", row.package))].append(row)
+    places = {tag: place for place, tag in enumerate(in_order({document.tag for document in found}))}
+    return dict(sorted(found.items(), key=lambda item: (places[item[0].tag], item[1][0].first, item[0].package)))
+
+
+def _lives(index: Index, rows: Sequence[_Row]) -> Iterator[Sequence[_Row]]:
+    """Part the rows of one document where the hash names another spec than before."""
+    specs = [index.signature(row.build, row.stacks) for row in rows]
+    starts = [0, *(n for n in range(1, len(rows)) if not is_same_spec(specs[n - 1], specs[n]))]
+    for start, end in pairwise([*starts, len(rows)]):
+        yield rows[start:end]
+
+
+def _end(index: Index, rows: Sequence[_Row]) -> int | None:
+    """Return the first indexed revision without it; None while it is there."""
+    last = rows[-1].last
+    return None if last is None or last > index.newest else last
+
+
+def _stays(index: Index, life: int, document: _Document, rows: Sequence[_Row]) -> Iterator[Stay]:
+    """Yield how long it was in the same stacks; that the document writes it differently is no change."""
+    start = rows[0]
+    for row, after in zip(rows, [*rows[1:], None], strict=True):
+        if after is not None and after.first == row.last and after.stacks == row.stacks:
+            continue
+        end = _end(index, [row])
+        yield Stay(
+            life=life,
+            tag=document.tag,
+            package=document.package,
+            stacks=index.stacks(row.stacks),
+            first=index.point(start.first),
+            last=None if end is None else index.point(end),
+        )
+        start = after or row
+
+
+def _life(index: Index, document: _Document, rows: Sequence[_Row]) -> Life:
+    first, end = rows[0], _end(index, rows)
+    alike, successors = (0, ()) if end is None else _successors(index, rows[-1], end)
+    return Life(
+        tag=document.tag,
+        package=document.package,
+        spec=index.signature(rows[-1].build, rows[-1].stacks),
+        born=index.point(first.first),
+        baseline=first.first == baseline_of(index, first.tag, first.package),
+        died=None if end is None else index.point(end),
+        alike=alike,
+        successors=successors,
+    )
+
+
+def _successors(index: Index, row: _Row, revision: int) -> tuple[int, tuple[Successor, ...]]:
+    """Return how many specs of this signature vanished, and what was matched with them; which with which is unknowable."""
+    step = read_step(index, Where(row.tag, row.package, revision))
+    own = step.spelled(index.signature(row.build, row.stacks))
+    found = tuple(
+        Successor(match=one.kind.value, signature=one.after, count=one.count)
+        for one in step.account.matches
+        if one.before == own
+    )
+    return step.vanished.get(own, 0), found
+
+
+BEST_SCHEMA = "cachewatch.best-snapshot/1"
+HOLDERS_QUERY = """
+    SELECT i.tag, i.first, i.last, i.hashes FROM spec s JOIN interval i ON i.id = s.interval
+    WHERE s.prefix = ? AND i.first <= ?"""
+
+Span = tuple[int, int]  # from this revision up to, and without, that one
+
+
+class Snapshot(Struct, frozen=True, kw_only=True):
+    """A tag in its best revision, the newest of the best."""
+
+    tag: str
+    revision: str
+    time: str | None
+    since: Point  # from here on it had as many, up to `revision`
+    is_current: bool  # the newest indexed revision has as many, so that they can be installed now
+    found: int
+    of: int
+    missing: tuple[str, ...]  # hashes, sorted
+
+
+class BestSnapshots(Struct, frozen=True, kw_only=True):
+    """The answer: every tag that ever had any of the hashes, best first."""
+
+    schema: str = BEST_SCHEMA
+    indexed: Point
+    snapshots: tuple[Snapshot, ...]
+    others: int = 0  # so many more were left out
+
+
+def find_best(
+    index: Index, hashes: Collection[str], *, most: int | None = None, takes_tag: Callable[[str], bool] | None = None
+) -> BestSnapshots:
+    """Return the tags by how many of `hashes` they had at once; of equal ones, what was so last, then what stays as it is."""
+    spans: defaultdict[int, defaultdict[str, list[Span]]] = defaultdict(lambda: defaultdict(list))
+    for spec_hash in set(hashes):
+        for tag, span in _spans(index, spec_hash):
+            spans[tag][spec_hash].append(span)
+    named = [(name_of(index, "tag", tag), of_tag) for tag, of_tag in spans.items()]
+    found = [
+        _best(index, tag, of_tag, frozenset(hashes)) for tag, of_tag in named if takes_tag is None or takes_tag(tag)
+    ]
+    found.sort(key=lambda one: _in_order(index, one))
+    left = found[most:] if most else []
+    return BestSnapshots(indexed=index.indexed, snapshots=tuple(found[:most]), others=len(left))
+
+
+def _in_order(index: Index, one: Snapshot) -> tuple[object, ...]:
+    return (-one.found, not one.is_current, tag_names.is_mutable(one.tag), -index.number_of(one.revision), one.tag)
+
+
+def _spans(index: Index, spec_hash: str) -> Iterable[tuple[int, Span]]:
+    stored = pack([spec_hash])
+    for tag, first, last, hashes in index.rows(HOLDERS_QUERY, (prefix_of(spec_hash), index.newest)):
+        if stored in members(hashes):
+            yield tag, (first, index.newest + 1 if last is None else min(last, index.newest + 1))
+
+
+def _best(index: Index, tag: str, spans: dict[str, list[Span]], wanted: frozenset[str]) -> Snapshot:
+    count, (first, last) = _most(spans.values(), index.newest + 1)
+    there = {h for h, found in spans.items() if any(start < last <= end for start, end in found)}
+    newest = index.point(last - 1)
+    return Snapshot(
+        tag=tag,
+        revision=newest.revision,
+        time=newest.time,
+        since=index.point(first),
+        is_current=last > index.newest,
+        found=count,
+        of=len(wanted),
+        missing=tuple(sorted(wanted - there)),
+    )
+
+
+def _most(spans: Iterable[list[Span]], end: int) -> tuple[int, Span]:
+    """Return how many were there at once at most, and from when to when that was last so."""
+    changes: defaultdict[int, int] = defaultdict(int)
+    for of_hash in spans:
+        for first, last in _joined(of_hash):
+            changes[first] += 1
+            changes[last] -= 1
+    places = sorted(changes)
+    count, best, best_span = 0, 0, (0, end)
+    for place, after in zip(places, [*places[1:], end], strict=True):
+        count += changes[place]
+        if count > best or (count == best and best_span[1] != place < end):
+            best, best_span = count, (place, after)
+        elif count == best:
+            best_span = (best_span[0], after)
+    return best, best_span
+
+
+def _joined(spans: list[Span]) -> list[Span]:
+    """Join what overlaps or follows at once."""
+    joined: list[Span] = []
+    for first, last in sorted(spans):
+        if joined and first <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(joined[-1][1], last))
+        else:
+            joined.append((first, last))
+    return joined

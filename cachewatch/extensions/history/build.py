@@ -1,0 +1,483 @@
+"""Where documents are followed: in this process, in several of this machine, or on a Dask cluster.
+
+Each way answers the same units with equal values, so the index does not depend on it.
+
+Find the versions of all documents in several processes, each of which looks at some of the revisions.
+
+Build the index and bring it up to date; what is interrupted goes on where it was.
+
+A document is done when its rows and its name in the table `unit` are committed, in one transaction. When all documents
+are done up to the last revision, the index says so, and forgets the names.
+"""
+
+import fcntl
+import os
+import sqlite3
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from itertools import chain, groupby
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from cachewatch.core.model import CompilerForm
+from cachewatch.core.names import CATALOGUE, DOCUMENT
+from cachewatch.documents.frontmatter import MAX_BYTES
+from cachewatch.documents.parsing import parse
+from cachewatch.documents.records import Known
+from cachewatch.errors import AnotherInstance, DocumentError, UsageError, WorkFailed
+from cachewatch.extensions.causes.of_nights import CountedCause, Night, blobs_of, count_all, find_nights
+from cachewatch.extensions.history.document_versions import (
+    DocumentVersions,
+    Moment,
+    Version,
+    find_versions,
+    first_parents,
+)
+from cachewatch.extensions.history.follow import follow
+from cachewatch.extensions.history.schema import (
+    add_indexes,
+    check_is_index,
+    explained,
+    index_path,
+    make_folder,
+    open_for_writing,
+    unwritable,
+)
+from cachewatch.extensions.history.values import IndexedDocument, KnownDocument, OpenInterval, Task, signature_of
+from cachewatch.extensions.history.write import Writer, common_length, cut, fill_specs
+from cachewatch.git.repository import Repository
+from cachewatch.runtime.files import open_lock
+from cachewatch.runtime.parallel import WorkerEnded, in_processes
+
+Causes = tuple[CountedCause, ...]
+# A run of documents, all versions of which are read one after the other: git then needs no cache of deltas. Or a run of
+# steps of one tag, whose causes are counted.
+Unit = Sequence[Task] | Sequence[Night]
+Found = list[IndexedDocument] | list[Causes]
+Answer = tuple[Unit, Found]
+# Answers all units, in any order.
+Engine = Callable[[Sequence[Unit]], Iterator[Answer]]
+
+_VERSIONS_IN_UNIT = 128
+_ATTEMPTS = 3
+# Units that a cluster has at a time: what it answers waits here in memory.
+_AT_ONCE = 64
+
+
+def units_of(tasks: Sequence[Task], nights: Sequence[Night] = ()) -> list[Unit]:
+    """Cut `tasks` into units of about as many versions, and `nights` by their names; a document is never cut."""
+    return [*_units(tasks), *(tuple(run) for _, run in groupby(nights, key=lambda night: night.name))]
+
+
+def _units(tasks: Sequence[Task]) -> list[Sequence[Task]]:
+    units: list[Sequence[Task]] = []
+    start = versions = 0
+    for place, task in enumerate(tasks):
+        versions += len(task.versions)
+        if versions >= _VERSIONS_IN_UNIT:
+            units.append(tasks[start : place + 1])
+            start, versions = place + 1, 0
+    return [*units, tasks[start:]] if start < len(tasks) else units
+
+
+def in_jobs(repository: Repository, jobs: int) -> Engine:
+    """Return the engine that works in `jobs` processes, or in this one."""
+
+    def make_work() -> Callable[[Unit], Found]:
+        own = repository.again() if jobs > 1 else repository
+        known = Known()
+        return lambda unit: _answer(own, unit, known)
+
+    def engine(units: Sequence[Unit]) -> Iterator[Answer]:
+        left, attempts = list(units), 0
+        while left:
+            done = 0
+            try:
+                for answer in in_processes(make_work, left, jobs):
+                    yield left[done], answer
+                    done += 1
+            except WorkerEnded as error:
+                # All that was not answered is asked of new processes; a unit that ends them each time is named.
+                attempts = 1 if done else attempts + 1
+                if attempts == _ATTEMPTS:
+                    raise WorkFailed(
+                        f"{_about(left[0])}: {_ATTEMPTS} worker processes ended while they read it"
+                    ) from error
+            left = left[done:]
+
+    return engine
+
+
+def on_cluster(git_dir: str, address: str) -> Engine:
+    """Return the engine that works on the Dask cluster whose scheduler is at `address`.
+
+    Its workers must see the repository under the same path.
+    """
+
+    def engine(units: Sequence[Unit]) -> Iterator[Answer]:
+        # Dask itself tries again what a worker that ended had, as often as this says.
+        with _client(address) as client, client.get_executor(retries=_ATTEMPTS) as executor:
+            waiting = iter(units)
+            asked = {executor.submit(follow_unit, git_dir, unit): unit for unit in _some(waiting, _AT_ONCE)}
+            while asked:
+                answered = _first_done(asked)
+                yield asked.pop(answered), answered.result()
+                asked |= {executor.submit(follow_unit, git_dir, unit): unit for unit in _some(waiting, 1)}
+
+    return engine
+
+
+def follow_unit(git_dir: str, unit: Unit) -> Found:
+    """Answer `unit` in a process that has nothing open yet."""
+    repository = Repository(Path(git_dir))
+    try:
+        return _answer(repository, unit, Known())
+    finally:
+        repository.close()
+
+
+def _answer(repository: Repository, unit: Unit, known: Known) -> Found:
+    known.forget_many()
+    tasks = [one for one in unit if isinstance(one, Task)]
+    nights = [one for one in unit if isinstance(one, Night)]
+    return list(count_all(repository, nights)) if nights else _follow_all(repository, tasks, known)
+
+
+def _follow_all(repository: Repository, unit: Sequence[Task], known: Known) -> list[IndexedDocument]:
+    blobs = [version.blob for task in unit for version in task.versions if version.blob]
+    contents = repository.objects().readable(blobs, kind="blob", most=MAX_BYTES)
+    found = [follow(task, contents, known) for task in unit]
+    next(contents, None)
+    return found
+
+
+def _client(address: str) -> Any:
+    try:
+        import distributed  # noqa: PLC0415  an extra
+    except ImportError as error:
+        raise UsageError("--cluster needs Dask; install cachewatch[dask]") from error
+    connect: Any = distributed.Client
+    try:
+        return connect(address, timeout="10s")
+    except (OSError, ValueError) as error:
+        raise UsageError(f"--cluster {address}: {error}; start a scheduler with `dask scheduler`") from error
+
+
+def _some(units: Iterator[Unit], most: int) -> Iterator[Unit]:
+    for _ in range(most):
+        unit = next(units, None)
+        if unit is None:
+            return
+        yield unit
+
+
+def _first_done(asked: Any) -> Any:
+    from concurrent.futures import FIRST_COMPLETED, wait  # noqa: PLC0415
+
+    return next(iter(wait(asked, return_when=FIRST_COMPLETED).done))
+
+
+def _about(unit: Unit) -> str:
+    return unit[0].name if len(unit) == 1 else f"{unit[0].name} to {unit[-1].name}"
+
+
+# Fewer revisions are found sooner than processes start.
+_FEWEST = 64
+# So that a run with much in it delays nobody for long.
+_RUNS_OF_JOB = 4
+
+_Run = tuple[int, int]  # revisions from the first number on, before the second
+
+
+def find_in_jobs(repository: Repository, commits: Sequence[str], start: int, jobs: int) -> list[DocumentVersions]:
+    """Return what `find_versions` does, found by `jobs` processes."""
+    if jobs < 2 or len(commits) - start < _FEWEST:
+        return find_versions(repository, commits, start)
+
+    def make_work() -> Callable[[_Run], list[DocumentVersions]]:
+        own = repository.again()
+        return lambda run: find_versions(own, commits[: run[1]], run[0])
+
+    length = -(-(len(commits) - start) // (jobs * _RUNS_OF_JOB))
+    runs = [(first, min(first + length, len(commits))) for first in range(start, len(commits), length)]
+    found: defaultdict[tuple[str, str], list[Version]] = defaultdict(list)
+    try:
+        for part in in_processes(make_work, runs, jobs):
+            for one in part:
+                found[one.tag, one.package] += one.versions
+    except WorkerEnded:
+        return find_versions(repository, commits, start)
+    return [DocumentVersions(tag, package, tuple(versions)) for (tag, package), versions in sorted(found.items())]
+
+
+class Progress(Struct, frozen=True):
+    """Whom to tell how far the work is, in versions of documents."""
+
+    begin: Callable[[int, int], None] = lambda _, __: None  # how many there are, and how many are done already
+    advance: Callable[[int], None] = lambda _: None  # how many more are done
+    fetch: Callable[[int], None] = lambda _: None  # how many files a partial clone lacks, before they are fetched
+
+
+_TELL_NOBODY = Progress()
+# Versions whose rows are committed together: what a build that is killed has to do again.
+_VERSIONS_AT_ONCE = 512
+_Answered = tuple[Task | Night, IndexedDocument | Causes]
+
+
+class Built(Struct, frozen=True):
+    """What a build did."""
+
+    revisions: int  # that are indexed now and were not before
+    versions: int  # of documents that were read
+    rewritten: int  # revisions that a force-push had removed
+    unreadable: int  # of the versions
+
+
+def bring_up_to_date(
+    repository: Repository,
+    path: Path,
+    engine: Engine,
+    *,
+    jobs: int = 1,
+    progress: Progress = _TELL_NOBODY,
+) -> Built:
+    """Index all revisions up to HEAD at `path`; `jobs` processes find them.
+
+    Raises AnotherInstance if another process does so, and StateError if the file cannot be used.
+    """
+    check_is_index(path)
+    with locked(path), closing(open_for_writing(path)) as connection, named(path):
+        is_beside = path.resolve() == index_path(None, repository.shared_git_dir, {}).resolve()
+        build = _Build(repository, connection, engine, jobs=jobs, progress=progress, is_beside=is_beside)
+        return build.run()
+
+
+class _Build:
+    def __init__(
+        self,
+        repository: Repository,
+        connection: sqlite3.Connection,
+        engine: Engine,
+        *,
+        jobs: int,
+        progress: Progress,
+        is_beside: bool,  # the index is in the git folder of the repository, and so of no other one
+    ) -> None:
+        self._is_beside = is_beside
+        self._repository = repository
+        self._connection = connection
+        self._engine = engine
+        self._jobs = jobs
+        self._progress = progress
+        self._chain: list[Moment] = []
+        self._versions = self._unreadable = 0
+
+    def run(self) -> Built:
+        """Do all that is to do."""
+        self._chain = first_parents(self._repository)
+        rewritten = self._take_back()
+        before = self._indexed()
+        while self._indexed() < len(self._chain) - 1:
+            stored = self._one("SELECT count(*) FROM revision")
+            if stored - 1 == self._indexed():
+                self._add_revisions(stored)
+            self._index(self._one("SELECT max(n) FROM revision"))
+        return Built(self._indexed() - before, self._versions, rewritten, self._unreadable)
+
+    def _take_back(self) -> int:
+        """Take revisions out that are not in the chain any more, and return how many."""
+        stored = self._one("SELECT count(*) FROM revision")
+        common = common_length(self._connection, self._chain)
+        if common == stored:
+            return 0
+        if not (common or self._is_beside):
+            self._check_is_of_repository(stored)
+        with self._transaction():
+            cut(self._connection, common - 1, self._versions_up_to, self._compiler_form)
+        return stored - common
+
+    def _check_is_of_repository(self, stored: int) -> None:
+        """Raise UsageError if the index is of another repository: one variable of the environment may name it for several."""
+        (newest,) = self._connection.execute('SELECT "commit" FROM revision WHERE n = ?', (stored - 1,)).fetchone()
+        # A force-push may have taken all revisions out of the history, and they are here nevertheless.
+        if self._repository.objects().get(newest) is None:
+            raise UsageError(
+                f"is the index of another repository, or {self._repository.path} was replaced: no revision is in both; "
+                "name another file with --db, or remove this one with `cachewatch history drop --db`"
+            )
+
+    def _add_revisions(self, start: int) -> None:
+        rows = [(n, *moment) for n, moment in enumerate(self._chain[start:], start)]
+        with self._transaction():
+            self._connection.executemany("INSERT INTO revision VALUES (?, ?, ?)", rows)
+            self._connection.executemany(
+                'DELETE FROM rewritten WHERE "commit" = ?', [(commit,) for _, commit, _ in rows]
+            )
+
+    def _index(self, newest: int) -> None:
+        """Index all documents up to revision number `newest`."""
+        indexed = self._indexed()
+        commits = [moment.commit for moment in self._chain[: newest + 1]]
+        found = find_in_jobs(self._repository, commits, indexed + 1, self._jobs)
+        changed = {(one.tag, version.revision) for one in found for version in one.versions}
+        nights = find_nights(self._repository, commits, sorted(changed))
+        done = {name for (name,) in self._connection.execute("SELECT name FROM unit")}
+        states = _States(self._connection) if indexed >= 0 else None
+        # The documents of a package, one in each tag, have much in common that is then decoded once.
+        documents = sorted(found, key=lambda one: (one.package, one.tag))
+        tasks = [task for one in documents if (task := _task(one, states)).name not in done]
+        asked = [night for night in nights if night.is_recorded and night.name not in done]
+        total = sum(len(one.versions) for one in documents) + sum(night.is_recorded for night in nights)
+        self._progress.begin(total, total - sum(map(_size, tasks)) - len(asked))
+        documents_of = (v.blob for task in tasks for v in task.versions if v.blob)
+        self._repository.obtain(chain(documents_of, blobs_of(self._repository, asked)), self._progress.fetch)
+        writer = Writer(self._connection, has_specs=indexed >= 0)
+        for run in _in_runs(self._engine(units_of(tasks, asked))):
+            with self._transaction():
+                _store(writer, run)
+            self._versions += sum(_size(one) for one, _ in run if isinstance(one, Task))
+            self._unreadable += sum(len(found.diagnostics) for _, found in run if isinstance(found, IndexedDocument))
+            self._progress.advance(sum(_size(one) for one, _ in run))
+        with self._transaction():
+            for tag, of_tag in groupby(nights, key=lambda night: night.tag):
+                writer.add_nights(tag, [(night.revision, night.is_recorded) for night in of_tag])
+            _finish(self._connection)
+
+    def _versions_up_to(self, newest: int) -> Sequence[DocumentVersions]:
+        commits = self._connection.execute('SELECT "commit" FROM revision WHERE n <= ? ORDER BY n', (newest,))
+        return find_versions(self._repository, [commit for (commit,) in commits])
+
+    def _compiler_form(self, tag: str, package: str, blob: str) -> CompilerForm:
+        found = self._repository.objects().get(blob, most=MAX_BYTES)
+        try:
+            path = f"{CATALOGUE}/{tag}/{package}/{DOCUMENT}"
+            return parse(found.content, path).compiler_form if found else CompilerForm.NEW
+        except DocumentError:
+            return CompilerForm.NEW
+
+    def _indexed(self) -> int:
+        return self._one("SELECT indexed FROM progress")
+
+    def _one(self, query: str) -> int:
+        return int(self._connection.execute(query).fetchone()[0])
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        with transaction(self._connection):
+            yield
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """Let all changes be there at the end, or none."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:  # SQLite ends it itself where the disk is full
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _finish(connection: sqlite3.Connection) -> None:
+    """Say that all documents are done up to the last revision, once they are."""
+    if connection.execute("SELECT indexed FROM progress").fetchone()[0] < 0:
+        fill_specs(connection)
+    add_indexes(connection)
+    connection.execute("UPDATE progress SET indexed = (SELECT max(n) FROM revision)")
+    connection.execute("DELETE FROM unit")
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Be the only process that writes the index at `path`."""
+    make_folder(path)
+    lock = path.with_name(f"{path.name}.lock")
+    try:
+        # The umask says who else may update the index.
+        handle = open_lock(lock, mode=0o666)
+    except OSError as error:
+        raise unwritable(lock, error) from error
+    try:
+        # Not flock(), which the workers that were forked from a killed build would go on holding.
+        fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError as error:
+        raise AnotherInstance(f"{path}: another process writes this index; wait until it is done") from error
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def named(path: Path) -> Iterator[None]:
+    """Name the file where something is wrong with it."""
+    try:
+        with explained(path):
+            yield
+    except UsageError as error:
+        raise UsageError(f"{path}: {error}") from error
+
+
+class _States:
+    """Where the index left documents."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def of(self, tag: str, package: str) -> tuple[KnownDocument | None, bool, tuple[OpenInterval, ...]]:
+        """Return the last readable version, whether there were only unreadable ones, and the open intervals."""
+        key = tuple(self._number(table, name) for table, name in (("tag", tag), ("package", package)))
+        where = "WHERE tag = ? AND package = ?"
+        row = self._connection.execute(
+            f"SELECT blob, revision, baseline, old_compilers FROM document {where}",  # noqa: S608  our own text
+            key,
+        ).fetchone()
+        if row is None:
+            unread = self._connection.execute(f"SELECT 1 FROM diagnostic {where}", key).fetchone()  # noqa: S608
+            return None, unread is not None, ()
+        blob, revision, baseline, old_compilers = row
+        return KnownDocument(blob, revision, baseline, CompilerForm(old_compilers)), False, tuple(self._open(*key))
+
+    def _open(self, tag: int, package: int) -> Iterator[OpenInterval]:
+        query = """SELECT interval.id, first, hashes, versions, compiler, os, platform, target, variants, names
+            FROM interval JOIN build ON build.id = build JOIN stacks ON stacks.id = stacks
+            WHERE package = ? AND tag = ? AND last IS NULL"""
+        for number, first, hashes, *values in self._connection.execute(query, (package, tag)):
+            yield OpenInterval(number, signature_of(tuple(values)), first, hashes)
+
+    def _number(self, table: str, name: str) -> int:
+        row = self._connection.execute(f"SELECT id FROM {table} WHERE name = ?", (name,)).fetchone()  # noqa: S608
+        return -1 if row is None else int(row[0])
+
+
+def _task(one: DocumentVersions, states: _States | None) -> Task:
+    known, is_unread, intervals = states.of(one.tag, one.package) if states else (None, False, ())
+    return Task(one.tag, one.package, one.versions, known, is_unread, intervals)
+
+
+def _in_runs(answers: Iterable[Answer]) -> Iterator[list[_Answered]]:
+    """Put answers together that are stored in one transaction."""
+    run: list[_Answered] = []
+    size = 0
+    for unit, found in answers:
+        run += zip(unit, found, strict=True)
+        size += sum(map(_size, unit))
+        if size >= _VERSIONS_AT_ONCE:
+            yield run
+            run, size = [], 0
+    if run:
+        yield run
+
+
+def _store(writer: Writer, run: Sequence[_Answered]) -> None:
+    writer.store((one, found) for one, found in run if isinstance(one, Task) and isinstance(found, IndexedDocument))
+    writer.store_causes((one, found) for one, found in run if isinstance(one, Night) and isinstance(found, tuple))
+
+
+def _size(one: Task | Night) -> int:
+    """Return how many versions of documents this is, or steps."""
+    return len(one.versions) if isinstance(one, Task) else 1

@@ -1,0 +1,574 @@
+"""The history index that a command asks, and its answer on the way out; neither git nor the configuration is loaded for it.
+
+`cachewatch coverage --best`: the tag and revision that had most of an environment.
+
+A range of indexed revisions, as options name it.
+
+`cachewatch history`: build the history index, keep it up to date, and see how far it is.
+
+`cachewatch when`: since when a version is in each stack, and how long after the first.
+
+`cachewatch blame`: the life of one hash.
+
+`cachewatch log`: what each revision did.
+
+`cachewatch churn`: how much came and went.
+"""
+
+import os
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from shlex import quote
+from typing import TYPE_CHECKING, Any
+
+import click
+from msgspec import Struct, json, to_builtins
+
+from cachewatch.cli.catalogue import REPO_OPTION, is_folder, open_as_fetched, open_catalogue
+from cachewatch.cli.completion import completing
+from cachewatch.cli.mistakes import SuggestingGroup, examples
+from cachewatch.cli.terminal import FORMAT_OPTION, OUTPUT_OPTION, palette, progress_line, write, write_json
+from cachewatch.core import names as tag_names
+from cachewatch.core.coverage import Environment
+from cachewatch.core.names import safe
+from cachewatch.core.selection import Globs, every_compiler
+from cachewatch.core.versions import Versions
+from cachewatch.errors import NoHistoryIndex, UsageError
+from cachewatch.extensions.history.blame import BestSnapshots, find_best, find_blame
+from cachewatch.extensions.history.build import Built, Engine, Progress, bring_up_to_date, in_jobs, on_cluster
+from cachewatch.extensions.history.log import QUERIES, Range, find_churn, find_log
+from cachewatch.extensions.history.read import Index, Point
+from cachewatch.extensions.history.schema import NAME, VARIABLE, check_whole, index_path
+from cachewatch.extensions.history.status import Status, read_status
+from cachewatch.extensions.history.status import drop as remove
+from cachewatch.extensions.history.tables import (
+    blame_table,
+    churn_table,
+    indexed_up_to,
+    log_table,
+    snapshots_table,
+    when_table,
+)
+from cachewatch.extensions.history.when import Wanted, find_when
+from cachewatch.git.checks import shared_git_dir
+from cachewatch.git.clone_cache import clone_folder, is_url
+from cachewatch.git.repository import Repository
+from cachewatch.report.data import ascii_only
+from cachewatch.report.tables import Table, write_table
+from cachewatch.report.words import number
+
+if TYPE_CHECKING:
+    pass
+
+DB_OPTION = click.option(
+    "--db",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    show_default=f"${VARIABLE}, else {NAME} in the git folder of the repository",
+    help="History index.",
+)
+ANSWER_FORMAT = click.option(
+    "--format",
+    "format_",
+    type=click.Choice(["text", "json", "csv", "markdown"]),
+    default="text",
+    help="Output format.",
+)
+
+
+def open_history(repo: str | None, db: Path | None) -> Index:
+    """Open the index of the repository `repo`, or of the one that a command without `--repo` reads."""
+    return Index(find_history(repo, db))
+
+
+def find_history(repo: str | None, db: Path | None) -> Path:
+    """Return where that index is, or would be."""
+    if db or os.environ.get(VARIABLE):
+        return index_path(db, Path())
+
+    if (folder := shared_git_dir(_path(repo))) is not None:
+        path = index_path(None, folder)
+        # Where somebody stands may have no catalogue; if it has an index, it has one.
+        if repo is not None or path.exists():
+            return path
+    return _without_shortcut(repo)
+
+
+def _path(repo: str | None) -> Path:
+    if repo is None:
+        return Path()
+
+    return clone_folder(repo) if is_url(repo) else Path(repo)
+
+
+def _without_shortcut(repo: str | None) -> Path:
+    """Find the repository as all commands do, which loads git and the configuration."""
+    if repo is not None and is_folder(repo):
+        raise UsageError(
+            f"{repo}: is a folder, which has no history; the service records one if the folder is a source"
+            " (`cachewatch init --source`)"
+        )
+    opened = open_as_fetched(repo)
+    if opened is None:
+        raise NoHistoryIndex("the repository was never fetched; run `cachewatch history build` first")
+    try:
+        return index_path(None, opened.shared_git_dir)
+    finally:
+        opened.close()
+
+
+def write_answer(
+    answer: Struct, indexed: Point, make_table: "Callable[[], Table]", *, format_: str, output: str | None
+) -> None:
+    """Write an answer; a table of CSV has no room for how far the index goes, so standard error has it."""
+    if format_ == "json":
+        write([ascii_only(json.format(json.encode(answer))), b"\n"], output)
+        return
+
+    write(write_table(make_table(), format_, palette("auto", output)), output, is_for_people=format_ == "text")
+    if format_ == "csv":
+        click.echo(f"cachewatch: {indexed_up_to(indexed)}", err=True)
+
+
+PUBLIC_MIRROR = "https://binaries.spack.io/{tag}"
+_MOST_SNAPSHOTS = 10
+
+
+def show_best(
+    environment: Environment,
+    repo: str | None,
+    db: Path | None,
+    *,
+    tag: str | None,
+    mirror: str | None,
+    is_pin: bool,
+    format_: str,
+    output: str | None,
+) -> None:
+    """Write the tags, or those that a glob names, that had most of `environment`, or the command that adds the best of them."""
+    if mirror is not None and not is_pin:
+        raise UsageError("--mirror belongs to --pin; give --pin too")
+    if is_pin and format_ != "text":
+        raise UsageError("--pin prints a command; leave out --format")
+    if not environment.hashes:
+        raise UsageError(f"{environment.name}: names no hashes; --best needs a spack.lock")
+    most = _MOST_SNAPSHOTS if format_ == "text" and not is_pin else None
+    with open_history(repo, db) as index:
+        answer = find_best(index, environment.hashes, most=most, takes_tag=Globs([tag]) if tag else None)
+    if not answer.snapshots:
+        count = len(environment.hashes)
+        raise UsageError(
+            f"{environment.name}: {'its one hash was never' if count == 1 else f'none of its {count:,} hashes was ever'} "
+            f"in {f'a tag {tag}' if tag else 'an indexed tag'} (up to {answer.indexed.revision[:10]})"
+        )
+    if is_pin:
+        write([f"{_pin(answer, mirror or PUBLIC_MIRROR, is_chosen=tag is not None)}\n".encode()], output)
+        return
+    write_answer(answer, answer.indexed, lambda: snapshots_table(answer), format_=format_, output=output)
+
+
+def _pin(answer: BestSnapshots, mirror: str, *, is_chosen: bool) -> str:
+    """Return the command for the best tag that has as much now, and never changes, by its name or as the user says."""
+    for one in answer.snapshots:
+        if one.is_current and (is_chosen or not tag_names.is_mutable(one.tag)):
+            url = mirror.replace("{tag}", one.tag)
+            return f"spack mirror add {quote(one.tag)} {quote(url)}  # {one.found} of {one.of} binaries"
+    best = answer.snapshots[0]
+    had = f"{best.tag} {'has' if best.is_current else 'had'} {best.found} of {best.of} at {best.revision[:10]}"
+    if is_chosen:
+        raise UsageError(f"no tag of that name has any of it now; {had}")
+    raise UsageError(
+        f"no snapshot (NAME-YYYY-MM-DD) or release (v1.2.3) has any of it now; {had}; "
+        "name a tag that never changes by --tag"
+    )
+
+
+SINCE_OPTION = click.option(
+    "--since",
+    metavar="REVISION",
+    show_default="the beginning",
+    shell_complete=completing("revisions"),
+    help="Only changes after this revision or date.",
+)
+UNTIL_OPTION = click.option(
+    "--until",
+    default="HEAD",
+    metavar="REVISION",
+    shell_complete=completing("revisions"),
+    help="Only changes up to this revision or date.",
+)
+
+
+def numbers_of(index: Index, since: str | None, until: str) -> tuple[int, int]:
+    """Return the numbers of both revisions; a date before the oldest one means the beginning."""
+    return -1 if since is None else index.number_of(since, may_precede=True), index.number_of(until)
+
+
+if TYPE_CHECKING:
+    pass
+
+_LOOSE_OBJECTS = 5_000
+
+
+@click.group(cls=SuggestingGroup)
+def history() -> None:
+    """Build the history index, or keep it up to date.
+
+    The index says since when, and until when, each spec of a catalogue was there, in every tag. It is one
+    SQLite file that can be removed and built again at any time.
+    """
+
+
+def _build_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that `build` and `update` share."""
+    options = [
+        REPO_OPTION,
+        DB_OPTION,
+        click.option(
+            "--jobs",
+            type=click.IntRange(1, 64),
+            default=min(2, os.cpu_count() or 1),
+            show_default="2, or 1 on a single CPU",
+            help="Number of worker processes.",
+        ),
+        click.option("--cluster", metavar="ADDRESS", help="Work on this Dask cluster (cachewatch[dask])."),
+        click.option("--no-progress", is_flag=True, help="Do not show a progress bar."),
+        click.option("-q", "--quiet", is_flag=True, help="Print only warnings and errors."),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@history.command(epilog=examples("cachewatch history build", "cachewatch history build --jobs 8 --quiet"))
+@_build_options
+def build(*, repo: str | None, db: Path | None, jobs: int, cluster: str | None, no_progress: bool, quiet: bool) -> None:
+    """Index all revisions of a repository.
+
+    A build that was interrupted continues where it was, and one that is complete is brought up to date.
+    """
+    _bring_up_to_date(repo, db, jobs, cluster, is_shown=not no_progress, is_quiet=quiet, is_checked=True)
+
+
+@history.command(
+    epilog=examples("cachewatch history update", "cachewatch history update --repo /srv/catalogue.git --quiet")
+)
+@_build_options
+def update(
+    *, repo: str | None, db: Path | None, jobs: int, cluster: str | None, no_progress: bool, quiet: bool
+) -> None:
+    """Bring the index up to date.
+
+    Only documents that changed since are read. Revisions that a force-push removed are taken out.
+    """
+    _bring_up_to_date(repo, db, jobs, cluster, is_shown=not no_progress, is_quiet=quiet, must_exist=True)
+
+
+@history.command(epilog=examples("cachewatch history status", "cachewatch history status --format json"))
+@REPO_OPTION
+@DB_OPTION
+@FORMAT_OPTION
+@click.pass_context
+def status(context: click.Context, /, *, repo: str | None, db: Path | None, format_: str) -> None:
+    """Show how far the index goes, and its size.
+
+    Exits with 1 if it is not up to date.
+    """
+    with closing(open_catalogue(repo)) as repository:
+        path = find_history(repo, db)
+        found = read_status(repository, path)
+    if found is None:
+        raise _missing(path)
+    if format_ == "json":
+        write_json({"schema": "cachewatch.history-status/1", **_plain(found)})
+    else:
+        click.echo("\n".join(_status_lines(found)))
+    context.exit(1 if found.behind or found.rewritten else 0)
+
+
+@history.command(epilog=examples("cachewatch history drop", "cachewatch history drop --db /srv/history.db"))
+@REPO_OPTION
+@DB_OPTION
+def drop(*, repo: str | None, db: Path | None) -> None:
+    """Remove the index; `cachewatch history build` makes it again."""
+    path = find_history(repo, db)
+    click.echo(f"{path}: {'removed.' if remove(path) else 'there is no history index.'}", err=True)
+
+
+def _bring_up_to_date(
+    repo: str | None,
+    db: Path | None,
+    jobs: int,
+    cluster: str | None,
+    *,
+    is_shown: bool,
+    is_quiet: bool,
+    must_exist: bool = False,
+    is_checked: bool = False,
+) -> None:
+    line = progress_line(is_wanted=is_shown, doing="indexing")
+    with closing(line), closing(open_catalogue(repo, line)) as repository:
+        path = find_history(repo, db)
+        if must_exist and not path.exists():
+            raise _missing(path)
+        if is_checked:
+            check_whole(path)
+        _warn_of_loose_objects(repository)
+        progress = Progress(line.begin_pieces, line.advance, lambda count: _warn_of_fetching(repository, count))
+        engine = _engine(repository, jobs, cluster)
+        done = bring_up_to_date(repository, path, engine, jobs=jobs, progress=progress)
+        _warn_of_no_documents(repository)
+    if not is_quiet:
+        click.echo(f"{path}: {_done(done)}", err=True)
+    if done.unreadable:
+        click.echo(
+            f"cachewatch: warning: {number(done.unreadable, 'version')} of documents could not be read, which keep "
+            "the state before them; `cachewatch log --tag TAG` names them",
+            err=True,
+        )
+
+
+def _engine(repository: "Repository", jobs: int, cluster: str | None) -> "Engine":
+    return on_cluster(repository.git_dir, cluster) if cluster else in_jobs(repository, jobs)
+
+
+def _missing(path: Path) -> NoHistoryIndex:
+    return NoHistoryIndex(f"{path}: there is no history index; run `cachewatch history build` first")
+
+
+def _warn_of_no_documents(repository: "Repository") -> None:
+    """Say what was looked for if the newest revision has no documents."""
+    from cachewatch.git.revisions import resolve  # noqa: PLC0415
+    from cachewatch.git.trees import catalogue_of, nothing_found  # noqa: PLC0415
+
+    newest = resolve(repository, "HEAD")
+    if catalogue_of(repository, newest.commit) is None:
+        said = nothing_found(repository, newest.commit, newest.name)
+        click.echo(f"cachewatch: warning: {safe(str(repository.path))}: {safe(said)}", err=True)
+
+
+def _warn_of_loose_objects(repository: "Repository") -> None:
+    """Say it where git would take many times as long to read the documents as it could."""
+    counted = dict(
+        line.split(": ") for line in repository.run(["count-objects", "-v"]).decode().splitlines() if ": " in line
+    )
+    if int(counted.get("count", 0)) > _LOOSE_OBJECTS:
+        click.echo(
+            f"cachewatch: {repository.path}: has {int(counted['count']):,} loose objects; "
+            f"`git -C {repository.path} gc` makes this much faster",
+            err=True,
+        )
+
+
+def _warn_of_fetching(repository: "Repository", count: int) -> None:
+    click.echo(
+        f"cachewatch: {repository.path}: this clone lacks {number(count, 'version')} of documents, "
+        "which are fetched now and stay in it",
+        err=True,
+    )
+
+
+def _done(done: "Built") -> str:
+    taken = f"; {number(done.rewritten, 'revision')} {_was(done.rewritten)} taken out: no longer in the history"
+    rewritten = taken if done.rewritten else ""
+    if not done.revisions and not done.versions:
+        return f"up to date{rewritten}."
+    return f"indexed {number(done.revisions, 'revision')}, {number(done.versions, 'version')} of documents{rewritten}."
+
+
+def _was(count: int) -> str:
+    return "was" if count == 1 else "were"
+
+
+def _plain(found: "Status") -> dict[str, Any]:
+    plain: dict[str, Any] = to_builtins(found)
+    return plain
+
+
+def _status_lines(found: "Status") -> list[str]:
+    lines = [f"index     {safe(found.path)}, {found.bytes / 2**20:,.1f} MiB"]
+    if found.documents:
+        lines.append(f"building  {found.documents_done:,} of {found.documents:,} documents are done")
+    state = "not up to date" if found.rewritten else "up to date"
+    if found.behind:
+        state = f"{number(found.behind, 'revision')} behind"
+    lines.append(f"state     {state}")
+    if found.rewritten:
+        removed = f"{number(found.rewritten, 'indexed revision')} {_was(found.rewritten)} removed by a force-push"
+        lines.append(f"          {removed}; the next update takes {'it' if found.rewritten == 1 else 'them'} out")
+    indexed = found.indexed
+    lines.append(indexed_up_to(indexed) if indexed else "not complete yet")
+    return lines
+
+
+@click.command(
+    epilog=examples(
+        "cachewatch when py-torch@2.9.0",
+        "cachewatch when hdf5 --stack 'ml-*' --target x86_64_v3 --format json",
+    )
+)
+@click.argument("package", metavar="PACKAGE[@VERSION]", shell_complete=completing("package_versions"))
+@click.option("--tag", default="develop", metavar="TAG", shell_complete=completing("tags"), help="Tag to look in.")
+@click.option(
+    "--stack", multiple=True, metavar="GLOB", shell_complete=completing("stacks"), help="Only these stacks; repeatable."
+)
+@click.option("--target", multiple=True, metavar="GLOB", help="Only these targets; repeatable.")
+@click.option(
+    "--compiler", multiple=True, metavar="GLOB", help="Only builds by these compilers (gcc, gcc@13*); repeatable."
+)
+@REPO_OPTION
+@DB_OPTION
+@ANSWER_FORMAT
+@OUTPUT_OPTION
+def when(
+    *,
+    package: str,
+    tag: str,
+    stack: tuple[str, ...],
+    target: tuple[str, ...],
+    compiler: tuple[str, ...],
+    repo: str | None,
+    db: Path | None,
+    format_: str,
+    output: str | None,
+) -> None:
+    """Show since when a version is in each stack, and until when.
+
+    The lag is the time since the first stack had that version. `<=` marks what was there in the first readable
+    version of the document: it came then or before. `until` is the first revision without it. `cachewatch history
+    build` indexes the history for this.
+    """
+    name, at, versions = package.partition("@")
+    wanted = Wanted(
+        version=Versions([f"@{versions}"] if at else []),
+        stack=Globs(stack),
+        target=Globs(target),
+        compiler=Globs(_compilers(compiler)),
+    )
+    with open_history(repo, db) as index:
+        answer = find_when(index, name, tag, wanted)
+    if not answer.rows and not (at or stack or target or compiler):
+        raise UsageError(
+            f"{package}: was never in {tag} up to {answer.indexed.revision[:10]}; `cachewatch when {name} --tag TAG` "
+            "asks about another tag"
+        )
+    if not answer.rows:
+        raise UsageError(
+            f"{package}: no build in {tag} up to {answer.indexed.revision[:10]} matches; "
+            f"`cachewatch when {name}{f' --tag {tag}' if tag != 'develop' else ''}` lists all of them"
+        )
+    write_answer(answer, answer.indexed, lambda: when_table(answer), format_=format_, output=output)
+
+
+def _compilers(patterns: tuple[str, ...]) -> tuple[str, ...]:
+
+    if not patterns:
+        return ()
+
+    return tuple(every_compiler(patterns))
+
+
+@click.command(epilog=examples("cachewatch blame /22xqlom", "cachewatch blame 22xqlom --tag develop --format json"))
+@click.argument("hash_", metavar="HASH")
+@click.option(
+    "--tag", multiple=True, metavar="TAG", shell_complete=completing("tags"), help="Only these tags; repeatable."
+)
+@REPO_OPTION
+@DB_OPTION
+@ANSWER_FORMAT
+@OUTPUT_OPTION
+def blame(
+    *, hash_: str, tag: tuple[str, ...], repo: str | None, db: Path | None, format_: str, output: str | None
+) -> None:
+    """Show when a spec was born and died, its stacks, and its successors.
+
+    HASH may be shortened; 7 letters are usually enough. Which spec replaced which cannot be known where several are
+    alike, so successors are counted by kind of match: rebuilt, moved, upgraded and so on.
+    """
+    with open_history(repo, db) as index:
+        answer = find_blame(index, hash_, tag)
+    write_answer(answer, answer.indexed, lambda: blame_table(answer), format_=format_, output=output)
+
+
+@click.command(epilog=examples("cachewatch log hdf5", "cachewatch log --since 2025-06-01 --most 3 --format json"))
+@click.argument("package", required=False, shell_complete=completing("packages"))
+@click.option("--tag", default="develop", metavar="TAG", shell_complete=completing("tags"), help="Tag to look in.")
+@SINCE_OPTION
+@UNTIL_OPTION
+@click.option(
+    "--most",
+    type=click.IntRange(min=1),
+    default=10,
+    metavar="N",
+    help="List the N newest revisions in which anything changed.",
+)
+@REPO_OPTION
+@DB_OPTION
+@ANSWER_FORMAT
+@OUTPUT_OPTION
+def log(
+    *,
+    package: str | None,
+    tag: str,
+    since: str | None,
+    until: str,
+    most: int,
+    repo: str | None,
+    db: Path | None,
+    format_: str,
+    output: str | None,
+) -> None:
+    """Show what each revision did to a package, or to all of a tag.
+
+    One line for each version and kind of change, newest revision first. Specs are counted as `cachewatch diff`
+    counts them between the revision before and that one. A document that cannot be read keeps the state before it.
+    """
+    with open_history(repo, db) as index:
+        first, last = numbers_of(index, since, until)
+        answer = find_log(index, tag, package, Range(first, last, most))
+    write_answer(answer, answer.indexed, lambda: log_table(answer), format_=format_, output=output)
+
+
+_MOST_SHOWN = 20
+
+
+@click.command(epilog=examples("cachewatch churn --since '4 weeks ago'", "cachewatch churn --by stack --format csv"))
+@click.option("--by", type=click.Choice(list(QUERIES)), default="package", help="What to count by.")
+@click.option("--tag", default="develop", metavar="TAG", shell_complete=completing("tags"), help="Tag to look in.")
+@SINCE_OPTION
+@UNTIL_OPTION
+@click.option(
+    "--most",
+    type=click.IntRange(min=1),
+    metavar="N",
+    show_default=f"{_MOST_SHOWN} as text, else all",
+    help="List the N with the most specs.",
+)
+@REPO_OPTION
+@DB_OPTION
+@ANSWER_FORMAT
+@OUTPUT_OPTION
+def churn(
+    *,
+    by: str,
+    tag: str,
+    since: str | None,
+    until: str,
+    most: int | None,
+    repo: str | None,
+    db: Path | None,
+    format_: str,
+    output: str | None,
+) -> None:
+    """Show how many specs come and go, by package, stack or cause.
+
+    Every revision is counted, so a spec that was added and removed again counts as one added and one removed. The
+    net numbers leave out what was merely rebuilt. A spec that joins or leaves a stack counts for that stack. The
+    content of the first revision is not counted.
+    """
+    if most is None and format_ in ("text", "markdown"):
+        most = _MOST_SHOWN
+    with open_history(repo, db) as index:
+        answer = find_churn(index, tag, by, *numbers_of(index, since, until), most=most)
+    write_answer(answer, answer.indexed, lambda: churn_table(answer), format_=format_, output=output)

@@ -1,0 +1,159 @@
+"""All versions of all documents of a branch: which revision made which, in every tag.
+
+Only trees are read, level by level as in trees.py, so a revision costs what it touched. The history is that of first
+parents. What cannot be a document (a link, a module, a name that is there twice) is named, and what was there before
+it is remembered, so that it is compared with what comes after.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import NamedTuple, TypeVar
+
+from msgspec import Struct
+
+from cachewatch.core.names import DOCUMENT, is_name
+from cachewatch.git.repository import Repository
+from cachewatch.git.trees import FOLDER, REPLACED, TWICE, TreeChange, catalogues_of, diff_trees, one_change, problem_of
+
+# How many pairs of trees one git process is given: bounds what is held at once.
+_REVISIONS_AT_ONCE = 64
+_TREES_AT_ONCE = 10_000
+_ODD = (b"120000", b"160000")  # links and modules
+
+Key = TypeVar("Key", bound=tuple[object, ...])
+# What is being followed, and its tree on either side.
+_Pair = tuple[Key, str | None, str | None]
+
+
+class Moment(NamedTuple):
+    """One revision of the first-parent chain."""
+
+    commit: str
+    time: int | None  # of the committer, in seconds since 1970
+
+
+class Version(NamedTuple):
+    """What one revision made of a document."""
+
+    revision: int  # its place in the chain, from 0
+    blob: str | None  # None if it removed the document, or if there is a problem
+    problem: str = ""  # why it is no document
+
+
+class DocumentVersions(Struct, frozen=True):
+    """The versions of one document, oldest first."""
+
+    tag: str
+    package: str
+    versions: tuple[Version, ...]
+
+
+class _Uncertain(Exception):
+    """The first revision that is looked at has a link where a folder was, and nobody remembers that folder."""
+
+
+def first_parents(repository: Repository) -> list[Moment]:
+    """Return the first-parent chain that ends with HEAD, oldest first."""
+    printed = repository.run(["rev-list", "--first-parent", "--reverse", "--timestamp", "HEAD", "--"]).decode()
+    return [_moment(line) for line in printed.splitlines()]
+
+
+def _moment(line: str) -> Moment:
+    seconds, _, commit = line.partition(" ")
+    # SQLite has 64 bits, and a forged commit may have more.
+    return Moment(commit, int(seconds) if seconds.isdigit() and int(seconds).bit_length() < 64 else None)
+
+
+def find_versions(repository: Repository, commits: Sequence[str], start: int = 0) -> list[DocumentVersions]:
+    """Find what the revisions from number `start` of this chain on made of each document, by tag and package."""
+    try:
+        found = _find(repository, commits, start)
+    except _Uncertain:
+        found = {
+            key: [version for version in versions if version.revision >= start]
+            for key, versions in _find(repository, commits, 0).items()
+        }
+    return [DocumentVersions(tag, package, tuple(v)) for (tag, package), v in sorted(found.items()) if v]
+
+
+def _find(repository: Repository, commits: Sequence[str], start: int) -> Mapping[tuple[str, str], list[Version]]:
+    found: defaultdict[tuple[str, str], list[Version]] = defaultdict(list)
+    tags, packages = _Folders(start), _Folders(start)
+    for pairs in _in_runs(_catalogues(repository, commits, start), _REVISIONS_AT_ONCE):
+        trees: list[_Pair[tuple[int, str]]] = []
+        for (number,), name, entry in _changes(repository, pairs):
+            pair = tags.pair((number, name), (name,), entry)
+            trees += [] if pair is None else [pair]
+        folders: list[_Pair[tuple[int, str, str]]] = []
+        for (number, tag), package, entry in _changes(repository, trees):
+            folder = packages.pair((number, tag, package), (tag, package), entry)
+            if folder is None:
+                found[tag, package].append(Version(number, None, REPLACED))
+            else:
+                folders.append(folder)
+        for run in _in_runs(folders, _TREES_AT_ONCE):
+            for (number, tag, package), version in _documents(repository, run):
+                found[tag, package].append(version._replace(revision=number))
+    for versions in found.values():
+        versions.sort(key=lambda version: version.revision)
+    return found
+
+
+def _catalogues(repository: Repository, commits: Sequence[str], start: int) -> list[_Pair[tuple[int]]]:
+    """Return the trees of all tags in each revision and in the one before, where they differ."""
+    wanted = commits[max(start - 1, 0) :]
+    trees = catalogues_of(repository, wanted)
+    pairs = pairwise(trees if start else [None, *trees])
+    return [((start + place,), before, after) for place, (before, after) in enumerate(pairs) if before != after]
+
+
+class _Folders:
+    """Names that are not folders for a while, with the folders that they were before."""
+
+    def __init__(self, start: int) -> None:
+        self._start = start
+        self._before: dict[tuple[str, ...], str | None] = {}
+
+    def pair(self, key: Key, name: tuple[str, ...], entry: TreeChange | None) -> _Pair[Key] | None:
+        """Return what to compare for this change of `name`; None if it is no folder now (an entry of None is two)."""
+        if entry is None or entry.after_mode in _ODD:
+            if name not in self._before:
+                self._before[name] = self._was(entry)
+            return None
+        before = self._before.pop(name) if name in self._before else self._was(entry)
+        return key, before, entry.after if entry.after_mode == FOLDER else None
+
+    def _was(self, entry: TreeChange | None) -> str | None:
+        if entry is not None and entry.before_mode not in _ODD:
+            return entry.before if entry.before_mode == FOLDER else None
+        if self._start:
+            raise _Uncertain
+        return None
+
+
+def _changes(repository: Repository, pairs: Sequence[_Pair[Key]]) -> Iterator[tuple[Key, str, TreeChange | None]]:
+    """Yield the entries that differ between the trees of each pair; without the change if the name is there twice."""
+    entries: defaultdict[tuple[int, bytes], list[TreeChange]] = defaultdict(list)
+    for place, entry in diff_trees(repository, [(before, after) for _, before, after in pairs]):
+        if is_name(entry.name):
+            entries[place, entry.name].append(entry)
+    for (place, name), found in entries.items():
+        yield pairs[place][0], name.decode(), one_change(found)
+
+
+def _documents(repository: Repository, pairs: Sequence[_Pair[Key]]) -> Iterator[tuple[Key, Version]]:
+    for key, name, entry in _changes(repository, pairs):
+        if name != DOCUMENT:
+            continue
+        if entry is None:
+            yield key, Version(0, None, problem_of(repository, TWICE, ""))
+        elif entry.after and (problem := problem_of(repository, entry.after_mode, entry.after)):
+            yield key, Version(0, None, problem)
+        else:
+            yield key, Version(0, entry.after)
+
+
+def _in_runs(items: Sequence[_Pair[Key]], most: int) -> Iterator[Sequence[_Pair[Key]]]:
+    for start in range(0, len(items), most):
+        yield items[start : start + most]

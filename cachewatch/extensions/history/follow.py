@@ -1,0 +1,213 @@
+"""How many specs a version added, removed and rebuilt, by the laws of the comparison (docs/laws.md).
+
+Follow one document through its versions, and tell since when and until when each of its specs was there.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+
+from msgspec import Struct
+
+from cachewatch.core.model import CompilerForm, Document, MatchKind, Signature, Specs, facts_of
+from cachewatch.core.names import CATALOGUE, DOCUMENT
+from cachewatch.core.package_changes import compare, reused_hashes
+from cachewatch.core.versions import version_identity
+from cachewatch.documents.frontmatter import brief
+from cachewatch.documents.parsing import TOO_LARGE, parse
+from cachewatch.documents.records import Known
+from cachewatch.errors import DocumentError
+from cachewatch.extensions.history.document_versions import Version
+from cachewatch.extensions.history.values import (
+    IndexedDocument,
+    Interval,
+    KnownDocument,
+    Step,
+    Tally,
+    Task,
+    pack_all,
+    unpack,
+)
+
+BySpec = Mapping[str, Signature]
+Counts = Mapping[Signature, int]
+# The specs of a document, and how it writes compilers.
+Side = tuple[BySpec, CompilerForm]
+
+
+class Difference(Struct, frozen=True):
+    """The specs that a version removed and added, and those that it has with another signature, by hash.
+
+    A hash that names another spec now is among those removed and those added.
+    """
+
+    went: BySpec
+    came: BySpec
+    changed: Mapping[str, tuple[Signature, Signature]]  # in other stacks, or written differently
+
+    def __bool__(self) -> bool:
+        return bool(self.went or self.came or self.changed)
+
+
+def difference(before: BySpec, after: BySpec) -> Difference:
+    """Return what leads from the specs of one version to those of the next."""
+    kept = before.keys() & after.keys()
+    # Documents that are read together share their signatures, so most are one object.
+    differing = [one for one in kept if before[one] is not after[one] and before[one] != after[one]]
+    kept -= reused_hashes(before, after, differing)
+    return Difference(
+        {one: signature for one, signature in before.items() if one not in kept},
+        {one: signature for one, signature in after.items() if one not in kept},
+        {one: (before[one], after[one]) for one in differing if one in kept},
+    )
+
+
+def count_step(
+    package: str, revision: int, found: Difference, before: Side, after: Side, *, is_compiler_unknown: bool
+) -> tuple[Step | None, list[Tally]]:
+    """Return what `found` is in numbers; no step if it neither added nor removed specs."""
+    went, came = _counted(found.went.values()), _counted(found.came.values())
+    if is_compiler_unknown or _is_written_variously(went.keys() | came.keys()):
+        rebuilt = _compared(package, before, after)
+    else:
+        rebuilt = {signature: min(count, came[signature]) for signature, count in went.items() if signature in came}
+    step = Step(revision, len(found.came), len(found.went), sum(rebuilt.values()), is_compiler_unknown)
+    tallies = list(_tallies(revision, found, went, came, rebuilt))
+    return step if step.added or step.removed else None, tallies
+
+
+def _counted(signatures: Iterable[Signature]) -> Counts:
+    """Count `signatures`; there are a few, for which a Counter takes several times as long."""
+    counts: dict[Signature, int] = {}
+    for signature in signatures:
+        counts[signature] = counts.get(signature, 0) + 1
+    return counts
+
+
+def _is_written_variously(signatures: Iterable[Signature]) -> bool:
+    """Tell whether two versions are equal for Spack and written differently (1.2, 1-2)."""
+    versions = {version for signature in signatures for version in signature.versions}
+    return len(versions) > 1 and len({version_identity(version) for version in versions}) < len(versions)
+
+
+def _compared(package: str, before: Side, after: Side) -> Counts:
+    """Return the rebuilt specs as the whole comparison finds them."""
+    change = compare(package, _document(package, *before), _document(package, *after))
+    rebuilt: Counter[Signature] = Counter()
+    for match in change.matches if change else ():
+        if match.kind is MatchKind.REBUILT:
+            rebuilt[match.before] += match.count
+    return rebuilt
+
+
+def _document(package: str, specs: BySpec, form: CompilerForm) -> Document:
+    held = Specs.of(specs)
+    return Document(package=package, tag="", specs=held, facts=facts_of(held.counts), compiler_form=form)
+
+
+def _tallies(revision: int, found: Difference, went: Counts, came: Counts, rebuilt: Counts) -> Iterator[Tally]:
+    """Yield the counts by set of stacks; the empty set stands for specs that no stack builds."""
+    by_stacks: defaultdict[tuple[str, ...], list[int]] = defaultdict(lambda: [0, 0, 0])
+    for place, counts in enumerate((came, went, rebuilt)):
+        for signature, count in counts.items():
+            by_stacks[signature.stacks][place] += count
+    for before, after in found.changed.values():
+        for place, (some, others) in enumerate(((after.stacks, before.stacks), (before.stacks, after.stacks))):
+            joined = tuple(stack for stack in some if stack not in others)
+            if joined or (not some and others):
+                by_stacks[joined][place] += 1
+    for stacks, (added, removed, same) in sorted(by_stacks.items()):
+        yield Tally(stacks, revision, added, removed, same)
+
+
+# What a version holds; None if it is too large to be a document.
+Contents = Iterator[bytes | None]
+
+
+def follow(task: Task, contents: Contents, known: Known | None = None) -> IndexedDocument:
+    """Read the versions of `task`, whose contents come in their order, and return what they add to the index."""
+    return _Follower(task, known or Known()).run(contents)
+
+
+class _Follower:
+    """The state of one document on its way through its versions."""
+
+    def __init__(self, task: Task, known: Known) -> None:
+        self._task = task
+        self._known = known
+        self._specs = {one: row.signature for row in task.intervals for one in unpack(row.hashes)}
+        self._form = task.known.compiler_form if task.known else CompilerForm.NEW
+        self._first = {one: row.first for row in task.intervals for one in unpack(row.hashes)}
+        self._ended: defaultdict[tuple[Signature, int, int | None], list[str]] = defaultdict(list)
+        self._document = task.known
+        self._is_unread = task.is_unread
+        self._steps: list[Step] = []
+        self._tallies: list[Tally] = []
+        self._diagnostics: list[tuple[int, str]] = []
+
+    def run(self, contents: Contents) -> IndexedDocument:
+        """Go through all versions."""
+        path = f"{CATALOGUE}/{self._task.tag}/{self._task.package}/{DOCUMENT}"
+        for version in self._task.versions:
+            problem = version.problem or self._take(version, contents, path)
+            if problem:
+                self._diagnostics.append((version.revision, brief(problem)))
+                self._is_unread = self._is_unread or self._document is None
+        return IndexedDocument(
+            document=self._document,
+            intervals=tuple(self._intervals()),
+            steps=tuple(self._steps),
+            tallies=tuple(self._tallies),
+            diagnostics=tuple(self._diagnostics),
+        )
+
+    def _take(self, version: Version, contents: Contents, path: str) -> str:
+        """Take in one version, or say why it cannot be used; the state before it then stays."""
+        specs, form = {}, CompilerForm.NEW
+        if version.blob is not None:
+            content = next(contents)
+            if content is None:
+                return TOO_LARGE
+            try:
+                document = parse(content, path, self._known)
+            except DocumentError as error:
+                return str(error)
+            specs, form = dict(document.specs.items()), document.compiler_form
+        self._note(version, specs, form)
+        return ""
+
+    def _note(self, version: Version, specs: dict[str, Signature], form: CompilerForm) -> None:
+        """Note what a version that is readable, or a removal, changed."""
+        is_baseline = version.blob is not None and (self._is_unread or version.revision == 0)
+        was_there = self._document is not None and self._document.blob is not None
+        found = difference(self._specs, specs)
+        if found and not is_baseline:
+            is_compiler_unknown = was_there and version.blob is not None and self._form is not form
+            before, after = (self._specs, self._form), (specs, form)
+            step, tallies = count_step(
+                self._task.package, version.revision, found, before, after, is_compiler_unknown=is_compiler_unknown
+            )
+            self._steps += [] if step is None else [step]
+            self._tallies += tallies
+        self._move(version.revision, found)
+        self._specs, self._form = specs, form
+        baseline = self._document.baseline if self._document else version.revision if is_baseline else None
+        self._document = KnownDocument(version.blob, version.revision, baseline, form)
+        self._is_unread = False
+
+    def _move(self, revision: int, found: Difference) -> None:
+        """End the intervals of what went, and begin those of what came; a changed spec does both."""
+        for one, signature in found.went.items():
+            self._ended[signature, self._first.pop(one), revision].append(one)
+        for one, (before, _) in found.changed.items():
+            self._ended[before, self._first[one], revision].append(one)
+            self._first[one] = revision
+        self._first.update(dict.fromkeys(found.came, revision))
+
+    def _intervals(self) -> Iterator[Interval]:
+        for one, signature in self._specs.items():
+            self._ended[signature, self._first[one], None].append(one)
+        ranks = {signature: rank for rank, signature in enumerate(sorted({place[0] for place in self._ended}))}
+        places = sorted(self._ended, key=lambda place: (ranks[place[0]], place[1], place[2] is None, place[2]))
+        found = [self._ended[place] for place in places]
+        for (signature, first, last), hashes, packed in zip(places, found, pack_all(found), strict=True):
+            yield Interval(signature, first, last, packed, len(hashes))

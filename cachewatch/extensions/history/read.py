@@ -1,0 +1,321 @@
+"""The history index, opened for one question: names, revisions and times, and how far it goes.
+
+What a revision did to a document, by its intervals: which specs came and went, and which of them are alike.
+"""
+
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+from msgspec import MsgspecError, Struct
+from msgspec.json import decode
+from msgspec.structs import replace
+
+from cachewatch.core.matching import Account, account
+from cachewatch.core.model import Signature
+from cachewatch.core.names import similar
+from cachewatch.core.package_changes import one_spelling, reused_hashes, together
+from cachewatch.core.schedule import as_datetime
+from cachewatch.errors import CachewatchError, UnknownRevision, UsageError
+from cachewatch.extensions.history.schema import (
+    BUSY_MILLISECONDS,
+    MALFORMED,
+    damaged,
+    explained,
+    indexed_revision,
+    is_damaged,
+    open_for_reading,
+)
+from cachewatch.extensions.history.values import members
+
+_COMMIT = re.compile(r"[0-9a-f]{4,64}")
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}.*")
+# For each query: a file of a stranger may have rows that no build makes.
+_SECONDS = 120.0
+_STEPS = 1_000_000
+_HEAD = re.compile(r"HEAD(?:~(\d{1,9})|(\^*))")
+
+
+class Point(Struct, frozen=True):
+    """One revision, and the committer's time."""
+
+    revision: str
+    time: str | None  # RFC 3339, UTC; None where git has none that a calendar holds
+
+
+class Index:
+    """The index at a path, as it is now; whatever is added meanwhile is not seen.
+
+    A `with` statement closes it, and raises DamagedIndex for what went wrong because the file is damaged.
+    """
+
+    def __init__(self, path: Path, *, busy_milliseconds: int = BUSY_MILLISECONDS) -> None:
+        """Open it, and wait so long for a writer; raises NoHistoryIndex where there is none."""
+        self.path = path
+        self.connection = open_for_reading(path, busy_milliseconds=busy_milliseconds)
+        self._end = time.monotonic() + _SECONDS
+        self.connection.set_progress_handler(lambda: time.monotonic() > self._end, _STEPS)
+        try:
+            with self.explained():
+                self.newest, commit, moment = indexed_revision(self.connection)
+                self.indexed = self._point(commit, moment)
+        except BaseException:
+            self.close()
+            raise
+        self._points: dict[int, Point] = {}
+        self._builds: dict[int, Signature] = {}
+        self._signatures: dict[tuple[int, int], Signature] = {}
+        self._stacks: dict[int, tuple[str, ...]] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        with closing(self), self.explained():
+            if error is not None:
+                raise error
+
+    def close(self) -> None:
+        """Close the file."""
+        self.connection.close()
+
+    @contextmanager
+    def explained(self) -> Iterator[None]:
+        """Raise DamagedIndex for what goes wrong here because the file is damaged, StateError for other errors of SQLite."""
+        try:
+            with explained(self.path):
+                yield
+        except CachewatchError:
+            raise
+        except MsgspecError as error:
+            raise damaged(self.path, error) from error
+        except Exception as error:
+            # What is read from a damaged page may be anything.
+            if is_damaged(self.connection):
+                raise damaged(self.path, MALFORMED) from error
+            raise
+
+    def rows(self, query: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> Iterator[Any]:
+        """Yield the rows of a query."""
+        self._end = time.monotonic() + _SECONDS
+        return iter(self.connection.execute(query, values))
+
+    def point(self, number: int) -> Point:
+        """Return the revision of this number."""
+        found = self._points.get(number)
+        if found is None:
+            ((commit, moment),) = self.rows('SELECT "commit", time FROM revision WHERE n = ?', (number,))
+            found = self._points[number] = self._point(commit, moment)
+        return found
+
+    def _point(self, commit: str, moment: int | None) -> Point:
+        if not _COMMIT.fullmatch(str(commit)):
+            raise damaged(self.path, MALFORMED)
+        return Point(commit, as_text(moment))
+
+    def tag(self, name: str) -> int:
+        """Return the id of a tag; raises UsageError with names like it where it never was."""
+        return self._id("tag", name)
+
+    def package(self, name: str) -> int:
+        """Return the id of a package; raises UsageError with names like it where it never was."""
+        return self._id("package", name)
+
+    def signature(self, build: int, stacks: int) -> Signature:
+        """Return what the specs of an interval were built as."""
+        found = self._signatures.get((build, stacks))
+        if found is None:
+            found = self._signatures[build, stacks] = replace(self._build(build), stacks=self.stacks(stacks))
+        return found
+
+    def _build(self, build: int) -> Signature:
+        one = self._builds.get(build)
+        if one is None:
+            query = "SELECT versions, compiler, os, platform, target, variants FROM build WHERE id = ?"
+            ((versions, compiler, os, platform, target, variants),) = self.rows(query, (build,))
+            one = Signature(tuple(decode(versions)), compiler, os, platform, target, tuple(decode(variants)), ())
+            self._builds[build] = one
+        return one
+
+    def stacks(self, stacks: int) -> tuple[str, ...]:
+        """Return the names of a set of stacks."""
+        found = self._stacks.get(stacks)
+        if found is None:
+            ((names,),) = self.rows("SELECT names FROM stacks WHERE id = ?", (stacks,))
+            found = self._stacks[stacks] = tuple(decode(names))
+        return found
+
+    def number_of(self, name: str, *, may_precede: bool = False) -> int:
+        """Return the number of the revision that `name` means: a commit, a date, `HEAD` or `HEAD~3`.
+
+        HEAD is the last indexed revision; a date is the newest revision up to the end of that day, UTC. A date
+        before all revisions is -1 if it `may_precede` them.
+        """
+        moment = as_datetime(name, datetime.now(UTC))
+        if moment is not None:
+            number = self._until(moment)
+            if number is None and not may_precede:
+                oldest = self.point(0).time or "unknown"
+                raise UnknownRevision(f"{name!r}: there is no revision that old; the oldest is of {oldest}")
+            return -1 if number is None else number
+        if head := _HEAD.fullmatch(name):
+            number = self.newest - (int(head[1]) if head[1] else len(head[2] or ""))
+            if number >= 0:
+                return number
+        elif _DATE.fullmatch(name):
+            raise UnknownRevision(f"{name!r} is no date that a calendar has; write YYYY-MM-DD")
+        elif _COMMIT.fullmatch(name):
+            return self._of_commit(name)
+        raise UnknownRevision(
+            f"{name!r} is not in the history index; write a date, a commit, HEAD or HEAD~3 "
+            f"(HEAD is {self.indexed.revision[:10]})"
+        )
+
+    def _until(self, moment: datetime) -> int | None:
+        query = "SELECT max(n) FROM revision WHERE n <= ? AND time <= ?"
+        ((number,),) = self.rows(query, (self.newest, int(moment.timestamp())))
+        return None if number is None else int(number)
+
+    def _of_commit(self, beginning: str) -> int:
+        bounds = (beginning, f"{beginning}g")
+        query = 'SELECT n FROM revision WHERE "commit" >= ? AND "commit" < ? AND n <= ? LIMIT 2'
+        found = [number for (number,) in self.rows(query, (*bounds, self.newest))]
+        if len(found) == 1:
+            return int(found[0])
+        if found:
+            raise UnknownRevision(f"{beginning}: several revisions begin so; write more of it")
+        if any(self.rows('SELECT 1 FROM rewritten WHERE "commit" >= ? AND "commit" < ?', bounds)):
+            raise UnknownRevision(f"{beginning}: a force-push removed this revision from the history")
+        raise UnknownRevision(
+            f"{beginning}: no such revision is indexed; `cachewatch history update` adds new ones "
+            "(only revisions on the first-parent chain are indexed)"
+        )
+
+    def _id(self, table: str, name: str) -> int:
+        for (found,) in self.rows(f"SELECT id FROM {table} WHERE name = ?", (name,)):  # noqa: S608  our own two names
+            return int(found)
+        near = similar(name, [known for (known,) in self.rows(f"SELECT name FROM {table}")])  # noqa: S608
+        hint = f"did you mean {' or '.join(near)}?" if near else f"`cachewatch {table}s` lists what there is now"
+        raise UsageError(f"{name}: the history index has no such {table}; {hint}")
+
+
+def as_text(time: int | None) -> str | None:
+    """Return seconds since 1970 as RFC 3339, or None where no calendar holds them."""
+    try:
+        return None if time is None else datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (OverflowError, ValueError, OSError):
+        return None
+
+
+def days_between(earlier: Point, later: Point) -> float | None:
+    """Return how many days lie between two revisions, to a tenth; None where a time is unknown."""
+    if earlier.time is None or later.time is None:
+        return None
+    seconds = (datetime.fromisoformat(later.time) - datetime.fromisoformat(earlier.time)).total_seconds()
+    return round(seconds / 86400, 1)
+
+
+Kept = Mapping[tuple[Signature, Signature], int]
+_Group = tuple[Signature, Sequence[bytes | str]]
+_Spelled = Callable[[Signature], Signature]
+
+
+class Part(NamedTuple):
+    """An interval that begins or ends in a revision."""
+
+    build: int
+    stacks: int
+    hashes: bytes | str
+    begins: bool
+
+
+class DocumentStep(Struct, frozen=True):
+    """What became of the specs of one document."""
+
+    account: Account
+    restacked: Kept  # how many kept specs left these stacks for those
+    vanished: Mapping[Signature, int]
+    spelled: _Spelled  # writes versions as the others here do
+
+
+class Where(NamedTuple):
+    """A document, and a revision that changed it."""
+
+    tag: int
+    package: int
+    revision: int
+
+
+def read_step(index: Index, where: Where) -> DocumentStep:
+    """Return what a revision did to a document."""
+    query = """
+        SELECT build, stacks, hashes, 1 FROM interval WHERE package = :package AND tag = :tag AND first = :revision
+        UNION ALL
+        SELECT build, stacks, hashes, 0 FROM interval WHERE package = :package AND tag = :tag AND +last = :revision
+    """
+    return step_of(index, where, [Part(*row) for row in index.rows(query, where._asdict())])
+
+
+def step_of(index: Index, where: Where, parts: Sequence[Part]) -> DocumentStep:
+    """Part what was kept from what came and went, and match that as a comparison does."""
+    before, after = (_groups(index, (part for part in parts if part.begins == begins)) for begins in (False, True))
+    both = _hashes(before) & _hashes(after)
+    old, now = (_signatures(groups, both) for groups in (before, after))
+    kept = old.keys() - reused_hashes(old, now, old)
+    spelled = one_spelling(_versions(index, where, [signature for signature, _ in (*before, *after)]))
+    vanished, new = (_counts(groups, kept, spelled) for groups in (before, after))
+    restacked = Counter(_restacked(old[one], now[one], spelled) for one in kept if old[one].stacks != now[one].stacks)
+    is_unknown = bool(vanished and new) and _is_compiler_unknown(index, where)
+    return DocumentStep(account(Counter(vanished), new, is_compiler_unknown=is_unknown), restacked, vanished, spelled)
+
+
+def _groups(index: Index, parts: Iterable[Part]) -> list[_Group]:
+    return [(index.signature(part.build, part.stacks), members(part.hashes)) for part in parts]
+
+
+def _hashes(groups: Iterable[_Group]) -> set[bytes | str]:
+    return {one for _, hashes in groups for one in hashes}
+
+
+def _signatures(groups: Iterable[_Group], wanted: Set[bytes | str]) -> dict[bytes | str, Signature]:
+    return {one: signature for signature, hashes in groups for one in hashes if one in wanted} if wanted else {}
+
+
+def _counts(groups: Iterable[_Group], kept: Set[bytes | str], spelled: _Spelled) -> Counter[Signature]:
+    """Count what is not kept."""
+    counts: Counter[Signature] = Counter()
+    for signature, hashes in groups:
+        count = len(hashes) if kept.isdisjoint(hashes) else sum(one not in kept for one in hashes)
+        if count:
+            counts[spelled(signature)] += count
+    return counts
+
+
+def _restacked(old: Signature, now: Signature, spelled: _Spelled) -> tuple[Signature, Signature]:
+    """Return a kept spec before and after; that the document writes it differently is no change."""
+    one = spelled(together(old, now))
+    return replace(one, stacks=old.stacks), replace(one, stacks=now.stacks)
+
+
+def _versions(index: Index, where: Where, signatures: Iterable[Signature]) -> set[str]:
+    """Return the versions that may be written in several ways; all of both sides, if any of these may be (1-2)."""
+    found = {version for signature in signatures for version in signature.versions}
+    if any("-" in version or "_" in version for version in found):
+        query = """
+            SELECT DISTINCT b.versions FROM interval i JOIN build b ON b.id = i.build
+            WHERE i.package = :package AND i.tag = :tag AND i.first <= :revision
+            AND (i.last IS NULL OR i.last >= :revision)
+        """
+        found |= {version for (listed,) in index.rows(query, where._asdict()) for version in decode(listed)}
+    return found
+
+
+def _is_compiler_unknown(index: Index, where: Where) -> bool:
+    """Tell whether only one of the two documents writes compilers as before Spack 1.0 (law 1)."""
+    query = "SELECT compilers_differ FROM step WHERE tag = :tag AND package = :package AND revision = :revision"
+    return any(bool(flag) for (flag,) in index.rows(query, where._asdict()))

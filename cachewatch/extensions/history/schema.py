@@ -1,0 +1,403 @@
+"""The tables of the history index, and how the file is opened.
+
+Only `sqlite3` is used here, and nothing of the git room: a question is answered by a process that has just
+started, and every import would take longer than the question.
+"""
+
+import os
+import re
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from shlex import quote
+from stat import S_ISREG
+
+from cachewatch.errors import NoHistoryIndex, StateError
+from cachewatch.runtime.files import journal_mode
+
+NAME = "cachewatch-history.db"
+VARIABLE = "CACHEWATCH_HISTORY"
+VERSION = 5
+_APPLICATION = 0x63775F68  # "cw_h"
+# Where the header of a database of SQLite has it.
+_HEADER_BYTES, _APPLICATION_ID = 100, slice(68, 72)
+# Writers commit for a short time only, but the end of a first build takes longer.
+BUSY_MILLISECONDS = 30_000
+
+# How a journal ends that names another file, which all databases of one transaction share.
+_NAMES_ANOTHER_FILE = bytes.fromhex("d9d505f920a163d7")
+# What SQLite says of a file that is damaged.
+MALFORMED = "database disk image is malformed"
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+TABLES = """
+CREATE TABLE revision(                   -- the first-parent chain of the branch, oldest first
+    n INTEGER PRIMARY KEY,               -- its place in the chain, from 0
+    "commit" TEXT NOT NULL UNIQUE,
+    time INTEGER                         -- of the committer, in seconds since 1970; NULL if git has none that is usable
+);
+CREATE TABLE rewritten(                  -- revisions that a force-push removed from the chain
+    "commit" TEXT PRIMARY KEY,
+    time INTEGER,
+    n INTEGER NOT NULL                   -- its place in the chain when it was there
+) WITHOUT ROWID;
+CREATE TABLE progress(                   -- one row
+    id INTEGER PRIMARY KEY CHECK (id = 1),
+    indexed INTEGER NOT NULL             -- the last revision up to which every document is indexed, or -1. Later
+                                         -- rows of `revision` are being indexed, or were when that was interrupted
+);
+CREATE TABLE unit(                       -- documents (TAG/PACKAGE) that are done up to the last row of `revision`,
+    name TEXT PRIMARY KEY                -- while others are not yet
+) WITHOUT ROWID;
+CREATE TABLE tag(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+CREATE TABLE package(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+CREATE TABLE build(                      -- a signature without its stacks
+    id INTEGER PRIMARY KEY,
+    versions TEXT NOT NULL,              -- a JSON array, in the order of the signature
+    compiler TEXT NOT NULL,
+    os TEXT NOT NULL,
+    platform TEXT NOT NULL,
+    target TEXT NOT NULL,
+    variants TEXT NOT NULL,              -- a JSON array, in the order of the signature
+    UNIQUE (versions, compiler, os, platform, target, variants)
+);
+CREATE TABLE stacks(                     -- a set of stacks
+    id INTEGER PRIMARY KEY,
+    names TEXT NOT NULL UNIQUE           -- a JSON array, sorted; [] is no stack
+);
+CREATE TABLE stack(                      -- the members of each set; this order of the key serves the join
+    stacks INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    PRIMARY KEY (stacks, name)
+) WITHOUT ROWID;
+CREATE TABLE document(                   -- the last readable version of each document
+    tag INTEGER NOT NULL,
+    package INTEGER NOT NULL,
+    blob TEXT,                           -- its object id; NULL if the document was removed
+    revision INTEGER NOT NULL,           -- that made it so
+    baseline INTEGER,                    -- the first readable version, if it is in revision 0 or after an unreadable one:
+                                         -- its specs came "at or before"; NULL if the document came in a known revision
+    old_compilers INTEGER NOT NULL,      -- how it writes compilers: 0 as today, 1 as before Spack 1.0, 2 not at all (law 1)
+    PRIMARY KEY (tag, package)
+) WITHOUT ROWID;
+CREATE TABLE diagnostic(                 -- a version that could not be compared: the state before it is kept
+    tag INTEGER NOT NULL,
+    package INTEGER NOT NULL,
+    revision INTEGER NOT NULL,
+    message TEXT NOT NULL,
+    PRIMARY KEY (tag, package, revision)
+) WITHOUT ROWID;
+CREATE TABLE interval(                   -- specs of one document and signature that came and went together
+    id INTEGER PRIMARY KEY,
+    tag INTEGER NOT NULL,
+    package INTEGER NOT NULL,
+    build INTEGER NOT NULL,
+    stacks INTEGER NOT NULL,
+    first INTEGER NOT NULL,              -- the first revision that has them
+    last INTEGER,                        -- the first revision that does not; NULL if they are still there
+    size INTEGER NOT NULL,               -- how many specs
+    hashes NOT NULL                      -- see hashes.py. A hash in a row that ends and in one that begins at the same
+                                         -- revision was kept: its stacks changed, or the document writes it differently
+);
+CREATE TABLE spec(                       -- the intervals of a hash; filled when a build is complete
+    prefix BLOB NOT NULL,                -- the first 40 bits; none of a text that is not 32 letters of base32
+    interval INTEGER NOT NULL,
+    PRIMARY KEY (prefix, interval)
+) WITHOUT ROWID;
+CREATE TABLE step(                       -- what a revision did to a document, in specs; not what a baseline has
+    tag INTEGER NOT NULL,
+    package INTEGER NOT NULL,
+    revision INTEGER NOT NULL,
+    added INTEGER NOT NULL,
+    removed INTEGER NOT NULL,
+    rebuilt INTEGER NOT NULL,            -- pairs of an added and a removed spec with equal signatures
+    compilers_differ INTEGER NOT NULL,   -- whether only one of the two documents writes compilers as before Spack 1.0,
+                                         -- so that a spec without a compiler matches any (law 1)
+    PRIMARY KEY (tag, package, revision)
+) WITHOUT ROWID;
+CREATE TABLE tally(                      -- what a revision did to each set of stacks, in specs. A kept spec that moved
+    tag INTEGER NOT NULL,                -- from {a, b} to {b, c} counts as added to {c} and removed from {a}
+    stacks INTEGER NOT NULL,
+    revision INTEGER NOT NULL,
+    added INTEGER NOT NULL,
+    removed INTEGER NOT NULL,
+    rebuilt INTEGER NOT NULL,
+    PRIMARY KEY (tag, stacks, revision)
+) WITHOUT ROWID;
+CREATE TABLE night(                      -- the revisions that changed documents of a tag, and had it before
+    tag INTEGER NOT NULL,
+    revision INTEGER NOT NULL,
+    recorded INTEGER NOT NULL,           -- whether this revision and the one before have a dependency graph of the tag
+    PRIMARY KEY (tag, revision)
+) WITHOUT ROWID;
+CREATE TABLE cause(                      -- why specs were rebuilt in a revision, where that is recorded
+    tag INTEGER NOT NULL,
+    revision INTEGER NOT NULL,
+    package TEXT NOT NULL,               -- that differs; '' where none is to blame. It need not have documents
+    what TEXT NOT NULL,
+    before TEXT NOT NULL,
+    after TEXT NOT NULL,
+    specs INTEGER NOT NULL,              -- how many new specs have this cause
+    attributed INTEGER NOT NULL,         -- and how many are counted under this one only, so these add up
+    PRIMARY KEY (tag, revision, package, what, before, after)
+) WITHOUT ROWID;
+INSERT INTO progress VALUES (1, -1);
+"""
+
+# Made when the first build is complete: in their own order at once, which is faster and smaller than row by row.
+INDEXES = """
+-- Has all that `when` asks for, in the order of its groups, so that it neither touches the rows, which are wide, nor sorts.
+CREATE INDEX IF NOT EXISTS interval_by_package ON interval(package, tag, build, stacks, first, last);
+CREATE INDEX IF NOT EXISTS interval_by_first ON interval(first);
+CREATE INDEX IF NOT EXISTS interval_by_last ON interval(last) WHERE last IS NOT NULL;
+"""
+
+
+class DamagedIndex(StateError):
+    """The file cannot be read; nothing is lost with it, because it can be built again."""
+
+
+class NotAnIndex(StateError):
+    """The file is something else."""
+
+
+def index_path(db: str | Path | None, git_dir: Path, environment: Mapping[str, str] = os.environ) -> Path:
+    """Return where the index of a repository is: as named, else as the environment says, else beside its objects."""
+    named = db or environment.get(VARIABLE)
+    return Path(named) if named else git_dir / NAME
+
+
+def check_is_index(path: Path) -> None:
+    """Raise NotAnIndex if there is a file at `path` that is no history index, before anything is made beside it."""
+    header = _header(path)
+    # An empty one is where a build ended before its first commit.
+    if header and header[_APPLICATION_ID] not in (_APPLICATION.to_bytes(4), bytes(4)):
+        raise _not_an_index(path)
+
+
+def check_may_be_removed(path: Path) -> None:
+    """Raise NotAnIndex unless the file at `path` is a history index, which may be damaged, or has nothing in it."""
+    header = _header(path)
+    if not header or header[_APPLICATION_ID] == _APPLICATION.to_bytes(4):
+        return
+    try:
+        with closing(_connect(path, _reading_mode(path))) as connection:
+            _version(connection, path)
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        raise _not_an_index(path) from error
+
+
+def _check_is_ours(path: Path) -> None:
+    """Raise NotAnIndex where SQLite would write to, or delete, what another user made, or a link leads to.
+
+    A journal may name another file, which SQLite deletes; none of ours does.
+    """
+    for file in (path, *(path.with_name(path.name + end) for end in ("-journal", "-wal", "-shm"))):
+        with suppress(FileNotFoundError):
+            about = file.lstat()
+            if not S_ISREG(about.st_mode) or about.st_nlink > 1 or about.st_uid != os.geteuid():
+                raise NotAnIndex(f"{file}: is a link, or no file of yours; name another file with --db")
+            with file.open("rb") as content:
+                content.seek(max(0, about.st_size - len(_NAMES_ANOTHER_FILE)))
+                if content.read() == _NAMES_ANOTHER_FILE:
+                    raise NotAnIndex(f"{file}: is no journal of cachewatch; remove it, or name another file with --db")
+
+
+def _check_tables(connection: sqlite3.Connection, path: Path) -> None:
+    """Raise NotAnIndex where there is more than our tables, such as a view, which computes what it likes."""
+    found = {_plain(sql) for (sql,) in connection.execute("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL")}
+    tables, indexes = ({_plain(sql) for sql in text.split(";\n") if "CREATE" in sql} for text in (TABLES, INDEXES))
+    if not tables <= found <= tables | indexes:
+        raise _not_an_index(path)
+
+
+def _plain(sql: str) -> str:
+    """Return a statement as it is stored, without comments and line ends."""
+    return " ".join(re.sub("--[^\n]*", "", sql).replace("IF NOT EXISTS ", "").split())
+
+
+def _header(path: Path) -> bytes:
+    try:
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:  # nobody waits for a pipe
+            if not S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise _not_an_index(path)
+            return file.read(_HEADER_BYTES)
+    except FileNotFoundError:
+        return b""
+    except OSError as error:
+        raise unwritable(path, error) from error
+
+
+def _not_an_index(path: Path) -> NotAnIndex:
+    return NotAnIndex(f"{path}: is no history index; name another file with --db")
+
+
+def open_for_writing(path: Path) -> sqlite3.Connection:
+    """Open the index at `path`, made if it is missing or of another version; the caller begins transactions.
+
+    Raises StateError if the file is something else, or cannot be used.
+    """
+    make_folder(path)
+    _header(path)  # SQLite would wait for a pipe
+    _check_is_ours(path)
+    with explained(path), _closed_on_error(_connect(path, "rwc")) as connection:
+        if _version(connection, path) > VERSION:  # or the file is not ours to change
+            raise _newer(path)
+        connection.execute(f"PRAGMA journal_mode = {journal_mode(path.parent)}")
+        connection.execute("PRAGMA synchronous = NORMAL")
+        _make_tables(connection, path)
+        _check_tables(connection, path)
+    return connection
+
+
+def add_indexes(connection: sqlite3.Connection) -> None:
+    """Make the indexes that are not there yet."""
+    for statement in INDEXES.split(";\n"):
+        connection.execute(statement)
+
+
+def error_of(path: Path, error: sqlite3.Error) -> StateError:
+    """Return what to say of an error of SQLite."""
+    code = getattr(error, "sqlite_errorcode", None)  # the rest of it says which kind
+    # Python gives none for text that is not UTF-8.
+    is_text = code is None and isinstance(error, sqlite3.OperationalError)
+    if is_text or (code is not None and code & 0xFF in _DAMAGED):
+        return damaged(path, error)
+    return StateError(f"{path}: {error}; try again, or name another file with --db")
+
+
+def open_for_reading(
+    path: Path, *, busy_milliseconds: int = BUSY_MILLISECONDS, must_be_complete: bool = True
+) -> sqlite3.Connection:
+    """Open the index at `path`, which must exist, and see one state of it; a writer is waited for so long.
+
+    Raises NoHistoryIndex if there is none that is complete, StateError if it cannot be used.
+    """
+    if not path.exists():
+        raise NoHistoryIndex(f"{path}: there is no history index; run `cachewatch history build` first")
+    check_is_index(path)
+    with explained(path), _closed_on_error(_connect(path, _reading_mode(path), busy_milliseconds)) as connection:
+        version = _version(connection, path)
+        if version > VERSION:
+            raise _newer(path)
+        if version != VERSION:
+            raise NoHistoryIndex(f"{path}: written by an older version; run `cachewatch history build` again")
+        _check_tables(connection, path)
+        # Everything is read in one transaction: a build beside us changes nothing that we see.
+        connection.execute("BEGIN")
+        if must_be_complete:
+            _check_is_complete(connection, path)
+    return connection
+
+
+def _check_is_complete(connection: sqlite3.Connection, path: Path) -> None:
+    (indexed,) = connection.execute("SELECT indexed FROM progress").fetchone()
+    if indexed < 0:
+        raise NoHistoryIndex(
+            f"{path}: the history index is not complete; `cachewatch history build` continues, unless one is running"
+        )
+
+
+def indexed_revision(connection: sqlite3.Connection) -> tuple[int, str, int | None]:
+    """Return the number, commit and time of the last revision that is wholly indexed."""
+    query = 'SELECT n, "commit", time FROM revision WHERE n = (SELECT indexed FROM progress)'
+    n, commit, time = connection.execute(query).fetchone()
+    return n, commit, time
+
+
+def make_folder(path: Path) -> None:
+    """Make the folder of an index, if it is missing."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise unwritable(error.filename or path, error) from error
+
+
+def unwritable(path: str | Path, error: OSError) -> StateError:
+    """Return what to say of a file that cannot be written."""
+    return StateError(f"{path}: {error.strerror}; name another file with --db")
+
+
+@contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Name the file where SQLite finds something wrong with it."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise error_of(path, error) from error
+    except UnicodeDecodeError as error:  # what SQLite would have said has bytes of the file in it
+        raise damaged(path, MALFORMED) from error
+
+
+def check_whole(path: Path) -> None:
+    """Raise DamagedIndex where any page of the index at `path` is damaged, if there is one of this version."""
+    with suppress(NoHistoryIndex), closing(open_for_reading(path, must_be_complete=False)) as connection:
+        if is_damaged(connection):
+            raise damaged(path, MALFORMED)
+
+
+def is_damaged(connection: sqlite3.Connection) -> bool:
+    """Look through the whole file for damage."""
+    try:
+        return bool(connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",))
+    except (sqlite3.Error, UnicodeDecodeError):
+        return True
+
+
+def damaged(path: Path, what: object) -> DamagedIndex:
+    """Return what to say of a damaged file."""
+    remove = f"cachewatch history drop --db {quote(str(path))}"
+    return DamagedIndex(f"{path}: {what}; `{remove}` removes it, then build it again")
+
+
+def _newer(path: Path) -> StateError:
+    return StateError(f"{path}: written by a newer cachewatch; use that one, or name another file with --db")
+
+
+@contextmanager
+def _closed_on_error(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+    """Close a connection that cannot be used after all."""
+    try:
+        yield connection
+    except BaseException:
+        connection.close()
+        raise
+
+
+def _connect(path: Path, mode: str, busy_milliseconds: int = BUSY_MILLISECONDS) -> sqlite3.Connection:
+    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode={mode}", uri=True, isolation_level=None)
+    connection.execute(f"PRAGMA busy_timeout = {busy_milliseconds}")
+    return connection
+
+
+def _reading_mode(path: Path) -> str:
+    """Return how to open it: in a folder that is not ours to write, SQLite cannot make the memory beside its log."""
+    log = path.with_name(f"{path.name}-wal")
+    is_quiet = not (log.exists() and log.stat().st_size)
+    return "ro&immutable=1" if is_quiet and not os.access(path.parent, os.W_OK) else "ro"
+
+
+def _version(connection: sqlite3.Connection, path: Path) -> int:
+    application, version, tables = (
+        connection.execute(query).fetchone()[0]
+        for query in ("PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_schema")
+    )
+    if application != _APPLICATION and (application or version or tables):
+        raise _not_an_index(path)
+    return int(version)
+
+
+def _make_tables(connection: sqlite3.Connection, path: Path) -> None:
+    """Make the tables where there are none; those of another version are dropped, because all of it can be built again."""
+    if _version(connection, path) == VERSION:
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    if _version(connection, path) != VERSION:  # nobody else made them meanwhile
+        for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall():
+            connection.execute(f'DROP TABLE "{name}"')
+        for statement in TABLES.split(";\n"):
+            connection.execute(statement)
+        connection.execute(f"PRAGMA application_id = {_APPLICATION}")
+        connection.execute(f"PRAGMA user_version = {VERSION}")
+    connection.execute("COMMIT")

@@ -1,0 +1,188 @@
+"""Answers of the history as tables for people, each with the sentence that says how far the index goes.
+
+The modules of the answers are named for the types only: no question loads what another one needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from msgspec.structs import astuple
+
+from cachewatch.core.names import safe
+from cachewatch.core.package_changes import describe_changes
+from cachewatch.extensions.history.blame import BestSnapshots, Blame, Life, Stay, Successor
+from cachewatch.extensions.history.log import CauseRow, Churn, ChurnRow, Log, LogRow
+from cachewatch.extensions.history.read import Point
+from cachewatch.extensions.history.when import When, WhenRow
+from cachewatch.report.tables import Cell, Row, Table
+
+if TYPE_CHECKING:
+    pass
+
+_NO_STACK = "(no stack)"
+_NOT_RECORDED = (
+    "Causes are known where the dependency graph is recorded, which Spack's public catalogue does not have: "
+    "`cachewatch record` keeps it from now on (docs/why.md)."
+)
+
+
+def indexed_up_to(point: Point) -> str:
+    """Return the sentence that ends every answer."""
+    return f"indexed up to {_named(point)}"
+
+
+def _named(point: Point) -> str:
+    return f"{safe(point.revision[:10])}, {_minute(point.time)}"
+
+
+def _minute(time: str | None) -> str:
+    return f"{time[:10]} {time[11:16]} UTC" if time else "date unknown"
+
+
+def _day(point: Point | None) -> str | None:
+    return None if point is None else (point.time or "unknown")[:10]
+
+
+def _at(point: Point, *, is_baseline: bool) -> str:
+    """Return a day, marked if it may have been earlier."""
+    return f"<= {_day(point)}" if is_baseline else str(_day(point))
+
+
+def when_table(answer: When) -> Table:
+    """Return a row for each version, stack and target."""
+    columns = ("version", "stack", "target", "first", "revision", "lag (days)", "until")
+    return Table(columns, [_when_row(row) for row in answer.rows], after=_closing(answer.indexed, answer.rows))
+
+
+def _when_row(row: WhenRow) -> Row:
+    lag: Cell = f">= {row.lag_days}" if row.lag_is_minimum else row.lag_days
+    first = _at(row.first, is_baseline=row.baseline)
+    return (row.version, row.stack or _NO_STACK, row.target, first, row.first.revision[:10], lag, _day(row.last))
+
+
+def _closing(indexed: Point, rows: Sequence[object]) -> tuple[str, ...]:
+    return ("",) * bool(rows) + (indexed_up_to(indexed),)
+
+
+def log_table(answer: Log) -> Table:
+    """Return a row for each revision, package, version and change."""
+    columns = ("date", "revision", "package", "version", "change", "specs", "stacks")
+    more: tuple[str, ...] = (
+        (f"{answer.earlier:,} earlier revisions with changes; --most N shows more",) if answer.earlier else ()
+    )
+    rows = [_log_row(row) for row in answer.rows]
+    more += () if rows else (f"no changes of {answer.tag} in that range",)
+    return Table(columns, rows, after=("",) * bool(rows) + (*more, indexed_up_to(answer.indexed)))
+
+
+def _log_row(row: LogRow) -> Row:
+    version = f"{row.before} -> {row.version}" if row.before else row.version
+    where: Cell = row.stacks if row.message is None else row.message
+    return ((row.time or "")[:10], row.revision[:10], row.package, version, row.change, row.specs, where)
+
+
+def blame_table(answer: Blame) -> Table:
+    """Return a row for each event in the life of a hash."""
+    spec = answer.spec
+    title = (
+        f"/{answer.hash}  {answer.package} {', '.join(spec.versions)}  {spec.compiler}  "
+        f"{spec.platform}-{spec.os}-{spec.target}  {' '.join(spec.variants)}"
+    ).rstrip()
+    rows = [
+        row
+        for place, life in enumerate(answer.lives)
+        for row in _life_rows(life, [s for s in answer.intervals if s.life == place], answer.lives[:place])
+    ]
+    columns = ("tag", "package", "date", "revision", "event")
+    return Table(columns, rows, (title, ""), ("", indexed_up_to(answer.indexed)))
+
+
+def _life_rows(life: Life, stays: Sequence[Stay], earlier: Sequence[Life]) -> list[Row]:
+    other = "".join(
+        f"; another spec than before: {describe_changes(one.spec, life.spec)}"
+        for one in earlier[-1:]
+        if (one.tag, one.package) == (life.tag, life.package)
+    )
+    rows = [_event(life, life.born, _birth(life, stays[0]) + other)]
+    for before, after in pairwise(stays):
+        if before.last == after.first:
+            rows.append(_event(life, after.first, _moved(before, after)))
+        else:
+            rows += [_event(life, before.last, "gone"), _event(life, after.first, f"back {_in(after.stacks)}")]
+    if life.died is not None:
+        rows.append(_event(life, life.died, _death(life)))
+    return rows
+
+
+def _event(life: Life, point: Point | None, text: str) -> Row:
+    return (life.tag, life.package, _day(point), None if point is None else point.revision[:10], text)
+
+
+def _birth(life: Life, stay: Stay) -> str:
+    return f"{'born then or before' if life.baseline else 'born'} {_in(stay.stacks)}"
+
+
+def _in(stacks: Sequence[str]) -> str:
+    return f"in {', '.join(stacks)}" if stacks else "in no stack"
+
+
+def _moved(before: Stay, after: Stay) -> str:
+    joined = sorted(set(after.stacks) - set(before.stacks))
+    left = sorted(set(before.stacks) - set(after.stacks))
+    parts = [f"joined {', '.join(joined)}"] * bool(joined) + [f"left {', '.join(left)}"] * bool(left)
+    return "; ".join(parts) + ("; no stack builds it any more" if not after.stacks else "")
+
+
+def _death(life: Life) -> str:
+    alike = f" with {life.alike - 1:,} more specs that are alike" if life.alike > 1 else ""
+    if not life.successors:
+        return f"gone{alike}; no successor"
+    return f"gone{alike}; successors: {', '.join(_successor(one) for one in life.successors)}"
+
+
+def _successor(one: Successor) -> str:
+    return f"{one.count:,} {one.match} ({', '.join(one.signature.versions)}, {one.signature.compiler})"
+
+
+def churn_table(answer: Churn) -> Table:
+    """Return a row for each package, stack or cause."""
+    since = "the beginning" if answer.since is None else _named(answer.since)
+    title = f"{answer.tag}: {answer.revisions:,} revision{'s' * (answer.revisions != 1)}, from {since} to {_named(answer.until)}"
+    if answer.by == "cause":
+        columns: tuple[str, ...] = ("package", "what changed", "before", "after", "specs", "attributed")
+    else:
+        columns = (answer.by, "added", "removed", "net added", "net removed")
+    after = (*_more(answer.others), *_cause_notes(answer), "", indexed_up_to(answer.indexed))
+    return Table(columns, [_churn_row(row) for row in answer.rows], (title, ""), after)
+
+
+def _more(others: int) -> tuple[str, ...]:
+    return (f"and {others:,} more; --most N shows more",) if others else ()
+
+
+def _cause_notes(answer: Churn) -> tuple[str, ...]:
+    """Say where the causes are not known."""
+    changed = (answer.recorded or 0) + (answer.not_recorded or 0)
+    if answer.not_recorded:
+        of = f"{answer.not_recorded:,} of the {changed:,} revisions that changed {answer.tag}"
+        return (f"Not recorded: {of} in that time. {_NOT_RECORDED}",)
+    if answer.rows:
+        return ()
+    return ("Nothing was rebuilt." if answer.by == "cause" else "Nothing changed.",)
+
+
+def _churn_row(row: ChurnRow | CauseRow) -> Row:
+    return astuple(row)
+
+
+def snapshots_table(answer: BestSnapshots) -> Table:
+    """Return a row for each tag."""
+    rows = [
+        (one.tag, one.found, one.of, one.revision[:10], (one.time or "unknown")[:10], "yes" if one.is_current else "no")
+        for one in answer.snapshots
+    ]
+    columns = ("tag", "found", "of", "revision", "date", "now")
+    return Table(columns, rows, after=(*_more(answer.others), "", indexed_up_to(answer.indexed)))

@@ -1,0 +1,251 @@
+"""The history index: since when, and until when, each spec of a catalogue was there, in one SQLite file that can be rebuilt.
+
+Hashes as the index keeps them: 20 bytes each, sorted, one after the other.
+
+A hash is 32 letters of base32, which is 160 bits. If one of a set is another text, the whole set is kept as a JSON array, so
+SQLite's own type (BLOB or TEXT) says which of the two it is.
+
+The numbers of tags, packages, builds and sets of stacks, which the tables of the index use instead of their values.
+
+The values that pass between those who read documents and the one who writes the index: picklable, without its numbers.
+"""
+
+import base64
+import json
+import sqlite3
+from collections.abc import Iterable
+from contextlib import suppress
+from functools import lru_cache
+from itertools import accumulate, chain, pairwise
+from struct import Struct
+
+from msgspec import Struct as msgspec_Struct
+from msgspec.json import decode, encode
+
+from cachewatch.core.model import CompilerForm, Signature
+from cachewatch.extensions.history.document_versions import Version
+
+_LETTERS, BYTES, PREFIX_BYTES = 32, 20, 5
+# The prefix of each hash: its first eight letters.
+_PREFIXES = Struct("5s15x").iter_unpack
+UNUSUAL = b""
+_ALPHABET = "abcdefghijklmnopqrstuvwxyz234567"
+_BASE32 = frozenset(_ALPHABET)
+# The letters of base32 as the digits of a number to the base of 32; all other bytes as what is no digit of any number.
+_DIGITS = bytes(
+    ord("0123456789abcdefghijklmnopqrstuv"[_ALPHABET.index(letter)]) if (letter := chr(byte)) in _BASE32 else ord("!")
+    for byte in range(256)
+)
+
+
+def pack(hashes: Iterable[str]) -> bytes | str:
+    """Return `hashes` as they are stored."""
+    return pack_all([hashes])[0]
+
+
+def pack_all(sets: Iterable[Iterable[str]]) -> list[bytes | str]:
+    """Return each set of hashes as it is stored; all together, because each by itself takes five times as long."""
+    found = [sorted(hashes) for hashes in sets]
+    flat = list(chain.from_iterable(found))
+    if {*map(len, flat)} <= {_LETTERS}:
+        # Eight letters are five bytes, so 32 letters end where a byte does, and all of them are one number. Python's
+        # base64 decodes base32 one letter at a time.
+        with suppress(ValueError):
+            digits = "".join(flat).encode().translate(_DIGITS)
+            whole = int(digits or b"0", 32).to_bytes(BYTES * len(flat))
+            ends = list(accumulate(map(len, found), initial=0))
+            return [whole[BYTES * start : BYTES * end] for start, end in pairwise(ends)]
+    if len(found) == 1:
+        return [encode(found[0]).decode()]
+    return [pack(hashes) for hashes in found]
+
+
+def unpack(stored: bytes | str) -> list[str]:
+    """Return what `pack` was given, sorted as text."""
+    if isinstance(stored, str):
+        found: list[str] = decode(stored)
+        return found
+    together = base64.b32encode(stored).decode().lower()
+    return [together[start : start + _LETTERS] for start in range(0, len(together), _LETTERS)]
+
+
+def members(stored: bytes | str) -> list[bytes | str]:
+    """Return each hash by itself, as `pack` would store it: equal hashes are equal, and nothing is decoded in vain."""
+    if isinstance(stored, str):
+        return [pack([one]) for one in unpack(stored)]
+    return [stored[start : start + BYTES] for start in range(0, len(stored), BYTES)]
+
+
+def prefixes(stored: bytes | str) -> set[bytes]:
+    """Return under which prefixes the table `spec` has these hashes."""
+    if isinstance(stored, str):
+        return {prefix_of(one) for one in unpack(stored)}
+    return {prefix for (prefix,) in _PREFIXES(stored)}
+
+
+def prefix_of(spec_hash: str) -> bytes:
+    """Return the prefix of one whole hash."""
+    if len(spec_hash) != _LETTERS or not _BASE32.issuperset(spec_hash):
+        return UNUSUAL
+    return base64.b32decode(spec_hash[:8].upper())
+
+
+def prefix_range(beginning: str) -> tuple[bytes, bytes]:
+    """Return the lowest and the highest prefix of hashes that begin so; more than eight letters count as eight."""
+    letters = beginning[:8].upper()
+    low, high = (base64.b32decode(letters.ljust(8, filler)) for filler in "A7")
+    return low, high
+
+
+# The fields of a signature that are columns of `build`.
+_Build = tuple[tuple[str, ...], str, str, str, str, tuple[str, ...]]
+
+
+class Numbers:
+    """Numbers values as they are met, and remembers the numbers for one connection."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._tags: dict[str, int] = {}
+        self._packages: dict[str, int] = {}
+        self._builds: dict[_Build, int] = {}
+        self._stacks: dict[tuple[str, ...], int] = {}
+        # A table that was empty has nothing that is not remembered here.
+        self._was_empty = {
+            table: connection.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone() is None  # noqa: S608  ours
+            for table in ("tag", "package", "build", "stacks")
+        }
+
+    def tag(self, name: str) -> int:
+        """Return the number of a tag."""
+        if name not in self._tags:
+            self._tags[name] = self._number("tag", ("name",), (name,))
+        return self._tags[name]
+
+    def package(self, name: str) -> int:
+        """Return the number of a package."""
+        if name not in self._packages:
+            self._packages[name] = self._number("package", ("name",), (name,))
+        return self._packages[name]
+
+    def build(self, signature: Signature) -> int:
+        """Return the number of a signature without its stacks."""
+        s = signature
+        build = (s.versions, s.compiler, s.os, s.platform, s.target, s.variants)
+        number = self._builds.get(build)
+        if number is None:
+            columns = ("versions", "compiler", "os", "platform", "target", "variants")
+            values = (_json(s.versions), s.compiler, s.os, s.platform, s.target, _json(s.variants))
+            number = self._builds[build] = self._number("build", columns, values)
+        return number
+
+    def stacks(self, names: tuple[str, ...]) -> int:
+        """Return the number of a set of stacks, whose members are then in the table `stack`."""
+        if names not in self._stacks:
+            number = self._number("stacks", ("names",), (_json(names),))
+            members = [(number, name) for name in names]
+            self._connection.executemany("INSERT OR IGNORE INTO stack VALUES (?, ?)", members)
+            self._stacks[names] = number
+        return self._stacks[names]
+
+    def _number(self, table: str, columns: Iterable[str], values: tuple[str, ...]) -> int:
+        if not self._was_empty[table]:
+            where = " AND ".join(f"{column} = ?" for column in columns)
+            found = self._connection.execute(f"SELECT id FROM {table} WHERE {where}", values).fetchone()  # noqa: S608
+            if found is not None:
+                return int(found[0])
+        marks = ", ".join("?" for _ in values)
+        insert = f"INSERT INTO {table}({', '.join(columns)}) VALUES ({marks})"  # noqa: S608  our own names
+        return int(self._connection.execute(insert, values).lastrowid or 0)
+
+
+def signature_of(row: tuple[str, ...]) -> Signature:
+    """Return the signature of the columns of a `build`, from `versions` on, and the names of its `stacks`."""
+    versions, compiler, os, platform, target, variants, stacks = row
+    return Signature(names_of(versions), compiler, os, platform, target, names_of(variants), names_of(stacks))
+
+
+@lru_cache(maxsize=4096)
+def names_of(text: str) -> tuple[str, ...]:
+    """Return the names in a column that holds several."""
+    return tuple(json.loads(text))
+
+
+@lru_cache(maxsize=4096)
+def _json(names: tuple[str, ...]) -> str:
+    return json.dumps(names)
+
+
+class OpenInterval(msgspec_Struct, frozen=True):
+    """A row of the index whose specs are still there."""
+
+    id: int
+    signature: Signature
+    first: int
+    hashes: bytes | str
+
+
+class KnownDocument(msgspec_Struct, frozen=True):
+    """What the index has of a document already."""
+
+    blob: str | None
+    revision: int
+    baseline: int | None
+    compiler_form: CompilerForm
+
+
+class Task(msgspec_Struct, frozen=True):
+    """One document to follow: its new versions, and where the index left it."""
+
+    tag: str
+    package: str
+    versions: tuple[Version, ...]
+    known: KnownDocument | None = None
+    # Whether nothing of it was readable so far: the first readable version is then a baseline.
+    is_unread: bool = False
+    intervals: tuple[OpenInterval, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """What the table `unit` calls it."""
+        return f"{self.tag}/{self.package}"
+
+
+class Interval(msgspec_Struct, frozen=True, order=True):
+    """Specs of one signature that came in one revision and went in one."""
+
+    signature: Signature
+    first: int
+    last: int | None
+    hashes: bytes | str
+    size: int
+
+
+class Step(msgspec_Struct, frozen=True):
+    """What one revision did to the document, in specs."""
+
+    revision: int
+    added: int
+    removed: int
+    rebuilt: int
+    is_compiler_unknown: bool  # see law 1
+
+
+class Tally(msgspec_Struct, frozen=True):
+    """What one revision did to a set of stacks, in specs."""
+
+    stacks: tuple[str, ...]
+    revision: int
+    added: int
+    removed: int
+    rebuilt: int
+
+
+class IndexedDocument(msgspec_Struct, frozen=True):
+    """All that the new versions of a task add to the index."""
+
+    document: KnownDocument | None  # None if no version was ever readable
+    intervals: tuple[Interval, ...]  # those of `task.intervals` as they are now, and all that came since
+    steps: tuple[Step, ...] = ()
+    tallies: tuple[Tally, ...] = ()
+    diagnostics: tuple[tuple[int, str], ...] = ()

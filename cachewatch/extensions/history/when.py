@@ -1,0 +1,239 @@
+"""Since when, and until when, each version of a package was in each stack, and how long after the first stack.
+
+Since when something that was there in a revision had been there, without a break.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.json import decode
+
+from cachewatch.core.package_changes import spellings_of
+from cachewatch.core.versions import VersionKey, version_identity, version_key
+from cachewatch.extensions.history.read import Index, Point, days_between
+
+SCHEMA = "cachewatch.when/1"
+# An interval that ends in a revision that is not wholly indexed is open, as far as is known.
+WHEN_QUERY = """
+    SELECT b.versions, b.compiler, b.target, g.stacks, g.begin, g.over
+    FROM (
+        SELECT build, stacks, min(first) AS begin, max(coalesce(last, :open)) AS over FROM interval i
+        WHERE package = :package AND tag = :tag AND first <= :newest GROUP BY build, stacks
+    ) g JOIN build b ON b.id = g.build
+"""
+_OPEN = 2**60
+
+ChoosesStack = Callable[[str], bool]
+
+
+class WhenRow(Struct, frozen=True, kw_only=True):
+    """One version in one stack for one target."""
+
+    version: str
+    stack: str | None  # None: no stack builds it, and the next prune removes it
+    target: str
+    first: Point
+    baseline: bool  # it came in `first` or before
+    last: Point | None  # the first revision without it; None while it is there
+    lag_days: float | None  # after the first stack that had this version; None where `first` is not known exactly
+    lag_is_minimum: bool = False  # the first stack had it at or before the beginning
+
+
+class When(Struct, frozen=True, kw_only=True):
+    """The answer."""
+
+    schema: str = SCHEMA
+    indexed: Point
+    package: str
+    tag: str
+    rows: tuple[WhenRow, ...]
+
+
+class Wanted(Struct, frozen=True, kw_only=True):
+    """Which rows were asked for."""
+
+    version: ChoosesStack
+    stack: ChoosesStack
+    target: ChoosesStack
+    compiler: ChoosesStack
+
+
+class _Key(NamedTuple):
+    version: str
+    stack: str
+    target: str
+
+
+class _Span(NamedTuple):
+    first: int
+    last: int
+
+
+def find_when(index: Index, package: str, tag: str, wanted: Wanted) -> When:
+    """Return the versions of `package` in `tag` by stack and target; lags are those among the wanted targets and compilers."""
+    numbers = {"package": index.package(package), "tag": index.tag(tag), "newest": index.newest, "open": _OPEN}
+    spans = _spans(index, index.rows(WHEN_QUERY, numbers), wanted)
+    baseline = baseline_of(index, numbers["tag"], numbers["package"])
+    begins = _begins(spans)
+    rows = [
+        _row(index, key, span, begins.get(key.version), baseline)
+        for key, span in sorted(spans.items(), key=_in_order)
+        if wanted.stack(key.stack)
+    ]
+    return When(indexed=index.indexed, package=package, tag=tag, rows=tuple(rows))
+
+
+def baseline_of(index: Index, tag: int, package: int) -> int | None:
+    """Return the revision whose specs of this document came then or before; None where all came in known revisions."""
+    query = "SELECT baseline FROM document WHERE tag = ? AND package = ?"
+    return next((number for (number,) in index.rows(query, (tag, package))), None)
+
+
+def _spans(index: Index, rows: Iterable[tuple[str, str, str, int, int, int]], wanted: Wanted) -> dict[_Key, _Span]:
+    """Join what differs only in its compiler or variants, or in how its version is written."""
+    spans: dict[_Key, _Span] = {}
+    rows = list(rows)
+    spellings = spellings_of(version for row in rows for version in decode(row[0]))
+    for versions, compiler, target, stacks, first, last in rows:
+        if not (wanted.target(target) and wanted.compiler(compiler)):
+            continue
+        for version in filter(wanted.version, {spellings.get(version, version) for version in decode(versions)}):
+            for stack in index.stacks(stacks) or ("",):
+                key = _Key(version, stack, target)
+                known = spans.get(key, _Span(first, last))
+                spans[key] = _Span(min(known.first, first), max(known.last, last))
+    return spans
+
+
+def _begins(spans: Mapping[_Key, _Span]) -> dict[str, int]:
+    """Return in which revision the first stack had each version."""
+    begins: dict[str, int] = {}
+    for key, span in spans.items():
+        if key.stack:
+            begins[key.version] = min(begins.get(key.version, span.first), span.first)
+    return begins
+
+
+def _row(index: Index, key: _Key, span: _Span, begin: int | None, baseline: int | None) -> WhenRow:
+    first, is_baseline = index.point(span.first), span.first == baseline
+    is_known = begin is not None and bool(key.stack) and not is_baseline
+    return WhenRow(
+        version=key.version,
+        stack=key.stack or None,
+        target=key.target,
+        first=first,
+        baseline=is_baseline,
+        last=index.point(span.last) if span.last <= index.newest else None,
+        lag_days=days_between(index.point(begin), first) if is_known and begin is not None else None,
+        lag_is_minimum=is_known and begin == baseline,
+    )
+
+
+def _in_order(item: tuple[_Key, _Span]) -> tuple[object, ...]:
+    key, span = item
+    return (version_key(key.version), not key.stack, span.first, key.stack, key.target)
+
+
+PRESENCE_QUERY = """
+    SELECT b.versions, b.target, g.stacks, g.first, g.last
+    FROM (
+        SELECT DISTINCT build, stacks, first, coalesce(last, :open) AS last FROM interval
+        WHERE package = :package AND tag = :tag AND first <= :newest
+    ) g JOIN build b ON b.id = g.build
+"""
+_OPEN = 2**60
+
+Span = tuple[int, int]  # from this revision up to, and without, that one
+# Chooses specs by one of their versions, one of their stacks ("" if no stack builds them) and their target.
+ChoosesSpecs = Callable[[str, str, str], bool]
+
+
+class Presence(Struct, frozen=True):
+    """A stay without a break, by numbers of revisions."""
+
+    first: int
+    is_baseline: bool  # it began in `first` or before
+    last: int | None  # the first revision without it; None if that is not indexed yet
+
+
+def find_presence(index: Index, package: str, tag: str, number: int, chooses: ChoosesSpecs) -> Presence | None:
+    """Return the stay of the chosen specs that covers revision `number`; None if none of them was there."""
+    ids = _ids(index, package, tag)
+    if ids is None or number > index.newest:
+        return None
+    values = {"package": ids[0], "tag": ids[1], "newest": index.newest, "open": _OPEN}
+    span = covering(_chosen(index, index.rows(PRESENCE_QUERY, values), chooses), number)
+    if span is None:
+        return None
+    first, last = span
+    return Presence(first, first == baseline_of(index, ids[1], ids[0]), last if last <= index.newest else None)
+
+
+class Stays(Struct, frozen=True):
+    """The versions of a package in its stacks ("" for no stack), by numbers of revisions."""
+
+    first: Mapping[tuple[str, VersionKey], Presence]  # by stack and version, of the stays that cover a revision
+    begins: Mapping[VersionKey, Presence]  # by version, of the first stack that ever had it
+
+
+def find_stays(index: Index, package: str, tag: str, number: int) -> Stays:
+    """Return since when each version was in each stack that has it in revision `number`, whatever its target."""
+    ids = _ids(index, package, tag)
+    if ids is None or number > index.newest:
+        return Stays({}, {})
+    spans: defaultdict[tuple[str, VersionKey], list[Span]] = defaultdict(list)
+    values = {"package": ids[0], "tag": ids[1], "newest": index.newest, "open": _OPEN}
+    for versions, _, stacks, first, last in index.rows(PRESENCE_QUERY, values):
+        for version in map(version_identity, decode(versions)):
+            for stack in index.stacks(stacks) or ("",):
+                spans[stack, version].append((first, last))
+    baseline = baseline_of(index, ids[1], ids[0])
+    there = {key: span for key, found in spans.items() if (span := covering(found, number)) is not None}
+    begins: dict[VersionKey, int] = {}
+    for (stack, version), found in spans.items():
+        if stack:
+            first = min(found)[0]
+            begins[version] = min(begins.get(version, first), first)
+    return Stays(
+        {
+            key: Presence(first, first == baseline, last if last <= index.newest else None)
+            for key, (first, last) in there.items()
+        },
+        {version: Presence(first, first == baseline, None) for version, first in begins.items()},
+    )
+
+
+def covering(spans: Iterable[Span], number: int) -> Span | None:
+    """Join spans that overlap or follow at once, and return what then covers `number`."""
+    joined: Span | None = None
+    for first, last in sorted(spans):
+        if joined is not None and first <= joined[1]:
+            joined = joined[0], max(joined[1], last)
+        elif first > number:
+            break
+        else:
+            joined = first, last
+    return joined if joined is not None and joined[0] <= number < joined[1] else None
+
+
+def _chosen(index: Index, rows: Iterable[tuple[str, str, int, int, int]], chooses: ChoosesSpecs) -> Iterable[Span]:
+    known: dict[tuple[str, str, int], bool] = {}
+    for versions, target, stacks, first, last in rows:
+        key = versions, target, stacks
+        if key not in known:
+            names: Sequence[str] = index.stacks(stacks) or ("",)
+            known[key] = any(chooses(version, stack, target) for version in decode(versions) for stack in names)
+        if known[key]:
+            yield first, last
+
+
+def _ids(index: Index, package: str, tag: str) -> tuple[int, int] | None:
+    """Return the ids of a package and a tag; None where the index never had one of them."""
+    found: Mapping[str, int] = {
+        table: number
+        for table, name in (("package", package), ("tag", tag))
+        for (number,) in index.rows(f"SELECT id FROM {table} WHERE name = ?", (name,))  # noqa: S608  our own two names
+    }
+    return (found["package"], found["tag"]) if len(found) == 2 else None

@@ -1,0 +1,200 @@
+"""`cachewatch site`: a static site of a catalogue and its past."""
+
+import os
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from msgspec.structs import replace
+
+from cachewatch.cli.catalogue import REPO_OPTION, open_catalogue
+from cachewatch.cli.completion import completing
+from cachewatch.cli.mistakes import examples
+from cachewatch.cli.opening import load
+from cachewatch.cli.terminal import progress_line
+from cachewatch.config.channels import FeedConfig
+from cachewatch.config.model import Config
+from cachewatch.core.model import Diagnostic
+from cachewatch.core.names import safe
+from cachewatch.core.selection import Globs
+from cachewatch.errors import NoHistoryIndex, StateError, UsageError
+from cachewatch.extensions.history.read import Index
+from cachewatch.extensions.history.schema import index_path
+from cachewatch.extensions.site import build
+from cachewatch.extensions.site.feeds import Archive, NoArchive, StateArchive, feed_address
+from cachewatch.extensions.site.packages import Sources
+from cachewatch.extensions.site.reading import Catalogue, plan, read, read_arrivals
+from cachewatch.extensions.site.writing import Folder
+from cachewatch.git.revisions import resolve
+from cachewatch.report.digest_view import public_mirror
+
+if TYPE_CHECKING:
+    pass
+
+_MOST_WARNINGS = 20
+
+
+@click.command(
+    epilog=examples("cachewatch site public_html", "cachewatch site public_html --tag develop --since 2025-06-01")
+)
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@REPO_OPTION
+@click.option(
+    "--rev",
+    default="HEAD",
+    metavar="REVISION",
+    shell_complete=completing("revisions"),
+    help="Newest revision, or a date.",
+)
+@click.option("--since", metavar="REVISION", show_default="first revision", help="Oldest revision, or a date.")
+@click.option(
+    "--tag",
+    multiple=True,
+    metavar="GLOB",
+    shell_complete=completing("tags"),
+    help="Only these tags; repeatable, !GLOB excludes.",
+)
+@click.option(
+    "--package",
+    multiple=True,
+    metavar="GLOB",
+    shell_complete=completing("packages"),
+    help="Only these packages; repeatable, !GLOB excludes.",
+)
+@click.option(
+    "--config",
+    "config_file",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Include the digests of those subscriptions in this configuration file that have `publish: true`.",
+)
+@click.option(
+    "--state",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    show_default="`state:` of the configuration file",
+    help="State folder that holds the digests; takes --config.",
+)
+@click.option(
+    "--feed",
+    metavar="ADDRESS",
+    show_default="`url:` of the feed channel",
+    help="Address of the Atom feeds of digests; {subscription} is replaced by the name.",
+)
+@click.option(
+    "--mirror",
+    metavar="ADDRESS",
+    show_default="known for the public catalogue only",
+    help="Build cache that Spack installs from; {tag} is replaced by the tag.",
+)
+@click.option(
+    "--package-page",
+    default="https://packages.spack.io/package.html?name={package}",
+    show_default=True,
+    metavar="ADDRESS",
+    help="Page about a package to link to; {package} is replaced by the name. Empty for no links.",
+)
+@click.option("--title", default="Build cache", metavar="TEXT", help="Title of the site.")
+@click.option("--no-progress", is_flag=True, help="Do not show a progress bar.")
+@click.option(
+    "--jobs",
+    type=click.IntRange(1, 64),
+    default=min(2, os.cpu_count() or 1),
+    show_default="2, or 1 on a single CPU",
+    help="Number of worker processes.",
+)
+@click.pass_context
+def site(
+    context: click.Context,
+    /,
+    *,
+    folder: Path,
+    repo: str | None,
+    rev: str,
+    since: str | None,
+    tag: tuple[str, ...],
+    package: tuple[str, ...],
+    config_file: Path | None,
+    state: Path | None,
+    feed: str | None,
+    mirror: str | None,
+    package_page: str,
+    title: str,
+    no_progress: bool,
+    jobs: int,
+) -> None:
+    """Generate a static site about a catalogue and its history.
+
+    DIR receives a page for each package, stack and tag, readable through a web server or from the disk. Data
+    and pages that have not changed since the last run are neither read nor written again.
+    """
+    line = progress_line(is_wanted=not no_progress, doing="reading")
+    target = Folder(folder)
+    archive = _archive(config_file, state, feed)
+    sources = Sources(mirror or public_mirror(repo or "") or "", package_page)
+    repository = open_catalogue(repo, line)
+    with closing(line), closing(repository):
+        planned = plan(
+            repository,
+            resolve(repository, rev),
+            since=resolve(repository, since) if since else None,
+            wanted_tag=Globs(tag),
+            wanted_package=Globs(package),
+            known=target.remembered(),
+        )
+        line.begin(planned.size)
+        catalogue = _with_arrivals(read(planned, jobs=jobs, progress=line.advance), repository.shared_git_dir)
+    with closing(progress_line(is_wanted=not no_progress, doing="writing pages")) as line:
+        built = build(target, catalogue, archive, title=title, sources=sources, jobs=jobs, progress=line.count)
+    click.echo(
+        f"{folder}: {built.written:,} files written, {built.kept:,} unchanged, {built.removed:,} removed", err=True
+    )
+    _warn(catalogue.diagnostics)
+    context.exit(4 if any(diagnostic.is_loss for diagnostic in catalogue.diagnostics) else 0)
+
+
+def _with_arrivals(catalogue: "Catalogue", git_dir: Path) -> "Catalogue":
+    """Add when what the first revision has came, where the repository has a history index that knows."""
+    path = index_path(None, git_dir)
+    if not path.exists():
+        return catalogue
+    try:
+        with Index(path) as index:
+            return replace(catalogue, arrivals=read_arrivals(index, catalogue.past))
+    except NoHistoryIndex:
+        return catalogue  # it is being built
+    except StateError as error:
+        click.echo(f"cachewatch: warning: {safe(str(error))}", err=True)
+        return catalogue
+
+
+def _archive(config_file: Path | None, state: Path | None, feed: str | None) -> "Archive":
+    """Return the digests that may be published; without a configuration nobody said that any may."""
+    if config_file is None:
+        if state is not None or feed is not None:
+            raise UsageError(
+                "--state and --feed take --config FILE: only digests of subscriptions with `publish: true` are shown"
+            )
+        return NoArchive()
+    config = load(config_file, with_secrets=False)
+    published = {name for name, subscription in config.subscriptions.items() if subscription.publish}
+    feeds = {name: address for name in published if (address := _feed_of(name, config, feed))}
+    return StateArchive(state or config.database, published.__contains__, feeds.get)
+
+
+def _feed_of(subscription: str, config: "Config", address: str | None) -> str | None:
+    """Return the address of the feed of a subscription, if a feed is written for it."""
+    channels = [config.channels[name] for name in config.subscriptions[subscription].channels]
+    feeds = [channel for channel in channels if isinstance(channel, FeedConfig)]
+    found = (address or feeds[0].url) if feeds else None
+    return feed_address(found, subscription) if found else None
+
+
+def _warn(diagnostics: tuple[Diagnostic, ...]) -> None:
+    for diagnostic in diagnostics[:_MOST_WARNINGS]:
+        click.echo(
+            f"cachewatch: warning: {safe(diagnostic.path)}: {diagnostic.kind}: {safe(diagnostic.message)}", err=True
+        )
+    if len(diagnostics) > _MOST_WARNINGS:
+        click.echo(f"cachewatch: warning: ... and {len(diagnostics) - _MOST_WARNINGS:,} more", err=True)

@@ -1,0 +1,292 @@
+"""What comes first on the first page: what is new, what is unusual, and which versions are new.
+
+The first page: what is new, what is wrong, and the figures of a tag.
+"""
+
+from collections import defaultdict
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from datetime import timedelta
+from statistics import median, quantiles
+
+from cachewatch.core import names as tag_names
+from cachewatch.extensions.site import values as plots
+from cachewatch.extensions.site.lists import revision_path
+from cachewatch.extensions.site.past import Lag, Totals, lags_of, lost_by
+from cachewatch.extensions.site.reading import Catalogue
+from cachewatch.extensions.site.stories import NewVersion, Story, Tone, shown
+from cachewatch.extensions.site.values import Card, CardLine, Curve, IndexPage, LagRow, Link, Plot, Tick
+from cachewatch.extensions.site.words import (
+    KINDS,
+    Times,
+    calendar_day,
+    curve,
+    days,
+    figures,
+    marks_of,
+    package_link,
+    stack_in_sentence,
+    stack_link,
+    table,
+)
+from cachewatch.report.words import names, number
+
+_MOST_LINES = 5
+_MOST_VERSIONS = 8
+_FEW_SPECS = 10  # stacks that never had more come and go
+_LATELY = timedelta(days=28)
+_WEEK = timedelta(days=7)
+_MANY_UNREFERENCED = 0.1  # of all specs
+
+
+def cards(catalogue: Catalogue, totals: Totals, times: Times) -> tuple[Card, ...]:
+    """Return the cards: what is unusual first, unless nothing is; then the news."""
+    unusual = unusual_card(catalogue, totals, times)
+    latest, versions = latest_card(catalogue, times), versions_card(catalogue, times)
+    return (unusual, latest, versions) if unusual.lines else (latest, unusual, versions)
+
+
+def latest_card(catalogue: Catalogue, times: Times) -> Card:
+    """Say what the newest revision did that changed anything in this tag."""
+    stories = catalogue.stories
+    number_of = next((n for n in range(len(stories) - 1, 0, -1) if stories[n].facts), 0)
+    facts = stories[number_of].facts
+    lines = [CardLine(fact.text, tone=fact.tone.value) for fact in facts[:_MOST_LINES]]
+    if len(facts) > _MOST_LINES:
+        lines.append(CardLine(f"and {len(facts) - _MOST_LINES} more"))
+    is_latest = number_of == len(stories) - 1
+    return Card(
+        title="Latest revision" if is_latest else f"Latest change, {calendar_day(times.times[number_of])}",
+        lines=tuple(lines),
+        nothing="Nothing has changed since the first revision.",
+        onward=Link("All of this revision", revision_path(catalogue.past.revisions[number_of][0]))
+        if number_of
+        else None,
+    )
+
+
+def unusual_card(catalogue: Catalogue, totals: Totals, times: Times) -> Card:
+    """Say what is not as it was: by change, not by size."""
+    fallen = _fallen(totals)
+    lines = [
+        *_stacks(fallen, totals, times),
+        *_removed(catalogue, times),
+        *_lost(catalogue, fallen, times),
+        *_unreferenced(catalogue, totals),
+    ]
+    shown_lines = lines[:_MOST_LINES]
+    if len(lines) > _MOST_LINES:
+        shown_lines.append(CardLine(f"and {len(lines) - _MOST_LINES} more"))
+    return Card(
+        title=f"Unusual {_on_the_day(times)}",
+        lines=tuple(shown_lines),
+        nothing="Nothing: every stack has about what it had, and no package was lost in four weeks.",
+    )
+
+
+def _fallen(totals: Totals) -> Mapping[str, int]:
+    """Return the stacks that have less than half of what they had most of the time, with how much that was."""
+    found = {}
+    for stack, counts in totals.stacks.items():
+        usual = round(median([count for count in counts if count] or [0]))
+        if usual >= _FEW_SPECS and 2 * counts[-1] < usual:
+            found[stack] = usual
+    return found
+
+
+def _stacks(fallen: Mapping[str, int], totals: Totals, times: Times) -> Iterator[CardLine]:
+    for stack, usual in sorted(fallen.items()):
+        counts = totals.stacks[stack]
+        since = max(n for n, count in enumerate(counts) if 2 * count >= usual) + 1
+        now = f"has {counts[-1]:,} of {usual:,} specs" if counts[-1] else f"has none of its {usual:,} specs"
+        yield CardLine(f"{now} since {calendar_day(times.times[since])}", stack_in_sentence(stack, ""), "attention")
+
+
+def _removed(catalogue: Catalogue, times: Times) -> Iterator[CardLine]:
+    for history in catalogue.past.packages:
+        if not history.is_there and history.steps and _is_lately(times, history.steps[-1].revision):
+            day = calendar_day(times.times[history.steps[-1].revision])
+            yield CardLine(f"was removed on {day}", package_link(history.package, ""), "attention")
+
+
+def _lost(catalogue: Catalogue, fallen: Container[str], times: Times) -> Iterator[CardLine]:
+    """Yield the packages that a stack lost lately and has not got back, by stack, unless nearly all of it went."""
+    lost: defaultdict[tuple[str, int], list[str]] = defaultdict(list)
+    for history in catalogue.past.packages:
+        if history.is_there:
+            for stack, revision in lost_by(history).items():
+                if stack not in fallen and _is_lately(times, revision):
+                    lost[stack, revision].append(history.package)
+    for (stack, revision), packages in sorted(lost.items(), key=lambda item: (-len(item[1]), item[0])):
+        text = f"has no build of {names(packages)} since {calendar_day(times.times[revision])}"
+        yield CardLine(text, stack_in_sentence(stack, ""), "attention")
+
+
+def _is_lately(times: Times, revision: int) -> bool:
+    then, now = times.times[revision], times.times[-1]
+    return then is None or now is None or now - then <= _LATELY
+
+
+def _unreferenced(catalogue: Catalogue, totals: Totals) -> Iterator[CardLine]:
+    count, specs = totals.unreferenced[-1], totals.specs[-1]
+    if tag_names.is_mutable(catalogue.past.tag) and count > _MANY_UNREFERENCED * max(1, specs):
+        yield CardLine(f"{count:,} of {number(specs, 'spec')} are in no stack any more and go at the next prune")
+
+
+def versions_card(catalogue: Catalogue, times: Times) -> Card:
+    """Name the packages that were upgraded or are new in the last seven days."""
+    found = _of_last_week(catalogue, times)
+    lines = [_version_line(one) for one in found[:_MOST_VERSIONS]]
+    if len(found) > _MOST_VERSIONS:
+        lines.append(CardLine(f"and {len(found) - _MOST_VERSIONS:,} more"))
+    return Card(
+        title=f"New versions {_in_the_week(times)}",
+        lines=tuple(lines),
+        nothing="No package has a new version.",
+        onward=Link("All revisions", "revisions.html"),
+    )
+
+
+def _of_last_week(catalogue: Catalogue, times: Times) -> Sequence[NewVersion]:
+    newest = times.times[-1]
+    found: dict[str, NewVersion] = {}
+    for story, time in zip(catalogue.stories, times.times, strict=True):
+        if newest is None or time is None or newest - time < _WEEK:
+            for one in story.versions:
+                first = found.pop(one.package, one)
+                found[one.package] = NewVersion(one.package, first.before, one.after, one.where)
+    return list(reversed(found.values()))
+
+
+def _on_the_day(times: Times) -> str:
+    """Name the day of the newest revision: a page may be read long after it."""
+    return f"on {calendar_day(times.times[-1])}" if times.times[-1] else "now"
+
+
+def _in_the_week(times: Times) -> str:
+    return f"in the week to {calendar_day(times.times[-1])}" if times.times[-1] else "in the last week"
+
+
+def _version_line(one: NewVersion) -> CardLine:
+    after = shown(one.after, 40)
+    text = f"{shown(one.before, 40)} -> {after} {one.where}" if one.before else f"{after}, new package"
+    return CardLine(text.rstrip(), package_link(one.package, ""), Tone.NEWS.value)
+
+
+# The axis of all revisions ends with the newest; what it brought takes a little room to be seen.
+_PAST = 0.96
+
+
+def index_page(catalogue: Catalogue, totals: Totals, times: Times) -> IndexPage:
+    """Return the figures of the tag, and what happened last."""
+    past = catalogue.past
+    lags, ticks = lag_rows(lags_of(past))
+    newest = times.times[-1]
+    return IndexPage(
+        tag=shown(past.tag),
+        day=calendar_day(newest),
+        published=newest.isoformat() if newest else "",
+        lead=_lead(times),
+        cards=cards(catalogue, totals, times),
+        figures=figures(
+            package=totals.packages[-1],
+            spec=totals.specs[-1],
+            stack=sum(1 for counts in totals.stacks.values() if counts[-1]),
+            tag=len(catalogue.tags) + 1,
+        ),
+        churn=churn_plot(totals, times, catalogue.stories),
+        stacks=stacks_plot(totals, times, catalogue.stories),
+        lags=lags,
+        lag_ticks=ticks,
+    )
+
+
+def _lead(times: Times) -> str:
+    first, last = times.moments[0].calendar_day, times.moments[-1].calendar_day
+    if len(times.moments) == 1:
+        return f"One revision, of {last}."
+    return f"{number(len(times.moments), 'revision')} from {first} to {last}."
+
+
+def churn_plot(totals: Totals, times: Times, stories: Sequence[Story]) -> Plot | None:
+    """Plot what became of specs, kind by kind, each on a scale of its own."""
+    if len(times.moments) < 2:
+        return None
+    where = plots.clock(times.times, past=_PAST)
+    kinds = [kind for kind in KINDS if any(totals.churn.get(kind, ()))]
+    return Plot(
+        curves=tuple(_churn(kind, totals.churn[kind], where.places, times) for kind in kinds),
+        ticks=where.ticks,
+        first=times.moments[0],
+        last=times.moments[-1],
+        columns=("date", "revision", *kinds),
+        rows=table(times.moments, [totals.churn[kind] for kind in kinds]),
+        marks=marks_of(stories, where.places, times),
+    )
+
+
+def _churn(kind: str, numbers: Sequence[int], places: Sequence[float], times: Times) -> Curve:
+    top = max(numbers)
+    peak = times.moments[numbers.index(top)].day
+    return Curve(
+        name=Link(kind),
+        title=f"{kind}: {number(sum(numbers), 'spec')} in all, at most {top:,} in one revision, on {peak}",
+        line="",
+        area="",
+        bars=plots.bars(places, numbers, top),
+        value=f"{sum(numbers):,}",
+        note="",
+        tone=kind,
+        about=KINDS[kind],
+        top=f"{top:,}",
+    )
+
+
+def stacks_plot(totals: Totals, times: Times, stories: Sequence[Story]) -> Plot | None:
+    """Plot the specs of all stacks together and of each, the largest first."""
+    where = plots.clock(times.times, past=_PAST)
+    ordered = sorted(totals.stacks, key=lambda stack: (-totals.stacks[stack][-1], stack))
+    if not ordered:
+        return None
+    return Plot(
+        curves=(
+            curve(Link("all together"), totals.specs, where.places, times.moments),
+            *(curve(stack_link(s, ""), totals.stacks[s], where.places, times.moments) for s in ordered),
+        ),
+        ticks=where.ticks,
+        first=times.moments[0],
+        last=times.moments[-1],
+        columns=("date", "revision", "all together", *(shown(stack, 40) for stack in ordered)),
+        rows=table(times.moments, [totals.specs, *(totals.stacks[stack] for stack in ordered)]),
+        marks=marks_of(stories, where.places, times),
+    )
+
+
+def lag_rows(lags: Iterable[Lag]) -> tuple[tuple[LagRow, ...], tuple[Tick, ...]]:
+    """Sum up how late versions come to each stack, and return the axis as well."""
+    by_stack: defaultdict[str, list[float]] = defaultdict(list)
+    for lag in lags:
+        by_stack[lag.stack].append(lag.days)
+    spread = {stack: (median(found), _nine_tenths(found)) for stack, found in by_stack.items()}
+    top = max((until for _, until in spread.values()), default=0.0) or 1.0
+    rows = [
+        LagRow(
+            stack=stack_link(stack, ""),
+            arrivals=len(by_stack[stack]),
+            median=days(middle),
+            most=days(until),
+            at=round(100 * middle / top, 2),
+            until=round(100 * until / top, 2),
+            title=f"{shown(stack)}: {number(len(by_stack[stack]), 'version')}; after the first stack had them: half of them "
+            f"{_within(middle)}, nine tenths {_within(until)}",
+        )
+        for stack, (middle, until) in sorted(spread.items(), key=lambda item: (item[1], item[0]))
+    ]
+    return tuple(rows), tuple(Tick(100.0 * n / 4, days(top * n / 4) if n else "0") for n in range(0, 5, 2))
+
+
+def _within(count: float) -> str:
+    return f"within {days(count)}" if days(count)[0].isdigit() else days(count)
+
+
+def _nine_tenths(found: Sequence[float]) -> float:
+    return quantiles(found, n=10, method="inclusive")[8] if len(found) > 1 else found[0]

@@ -1,0 +1,417 @@
+"""What there is of a package now: stacks by versions, how to install it, and every binary with its hash.
+
+Why a package was rebuilt, as a picture: the package that changed on top, and the way down to the one that was rebuilt.
+
+The page of one package: what there is of it and where, and how that came about.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from msgspec import Struct
+
+from cachewatch.core import names as tag_names
+from cachewatch.core.causes import What
+from cachewatch.core.model import known_hash
+from cachewatch.core.spellings import NO_COMPILER
+from cachewatch.core.versions import VersionKey, newest, sorted_versions, version_identity, version_key
+from cachewatch.extensions.causes.of_changes import Chain
+from cachewatch.extensions.site import values as plots
+from cachewatch.extensions.site.past import Build, Interval, PackageHistory, Present, Step, intervals_of, lost_by
+from cachewatch.extensions.site.reading import Arrivals, PackageCauses
+from cachewatch.extensions.site.stories import file_name, page, shown
+from cachewatch.extensions.site.values import (
+    Bar,
+    BuildRow,
+    Builds,
+    CauseChain,
+    ChainStep,
+    Happening,
+    Install,
+    Lane,
+    Link,
+    LostRow,
+    Matrix,
+    MatrixRow,
+    PackagePage,
+    Reasons,
+    StayRow,
+    TagRow,
+)
+from cachewatch.extensions.site.words import (
+    PAST,
+    Times,
+    counts_of,
+    days,
+    figures,
+    line_plot,
+    newest_versions,
+    stack_in_sentence,
+    stack_link,
+    stack_text,
+)
+from cachewatch.report.digest_view import install_line, is_plain, web_address
+from cachewatch.report.words import because, change_of, number, stack_name
+
+_UP = "../"
+_MOST_VERSIONS = 8
+_MOST_OLDER = 40
+_MOST_TARGETS = 4
+_MOST_BUILDS = 120
+_MOST_HASHES = 3
+_MOST_LETTERS = 30_000  # of variants on one page
+
+
+class Sources(Struct, frozen=True):
+    """Where binaries are installed from, and where Spack describes packages; empty where that is unknown."""
+
+    mirror: str = ""  # with {tag}
+    packages: str = ""  # with {package}
+
+    def page_of(self, package: str) -> str:
+        """Return the address of the page about a package."""
+        if not self.packages or not is_plain(package):
+            return ""
+        return web_address(self.packages.replace("{package}", package)) or ""
+
+    def mirror_of(self, tag: str) -> str:
+        """Return the address that Spack installs from."""
+        if not self.mirror or not is_plain(tag):
+            return ""
+        return web_address(self.mirror.replace("{tag}", tag)) or ""
+
+
+def matrix_of(present: Present) -> Matrix | None:
+    """Return stacks by versions; what no stack builds comes last."""
+    if not present.copies:
+        return None
+    counts: Counter[tuple[str, str]] = Counter()
+    targets: defaultdict[str, set[str]] = defaultdict(set)
+    for copies in present.copies:
+        counts[copies.stack, copies.version] += copies.count
+        targets[copies.stack].add(copies.target)
+    ordered = sorted_versions(present.versions)[::-1]
+    columns, older = ordered[:_MOST_VERSIONS], ordered[_MOST_VERSIONS:]
+    return Matrix(
+        versions=tuple(shown(version, 24) for version in columns),
+        rows=tuple(
+            MatrixRow(
+                stack_link(stack, _UP),
+                _named(sorted(targets[stack]), _MOST_TARGETS),
+                tuple(counts[stack, version] for version in columns),
+                is_unreferenced=not stack,
+            )
+            for stack in sorted(targets, key=lambda stack: (stack == "", stack))
+        ),
+        older=tuple(shown(version, 24) for version in older[:_MOST_OLDER]),
+        more_older=max(0, len(older) - _MOST_OLDER),
+    )
+
+
+def _named(words: Sequence[str], most: int) -> str:
+    more = f" and {len(words) - most} more" if len(words) > most else ""
+    return ", ".join(shown(word, 24) for word in words[:most]) + more
+
+
+def install_of(package: str, tag: str, present: Present, sources: Sources) -> Install | None:
+    """Say how to install the newest version, in the build that most stacks have."""
+    built = [build for build in present.builds if build.stacks and build.version]
+    if not built:
+        return None
+    latest = newest({build.version for build in built})
+    chosen = max((b for b in built if b.version == latest), key=lambda b: (len(b.stacks), len(b.hashes), b.hashes))
+    command = install_line(package, latest, spec_hash=known_hash(chosen.hashes[0]) or "")
+    if command is None:
+        return None
+    mirror = sources.mirror_of(tag)
+    setup = (f"spack mirror add {tag} {mirror}", "spack buildcache keys --install --trust") if mirror else ()
+    stacks = _named([stack_name(stack) for stack in chosen.stacks], 3)
+    variants = " ".join(shown(variant) for variant in chosen.variants)
+    return Install(setup, command, f"for {_configuration(chosen)}, from {stacks}", variants)
+
+
+def _configuration(build: Build) -> str:
+    compiler = "" if build.compiler == NO_COMPILER else build.compiler
+    return ", ".join(shown(value, 40) for value in (build.target, build.os, compiler) if value)
+
+
+def builds_of(present: Present) -> Builds:
+    """List all specs, alike ones together, the newest version first."""
+    shared = _shared(present.builds)
+    ordered = _in_order(present.builds)
+    rows: list[BuildRow] = []
+    letters = 0
+    for build in ordered[:_MOST_BUILDS]:
+        row = _row(build, shared)
+        letters += len(row.variants)
+        if letters > _MOST_LETTERS:
+            break
+        rows.append(row)
+    more = sum(len(build.hashes) for build in ordered[len(rows) :])
+    return Builds(tuple(rows), present.specs, more, " ".join(shown(variant) for variant in shared))
+
+
+def _in_order(builds: Iterable[Build]) -> list[Build]:
+    """Sort builds: the newest version first, and last what no stack builds."""
+    ordered = sorted(builds, key=lambda build: (build.stacks, build.target, build.hashes))
+    ordered.sort(key=lambda build: version_key(build.version), reverse=True)
+    return sorted(ordered, key=lambda build: not build.stacks)
+
+
+def _shared(builds: Iterable[Build]) -> tuple[str, ...]:
+    """Return the variants that all builds have."""
+    sets = [set(build.variants) for build in builds]
+    return tuple(sorted(set.intersection(*sets))) if sets else ()
+
+
+def _row(build: Build, shared: Iterable[str]) -> BuildRow:
+    own = [variant for variant in build.variants if variant not in set(shared)]
+    hashes = [spec_hash for spec_hash in build.hashes if known_hash(spec_hash)]
+    return BuildRow(
+        version=shown(build.version, 40),
+        hashes=tuple(shown(spec_hash, 40) for spec_hash in hashes[:_MOST_HASHES]),
+        more_hashes=max(0, len(hashes) - _MOST_HASHES),
+        configuration=_configuration(build),
+        stacks=_named([stack_name(stack) for stack in build.stacks], 4) if build.stacks else "no stack",
+        variants=" ".join(shown(variant) for variant in own),
+    )
+
+
+_STEP = 40  # pixels from one package to the next
+_LAST = 24
+_MOST_STEPS = 7
+_LONGEST = 300
+_UP = "../"
+
+
+def reasons_of(causes: PackageCauses, times: Times, has_page: Callable[[str], bool]) -> Reasons:
+    """Return why a package was rebuilt the last time; packages that have a page are linked to."""
+    return Reasons(times.moments[causes.revision], tuple(_picture(chain, has_page) for chain in causes.chains))
+
+
+def _picture(chain: Chain, has_page: Callable[[str], bool]) -> CauseChain:
+    words = f"{number(chain.specs, 'spec')} {shown(because([chain.cause]), _LONGEST)}"
+    # From the cause to the package that was rebuilt.
+    names = tuple(reversed(chain.path))
+    if len(names) < 2 or chain.cause.what in (What.SPACK, What.NOT_RECORDED):
+        return CauseChain(words, "", (), 0)
+    steps = tuple(_steps(names, shown(change_of(chain.cause), _LONGEST), has_page))
+    title = ", which needs ".join(shown(name, 40) for name in chain.path)
+    return CauseChain(words, title, steps, _STEP * (len(steps) - 1) + _LAST)
+
+
+def _steps(names: tuple[str, ...], note: str, has_page: Callable[[str], bool]) -> Iterator[ChainStep]:
+    few = _few(names)
+    for place, name in enumerate(few):
+        if not name:
+            link = Link(f"{len(names) - len(few) + 1} more packages")
+        else:
+            is_here = place == len(few) - 1
+            link = Link(shown(name, 40), _UP + page("package", name) if has_page(name) and not is_here else "")
+        yield ChainStep(link, note if place == 0 else "", place * _STEP)
+
+
+def _few(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the names, with an empty one in the place of those in the middle of a long way."""
+    if len(names) <= _MOST_STEPS:
+        return names
+    return (*names[: _MOST_STEPS - 3], "", *names[-2:])
+
+
+_MOST_HAPPENINGS = 24
+_MOST_STAYS = 200
+_MOST_LANES = 6
+_MOST_LOST = 5
+_UP = "../"
+_NO_ARRIVALS = Arrivals()
+
+
+def package_page(
+    package: str,
+    tag: str,
+    history: PackageHistory | None,
+    in_tags: Mapping[str, Present],
+    *,
+    times: Times,
+    sources: Sources,
+    causes: PackageCauses | None = None,
+    arrivals: Arrivals = _NO_ARRIVALS,
+    has_page: Callable[[str], bool] = lambda _: False,
+) -> PackagePage:
+    """Tell of one package; one without a history is only in other tags."""
+    present = history.present if history else Present()
+    steps = history.steps if history else ()
+    stays = intervals_of(history) if history else []
+    lost = tuple(_lost_rows(history, times)) if history and history.is_there else ()
+    runs = _runs([step for step in steps if not step.is_baseline])
+    is_pruned = tag_names.is_mutable(tag)
+    # The axis ends with the last change of this package, so that only a change makes another page.
+    revisions = [step.revision for step in steps]
+    where = plots.clock([times.times[number] for number in revisions], past=PAST)
+    places = dict(zip(revisions, where.places, strict=True)) if len(revisions) > 1 else {}
+    return PackagePage(
+        name=shown(package),
+        tag=shown(tag),
+        lead=_lead(present, tag, is_pruned=is_pruned),
+        gone=times.moments[steps[-1].revision] if steps and steps[-1].is_gone else None,
+        since=times.moments[history.trail[-1][0]] if history else None,
+        lost=lost[:_MOST_LOST],
+        more_lost=len(lost[_MOST_LOST:]),
+        figures=figures(
+            spec=present.specs,
+            version=len(present.versions),
+            stack=len(present.stacks),
+            target=len(present.targets),
+        ),
+        upstream=sources.page_of(package),
+        install=install_of(package, tag, present, sources),
+        matrix=matrix_of(present),
+        is_pruned=is_pruned,
+        builds=builds_of(present),
+        lanes=tuple(_lanes(stays, places, times)) if places else (),
+        ticks=where.ticks,
+        stays=tuple(_stay_rows(stays, times, arrivals))[:_MOST_STAYS],
+        more_stays=max(0, len(stays) - _MOST_STAYS),
+        specs=line_plot("specs", [step.specs for step in steps], revisions, times),
+        reasons=reasons_of(causes, times, has_page) if causes else None,
+        happenings=tuple(_happening(run, times) for run in runs[:_MOST_HAPPENINGS]),
+        more_happenings=sum(len(run) for run in runs[_MOST_HAPPENINGS:]),
+        baseline=times.moments[steps[0].revision] if steps and steps[0].is_baseline else None,
+        tags=tuple(_tag_row(name, found) for name, found in in_tags.items()),
+        feed=f"{file_name(package)}.atom" if history else "",
+        stack_feeds=tuple(
+            Link(shown(stack, 40), f"{_UP}stack/{file_name(stack)}.atom") for stack in sorted(present.stacks)
+        ),
+    )
+
+
+def _lost_rows(history: PackageHistory, times: Times) -> Iterable[LostRow]:
+    """Yield the stacks that had the package and have no build of it now, the latest loss first."""
+    for stack, revision in sorted(lost_by(history).items(), key=lambda item: (-item[1], item[0])):
+        yield LostRow(stack_in_sentence(stack, _UP), times.moments[revision])
+
+
+def _lead(present: Present, tag: str, *, is_pruned: bool) -> str:
+    if not present.specs:
+        return f"There is no binary of it in {shown(tag)}."
+    if not present.versions:
+        return "Its specs have no version."
+    latest = newest(present.versions)
+    stacks = sorted(
+        {stack_text(copies.stack) for copies in present.copies if copies.version == latest and copies.stack}
+    )
+    there = f"in {', '.join(stacks[:3])}{f' and {len(stacks) - 3} more stacks' if len(stacks) > 3 else ''}"
+    text = f"The newest version is {shown(latest, 40)}, {there if stacks else 'which no stack builds'}."
+    if present.unreferenced and is_pruned:
+        verb = "is" if present.unreferenced == 1 else "are"
+        text += f" {number(present.unreferenced, 'spec')} {verb} in no stack any more; the next prune takes them."
+    return text
+
+
+def _lanes(stays: Sequence[Interval], places: Mapping[int, float], times: Times) -> Iterable[Lane]:
+    """Draw each stack by itself; versions that overlap lie in lanes of their own."""
+    there = [stay.version for stay in stays if stay.last is None]
+    latest = newest(there) if there else None
+    by_stack: defaultdict[str, list[Interval]] = defaultdict(list)
+    for stay in stays:
+        by_stack[stay.stack].append(stay)
+    for stack in sorted(by_stack):
+        ends: list[float] = []
+        drawn = []
+        for stay in by_stack[stack]:
+            left, right = places[stay.first], 100.0 if stay.last is None else places[stay.last]
+            lane = next((n for n, end in enumerate(ends) if end <= left), len(ends))
+            if lane >= _MOST_LANES:
+                continue  # the table has it
+            ends[lane : lane + 1] = [right]
+            tone = "past" if stay.last is not None else "newest" if stay.version == latest else "there"
+            drawn.append(Bar(left, round(max(0.8, right - left), 2), lane, shown(stay.version, 40), tone))
+        yield Lane(stack_link(stack, _UP), _lane_title(stack, by_stack[stack], times), len(ends), tuple(drawn))
+
+
+def _lane_title(stack: str, stays: Sequence[Interval], times: Times) -> str:
+    said = []
+    for stay in stays[-8:]:
+        began = f"{times.moments[stay.first].day}{'' if stay.is_dated else ' or before'}"
+        ended = f" to {times.moments[stay.last].day}" if stay.last is not None else ""
+        said.append(f"{shown(stay.version, 24)} {'from' if ended else 'since'} {began}{ended}")
+    return f"{shown(stack)}: {', '.join(said)}"
+
+
+def _stay_rows(stays: Sequence[Interval], times: Times, arrivals: Arrivals) -> Iterable[StayRow]:
+    first: dict[VersionKey, Interval] = {}
+    for stay in stays:
+        first.setdefault(version_identity(stay.version), stay)
+    ordered = sorted(stays, key=lambda stay: stay.stack)
+    ordered.sort(key=lambda stay: (stay.first, version_key(stay.version)), reverse=True)
+    for stay in ordered:
+        known = None if stay.is_dated else arrivals.stays.get((stay.stack, version_identity(stay.version)))
+        yield StayRow(
+            stack=stack_link(stay.stack, _UP),
+            version=shown(stay.version, 40),
+            came=known.moment if known else times.moments[stay.first],
+            is_dated=known.is_dated if known else stay.is_dated,
+            went=None if stay.last is None else times.moments[stay.last],
+            lag=_lag(stay, first[version_identity(stay.version)], times, arrivals),
+        )
+
+
+def _lag(stay: Interval, start: Interval, times: Times, arrivals: Arrivals) -> str:
+    """Say how long after the first stack it came, which the history index may know where the site begins later."""
+    begin = arrivals.begins.get(version_identity(stay.version))
+    if begin is None or start.is_dated:
+        lag = times.days_between(start.first, stay.first) if start.is_dated else None
+        return "" if lag is None else "first" if stay.first == start.first else f"{days(lag)} later"
+    came = arrivals.stays.get((stay.stack, version_identity(stay.version))) if not stay.is_dated else None
+    time = came.time if came else times.times[stay.first]
+    if not begin.is_dated or begin.time is None or time is None or (came is None and not stay.is_dated):
+        return ""
+    if came and came.moment == begin.moment:
+        return "first"
+    return f"{days(max(0.0, (time - begin.time).total_seconds() / 86400))} later"
+
+
+def _runs(steps: Sequence[Step]) -> list[list[Step]]:
+    """Put together neighbours that merely built everything again, the newest first: a person reads them as one."""
+    runs: list[list[Step]] = []
+    for step in reversed(steps):
+        if runs and _is_noise(step) and _is_noise(runs[-1][-1]):
+            runs[-1].append(step)
+        else:
+            runs.append([step])
+    return runs
+
+
+def _is_noise(step: Step) -> bool:
+    return step.counts.keys() == {"rebuilt"} and not step.came and not step.went
+
+
+def _happening(run: Sequence[Step], times: Times) -> Happening:
+    step = run[0]
+    rebuilt = {"rebuilt": sum(other.counts["rebuilt"] for other in run)} if len(run) > 1 else step.counts
+    return Happening(
+        moment=times.moments[step.revision],
+        counts=counts_of(rebuilt),
+        specs=f"{step.specs:,}",
+        came=_versions(step.came),
+        went=_versions(step.went),
+        note=f"in {len(run)} revisions from {times.moments[run[-1].revision].day} on" if len(run) > 1 else "",
+    )
+
+
+def _versions(places: Iterable[tuple[str, str]]) -> tuple[Link, ...]:
+    """Name versions with their stacks: 1.2 in e4s, radiuss."""
+    stacks: defaultdict[str, list[str]] = defaultdict(list)
+    for stack, version in places:
+        stacks[version].append(stack_text(stack) if stack else "no stack")
+    return tuple(
+        Link(f"{shown(version, 40)} in {', '.join(names[:3])}{f' and {len(names) - 3} more' if len(names) > 3 else ''}")
+        for version, names in sorted(stacks.items(), key=lambda item: version_key(item[0]))
+    )
+
+
+def _tag_row(tag: str, present: Present) -> TagRow:
+    versions, more = newest_versions(present.versions, 4)
+    return TagRow(
+        Link(shown(tag), _UP + page("tag", tag)), 1, present.specs, versions + (f" and {more} more" if more else "")
+    )

@@ -1,0 +1,222 @@
+"""What pages are called, whatever the things are called that they are about.
+
+Names come from documents that strangers wrote. A file name is made of few characters, in
+one case, so that it means the same on every file system and in every address.
+
+What each revision did, in the statements of digests and of `cachewatch diff`: as it is kept for the next build.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from enum import StrEnum
+from functools import lru_cache
+from itertools import groupby
+
+from msgspec import Struct
+
+from cachewatch.core.model import Kind
+from cachewatch.core.names import safe_name
+from cachewatch.core.statement_values import Severity, Statement, StatementKind
+from cachewatch.report.first_screen import act, know
+from cachewatch.report.headline import facts_of
+from cachewatch.report.text import Block, Requested, name_of, tell
+from cachewatch.report.values import Report
+from cachewatch.report.words import staying, where
+
+_PLAIN = re.compile(r"[a-z0-9_][a-z0-9._+-]{0,79}")
+# What Windows takes for devices, whatever the extension.
+_DEVICES = re.compile(r"(aux|con|nul|prn|com\d|lpt\d)(\..*)?")
+_LONGEST_NAME = 80
+
+
+def page(folder: str, name: str) -> str:
+    """Return the path of the page about `name`, relative to the site."""
+    return f"{folder}/{file_name(name)}.html"
+
+
+def file_name(name: str) -> str:
+    """Return a file name for `name`: itself where that is harmless, and another for every other name."""
+    if _PLAIN.fullmatch(name) and not _DEVICES.fullmatch(name):
+        return name
+    readable = re.sub(r"[^a-z0-9]+", "-", name[:_LONGEST_NAME].lower()).strip("-")[:40]
+    # No plain name holds a ~, so none is taken for another.
+    return f"{readable or 'x'}~{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
+
+
+@lru_cache(maxsize=65536)
+def shown(text: str, most: int = _LONGEST_NAME) -> str:
+    """Return `text` fit to be read: nothing in it is invisible, and of a very long one the two ends."""
+    text = safe_name(text)
+    if len(text) <= most:
+        return text
+    return f"{text[: most * 2 // 3]} ... {text[-most // 4 :]} ({len(text):,} characters)"
+
+
+_MOST_FACTS = 12
+_LONGEST_STORY = 2000
+_LONG_WORD = re.compile(r"[^\s]{81,}")
+_MOST_ENTRIES = 100
+_ROUTINE = (StatementKind.REBUILT, StatementKind.EXTRA_COPY, StatementKind.SURPLUS, StatementKind.PRUNED)
+# What is marked on the axis of a plot.
+_MARKED = (
+    StatementKind.SUSPICIOUS,
+    StatementKind.STACK_REMOVED,
+    StatementKind.STACK_ADDED,
+    StatementKind.MIGRATION,
+    StatementKind.PRUNE,
+    StatementKind.REBUILD_WAVE,
+)
+
+
+class Tone(StrEnum):
+    """How pages mark what happened: bad news, something that is new, some other change, or what is routine."""
+
+    ATTENTION = "attention"
+    NEWS = "news"
+    CHANGED = "changed"
+    ROUTINE = "routine"
+
+
+_TONES = {Severity.ATTENTION: Tone.ATTENTION, Severity.NEWS: Tone.CHANGED, Severity.ROUTINE: Tone.ROUTINE}
+# What brings something that was not there before.
+_ADDING = frozenset(
+    {
+        StatementKind.TAG_ADDED,
+        StatementKind.STACK_ADDED,
+        StatementKind.PACKAGE_ADDED,
+        StatementKind.UPGRADED,
+        StatementKind.PLACE_GAINED,
+        StatementKind.EXTENDED,
+        StatementKind.WIDENED,
+    }
+)
+
+
+def tone_of(kind: StatementKind, severity: Severity) -> Tone:
+    """Return how a statement of this kind is marked."""
+    return Tone.NEWS if kind in _ADDING else _TONES[severity]
+
+
+class ToldFact(Struct, frozen=True, array_like=True):
+    """One thing that happened, in a clause."""
+
+    tone: Tone
+    text: str
+
+
+class Mark(Struct, frozen=True, array_like=True):
+    """Something that happened to the whole tag, as plots mark it."""
+
+    kind: StatementKind
+    name: str
+
+
+class NewVersion(Struct, frozen=True, array_like=True):
+    """A package with a version that it did not have anywhere; its name is as documents have it."""
+
+    package: str
+    before: str  # empty for a new package
+    after: str
+    where: str = ""
+
+
+class Entry(Struct, frozen=True, array_like=True):
+    """One line of a section."""
+
+    name: str
+    fact: str
+    specs: str
+    where: str
+
+
+class Section(Struct, frozen=True, array_like=True):
+    """Statements of one kind, or one about the whole tag."""
+
+    tone: Tone
+    title: str
+    name: str
+    total: str
+    notes: tuple[str, ...]
+    named: str
+    packages: int
+    entries: tuple[Entry, ...]
+    more: str
+    is_by_place: bool
+
+
+class Story(Struct, frozen=True, kw_only=True):
+    """All that is told of one revision."""
+
+    facts: tuple[ToldFact, ...] = ()
+    acts: tuple[str, ...] = ()
+    news: str = ""
+    total: str = ""
+    sections: tuple[Section, ...] = ()
+    marks: tuple[Mark, ...] = ()
+    versions: tuple[NewVersion, ...] = ()
+
+
+def story_of(report: Report) -> Story:
+    """Put what a report says into few words."""
+    if not report.statements:
+        return Story()
+    asked = Requested(most=_MOST_ENTRIES, wants=lambda _: True, names_packages=True)
+    told = tell(report, asked)
+    return Story(
+        facts=tuple(_facts(report.statements))[:_MOST_FACTS],
+        acts=tuple(map(_bounded, act(report.statements))),
+        news=know(report.statements),
+        total=told.total,
+        sections=tuple(_section(block) for block in told.blocks),
+        marks=tuple(Mark(one.kind, _bounded(name_of(one))) for one in report.statements if one.kind in _MARKED),
+        versions=tuple(_versions(report.statements)),
+    )
+
+
+def _facts(statements: Sequence[Statement]) -> Iterator[ToldFact]:
+    """Yield the facts, bad news first and routine last; a fact is of statements of one kind."""
+    in_order = sorted(statements, key=lambda one: list(Severity).index(one.severity))
+    for (kind, severity), found in groupby(in_order, key=lambda one: (one.kind, one.severity)):
+        for fact in facts_of(found):
+            yield ToldFact(tone_of(kind, severity), _bounded(fact.whole))
+
+
+def _bounded(text: str) -> str:
+    """Cut words that nobody could read: names come from documents that strangers wrote."""
+    return shown(_LONG_WORD.sub(lambda word: shown(word[0]), text), _LONGEST_STORY)
+
+
+def _section(block: Block) -> Section:
+    is_listed = block.kind not in _ROUTINE
+    entries = tuple(
+        Entry(e.name, _bounded(e.fact), e.specs, _bounded(e.where.removeprefix("in "))) for e in block.entries
+    )
+    return Section(
+        tone=tone_of(block.kind, block.severity),
+        title=block.title,
+        name=_bounded(block.name),
+        total=_bounded(block.total),
+        notes=tuple(map(_bounded, block.notes)),
+        named=block.named,
+        packages=block.packages,
+        entries=entries if is_listed else (),
+        more=block.more.removesuffix(" (--all)") if is_listed else "",
+        is_by_place=block.is_by_place,
+    )
+
+
+def _versions(statements: Iterable[Statement]) -> Iterator[NewVersion]:
+    """Yield what is new to the package, not only to a stack that was behind."""
+    for one in statements:
+        is_new = one.kind is StatementKind.PACKAGE_ADDED
+        if is_new or (one.kind is StatementKind.UPGRADED and Kind.VERSION_ADDED in one.kinds):
+            yield NewVersion(one.name, ", ".join(one.before), ", ".join(one.after), _bounded(_beside(one)))
+
+
+def _beside(statement: Statement) -> str:
+    """Say what stays beside a version, and in which stacks it is, unless it is in all that have the package."""
+    for line in statement.lines[:1]:
+        is_part = len({place.stack for place in line.story.places}) < line.story.of_stacks
+        return " ".join(filter(None, (staying(line), where(line).partition(";")[0] if is_part else "")))
+    return ""

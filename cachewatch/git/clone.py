@@ -1,0 +1,422 @@
+"""A long-lived clone of one branch, with the newest documents, for the service.
+
+    update     ask for the branch -> fetch it -> fetch the documents of its newest revision
+    pins       refs/cachewatch/keep/NAME: revisions that neither upstream nor git's gc can take from us
+
+Where the server can, the history is fetched without the contents of documents, and only
+the newest revision is made whole. What is pinned was the newest once, so a comparison of two
+pinned revisions needs no network. One updates at a time, pins wait for nobody, and a clone that turns
+out to be damaged is cloned anew beside it; nothing that matters may live in a clone alone.
+"""
+
+import logging
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+from urllib.parse import quote, unquote
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cachewatch.core.names import ANYWHERE, TAGS_FILE, Layout
+from cachewatch.errors import BrokenSource, SourceError, UnknownRevision
+from cachewatch.git import upkeep as clone_locks
+from cachewatch.git import upkeep as clone_maintenance
+from cachewatch.git import upkeep as stale_files
+from cachewatch.git.clone_cache import Clone, absent_of, at_once
+from cachewatch.git.remote import Access, Remote, Tip, Unreachable, redact
+from cachewatch.git.repository import Repository
+from cachewatch.git.trees import arrangement_of, folder_of, folders
+from cachewatch.git.upkeep import RECORDING_LOCK, Writing
+
+logger = logging.getLogger(__name__)
+
+_KEEP = "refs/cachewatch/keep/"
+_CLONING_SECONDS = 6 * 3600.0
+# Somebody may push while we fetch; nobody does so three times.
+_ATTEMPTS = 3
+
+_Pins = dict[str, str]
+
+
+class Update(Struct, frozen=True, kw_only=True):
+    """What a fetch brought."""
+
+    branch: str
+    before: str | None  # None is a first fetch
+    after: str
+    # The branch no longer has `before`: somebody rewrote its history. Never claimed where we lack history ourselves.
+    rewritten: bool = False
+    # The clone was damaged, and was cloned anew; the old one lies here.
+    set_aside: Path | None = None
+    # The pins that could not be carried over: their revisions exist nowhere any more.
+    lost_pins: tuple[str, ...] = ()
+
+    @property
+    def is_news(self) -> bool:
+        """Whether there is a revision that was not there before."""
+        return self.before != self.after
+
+
+class Mirror:
+    """The clone in `folder` of one branch of the repository at `address`."""
+
+    def __init__(
+        self,
+        folder: Path,
+        address: str,
+        branch: str | None = None,
+        *,
+        timeout: float = 600.0,
+        access: Access | None = None,
+        trusts_owner: bool = False,
+        partial: bool | None = None,
+        layout: Layout = ANYWHERE,
+        wanted_tag: Callable[[str], bool] = lambda _: True,
+        reserve: int = clone_maintenance.RESERVE,
+    ) -> None:
+        """Say what to clone; nothing is done yet.
+
+        Without a `branch`, it is the one that the repository's HEAD names. `timeout` is in seconds and
+        for one poll; a first clone may take hours. `partial` leaves out the contents of old
+        documents, by default for every URL. `layout` says where documents are, and `wanted_tag` chooses the tags whose newest documents
+        are always here. `reserve` is how many bytes to leave free on the disk.
+        Raises RefusedAddress where git could be made to run a command or to leak a password.
+        """
+        self.folder = folder.absolute()
+        self._address, self._branch = address, branch
+        self._access, self._trusts_owner = access, trusts_owner
+        self._remote = self._reached(timeout)
+        self._partial = not self._remote.is_path if partial is None else partial
+        self.layout, self._wanted_tag = layout, wanted_tag
+        self._reserve = reserve
+        self._whole: str | None = None  # the last revision that was seen to be complete
+        self._failures = 0
+
+    def update(self) -> Update:
+        """Fetch what is new.
+
+        Raises SourceError, with `is_transient` to tell whether waiting may help; nothing that was here is lost.
+        """
+        with self._updating() as writing:
+            stale_files.tidy(self.folder, is_alone=writing.was_alone)
+            tip = self._remote.tip(self._branch)
+            if not self.folder.exists():
+                return self._clone(writing, tip)
+            clone_maintenance.check_owner(self.folder)
+            try:
+                done = self._fetch(tip)
+            except clone_maintenance.DamagedClone as error:
+                return self._clone(writing, tip, str(error))
+            except SourceError as error:
+                self._failures += 1
+                # A fault of the way is no sign of damage, unless it comes again and again.
+                is_suspect = not isinstance(error, Unreachable) or self._failures % 3 == 0
+                problem = error.is_transient and clone_maintenance.damage(self.folder, thoroughly=is_suspect)
+                if not problem:
+                    raise
+                return self._clone(writing, tip, problem)
+            self._failures = 0
+            return self._keep_small(writing, done, tip)
+
+    def repair(self) -> Update | None:
+        """Look at every object of the clone, and clone it anew if it is damaged; None if it is not.
+
+        For when reading failed. Raises SourceError where a new clone cannot be had now.
+        """
+        with self._updating() as writing:
+            problem = clone_maintenance.damage(self.folder, thoroughly=True)
+            return self._clone(writing, self._remote.tip(self._branch), problem) if problem else None
+
+    def open(self) -> "MirrorRepository":
+        """Open the clone for reading. HEAD is the newest revision of the branch. Close it when done."""
+        if not self.folder.exists():
+            raise SourceError(f"{self._remote.name}: has not been fetched yet")
+        return MirrorRepository(self)
+
+    def pin(self, name: str, commit: str) -> None:
+        """Keep `commit` and its documents until `name` is unpinned or pinned elsewhere.
+
+        Waits for no fetch, unless documents of `commit` are missing. Raises UnknownRevision if it is not here.
+        """
+        if self._lacks(self.folder, commit):
+            with self._updating():
+                self._make_whole(self._remote, self.folder, commit)
+        with self._writing():
+            done = clone_maintenance.read(self.folder, ["update-ref", "--stdin"], [f"update {_ref(name)} {commit}"])
+            if done.code:
+                raise SourceError(f"{self.folder}: cannot pin {commit}: {redact(done.error.strip())}")
+
+    def lacking(self, commits: Collection[str]) -> frozenset[str]:
+        """Return those of these commits that are not here."""
+        known = frozenset(self.pins().values())
+        return frozenset(
+            commit for commit in commits if commit not in known and _commit_of(self.folder, commit) is None
+        )
+
+    def fetch_tag(self, name: str) -> bool:
+        """Fetch a tag of git, which an update does not; return False if upstream has none of this name."""
+        with self._updating():
+            if not self._remote.has_tag(name):
+                return False
+            options = ["--filter=blob:none"] if clone_maintenance.is_partial(self.folder) else []
+            self._remote.fetch_tag(self.folder, name, most=self._room(), options=options)
+        return True
+
+    def unpin(self, name: str) -> None:
+        """Keep the revision of `name` no longer; a name that pins nothing is fine."""
+        with self._writing():
+            done = clone_maintenance.read(self.folder, ["update-ref", "--stdin"], [f"delete {_ref(name)}"])
+            if done.code:
+                raise SourceError(f"{self.folder}: cannot unpin {name!r}: {redact(done.error.strip())}")
+
+    def pins(self) -> Mapping[str, str]:
+        """Return the pinned revisions by name."""
+        return _pins_of(self.folder)
+
+    def obtain(self, ids: Iterable[str], tell: Callable[[int], None] = lambda _: None) -> None:
+        """Fetch those of these objects that are not here, as many as possible in one go, and `tell` first how many."""
+        if not clone_maintenance.is_partial(self.folder):
+            return
+        wanted = list(ids)
+        if not wanted:
+            return
+        options = ["--batch-all-objects", "--batch-check=%(objectname)", "--unordered"]
+        listed = clone_maintenance.read(self.folder, ["cat-file", *options])
+        absent = absent_of(wanted, listed.output)
+        if absent:
+            tell(len(absent))
+        for some in at_once(absent):
+            with self._updating():
+                self._remote.fetch_objects(self.folder, some, most=self._room())
+
+    def is_rewritten(self, before: str, after: str) -> bool:
+        """Tell whether `after` does not build upon `before`; False where our own history is cut short."""
+        if before == after or (self.folder / "shallow").exists():
+            return False
+        return clone_maintenance.read(self.folder, ["merge-base", "--is-ancestor", before, after]).code == 1
+
+    def _room(self) -> int:
+        return clone_maintenance.room(self.folder, reserve=self._reserve)
+
+    def _reached(self, seconds: float, silence: float | None = None) -> Remote:
+        return Remote(self._address, self._access, trusts_owner=self._trusts_owner, seconds=seconds, silence=silence)
+
+    def _check_is_clone(self) -> None:
+        """Raise BrokenSource where a build cache was recorded: what would be lost cannot be had again."""
+        if (self.folder / RECORDING_LOCK).exists():
+            raise BrokenSource(
+                f"{self.folder}: has the recorded history of a build cache, which cannot be had again; give the source "
+                "of the repository another name, or move that folder away"
+            )
+
+    @contextmanager
+    def _updating(self) -> Iterator[Writing]:
+        """Be the only one who fetches."""
+        self._check_is_clone()  # before stale locks are removed
+        with (
+            self._explained(),
+            clone_locks.locked(self.folder, seconds=self._remote.seconds),
+            clone_locks.writing(self.folder, seconds=clone_locks.PATIENCE_SECONDS) as writing,
+        ):
+            self._remote.begin()
+            yield writing
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Write beside others: git keeps changes of refs apart."""
+        self._check_is_clone()
+        with self._explained(), clone_locks.writing(self.folder):
+            yield
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            reason = error.strerror or type(error).__name__
+            raise SourceError(f"{error.filename or self.folder}: {reason}") from error
+
+    def _fetch(self, tip: Tip) -> Update:
+        before = self._head()
+        if None in (before, self._whole) and (problem := clone_maintenance.damage(self.folder, thoroughly=False)):
+            raise clone_maintenance.DamagedClone(problem)
+        tip = self._follow(self._remote, self.folder, tip)
+        self._make_whole(self._remote, self.folder, tip.commit)
+        self._whole = tip.commit
+        rewritten = before is not None and self.is_rewritten(before, tip.commit)
+        return Update(branch=tip.branch, before=before, after=tip.commit, rewritten=rewritten)
+
+    def _keep_small(self, writing: Writing, done: Update, tip: Tip) -> Update:
+        try:
+            clone_maintenance.pack(self.folder)
+        except SourceError as error:  # what was fetched is none the worse
+            logger.warning("%s", redact(str(error)))
+            if problem := clone_maintenance.damage(self.folder, thoroughly=True):
+                anew = self._clone(writing, tip, problem)
+                return replace(anew, before=done.before, rewritten=done.rewritten)
+        return done
+
+    def _follow(self, remote: Remote, folder: Path, tip: Tip) -> Tip:
+        """Fetch until the branch here is what the branch there is, as both sides say."""
+        options = ["--filter=blob:none"] if self._partial or clone_maintenance.is_partial(folder) else []
+        for _ in range(_ATTEMPTS + 1):
+            if _commit_of(folder, f"refs/heads/{tip.branch}") == tip.commit:
+                _turn_to(folder, tip.branch)
+                return tip
+            remote.fetch(folder, tip, most=self._room(), options=options)
+            if _commit_of(folder, f"refs/heads/{tip.branch}") != tip.commit:
+                tip = remote.tip(self._branch)
+        raise SourceError(f"{remote.name}: the branch {tip.branch!r} moves on faster than it can be fetched")
+
+    def _make_whole(self, remote: Remote, folder: Path, commit: str) -> None:
+        """Fetch the documents of `commit` that were left out."""
+        if commit == self._whole and folder == self.folder:
+            return
+        if _commit_of(folder, commit) is None:
+            raise UnknownRevision(f"{folder}: the revision {commit} is not here")
+        if not clone_maintenance.is_partial(folder):
+            return
+        absent = self._absent(folder, commit)
+        if absent:
+            remote.fetch_objects(folder, absent, most=self._room())
+            if left := self._absent(folder, commit):
+                raise SourceError(f"{self._remote.name}: it does not send {len(left):,} documents of {commit}")
+
+    def _lacks(self, folder: Path, commit: str) -> bool:
+        """Tell whether documents of `commit` were left out, or that is not here at all."""
+        if _commit_of(folder, commit) is None:
+            return True
+        return clone_maintenance.is_partial(folder) and bool(self._absent(folder, commit))
+
+    def _absent(self, folder: Path, commit: str) -> list[str]:
+        with closing(Clone(folder, layout=self.layout)) as repository:
+            catalogue = arrangement_of(self.layout).stored(repository, commit)
+            tags = folders(repository, catalogue) if catalogue else None
+        named = [*tags.ids, *(name.decode("utf-8", "surrogateescape") for name in tags.odd)] if tags else []
+        wanted = [
+            f":(literal){folder_of(repository, tag)}" for tag in named if self._wanted_tag(tag) and "\n" not in tag
+        ]
+        paths = wanted if tags else self.layout.pathspecs
+        return clone_maintenance.missing(folder, [commit], [f":(literal){TAGS_FILE}", *paths])
+
+    def _clone(self, writing: Writing, tip: Tip, problem: str = "") -> Update:
+        """Clone beside what is there, if anything, and take its place."""
+        new = Path(tempfile.mkdtemp(dir=self.folder.parent, prefix=f"{self.folder.name}.new-"))
+        try:
+            tip, lost = self._clone_into(new, tip)
+            before = self._head()
+            with writing.alone(clone_locks.PATIENCE_SECONDS):
+                lost += self._carry_over(self._reached(self._remote.seconds), self.folder, new, but=lost)
+                kept = clone_maintenance.set_aside(self.folder) if self.folder.exists() else None
+                new.rename(self.folder)
+        except BaseException:
+            shutil.rmtree(new, ignore_errors=True)
+            raise
+        if kept is not None:
+            logger.warning("%s: damaged (%s); kept as %s and cloned anew", self.folder, redact(problem), kept.name)
+        self._whole, self._failures = tip.commit, 0
+        rewritten = before is not None and _commit_of(self.folder, before) is None
+        return Update(
+            branch=tip.branch, before=before, after=tip.commit, rewritten=rewritten, set_aside=kept, lost_pins=lost
+        )
+
+    def _clone_into(self, new: Path, tip: Tip) -> tuple[Tip, tuple[str, ...]]:
+        options = ["--bare", "--quiet", f"--initial-branch={tip.branch}"]
+        form = "sha256" if len(tip.commit) == 64 else "sha1"
+        made = clone_maintenance.read(new, ["init", *options, f"--object-format={form}", str(new)])
+        if made.code:
+            raise SourceError(f"{new}: {redact(made.error.strip())}")
+        patient = self._reached(_CLONING_SECONDS, silence=self._remote.seconds)
+        tip = self._follow(patient, new, tip)
+        self._make_whole(patient, new, tip.commit)
+        old = self.folder if self.folder.exists() else next(reversed(clone_maintenance.damaged_ones(self.folder)), None)
+        return tip, self._carry_over(patient, old, new) if old else ()
+
+    def _carry_over(self, remote: Remote, old: Path, new: Path, *, but: Collection[str] = ()) -> tuple[str, ...]:
+        """Pin in the new clone what is pinned in the old one, from wherever it can still be had; return what cannot."""
+        lost, known = [], _pins_of(new)
+        for name, commit in _pins_of(old).items():
+            if name in but or known.get(name) == commit:
+                continue
+            try:
+                if _commit_of(new, commit) is None:
+                    self._rescue(remote, old, new, commit)
+                self._make_whole(remote, new, commit)
+            except (SourceError, UnknownRevision):
+                lost.append(name)
+                logger.warning("%s: the pinned revision %s of %r exists nowhere any more", self.folder, commit, name)
+            else:
+                clone_maintenance.read(new, ["update-ref", "--stdin"], [f"update {_ref(name)} {commit}"])
+        return tuple(lost)
+
+    def _rescue(self, remote: Remote, old: Path, new: Path, commit: str) -> None:
+        options = ["--filter=blob:none"] if clone_maintenance.is_partial(new) else []
+        try:
+            remote.fetch_commit(new, commit, most=self._room(), options=options)
+        except SourceError:
+            Remote(str(old)).fetch_commit(new, commit, most=self._room())
+
+    def _head(self) -> str | None:
+        return _commit_of(self.folder, "HEAD")
+
+
+class MirrorRepository(Repository):
+    """A mirror, open for reading; what it lacks is fetched before it is read."""
+
+    def __init__(self, mirror: Mirror) -> None:
+        # Not looked for: where the clone is damaged, a repository around it must not be taken for it.
+        self.path = mirror.folder
+        self.git_dir = str(mirror.folder)
+        self._objects = None
+        self.layout = mirror.layout
+        self._mirror = mirror
+
+    def obtain(self, ids: Iterable[str], tell: Callable[[int], None] = lambda _: None) -> None:
+        """Fetch those of these objects that are not here, as many as possible in one go, and `tell` first how many."""
+        self._mirror.obtain(ids, tell)
+
+    def fetch_tag(self, name: str) -> bool:
+        """Fetch a tag of git; return False if upstream has none of this name."""
+        return self._mirror.fetch_tag(name)
+
+
+def _commit_of(folder: Path, name: str) -> str | None:
+    """Return the commit that `name` means in the clone at `folder`, if it is readable."""
+    found = clone_maintenance.read(
+        folder, ["rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}"]
+    )
+    return found.output.decode().strip() or None if found.code == 0 else None
+
+
+def _turn_to(folder: Path, branch: str) -> None:
+    ref = f"refs/heads/{branch}"
+    if (folder / "HEAD").read_text("utf-8", "replace").strip() != f"ref: {ref}":
+        clone_maintenance.read(folder, ["symbolic-ref", "HEAD", ref])
+
+
+def _ref(name: str) -> str:
+    """Return the ref that pins under `name`: one level, and nothing in it that git would mind."""
+    quoted = re.sub(r"[.~]", lambda match: f"%{ord(match[0]):02X}", quote(name, safe=""))
+    if not name or len(quoted) > 200:
+        raise ValueError(f"{name!r} is empty or too long for the name of a pin")
+    return f"{_KEEP}{quoted}"
+
+
+def _pins_of(folder: Path) -> _Pins:
+    """Read the pins of a clone without git, which a damaged one might stop."""
+    found: _Pins = {}
+    try:
+        packed = (folder / "packed-refs").read_text("utf-8", "replace") if (folder / "packed-refs").exists() else ""
+        for commit, name in re.findall(rf"^([0-9a-f]{{40,64}}) {_KEEP}(\S+)$", packed, re.MULTILINE):
+            found[unquote(name)] = commit
+        for path in (folder / _KEEP).glob("*"):
+            commit = path.read_text("utf-8", "replace").strip()
+            if re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", commit) and not path.name.endswith(".lock"):
+                found[unquote(path.name)] = commit
+    except OSError as error:
+        logger.warning("%s: %s", error.filename, error.strerror)
+    return found

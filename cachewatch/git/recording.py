@@ -1,0 +1,252 @@
+"""Write revisions into a repository without a work tree, by git fast-import.
+
+A bare repository to which cachewatch adds revisions.
+
+Nothing is checked out. What a revision holds goes through one `git fast-import`, which moves
+the branch at its very end, so that a revision is there whole or not at all. One lock keeps
+two of us apart.
+"""
+
+import fcntl
+import hashlib
+import os
+import tempfile
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from pathlib import Path
+from typing import IO, BinaryIO, cast
+
+from msgspec import Struct
+
+from cachewatch.core.names import CATALOGUE, is_name
+from cachewatch.documents.frontmatter import MAX_BYTES
+from cachewatch.errors import SourceError, UsageError
+from cachewatch.git.checks import check_no_hooks
+from cachewatch.git.repository import Repository, import_stream, init_repository, make_repository, pack
+from cachewatch.git.upkeep import RECORDING_LOCK
+from cachewatch.runtime.files import open_lock
+
+AUTHOR = "cachewatch <cachewatch@localhost>"
+
+
+class NewRevision(Struct, frozen=True, kw_only=True):
+    """A revision to be: what it adds or replaces, and what it removes."""
+
+    message: str
+    time: datetime
+    files: Mapping[str, bytes]
+    removed: tuple[str, ...] = ()
+
+
+def write_repository(folder: Path, revisions: Iterable[NewRevision]) -> None:
+    """Make a bare repository at `folder` of these revisions; the same revisions give the same commits."""
+    make_repository(folder, _stream(revisions), branch="main")
+
+
+def _stream(revisions: Iterable[NewRevision]) -> Iterator[bytes]:
+    for revision in revisions:
+        yield b"commit refs/heads/main\n"
+        yield f"committer {AUTHOR} {int(revision.time.timestamp())} +0000\n".encode()
+        yield data_of(revision.message.encode())
+        for path in revision.removed:
+            yield f"D {quoted(path)}\n".encode()
+        for path, content in sorted(revision.files.items()):
+            yield f"M 100644 inline {quoted(path)}\n".encode()
+            yield data_of(content)
+        yield b"\n"
+    yield b"done\n"
+
+
+def data_of(content: bytes) -> bytes:
+    """Return `content` as `git fast-import` takes it."""
+    return f"data {len(content)}\n".encode() + content + b"\n"
+
+
+def quoted(path: str) -> str:
+    """Return `path` as `git fast-import` takes it."""
+    escaped = path.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
+
+
+BRANCH = "main"
+_BRANCHES = "refs/heads/"
+# What a git that was killed may leave; all that write here inherit our lock, so that who has it knows of no owner.
+_LEFT = ("HEAD.lock", "config.lock", "refs/heads/**/*.lock")
+_PATIENCE_SECONDS = 5.0
+_MOST_PACKS = 30
+_MOST_LOOSE = 2000
+
+
+@contextmanager
+def open_recording(folder: Path) -> Iterator["Recording"]:
+    """Open the bare repository at `folder`, making one if there is none, and keep everybody else out."""
+    _check(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with os.fdopen(open_lock(folder / RECORDING_LOCK, mode=0o666), "r+b") as lock:
+            _lock(lock, folder)
+            for left in [path for pattern in _LEFT for path in folder.glob(pattern)]:
+                left.unlink(missing_ok=True)
+            if not is_made(folder):
+                init_repository(folder, branch=BRANCH, locks=[lock.fileno()])
+            recording = Recording(folder, lock.fileno())
+            try:
+                yield recording
+            finally:
+                recording.close()
+    except OSError as error:
+        raise SourceError(f"{folder}: {error.strerror}") from error
+
+
+def is_made(folder: Path) -> bool:
+    """Tell whether there is a repository at `folder` that git has made completely."""
+    return (folder / "HEAD").is_file() and (folder / "config").is_file() and (folder / "objects").is_dir()
+
+
+class Recording:
+    """The newest revision of a repository, and the one that follows it."""
+
+    def __init__(self, folder: Path, lock: int) -> None:
+        self.folder = folder
+        self._lock = lock
+        self._repository = Repository(folder)
+        if Path(self._repository.git_dir).resolve() != folder.resolve():
+            raise UsageError(f"{folder}: is not a bare repository; name one, or a folder that does not exist yet")
+        self._stream = cast("BinaryIO", tempfile.TemporaryFile())  # noqa: SIM115  closed by close()
+        self._marks = 0
+        self._changes: dict[str, int | None] = {}
+        self._branch = self._read_branch()
+        self.head, self._time = self._commit_of(self._branch)
+        if self.head is not None and not self._is_ours(self.head):
+            self.close()
+            raise UsageError(
+                f"{folder}: its newest revision was not recorded by cachewatch; name a repository of its own"
+            )
+
+    def package_files(self, tag: str) -> Mapping[str, Mapping[str, str]]:
+        """Return the ids of the packages' files, by the name of the file and the package."""
+        if self.head is None:
+            return {}
+        found = self._repository.objects().get(f"{self.head}:{CATALOGUE}/{tag}")
+        if found is None or found.type != "tree":
+            return {}
+        files: dict[str, dict[str, str]] = {}
+        for entry in self._repository.run(["ls-tree", "-r", "-z", found.id]).split(b"\0"):
+            fields, _, path = entry.partition(b"\t")
+            package, _, name = path.partition(b"/")
+            if is_name(package) and is_name(name):
+                files.setdefault(name.decode(), {})[package.decode()] = fields.split()[2].decode()
+        return files
+
+    def files(self) -> Mapping[str, str]:
+        """Return the ids of all files of the newest revision, by their paths."""
+        listed = self._repository.run(["ls-tree", "-r", "-z", self.head]).split(b"\0") if self.head else ()
+        entries = (entry.partition(b"\t") for entry in listed if entry)
+        return {os.fsdecode(path): fields.split()[2].decode() for fields, _, path in entries}
+
+    def read(self, ids: Sequence[str]) -> Iterator[bytes]:
+        """Yield the contents of documents, but for those that are larger than any document of ours."""
+        contents = self._repository.objects().readable(ids, kind="blob", most=MAX_BYTES)
+        return (content for content in contents if content is not None)
+
+    def file(self, path: str) -> bytes | None:
+        """Return a file of the newest revision, or None."""
+        found = self._repository.objects().get(f"{self.head}:{path}") if self.head else None
+        return found.content if found is not None and found.type == "blob" else None
+
+    def id_of(self, content: bytes) -> str:
+        """Return the id that git gives to `content`."""
+        algorithm = "sha256" if self.head is not None and len(self.head) == 64 else "sha1"
+        return hashlib.new(algorithm, b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
+
+    def write(self, path: str, content: bytes) -> None:
+        """Put a file into the revision to be."""
+        self._marks += 1
+        self._stream.write(f"blob\nmark :{self._marks}\n".encode())
+        self._stream.write(data_of(content))
+        self._changes[path] = self._marks
+
+    def remove(self, path: str) -> None:
+        """Leave a file out of the revision to be."""
+        self._changes[path] = None
+
+    def commit(self, message: str, now: datetime) -> str | None:
+        """Make the revision, if anything is different, and return its id."""
+        if not self._changes:
+            return None
+        # Dates of revisions are looked up, so that they never go backwards.
+        moment = max(int(now.timestamp()), self._time)
+        self._stream.write(f"commit {self._branch}\ncommitter {AUTHOR} {moment} +0000\n".encode())
+        self._stream.write(data_of(message.encode()))
+        if self.head is not None:
+            self._stream.write(f"from {self.head}\n".encode())
+        for path, mark in sorted(self._changes.items()):
+            change = f"D {quoted(path)}\n" if mark is None else f"M 100644 :{mark} {quoted(path)}\n"
+            self._stream.write(change.encode())
+        self._stream.write(b"\ndone\n")
+        import_stream(self.folder, self._stream, locks=[self._lock])
+        self._changes = {}
+        self._repository.close()  # git does not look for new packs while it runs
+        self.head, self._time = self._commit_of(self._branch)
+        with suppress(SourceError):  # the revision is there; the next one tidies up
+            keep_small(self._repository, locks=[self._lock])
+        return self.head
+
+    def close(self) -> None:
+        """Let go of git, and of what was not committed."""
+        self._stream.close()
+        self._repository.close()
+
+    def _read_branch(self) -> str:
+        said = (self.folder / "HEAD").read_text("utf-8").strip()
+        if not said.startswith(f"ref: {_BRANCHES}"):
+            raise UsageError(f"{self.folder}: its HEAD is no branch, to which a revision could be added")
+        return said.removeprefix("ref: ")
+
+    def _is_ours(self, commit: str) -> bool:
+        """Tell whether cachewatch made this commit."""
+        found = self._repository.objects().get(commit)
+        return found is not None and f"\ncommitter {AUTHOR} ".encode() in found.content.partition(b"\n\n")[0]
+
+    def _commit_of(self, name: str) -> tuple[str | None, int]:
+        """Return the commit that is called so, and when it was made; None if there is none."""
+        found = self._repository.objects().get(f"{name}^{{commit}}")
+        if found is None:
+            return None, 0
+        committer = next(line for line in found.content.splitlines() if line.startswith(b"committer "))
+        return found.id, int(committer.split()[-2])
+
+
+def keep_small(repository: Repository, *, locks: Collection[int] = ()) -> None:
+    """Pack a bare repository to which revisions were added so often that it has many files."""
+    counted = dict(line.split(b": ") for line in repository.run(["count-objects", "-v"]).splitlines())
+    if int(counted[b"packs"]) > _MOST_PACKS or int(counted[b"count"]) > _MOST_LOOSE:
+        pack(Path(repository.git_dir), locks=locks)
+
+
+def _lock(lock: IO[bytes], folder: Path) -> None:
+    """Keep everybody else out; a git that was left behind may take a moment to end."""
+    until = time.monotonic() + _PATIENCE_SECONDS
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            if time.monotonic() > until:
+                raise SourceError(f"{folder}: another cachewatch is recording here; try again later") from error
+            time.sleep(_PATIENCE_SECONDS / 50)
+        else:
+            return
+
+
+def _check(folder: Path) -> None:
+    """Refuse a folder that holds something else."""
+    if (folder / ".git").exists():
+        raise UsageError(f"{folder}: has a work tree, which would not follow; name a bare repository or a new folder")
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"{folder}: is not a folder")
+    is_ours = (folder / "HEAD").is_file() or (folder / RECORDING_LOCK).is_file()
+    if folder.is_dir() and not is_ours and any(folder.iterdir()):
+        raise UsageError(f"{folder}: is not a repository and not empty; name one, or a folder that does not exist yet")
+    check_no_hooks(folder)

@@ -1,0 +1,321 @@
+"""How git authenticates to a server, and how the secrets stay out of every message.
+
+Secrets stay in files that git, ssh or a helper opens itself: none is ever in an argument, in
+an environment, in the configuration of a clone or in our memory.
+
+The remote of a clone: what it has, what is fetched from it, and why that failed.
+"""
+
+import re
+import shlex
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from msgspec import Struct
+
+from cachewatch.core.names import safe, similar
+from cachewatch.errors import BrokenSource, SourceError, UsageError
+from cachewatch.git.clone_cache import check_url, is_url
+from cachewatch.git.processes import ENDED, GRACE_SECONDS, SSH, GitResult, ask, explain, git_command, guarded
+
+_HIDDEN = "..."
+# Whatever stands before the colon, and ends at the first sign that no address has: a server may have written it.
+_USERINFO = re.compile(r"(://)[^\s/@'\"]*@")
+_QUERY = re.compile(r"(://[^\s?'\"]{0,2000}\?)[^\s'\"]+")
+
+
+class Access(Struct, frozen=True, kw_only=True):
+    """The files that the administrator names for one source; git is handed their names only."""
+
+    ssh_key: Path | None = None
+    known_hosts: Path | None = None
+    netrc: Path | None = None
+    store: Path | None = None  # in the form of git-credential-store
+    helper: str | None = None  # any other helper, as in git's own credential.helper
+
+    @classmethod
+    def named(cls, values: Mapping[str, str]) -> "Access":
+        """Return the access that a configuration spells out. Raises UsageError for a name that means nothing."""
+        if unknown := values.keys() - set(cls.__struct_fields__):
+            known = ", ".join(cls.__struct_fields__)
+            raise UsageError(f"credentials: {safe(min(unknown))} is none of those that git can use: {known}")
+        chosen: dict[str, Any] = {name: value if name == "helper" else Path(value) for name, value in values.items()}
+        return cls(**chosen)
+
+    @property
+    def settings(self) -> list[tuple[str, str]]:
+        """The configuration that git is given."""
+        helpers = [self.helper] if self.helper else []
+        if self.store is not None:
+            # It may look a password up. Told of one that was refused, git's own helper would erase it for good.
+            ask = f"git credential-store --file={shlex.quote(str(self.store))} get"
+            helpers.append(f'!f() {{ test "$1" != get || {ask}; }}; f')
+        return [("credential.helper", helper) for helper in helpers]
+
+    @contextmanager
+    def environment(self) -> Iterator[Mapping[str, str]]:
+        """Offer the environment that git is given, while it runs."""
+        self._check()
+        values = {}
+        if self.ssh_key is not None or self.known_hosts is not None:
+            values["GIT_SSH_COMMAND"] = self._ssh()
+        if self.netrc is None:
+            yield values
+            return
+        # The library that git speaks HTTP with looks nowhere but in the home folder.
+        with TemporaryDirectory(prefix="cachewatch-") as home:
+            Path(home, ".netrc").symlink_to(self.netrc.absolute())
+            yield values | {"HOME": home}
+
+    def _ssh(self) -> str:
+        options = [f"-oIdentityFile={self.ssh_key}", "-oIdentitiesOnly=yes"] if self.ssh_key else []
+        if self.known_hosts is not None:
+            options.append(f"-oUserKnownHostsFile={self.known_hosts}")
+        return shlex.join([*shlex.split(SSH), *options])
+
+    def _check(self) -> None:
+        for path in (self.ssh_key, self.known_hosts, self.netrc, self.store):
+            try:
+                if path is not None:
+                    path.open("rb").close()
+            except OSError as error:
+                raise BrokenSource(
+                    f"{path}: {error.strerror}; this file is named in the credentials of a source"
+                ) from None
+
+
+def redact(text: str, address: str = "") -> str:
+    """Return `text` without the user, the password or the query of any URL, above all of `address`."""
+    for secret in _secrets(address):
+        text = text.replace(secret, _HIDDEN)
+    text = _QUERY.sub(rf"\1{_HIDDEN}", _USERINFO.sub(rf"\1{_HIDDEN}@", text))
+    return safe(text)
+
+
+def _secrets(address: str) -> list[str]:
+    try:
+        parts = urlsplit(address)
+        found = [parts.password or "", *(value for _, _, value in (i.partition("=") for i in parts.query.split("&")))]
+        if parts.scheme.startswith("http"):
+            found.append(parts.username or "")
+    except ValueError:
+        return []
+    secrets = {form for value in found for form in (value, unquote(value)) if len(form) > 2}
+    return sorted(secrets, key=len, reverse=True)
+
+
+# The name by which git's configuration knows the other side. Its address is never written down.
+NAME = "up"
+_ID = r"[0-9a-f]{40}|[0-9a-f]{64}"
+_BRANCHES, _TAGS = "refs/heads/", "refs/tags/"
+_LIST_SECONDS = 120.0
+_LARGEST_LIST = 16 * 2**20  # of 200,000 branches
+# A name that may stand in a refspec: git's own rules, and no glob.
+_BRANCH = re.compile(r"(?![/.@-])(?!.*(?:\.\.|//|@\{|\.lock$|[/.]$))[^\x00-\x20\x7f~^:?*\[\\]{1,200}")
+
+# What only a person can mend, by what git, ssh or the kernel say of it. A server may write the most of that: each
+# pattern looks at a bounded number of characters from each place on.
+_FOR_THE_ADMINISTRATOR = {
+    r"could not read (Username|Password)|Authentication failed|terminal prompts disabled|returned error: 40[13]": (
+        "the server requires authentication; configure valid credentials for this source"
+    ),
+    r"Permission denied \(|Too many authentication failures": (
+        "the server rejects our ssh key; configure one that has read access to the repository"
+    ),
+    r"Host key verification failed|No .{1,100} host key is known": (
+        "the host key of the server is not known or has changed; check it and add it to known_hosts"
+    ),
+    r"returned error: 30\d|unable to update url base from redirection": (
+        "the repository has moved and git may not follow; configure its new address"
+    ),
+    r"returned error: 404|[Rr]epository .{0,1000}not found|does not appear to be a git repository|not exported": (
+        "there is no such repository, or we have no access to it; check the address"
+    ),
+    r"certificate|SSL_CERT|CAfile": "the certificate of the server cannot be verified",
+    r"dubious ownership|unsafe repository": (
+        "the repository belongs to another user; serve it with git daemon, or say that its owner is trusted"
+    ),
+    r"No space left on device|[Qq]uota exceeded|File too large|signal 25|code 153": "there is no room for what it sends",
+    r"Read-only file system|unable to create .{0,1000}Permission denied|insufficient permission": (
+        "the clone cannot be written; give its folder to the user that runs cachewatch"
+    ),
+    r"(timeout|prlimit|setpriv): .{0,1000}No such file": "git is not installed, or not on the PATH of the service",
+    r"fsck error|fsckObjects": "it has objects that git refuses, because they are malformed or malicious",
+    r"transport '.{0,100}' not allowed": "git may not use this transport",
+}
+# Faults of the way, which say nothing about what we have.
+_OF_THE_WAY = re.compile(
+    r"Could not resolve|unable to look up|[Cc]onnection (refused|reset|timed out)|Failed to connect|unable to connect"
+    r"|early EOF|hung up|unexpected disconnect|RPC failed|transfer closed|Operation (too slow|timed out)|returned error: "
+    r"|[Nn]o route to host|Network is unreachable|Could not read from remote|unable to access|bytes of body",
+)
+
+
+class Tip(Struct, frozen=True):
+    """The newest commit of a branch."""
+
+    branch: str
+    commit: str
+
+
+class Remote:
+    """A repository to fetch from, by path or URL."""
+
+    def __init__(
+        self,
+        address: str,
+        access: Access | None = None,
+        *,
+        trusts_owner: bool = False,
+        seconds: float = 600.0,
+        silence: float | None = None,
+    ) -> None:
+        """Take `address` as it is configured. `trusts_owner` reads a path that belongs to another user.
+
+        Each answer may take `seconds`, and all of them together since `begin`; with `silence`, a
+        fetch ends when nothing arrives for so long. Raises RefusedAddress where git could be made to run a command or to leak
+        a password.
+        """
+        self.is_path = not is_url(address)
+        if not self.is_path:
+            check_url(address)
+        self.name = redact(address, address)
+        self.seconds = seconds
+        self._silence = silence
+        self._deadline = float("inf")
+        self._address = str(Path(address).absolute()) if self.is_path else address
+        self._access = access or Access()
+        self._trusts_owner = trusts_owner
+
+    def begin(self) -> None:
+        """Let the time run that all answers together may take."""
+        self._deadline = time.monotonic() + self.seconds
+
+    def tip(self, branch: str | None) -> Tip:
+        """Ask for the newest commit of `branch`, or of the one that the repository's HEAD names."""
+        if branch is not None and not _BRANCH.fullmatch(branch):
+            raise BrokenSource(f"{self.name}: {redact(repr(branch))} cannot be the name of a branch")
+        if branch is not None:
+            if commit := self.commit_of(branch):
+                return Tip(branch, commit)
+            raise self._no_branch(branch)
+        listed = self._list(["--symref", NAME, "HEAD"])
+        named = re.search(rf"^ref: {_BRANCHES}(\S+)\tHEAD$", listed, re.MULTILINE)
+        found = re.search(rf"^({_ID})\tHEAD$", listed, re.MULTILINE)
+        if named and found and _BRANCH.fullmatch(named[1]):
+            return Tip(named[1], found[1])
+        raise BrokenSource(f"{self.name}: it has no default branch; configure the branch to watch")
+
+    def commit_of(self, branch: str) -> str | None:
+        """Ask for the newest commit of `branch`; None if there is no such branch."""
+        listed = self._list([NAME, f"{_BRANCHES}{branch}"])
+        found = re.search(rf"^({_ID})\t{re.escape(_BRANCHES + branch)}$", listed, re.MULTILINE)
+        return found[1] if found else None
+
+    def fetch(self, folder: Path, tip: Tip, *, most: int, options: Sequence[str] = ()) -> None:
+        """Bring the branch of `tip` into the repository at `folder`, at most `most` bytes in one file."""
+        # With a + and in full: without either, a clone can stand still for ever and git calls it success.
+        refspec = f"+{_BRANCHES}{tip.branch}:{_BRANCHES}{tip.branch}"
+        self._fetch(folder, ["--atomic", "--update-shallow", *options, NAME, refspec], most=most)
+
+    def has_tag(self, name: str) -> bool:
+        """Ask whether there is a tag of git of this name."""
+        return _BRANCH.fullmatch(name) is not None and self._list([NAME, f"{_TAGS}{name}"]) != ""
+
+    def fetch_tag(self, folder: Path, name: str, *, most: int, options: Sequence[str] = ()) -> None:
+        """Bring a tag of git and its history into the repository at `folder`."""
+        self._fetch(folder, ["--update-shallow", *options, NAME, f"+{_TAGS}{name}:{_TAGS}{name}"], most=most)
+
+    def fetch_commit(self, folder: Path, commit: str, *, most: int, options: Sequence[str] = ()) -> None:
+        """Bring one commit, whatever branch it is on, and its history."""
+        self._fetch(folder, ["--update-shallow", *options, NAME, commit], most=most)
+
+    def fetch_objects(self, folder: Path, ids: Iterable[str], *, most: int) -> None:
+        """Bring single objects into the repository at `folder`, the way git itself gets what a filter left out."""
+        options = ["--filter=blob:none", "--stdin", NAME]
+        self._fetch(folder, options, most=most, lines=ids, config=[("fetch.negotiationAlgorithm", "noop")])
+
+    def _fetch(
+        self,
+        folder: Path,
+        arguments: list[str],
+        *,
+        most: int,
+        lines: Iterable[str] = (),
+        config: Iterable[tuple[str, str]] = (),
+    ) -> None:
+        progress = "--quiet" if self._silence is None else "--progress"
+        quiet = [progress, "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head", "--no-auto-maintenance"]
+        config = [*config, ("core.fsync", "committed,reference")]
+        command = [f"--git-dir={folder}", "fetch", *quiet, *self._upload_pack(), *arguments]
+        self._ask(command, lines, config=config, seconds=self.seconds, most=most, silence=self._silence)
+
+    def _list(self, arguments: list[str]) -> str:
+        # In the root folder, where no repository's configuration can join in.
+        command = ["-C", "/", "ls-remote", *self._upload_pack(), *arguments]
+        return self._ask(command, seconds=min(self.seconds, _LIST_SECONDS)).output.decode("utf-8", "replace")
+
+    def _ask(
+        self,
+        arguments: list[str],
+        lines: Iterable[str] = (),
+        *,
+        config: Iterable[tuple[str, str]] = (),
+        seconds: float,
+        most: int | None = None,
+        silence: float | None = None,
+    ) -> GitResult:
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            raise self._no_answer(self.seconds)
+        settings = [(f"remote.{NAME}.url", self._address), *self._access.settings, *config]
+        # The repository of another user may name helpers of its own; those hear no other protocol.
+        only = {"GIT_ALLOW_PROTOCOL": "file"} if self.is_path else {}
+        with self._access.environment() as environment:
+            command = git_command(may_fetch=True, config=settings, environment={**environment, **only})
+            command = guarded(command, seconds=min(seconds, left), most=most)
+            seconds_left = min(seconds, left) + GRACE_SECONDS
+            answer = ask(command.plus(*arguments), lines, seconds=seconds_left, silence=silence, most=_LARGEST_LIST)
+        if answer.code:
+            raise self._failure(answer, silence or (seconds if seconds < left else self.seconds))
+        return answer
+
+    def _upload_pack(self) -> list[str]:
+        if not (self.is_path and self._trusts_owner):
+            return []
+        repository = self._address.replace("'", "'\\''")
+        return [f"--upload-pack=git -c safe.directory='{repository}' -c safe.directory='{repository}/.git' upload-pack"]
+
+    def _failure(self, answer: GitResult, seconds: float) -> SourceError:
+        said = answer.error
+        if answer.code in ENDED and "fatal:" not in said:
+            return self._no_answer(seconds)
+        reason = redact(explain(said) if said.strip() else f"git ended with code {answer.code}", self._address)
+        for pattern, advice in _FOR_THE_ADMINISTRATOR.items():
+            if re.search(pattern, f"{said} code {answer.code}"):
+                return BrokenSource(f"{self.name}: {advice} (git: {reason})")
+        kind = Unreachable if _OF_THE_WAY.search(said) else SourceError
+        return kind(f"{self.name}: {reason}")
+
+    def _no_answer(self, seconds: float) -> SourceError:
+        return Unreachable(f"{self.name}: no answer within {seconds:,.0f} s, or git was ended; tried again later")
+
+    def _no_branch(self, branch: str) -> SourceError:
+        found = re.findall(rf"\t{_BRANCHES}(\S+)$", self._list(["--heads", NAME]), re.MULTILINE)
+        if not found:
+            return SourceError(f"{self.name}: the repository has no commits yet")
+        near = similar(branch, found) or sorted(found)[:3]
+        others = f"{', '.join(near)}{', ...' if len(found) > len(near) else ''}"
+        return BrokenSource(
+            f"{self.name}: the branch {branch!r} is not there (any more); there are {redact(others)}. "
+            f"Nothing is reported until it is back or another branch is named"
+        )
+
+
+class Unreachable(SourceError):
+    """The way to a source failed, not the source and not our clone."""

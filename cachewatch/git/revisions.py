@@ -1,0 +1,337 @@
+"""What people call revisions: names that git resolves, dates, and REV:TAG."""
+
+import re
+from collections.abc import Collection, Iterator
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from pathlib import Path
+
+from msgspec import Struct
+
+from cachewatch.core.model import Side
+from cachewatch.core.names import similar
+from cachewatch.core.schedule import as_datetime
+from cachewatch.errors import SourceError, UnknownRevision
+from cachewatch.git.repository import Object, Repository
+from cachewatch.git.trees import arrangement_of, catalogue_of, folders, nothing_found
+
+_TAG = re.compile(r"[A-Za-z0-9._+@-]{1,128}")
+_STEPS = re.compile(r"(.+?)(?:~\d*|\^)+")
+# The end of today is not yet here, nor is that of a zone's tomorrow.
+_SOON = timedelta(days=1)
+_NOTHING = "0" * 40
+_NO_REVISIONS = "is a folder, which has no revisions"
+_NEAR = 16
+_MOST_TIMES = 5000
+_PARENT = re.compile(rb"^parent ([0-9a-f]+)$", re.MULTILINE)
+_COMMITTER = re.compile(rb"^committer .* (\d{1,20}) [+-]\d{4}$", re.MULTILINE)
+# The last day that every time zone has a date for.
+LATEST = datetime(9999, 12, 30, tzinfo=UTC)
+
+
+class Revision(Struct, frozen=True):
+    """One commit, with the tag that was asked for, if any."""
+
+    name: str
+    commit: str
+    tag: str | None
+    time: datetime | None  # at most LATEST, whatever the commit says
+    is_of_folder: bool = False  # and means nothing to anybody
+
+    @property
+    def has_impossible_date(self) -> bool:
+        """Whether the commit has a date that no calendar holds."""
+        return self.time == LATEST
+
+    def side(self, tag: str | None = None) -> Side:
+        """Return this revision as one of two sides to compare."""
+        if self.is_of_folder:
+            return Side(name=self.name, tag=tag or self.tag)
+        time = None if self.time is None else self.time.strftime("%Y-%m-%dT%H:%M:%SZ")
+        return Side(name=self.name, revision=self.commit, tag=tag or self.tag, time=time)
+
+
+def resolve(repository: Repository, name: str, *, now: datetime | None = None) -> Revision:
+    """Find the commit that `name` means.
+
+    A name is anything that git resolves, a date (the newest revision up to the end of that
+    day, UTC), `yesterday` or `3 days ago`; `:TAG` behind it picks one tag of the revision.
+    """
+    now = now or datetime.now(UTC)
+    for revision_name, tag in _readings(name):
+        commit = _commit(repository, revision_name, now)
+        if commit is not None and repository.is_folder:
+            return Revision(str(repository.path), commit, tag, None, is_of_folder=True)
+        if commit is not None:
+            return Revision(name, commit, tag, _time(repository, commit))
+    if repository.is_folder:
+        raise UnknownRevision(f"{repository.path}: {_NO_REVISIONS}, so {name!r} is none")
+    raise UnknownRevision(_complaint(repository, name))
+
+
+def resolve_upstream(repository: Repository, name: str) -> Revision:
+    """Do as `resolve` does for a name that a user configured: a tag of git may have to be fetched first."""
+    try:
+        return resolve(repository, name)
+    except UnknownRevision:
+        tag = re.split(r"[~^:]|@\{", name)[0].removeprefix("refs/").removeprefix("tags/")
+        if as_datetime(tag, datetime.now(UTC)) is not None or not repository.fetch_tag(tag):
+            raise
+        return resolve(repository, name)
+
+
+def file_of(repository: Repository, name: str) -> tuple[Revision, str, Object] | None:
+    """Return the revision, the path and the file that REVISION:PATH names, or None if that is no file of a revision."""
+    revision, _, path = name.partition(":")
+    found = _ask(repository, name) if revision and path and name.isprintable() else None
+    if found is None or found.type != "blob":
+        return None
+    return resolve(repository, revision), path, found
+
+
+def is_there(repository: Repository, name: str) -> bool:
+    """Tell whether `name` is a revision of `repository`."""
+    try:
+        resolve(repository, name)
+    except UnknownRevision:
+        return False
+    return True
+
+
+def count_between(repository: Repository, before: Revision, after: Revision) -> int | None:
+    """Count the revisions that lie between, or return None where that has no meaning."""
+    near = _steps_back(repository, after.commit, before.commit)
+    if near is not None:
+        return near
+    try:
+        printed = repository.run(["rev-list", "--count", "--left-right", f"{before.commit}...{after.commit}"])
+    except SourceError:
+        return None  # the history in between is not here
+    left, right = map(int, printed.split())
+    return max(left, right) if not (left and right) else None
+
+
+def times_between(repository: Repository, before: Revision, after: Revision) -> list[datetime]:
+    """Return when the revisions from `before` to `after` were made, newest first, but for impossible dates and what is not here."""
+    try:
+        printed = repository.run(
+            [
+                "rev-list",
+                "--first-parent",
+                "--timestamp",
+                f"--max-count={_MOST_TIMES}",
+                f"{before.commit}..{after.commit}",
+            ]
+        )
+    except SourceError:
+        return []  # the history in between is not here
+    times = [time for line in printed.splitlines() if (time := commit_time(line.split()[0])) != LATEST]
+    return [*times, before.time] if before.time and len(times) < _MOST_TIMES else times
+
+
+def times_until(repository: Repository, newest: Revision, most: int) -> list[datetime]:
+    """Return when the last revisions up to `newest` were made, newest first; that takes no process."""
+    times: list[datetime] = []
+    commit = newest.commit
+    while len(times) < most:
+        found = repository.objects().get(commit)
+        time = _time(repository, commit)
+        if found is None or time is None:
+            break  # the history is not here
+        if time != LATEST:
+            times.append(time)
+        parent = _PARENT.search(found.content.partition(b"\n\n")[0])
+        if parent is None:
+            break
+        commit = parent[1].decode()
+    return times
+
+
+def _steps_back(repository: Repository, start: str, end: str) -> int | None:
+    """Count from `start` back to `end` where every commit has one parent and they are near: that takes no process."""
+    commit = start
+    for step in range(_NEAR):
+        if commit == end:
+            return step
+        found = repository.objects().get(commit)
+        parents = _PARENT.findall(found.content.partition(b"\n\n")[0]) if found else []
+        if len(parents) != 1:
+            return None
+        commit = parents[0].decode()
+    return None
+
+
+def newest(repository: Repository, until: Revision, limit: int) -> list[Revision]:
+    """Return the last revisions up to `until`, newest first."""
+    commits = repository.run(["rev-list", "--first-parent", f"--max-count={limit}", until.commit]).decode().split()
+    return [Revision(commit, commit, None, _time(repository, commit)) for commit in commits]
+
+
+def lacks(repository: Repository, newer: Revision, older: Revision) -> bool:
+    """Tell whether `older` has history that `newer` does not: somebody rewrote it, or went back."""
+    try:
+        return repository.run(["rev-list", "-1", f"{newer.commit}..{older.commit}"]) != b""
+    except SourceError:
+        return False  # the history is not here
+
+
+def _readings(name: str) -> list[tuple[str, str | None]]:
+    """List what `name` may mean, likeliest first: a whole revision, then REV:TAG."""
+    revision, colon, tag = name.rpartition(":")
+    readings: list[tuple[str, str | None]] = [(name, None)]
+    if colon and _TAG.fullmatch(tag):
+        readings.append((revision or "HEAD", tag))
+    return readings
+
+
+def _commit(repository: Repository, name: str, now: datetime) -> str | None:
+    if name.startswith("-") or not name.strip() or not name.isprintable():
+        return None
+    # A search for words in messages takes everything behind :/ for words.
+    found = _ask(repository, name if name.startswith(":/") else f"{name}^{{commit}}")
+    if found is not None and found.type == "commit":
+        return found.id
+    moment = as_datetime(name, now)
+    if moment is None or moment.timestamp() < 0 or moment > now + _SOON:
+        return None
+    # With the @, no number of seconds is taken for a year.
+    until = f"--before=@{int(moment.timestamp())} +0000"
+    return repository.run(["rev-list", "-1", "--first-parent", until, "HEAD"]).decode().strip() or None
+
+
+def _ask(repository: Repository, name: str) -> Object | None:
+    """Ask git for an object by a name that may make it give up (@{upstream} without any).
+
+    The name goes through a pipe, so that it cannot be an option of anything.
+    """
+    try:
+        return repository.objects().get(name)
+    except SourceError:
+        repository.close()
+        repository.objects().get(_NOTHING)  # if this fails too, the name is not to blame
+        return None
+
+
+def _time(repository: Repository, commit: str) -> datetime | None:
+    found = repository.objects().get(commit)
+    match = _COMMITTER.search(found.content) if found else None
+    return commit_time(match[1]) if match else None
+
+
+def commit_time(seconds: bytes | str) -> datetime:
+    """Return the time of a commit, from its seconds since 1970; git takes dates that no calendar holds, which become LATEST."""
+    return datetime.fromtimestamp(min(int(seconds), LATEST.timestamp()), UTC)
+
+
+def newest_two(repository: Repository) -> tuple[str, str]:
+    """Return the names of the newest revision that changed the catalogue, and of the one before it, oldest first."""
+    if repository.is_folder:
+        raise UnknownRevision(
+            f"{repository.path}: {_NO_REVISIONS}; name two folders: `cachewatch diff BEFORE {repository.path}`"
+        )
+    commits = list(islice(_changing(repository), 2))
+    head = _ask(repository, "HEAD^{commit}")
+    if not commits and head is not None:
+        raise UnknownRevision(f"{repository.path}: {nothing_found(repository, head.id, 'HEAD')}")
+    if len(commits) < 2:
+        raise UnknownRevision(
+            f"{repository.path}: has only one revision of the catalogue, so there is nothing to compare it with; "
+            "fetch or record more, or name what to compare: `cachewatch diff BEFORE AFTER`"
+            f"{' (`cachewatch diff HEAD .` with what is not committed)' if repository.path == Path() else ''}"
+        )
+    newest, before = commits
+    return before, "HEAD" if head is not None and head.id == newest else newest
+
+
+def _changing(repository: Repository) -> Iterator[str]:
+    """Yield the revisions that changed the catalogue, newest first."""
+    head = repository.objects().get("HEAD^{commit}")
+    if head is not None and arrangement_of(repository.layout).stored(repository, head.id):
+        asked = [
+            "rev-list",
+            "--first-parent",
+            "--max-count=2",
+            "HEAD",
+            "--",
+            f":(literal){repository.layout.catalogue}",
+        ]
+        found = repository.run(asked).decode().split()
+        if len(found) > 1:
+            yield from found
+            return
+        # Before the one revision that made this folder, documents may have been elsewhere.
+    asked = ["rev-list", "--first-parent", "HEAD", "--", *repository.layout.pathspecs]
+    for commit in repository.run(asked).decode().split():
+        parent = repository.objects().get(f"{commit}^")
+        if catalogue_of(repository, commit) != (catalogue_of(repository, parent.id) if parent else None):
+            yield commit
+
+
+def _complaint(repository: Repository, name: str) -> str:
+    where = repr(name) if repository.path == Path() else f"{repository.path}: {name!r}"
+    moment, now = as_datetime(name, datetime.now(UTC)), datetime.now(UTC)
+    if moment is not None and moment > now + _SOON:
+        return f"{where} is in the future"
+    if moment is not None:
+        return f"{where}: there is no revision that old{_oldest(repository)}"
+    if repository.objects().get("HEAD^{commit}") is None and not _refs(repository):
+        return f"{repository.path}: the repository has no commits yet"
+    if name in _tags(repository):
+        return f"{where} is a tag, not a revision; write HEAD:{name}"
+    if found := _STEPS.fullmatch(name):
+        steps = _count_back(repository, found[1])
+        if steps is not None:
+            return f"{where}: {_revisions(steps)} before {found[1]}{_oldest(repository, found[1])}"
+    revision, _, path = name.partition(":")
+    is_path = path and revision and _ask(repository, f"{revision}^{{commit}}") is not None
+    otherwise = f"is not a revision, a date, a file or a folder{_near(repository, name)}"
+    return f"{repository.path}: {revision} has no file {path}" if is_path else f"{where} {otherwise}"
+
+
+def _oldest(repository: Repository, start: str = "HEAD") -> str:
+    """Name the oldest revision that is here, as the end of a sentence."""
+    try:
+        commits = repository.run(["rev-list", "--first-parent", "--end-of-options", start]).decode().split()
+    except SourceError:
+        return ""
+    if not commits:
+        return ""
+    time = _time(repository, commits[-1])
+    day = f" of {time:%Y-%m-%d %H:%M} UTC" if time else ""
+    name = f"{start}~{len(commits) - 1}" if len(commits) > 1 else start
+    return f"; the oldest is {name}{day}"
+
+
+def _count_back(repository: Repository, start: str) -> int | None:
+    """Count the revisions before `start`, or return None if that is no revision."""
+    found = _ask(repository, f"{start}^{{commit}}")
+    if found is None:
+        return None
+    printed = repository.run(["rev-list", "--count", "--first-parent", found.id])
+    return int(printed) - 1
+
+
+def _revisions(count: int) -> str:
+    return (
+        "there is no revision"
+        if not count
+        else f"there {'is 1 revision' if count == 1 else f'are {count:,} revisions'}"
+    )
+
+
+def _refs(repository: Repository) -> list[str]:
+    printed = repository.run(["for-each-ref", "--format=%(refname:short)"]).decode("utf-8", "replace")
+    return printed.split()
+
+
+def _near(repository: Repository, name: str) -> str:
+    """Ask, as the end of a sentence, whether a branch or tag of git, or a tag of the catalogue, was meant."""
+    known = [*_refs(repository), "HEAD", "yesterday", "today", *(f"HEAD:{each}" for each in _tags(repository))]
+    near = similar(name, known)
+    return f"; did you mean {' or '.join(near)}?" if near else ""
+
+
+def _tags(repository: Repository) -> Collection[str]:
+    head = repository.objects().get("HEAD^{commit}")
+    tree = catalogue_of(repository, head.id) if head else None
+    return folders(repository, tree).ids if tree else ()

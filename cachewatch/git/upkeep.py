@@ -1,0 +1,305 @@
+"""What a killed git process leaves in a clone: locks and partial packs.
+
+The locks beside a clone: which process updates it, and whether a git process writes to it.
+
+    NAME.git.lock     held by who updates the clone; no git and no forked worker inherits it
+    NAME.git.running  shared by all who write it, pins among them; their gits inherit it
+
+So whoever gets the second one alone knows that no git writes, not even one of a cachewatch that
+was killed, and that no lock of git's in there belongs to anybody.
+
+Maintenance of a clone over months: packing, disk space, damage; see service_clone.py.
+"""
+
+import fcntl
+import logging
+import os
+import pwd
+import re
+import shutil
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from cachewatch.errors import BrokenSource, SourceError
+from cachewatch.git.processes import ENDED, GRACE_SECONDS, GitResult, ask, explain, git_command, guarded, handing_on
+from cachewatch.runtime.files import open_lock
+
+logger = logging.getLogger(__name__)
+
+# Where a git may run on that we cannot see, its locks have lost their owner when they are that old.
+_STALE_SECONDS = 15 * 60.0
+_STALE_REF_SECONDS = 3600.0
+_SCRAP_SECONDS = 3600.0
+# Everywhere but among the objects, which have hundreds of folders and no locks.
+_LOCKS = ("*.lock", "refs/**/*.lock", "objects/*.lock", "objects/info/**/*.lock", "objects/pack/*.lock")
+_SCRAPS = ("objects/pack/tmp_*", "objects/??/tmp_obj_*", "objects/tmp_*")
+
+
+def unlock(folder: Path) -> None:
+    """Remove all locks of git's from the clone at `folder`, in which no git runs."""
+    for path in _locks(folder):
+        _remove(path)
+
+
+def tidy(folder: Path, *, is_alone: bool) -> None:
+    """Remove what was left in and beside the clone at `folder`; unless we are alone there, only what is old."""
+    scraps = [path for pattern in _SCRAPS for path in folder.glob(pattern)]
+    for path in [*scraps, *folder.parent.glob(f"{folder.name}.new-*")]:
+        if is_alone or _is_older(path, _SCRAP_SECONDS):
+            _remove(path)
+    for path in _locks(folder):
+        of_a_ref = path.is_relative_to(folder / "refs") or path.name in ("HEAD.lock", "packed-refs.lock")
+        if is_alone or _is_older(path, _STALE_REF_SECONDS if of_a_ref else _STALE_SECONDS):
+            _remove(path)
+
+
+def _locks(folder: Path) -> Iterator[Path]:
+    return (path for pattern in _LOCKS for path in folder.glob(pattern))
+
+
+def _is_older(path: Path, seconds: float) -> bool:
+    with suppress(FileNotFoundError):
+        return time.time() - path.lstat().st_mtime >= seconds
+    return False
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+    logger.warning("%s: removed; the git that made it is gone", path)
+
+
+# In the folder of a recorded history, which is no clone.
+RECORDING_LOCK = "cachewatch.lock"
+# Longer than a git takes to end that ends with us.
+PATIENCE_SECONDS = 15.0
+_PAUSE_SECONDS = 0.05
+
+_held: set[int] = set()
+
+
+class Writing:
+    """A share in the lock of all who write a clone."""
+
+    def __init__(self, lock: int) -> None:
+        self._lock = lock
+        self.was_alone = False  # when it began
+
+    @contextmanager
+    def alone(self, seconds: float) -> Iterator[bool]:
+        """Wait until nobody else writes, and keep it so; tell whether that came to pass in time."""
+        is_alone = _taken(self._lock, seconds)
+        try:
+            yield is_alone
+        finally:
+            fcntl.flock(self._lock, fcntl.LOCK_SH)  # for a moment at most: others are alone for no longer
+
+
+@contextmanager
+def locked(folder: Path, *, seconds: float) -> Iterator[None]:
+    """Be the only one, of all processes and threads, who updates the clone at `folder`."""
+    with _opened(folder, "lock") as lock:
+        if not _taken(lock, seconds):
+            raise SourceError(f"{folder}: another cachewatch has been working on this clone for long")
+        yield
+
+
+@contextmanager
+def writing(folder: Path, *, seconds: float = 0.0) -> Iterator[Writing]:
+    """Let gits write the clone at `folder`, beside those of others; first the locks go that nobody holds any more.
+
+    `seconds` is how long to wait for gits that are about to end.
+    """
+    with _opened(folder, "running") as lock:
+        share = Writing(lock)
+        with share.alone(seconds) as share.was_alone:
+            if share.was_alone:
+                unlock(folder)
+        with handing_on(lock):
+            yield share
+
+
+@contextmanager
+def _opened(folder: Path, what: str) -> Iterator[int]:
+    path = folder.with_name(f"{folder.name}.{what}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        lock = open_lock(path)
+    except OSError as error:
+        raise BrokenSource(f"{path}: {error.strerror}; cachewatch needs a folder there that it may write") from error
+    _held.add(lock)
+    try:
+        yield lock
+    finally:
+        _held.discard(lock)
+        os.close(lock)
+
+
+def _taken(lock: int, seconds: float) -> bool:
+    """Take a lock for us alone, and tell whether that was possible in time."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(_PAUSE_SECONDS)
+        else:
+            return True
+
+
+def _let_go() -> None:
+    """Leave the locks to the process that we were forked from: they last until every copy is closed."""
+    for lock in _held:
+        os.close(lock)
+    _held.clear()
+
+
+os.register_at_fork(after_in_child=_let_go)
+
+
+logger = logging.getLogger(__name__)
+
+# What a fetch leaves free on the disk, in bytes.
+RESERVE = 512 * 2**20
+_CHECKING_SECONDS = 3600.0
+# Before that many packs git does not get slow; and no large pack is written again for a few small ones.
+_MANY_PACKS, _TOO_MANY_PACKS = 50, 500
+_MANY_LOOSE = 16  # in one of the 256 folders of objects
+# Readers may still be at a revision that the branch has left; those objects lie loose until then.
+_LEFT_SECONDS = 3600
+_PACKED = "cachewatch-packed"
+_NOT_FOUND = 127
+
+
+def read(folder: Path, arguments: Iterable[str], lines: Iterable[str] = ()) -> GitResult:
+    """Ask git about the clone at `folder` or let it work there; nothing is fetched."""
+    command = guarded(git_command(), seconds=_CHECKING_SECONDS)
+    answer = ask(command.plus(f"--git-dir={folder}", *arguments), lines, seconds=_CHECKING_SECONDS + GRACE_SECONDS)
+    if answer.code < 0 or answer.code in ENDED:  # for want of memory, say; that is no answer
+        raise SourceError(f"{folder}: git was ended ({answer.code}); tried again later")
+    if answer.code == _NOT_FOUND:
+        raise BrokenSource(f"{folder}: {explain(answer.error)}")
+    return answer
+
+
+def check_owner(folder: Path) -> None:
+    """Raise BrokenSource unless the clone at `folder` is ours: git works in no other."""
+    owner, we = folder.stat().st_uid, os.geteuid()
+    if owner != we:
+        raise BrokenSource(
+            f"{folder}: belongs to user {_user(owner)}, but cachewatch runs as {_user(we)}; "
+            f"run it as the owner, or hand the folder over: chown -R {_user(we)} {folder}"
+        )
+
+
+def room(folder: Path, *, reserve: int = RESERVE) -> int:
+    """Return how many bytes may be written beside `folder`; the last `reserve` bytes are not ours to take."""
+    free = shutil.disk_usage(folder.parent).free
+    if free <= reserve:
+        raise BrokenSource(
+            f"{folder.parent}: a fetch takes {reserve / 2**20:,.0f} MiB of free space, which it leaves to others, "
+            f"and only {free / 2**20:,.0f} MiB are free; make room, or move the state with `state:`"
+        )
+    return free - reserve
+
+
+def damage(folder: Path, *, thoroughly: bool) -> str:
+    """Return what is wrong with the clone at `folder`, in git's words; "" if nothing is."""
+    if not folder.is_dir() or "bare = true" not in _config(folder):
+        return "its configuration is gone"
+    refs = read(folder, ["for-each-ref", "--format=%(objecttype)"])
+    if refs.code or refs.error.strip():
+        return _first(refs)
+    head = read(folder, ["rev-parse", "--verify", "--quiet", "HEAD^{commit}"])
+    if head.code:
+        return _first(head) or "its branch is empty"
+    if thoroughly:
+        checked = read(folder, ["fsck", "--no-dangling", "--no-progress"])
+        return (_first(checked) or "git finds faults in it") if checked.code else ""
+    try:
+        absent = missing(folder, ["HEAD"])
+    except DamagedClone as error:
+        return str(error)
+    return f"{len(absent)} objects are missing" if absent and not is_partial(folder) else ""
+
+
+def missing(folder: Path, commits: Iterable[str], paths: Iterable[str] = ()) -> list[str]:
+    """List the objects in the trees of `commits` that are not here. Raises DamagedClone if it cannot be told."""
+    options = ["--objects", "--no-object-names", "--missing=print", "--no-walk", "--stdin"]
+    found = read(folder, ["rev-list", *options], [*commits, *(["--", *paths] if paths else [])])
+    if found.code or "error:" in found.error:
+        raise DamagedClone(_first(found) or "git cannot walk it")
+    return re.findall(r"^\?([0-9a-f]+)$", found.output.decode(), re.MULTILINE)
+
+
+class DamagedClone(SourceError):
+    """A clone of ours is damaged, as the message says."""
+
+
+def _first(answer: GitResult) -> str:
+    lines = [line.strip() for line in answer.error.splitlines() if line.strip()]
+    return lines[0] if lines else ""
+
+
+def is_partial(folder: Path) -> bool:
+    """Tell whether the clone at `folder` was made without the contents of documents."""
+    return "promisor = true" in _config(folder)
+
+
+def _config(folder: Path) -> str:
+    try:
+        return (folder / "config").read_text("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def set_aside(folder: Path) -> Path:
+    """Move a damaged clone out of the way; of several, only the newest is kept."""
+    kept = folder.with_name(f"{folder.name}.damaged-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}")
+    for older in damaged_ones(folder):
+        shutil.rmtree(older, ignore_errors=True)
+    folder.rename(kept)
+    return kept
+
+
+def damaged_ones(folder: Path) -> list[Path]:
+    """Return the damaged clones that were set aside, oldest first."""
+    date = re.compile(rf"{re.escape(folder.name)}\.damaged-\d{{8}}T\d{{6}}Z")
+    return sorted(path for path in folder.parent.glob(f"{folder.name}.damaged-*") if date.fullmatch(path.name))
+
+
+def pack(folder: Path) -> None:
+    """Put together what many fetches brought, where there is enough; what nothing refers to goes after an hour."""
+    sizes = sorted(path.stat().st_size for path in folder.glob("objects/pack/*.pack"))
+    loose = sum(1 for _ in folder.glob("objects/17/*"))
+    is_worth_it = len(sizes) > _MANY_PACKS and (sum(sizes[:-1]) * 4 > sizes[-1] or len(sizes) > _TOO_MANY_PACKS)
+    if not (is_worth_it or (loose > _MANY_LOOSE and _age(folder / _PACKED) > _LEFT_SECONDS)):
+        return
+    (folder / _PACKED).touch()
+    logger.info("%s: putting %d packs together", folder, len(sizes))
+    for step in (
+        ["pack-refs", "--all", "--prune"],
+        ["repack", "-A", "-d", "-q", f"--unpack-unreachable={_LEFT_SECONDS}.seconds.ago"],
+        ["prune", f"--expire={_LEFT_SECONDS}.seconds.ago"],
+    ):
+        done = read(folder, step)
+        if done.code:
+            raise SourceError(f"{folder}: {step[0]}: {_first(done) or f'git ended with code {done.code}'}")
+
+
+def _age(path: Path) -> float:
+    """Return how many seconds ago a file was changed; one that is not there, never."""
+    return time.time() - path.stat().st_mtime if path.exists() else float("inf")
+
+
+def _user(number: int) -> str:
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return str(number)

@@ -1,0 +1,166 @@
+"""Addresses of http and https: which are taken, and how they are told to people.
+
+Who is reached from where: a server of the internet sends nobody into a private network.
+
+Credentials out of files that not everybody can read, as headers.
+"""
+
+import asyncio
+import base64
+import socket
+from collections.abc import Awaitable, Callable, Mapping
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+from cachewatch.errors import HttpError, RefusedAddress
+
+_PORTS = {"http": 80, "https": 443}
+
+
+def shown(url: str) -> str:
+    """Return `url` as it may be told to people: without user, password, query and fragment."""
+    try:
+        parts = urlsplit(url)
+        return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+    except ValueError:
+        return "an address that cannot be read"
+
+
+def check_url(url: str) -> None:
+    """Raise RefusedAddress unless `url` is one of http or https that carries no password."""
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError as error:
+        raise RefusedAddress(f"{shown(url)}: is not an address") from error
+    if parts.scheme not in _PORTS or not host:
+        raise RefusedAddress(f"{shown(url)}: is not an http or https address")
+    if parts.username is not None or parts.password is not None:
+        raise RefusedAddress(f"{shown(url)}: contains a password; keep it in a separate file")
+
+
+def check_secrecy(url: str) -> None:
+    """Raise RefusedAddress where credentials would go over a network in the clear."""
+    parts = urlsplit(url)
+    if parts.scheme == "http" and not _is_this_machine(parts.hostname or ""):
+        raise RefusedAddress(
+            f"{shown(url)}: everybody on the way could read the token or login that goes there; write https://, "
+            "or leave the credentials out"
+        )
+
+
+def _is_this_machine(host: str) -> bool:
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def origin(url: str) -> tuple[str, str | None, int | None]:
+    """Return what tells servers apart: scheme, host and port."""
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname, parts.port or _PORTS.get(parts.scheme)
+
+
+Address = IPv4Address | IPv6Address
+
+_TRANSLATED = IPv6Network("64:ff9b::/96")  # NAT64: its last four bytes are an address of IPv4
+# What Python takes for the internet: metadata services of Azure and Oracle, local NAT64, and sites of the old IPv6.
+_NOT_PUBLIC = tuple(map(ip_network, ("168.63.129.16", "192.0.0.0/24", "64:ff9b:1::/48", "fec0::/10")))
+
+
+async def check_way(url: str, target: str) -> None:
+    """Raise HttpError where the server of `url` is public, and the one of `target`, which it names, is not.
+
+    All addresses that a name stands for count. What no name is known for here is left to a proxy.
+    """
+    await _check(url, target, await _addresses(target))
+
+
+def on_the_way(url: str, target: str) -> Callable[[str, Mapping[str, Any]], Awaitable[None]]:
+    """Return what httpx calls while it connects to `target`, and what raises HttpError before anything is sent.
+
+    A name may stand for another address a moment after `check_way` asked; here, the one that is connected to counts.
+    """
+    host = ""
+
+    async def trace(event: str, info: Mapping[str, Any]) -> None:
+        nonlocal host
+        if event == "connection.connect_tcp.started":
+            host = str(info["host"])
+        if event == "connection.connect_tcp.complete" and host == urlsplit(target).hostname:  # else it is a proxy
+            stream = info["return_value"]
+            try:
+                await _check(url, target, [peer(stream)])
+            except HttpError:
+                await stream.aclose()
+                raise
+
+    return trace
+
+
+def peer(stream: Any) -> Address:
+    """Return the address at the other end of a connection."""
+    return ip_address(str(stream.get_extra_info("server_addr")[0]).partition("%")[0])
+
+
+async def _check(url: str, target: str, there: list[Address]) -> None:
+    if there and not all(map(is_public, there)):
+        here = await _addresses(url)
+        if not here or any(map(is_public, here)):
+            raise HttpError(
+                f"{shown(url)}: leads from the internet to {shown(target)}, which is in a private network, and is refused"
+            )
+
+
+def is_public(address: Address) -> bool:
+    """Tell whether `address` is one of the internet, also where it is one of IPv4 in the dress of IPv6."""
+    if isinstance(address, IPv6Address):
+        inner = address.ipv4_mapped or address.sixtofour or (address.teredo or (None, None))[1]
+        if address in _TRANSLATED:
+            inner = IPv4Address(address.packed[-4:])
+        if inner is not None:
+            return is_public(inner)
+    return address.is_global and not address.is_multicast and not any(address in network for network in _NOT_PUBLIC)
+
+
+async def _addresses(url: str) -> list[Address]:
+    parts = urlsplit(url)
+    try:
+        return await resolve(parts.hostname or "", parts.port or 0)
+    except (OSError, UnicodeError, ValueError):
+        return []
+
+
+async def resolve(host: str, port: int) -> list[Address]:
+    """Return the addresses that `host` stands for, which may be one itself."""
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [ip_address(str(where[0]).partition("%")[0]) for *_, where in found]
+
+
+def bearer(file: Path) -> Mapping[str, str]:
+    """Return the header that carries the token in `file`."""
+    return {"Authorization": f"Bearer {_secret(file)}"}
+
+
+def basic(file: Path) -> Mapping[str, str]:
+    """Return the header that carries what `file` holds: a user and a password with a colon between them."""
+    user, colon, password = _secret(file).partition(":")
+    if not colon:
+        raise RefusedAddress(f"{file}: must hold user:password, on one line")
+    value = base64.b64encode(f"{user}:{password}".encode()).decode()
+    return {"Authorization": f"Basic {value}"}
+
+
+def _secret(file: Path) -> str:
+    try:
+        if file.stat().st_mode & 0o004:
+            raise RefusedAddress(f"{file}: holds a secret that everybody can read; run: chmod o-r {file}")
+        text = file.read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise RefusedAddress(f"{file}: cannot be read ({getattr(error, 'strerror', 'not text')})") from error
+    if not text or not text.isprintable() or not text.isascii():
+        raise RefusedAddress(f"{file}: must hold one line of plain text")
+    return text

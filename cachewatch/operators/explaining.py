@@ -1,0 +1,201 @@
+"""Who is notified of a package, and why: which subscription, which of its patterns, which silence.
+
+What the sources have of a package now, for `explain`.
+"""
+
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from datetime import date
+from pathlib import Path
+
+from msgspec import Struct
+
+from cachewatch.config.channels import MailConfig
+from cachewatch.config.model import Config
+from cachewatch.config.subscriptions import Match, Silence, Subscription
+from cachewatch.core.model import Document
+from cachewatch.core.schedule import parse_when
+from cachewatch.core.selection import Globs, Selection
+from cachewatch.documents.parsing import parse
+from cachewatch.environments.lockfiles import open_environment
+from cachewatch.errors import DocumentError, UnknownRevision, UsageError
+from cachewatch.git.catalogue import read_package, tags_of
+from cachewatch.git.revisions import resolve
+from cachewatch.git.trees import folders
+from cachewatch.report.words import number
+from cachewatch.service.context import Context
+from cachewatch.service.streams import selection_of
+from cachewatch.store import health
+
+_SPEC_KEYS = ("stacks", "targets", "oses", "compilers", "versions")
+
+
+class Explanation(Struct, frozen=True, kw_only=True):
+    """Whether a subscription hears of a package, and why."""
+
+    subscription: str
+    is_notified: bool
+    reasons: tuple[str, ...]  # each a clause without a full stop
+    when: str = ""  # the schedule in words, if it is told
+    where: tuple[str, ...] = ()  # channels, those of mail with the addresses that they send to
+    urgent: tuple[str, ...] = ()  # the same for what is told at once, with what that is
+
+
+class Unreadable(Struct, frozen=True):
+    """A document of a tag that cannot be read, and why."""
+
+    tag: str
+    reason: str
+
+
+def explain(
+    config: Config, package: str, documents: Iterable[Document | Unreadable] = (), *, day: date
+) -> Iterator[Explanation]:
+    """Say of every subscription whether it hears of `package`, by the documents that there are now.
+
+    Without documents only the patterns of packages are judged.
+    """
+    documents = tuple(documents)
+    for subscription in config.subscriptions.values():
+        yield _explain(config, subscription, package, documents, day)
+
+
+def _explain(
+    config: Config,
+    subscription: Subscription,
+    package: str,
+    documents: tuple[Document | Unreadable, ...],
+    day: date,
+) -> Explanation:
+    is_chosen, why = judge(package, subscription.match.packages)
+    reasons = [why]
+    if is_chosen and subscription.match.environment is not None:
+        is_chosen, why = _of_environment(config, subscription.match.environment, package)
+        reasons.append(why)
+    if is_chosen and documents:
+        lines = [_of_document(document, subscription.match) for document in documents]
+        reasons += [line for _, line in lines]
+        is_chosen = any(is_there for is_there, _ in lines)
+    elif is_chosen:
+        reasons += _conditions(subscription.match)
+    if not is_chosen:
+        return Explanation(subscription=subscription.name, is_notified=False, reasons=tuple(reasons))
+    if subscription.match.pinned is not None:
+        reasons.append(f"pinned: {subscription.match.pinned} is compared with the newest of its series")
+    reasons += _silences(config.silences, package, day)
+    return Explanation(
+        subscription=subscription.name,
+        is_notified=True,
+        reasons=tuple(reasons),
+        when=parse_when(subscription.when, config.timezone).in_words(),
+        where=tuple(_where(config, subscription.channels, subscription.to)),
+        urgent=tuple(_urgent(config, subscription)),
+    )
+
+
+def _urgent(config: Config, subscription: Subscription) -> Iterator[str]:
+    urgent = subscription.urgent
+    if urgent is not None:
+        *first, last = _where(config, urgent.channels, urgent.to or subscription.to)
+        yield from first
+        yield f"{last}: {', '.join(sorted(urgent.changes))}"
+
+
+def _where(config: Config, channels: Iterable[str], to: Iterable[str]) -> Iterator[str]:
+    """Yield channels, and whom they send to: addresses mean nothing to one that writes files."""
+    for name in channels:
+        has_mail = isinstance(config.channels[name], MailConfig)
+        yield f"{name} to {', '.join(to)}" if has_mail and to else name
+
+
+def judge(package: str, patterns: Iterable[str]) -> tuple[bool, str]:
+    """Tell whether `patterns` choose `package`, and which of them decides."""
+    globs = Globs(patterns)
+    deciding = globs.deciding(package)
+    if globs(package):
+        return True, f"packages: {deciding} matches" if deciding else "packages: nothing excludes it"
+    return False, f"packages: {deciding} excludes it" if deciding else f"packages: none of {_list(patterns)} matches"
+
+
+def _of_environment(config: Config, path: Path, package: str) -> tuple[bool, str]:
+    """Tell whether an environment needs `package`, and how many binaries of it."""
+    try:
+        needs = open_environment(path, config.environment_folders).needs
+    except UsageError as error:
+        return False, f"environment: {error}"
+    count = sum(need.package == package for need in needs)
+    if not count:
+        return False, f"environment: {path} does not need it"
+    return True, f"environment: {path} needs {count:,} {'binary' if count == 1 else 'binaries'} of it"
+
+
+def _of_document(document: Document | Unreadable, match: Match) -> tuple[bool, str]:
+    """Say how many specs of a tag are chosen, or which key leaves none."""
+    where = f"in {document.tag}"
+    if not Globs(match.tags)(document.tag):
+        return False, f"{where}: not one of the tags {_list(match.tags)}"
+    if isinstance(document, Unreadable):
+        said = f"{where}: the document cannot be read ({document.reason})"
+        return True, f"{said}; changes in it are reported when it can be read again"
+    total = len(document.specs)
+    selection = selection_of(match)
+    count = sum(map(selection.chooses, document.specs.values()))
+    if count:
+        return True, f"{where}: {count:,} of {number(total, 'spec')}"
+    for key in _SPEC_KEYS:
+        alone = Selection(**{key: getattr(selection, key)})
+        if not any(map(alone.chooses, document.specs.values())):
+            return False, f"{where}: none of {number(total, 'spec')} has {key} {_list(getattr(match, key))}"
+    return False, f"{where}: none of {total:,} specs agrees with all keys of `match:` at once"
+
+
+def _conditions(match: Match) -> list[str]:
+    return [f"if {key} match {_list(getattr(match, key))}" for key in ("tags", *_SPEC_KEYS) if getattr(match, key)]
+
+
+def _silences(silences: Iterable[Silence], package: str, day: date) -> Iterator[str]:
+    for silence in silences:
+        if silence.is_active(day) and Globs(silence.match.packages)(package):
+            conditions = f", {' and '.join(_conditions(silence.match))}," if _conditions(silence.match) else ""
+            some = "" if silence.changes is None else f" ({', '.join(sorted(silence.changes))})"
+            yield f"but the silence {silence.name} hides it{some}{conditions} until {silence.until}: {silence.reason}"
+
+
+def _list(patterns: Iterable[str]) -> str:
+    return f"[{', '.join(patterns)}]"
+
+
+def explain_package(context: Context, package: str) -> Iterator[Explanation]:
+    """Say of every subscription whether it hears of `package`, by what the sources have now."""
+    return explain(context.config, package, tuple(_documents(context, package)), day=context.today())
+
+
+def packages_now(context: Context) -> set[str]:
+    """Return the names of all packages that the sources have now; nothing before the first pass."""
+    names: set[str] = set()
+    for source in context.config.sources.values():
+        with context.database.read() as connection:
+            revision = health.source(connection, source.name).revision
+        if revision is None:
+            continue
+        with closing(context.open_repository(source)) as repository:
+            trees = tags_of(repository, resolve(repository, revision)).ids
+            names.update(*(folders(repository, trees[tag]).ids for tag in filter(Globs(source.tags), trees)))
+    return names
+
+
+def _documents(context: Context, package: str) -> Iterator[Document | Unreadable]:
+    for source in context.config.sources.values():
+        with context.database.read() as connection:
+            revision = health.source(connection, source.name).revision
+        if revision is None:
+            continue
+        with closing(context.open_repository(source)) as repository:
+            for tag in filter(Globs(source.tags), tags_of(repository, resolve(repository, revision)).ids):
+                try:
+                    found = read_package(repository, resolve(repository, f"{revision}:{tag}"), package)
+                    yield parse(found.content, found.path)
+                except UnknownRevision:
+                    continue  # it has none there
+                except DocumentError as error:
+                    yield Unreadable(tag, str(error))

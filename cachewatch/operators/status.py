@@ -1,0 +1,346 @@
+"""The status of the service, for `status`, its JSON, readiness and metrics.
+
+The one list of what is wrong, for `status`, /readyz, the metrics, the alerts and the daily summary.
+
+It is made from one look at the state: what the state shows by itself, and the alerts that are open.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from datetime import date, datetime, timedelta
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cachewatch.config.model import Config
+from cachewatch.config.subscriptions import Silence
+from cachewatch.core.schedule import quiet_until
+from cachewatch.report.words import how_long, number
+from cachewatch.service.alerts import OPERATORS
+from cachewatch.service.context import Context
+from cachewatch.service.held import goes_out_at
+from cachewatch.service.outages import is_operator, last_addresses
+from cachewatch.service.streams import Stream, streams_of
+from cachewatch.store import digests, health, outbox
+from cachewatch.store import digests as held
+from cachewatch.store import digests as scheduled_runs
+from cachewatch.store import health as alerts
+from cachewatch.store import messages as suppressions
+from cachewatch.store.database import Connection
+from cachewatch.store.digests import DigestSummary, Slot
+from cachewatch.store.health import AlertKey, AlertKind, ChannelHealth, OpenAlert, SourceHealth
+from cachewatch.store.messages import Suppressed
+from cachewatch.store.outbox import State
+
+
+class StreamStatus(Struct, frozen=True, kw_only=True):
+    """When somebody is told next."""
+
+    subscription: str
+    stream: str
+    schedule: str  # in words
+    due: datetime | None  # None where revisions set the pace
+
+
+class ChannelStatus(Struct, frozen=True, kw_only=True):
+    """What waits for a channel, and its health."""
+
+    health: ChannelHealth
+    is_configured: bool
+    queue: dict[str, int]  # by state
+    oldest: datetime | None  # since when the oldest of what is open waits
+    due_since: datetime | None  # since when what was due first should have been tried
+    expired_leases: int  # deliveries of which nothing was heard since they were claimed
+    suppressed: int  # addresses that get no more digests
+
+
+class HeldDigest(Struct, frozen=True, kw_only=True):
+    """A digest that waits for an operator to release or drop it, or for its time."""
+
+    key: str
+    subscription: str
+    stream: str
+    is_configured: bool  # the subscription, still
+    since: datetime  # of the first digest in whose place it is
+    title: str
+    reason: str
+    goes_out_at: datetime | None  # if nobody answers; None if it does not, or that is not known yet
+
+
+class SilenceStatus(Struct, frozen=True, kw_only=True):
+    """What nobody hears of, or may hear of again."""
+
+    name: str
+    until: date
+    is_active: bool
+    reason: str
+
+
+class AlertStatus(Struct, frozen=True, kw_only=True):
+    """What operators were notified of, and is not over."""
+
+    kind: AlertKind
+    name: str
+    part: str
+    since: datetime
+    title: str
+    detail: str
+
+
+class Status(Struct, frozen=True, kw_only=True):
+    """Everything that `status` shows."""
+
+    sources: tuple[SourceHealth, ...]
+    streams: tuple[StreamStatus, ...]
+    quiet_until: datetime | None  # None where digests may be made now
+    channels: tuple[ChannelStatus, ...]
+    held: tuple[HeldDigest, ...]
+    silences: tuple[SilenceStatus, ...]
+    suppressed: tuple[Suppressed, ...]
+    alerts: tuple[AlertStatus, ...]
+
+    @property
+    def dead(self) -> int:
+        """How many deliveries failed for good and were not dealt with."""
+        return sum(channel.queue.get(State.DEAD, 0) for channel in self.channels)
+
+
+def read_status(context: Context) -> Status:
+    """Look at everything in one moment."""
+    config = context.config
+    now = context.clock()
+    is_over = quiet_until(config.quiet, now)
+    with context.database.read() as connection:
+        slots = scheduled_runs.all_pending(connection)
+        return Status(
+            sources=tuple(health.source(connection, name) for name in config.sources),
+            streams=tuple(_stream(slots, stream) for stream in streams_of(config)),
+            quiet_until=is_over if is_over > now else None,
+            channels=tuple(_channels(connection, config, now)),
+            held=tuple(_held(connection, stored, config) for stored in digests.held_summaries(connection)),
+            silences=tuple(_silence(silence, context.today()) for silence in config.silences),
+            suppressed=tuple(suppressions.all_suppressed(connection)),
+            alerts=tuple(_alert(alert) for alert in alerts.all_open(connection)),
+        )
+
+
+def _stream(slots: Mapping[tuple[str, str], Slot], stream: Stream) -> StreamStatus:
+    slot = None if stream.is_each_revision else slots.get((stream.subscription.name, stream.name))
+    return StreamStatus(
+        subscription=stream.subscription.name,
+        stream=stream.name,
+        schedule=stream.schedule.in_words(),
+        # A slot of another schedule is one of a configuration that was: the next look replaces it.
+        due=None if slot is None or slot.schedule != stream.schedule_text else slot.due,
+    )
+
+
+def _channels(connection: Connection, config: Config, now: datetime) -> Iterator[ChannelStatus]:
+    queue, oldest = outbox.queue(connection), outbox.oldest_open(connection)
+    due = {each.channel: each.due for each in reversed(outbox.overdue(connection, now, timedelta(0)))}
+    expired = Counter(each.channel for each in outbox.expired_leases(connection))
+    suppressed = Counter(each.channel for each in suppressions.all_suppressed(connection))
+    for name in dict.fromkeys((*config.channels, *(channel for channel, _ in queue))):
+        yield ChannelStatus(
+            health=health.channel(connection, name),
+            is_configured=name in config.channels,
+            queue={state: count for (channel, state), count in queue.items() if channel == name},
+            oldest=oldest.get(name),
+            due_since=due.get(name),
+            expired_leases=expired[name],
+            suppressed=suppressed[name],
+        )
+
+
+def _held(connection: Connection, stored: DigestSummary, config: Config) -> HeldDigest:
+    found = held.HeldDigest(
+        key=stored.key,
+        subscription=stored.subscription,
+        stream=stored.stream,
+        reason=stored.reason,
+        holds=held.holds_of(connection, stored.subscription, stored.stream),
+    )
+    return HeldDigest(
+        key=stored.key,
+        subscription=stored.subscription,
+        stream=stored.stream,
+        is_configured=stored.subscription in config.subscriptions,
+        since=min([stored.created, *(hold.counted_from for hold in found.holds if hold.counted_from)]),
+        title=stored.title,
+        reason=stored.reason,
+        goes_out_at=goes_out_at(config, found),
+    )
+
+
+def _alert(alert: OpenAlert) -> AlertStatus:
+    return AlertStatus(
+        kind=alert.key.kind,
+        name=alert.key.name,
+        part=alert.key.part,
+        since=alert.opened_at,
+        title=alert.title,
+        detail=alert.detail,
+    )
+
+
+def _silence(silence: Silence, day: date) -> SilenceStatus:
+    return SilenceStatus(
+        name=silence.name, until=silence.until, is_active=silence.is_active(day), reason=silence.reason
+    )
+
+
+# What only time shows, so that these alerts are opened and resolved to agree with this list.
+LATE = frozenset({AlertKind.SOURCE_LATE, AlertKind.DIGEST_LATE, AlertKind.DELIVERY_LATE})
+# Alerts that are problems: somebody gets nothing. With any other, the service does its work, and somebody should look.
+_ERRORS = LATE | {
+    AlertKind.SOURCE_FAILED,
+    AlertKind.SOURCE_EMPTY,
+    AlertKind.DIGEST_FAILED,
+    AlertKind.CHANNEL_DOWN,
+    AlertKind.WORK_FAILED,
+}
+_MISSED_POLLS = 3
+PATIENCE = timedelta(hours=1)
+
+
+class Problem(Struct, frozen=True, kw_only=True):
+    """Something that is not as it should be; the same has the same kind, name and part, as alerts do."""
+
+    kind: AlertKind
+    name: str
+    part: str = ""
+    what: str  # of a problem, with no names but those of the configuration, and no addresses of people
+    detail: str = ""  # perhaps in the words of a server
+    since: datetime | None = None
+
+    @property
+    def key(self) -> AlertKey:
+        """The key of the alert about it."""
+        return AlertKey(self.kind, self.name, self.part)
+
+
+class Problems(Struct, frozen=True, kw_only=True):
+    """What keeps the service from doing its work, and what somebody should look at though it does."""
+
+    problems: tuple[Problem, ...]
+    warnings: tuple[Problem, ...]
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether nothing keeps the service from doing its work."""
+        return not self.problems
+
+    @property
+    def all(self) -> tuple[Problem, ...]:
+        """Both, the worst first."""
+        return (*self.problems, *self.warnings)
+
+
+def find_problems(status: Status, config: Config, now: datetime) -> Problems:
+    """Return what is wrong with a service of this status, at this moment."""
+    since = {AlertKey(alert.kind, alert.name, alert.part): alert.since for alert in status.alerts}
+    shown = [replace(each, since=since.get(each.key, each.since)) for each in _shown_by_state(status, config, now)]
+    keys, warnings = {problem.key for problem in shown}, list(_failed_deliveries(status))
+    for alert in status.alerts:
+        if AlertKey(alert.kind, alert.name, alert.part) in keys:
+            continue
+        if alert.kind is AlertKind.DELIVERY_FAILED:  # which are counted, but for those of operators
+            if is_operator(config, alert.name, alert.part):
+                what = f"operators cannot be reached through the channel {alert.name}"
+                shown.append(_of_alert(alert, what=what, detail=f"{alert.title}: {alert.detail}"))
+        else:
+            (shown if alert.kind in _ERRORS else warnings).append(_of_alert(alert, alert.title, alert.detail))
+    return Problems(problems=tuple(shown), warnings=tuple(warnings))
+
+
+def late(status: Status, config: Config, now: datetime) -> Iterator[Problem]:
+    """Yield what should have happened by now."""
+    return (problem for problem in _shown_by_state(status, config, now) if problem.kind in LATE)
+
+
+def _shown_by_state(status: Status, config: Config, now: datetime) -> Iterator[Problem]:
+    """Yield the problems for which there need not be an alert, or that are worse than their alerts say."""
+    every = min((source.poll.every for source in config.sources.values()), default=timedelta(0))
+    limit = now - max(PATIENCE, every)
+    for source in status.sources:
+        yield from _of_source(source, config, now)
+    for stream in status.streams:
+        yield from _of_stream(stream, config, limit, now)
+    for channel in status.channels:
+        yield from _of_channel(channel, limit, now)
+    yield from _of_addresses(status.suppressed, config)
+
+
+def _of_source(source: SourceHealth, config: Config, now: datetime) -> Iterator[Problem]:
+    every, name = config.sources[source.name].poll.every, source.name
+    if source.polled_at is None:
+        yield Problem(kind=AlertKind.SOURCE_LATE, name=name, what=f"the source {name} was never polled")
+    elif now - source.polled_at > _MISSED_POLLS * every:
+        what = f"the source {name} was polled {_ago(source.polled_at, now)}, but should be polled every {how_long(every.total_seconds())}"
+        yield Problem(kind=AlertKind.SOURCE_LATE, name=name, what=what, since=source.polled_at)
+
+
+def _of_stream(stream: StreamStatus, config: Config, limit: datetime, now: datetime) -> Iterator[Problem]:
+    # What is due while all is quiet is due at the end of that.
+    if stream.due is not None and (due := quiet_until(config.quiet, stream.due)) < limit:
+        what = f"the digest of {stream.subscription} was due {_ago(due, now)}"
+        yield Problem(
+            kind=AlertKind.DIGEST_LATE, name=stream.subscription, part=stream.stream, what=what, since=stream.due
+        )
+
+
+def _of_channel(channel: ChannelStatus, limit: datetime, now: datetime) -> Iterator[Problem]:
+    name, health = channel.health.name, channel.health
+    if not channel.is_configured:
+        if channel.oldest is not None:
+            what = f"deliveries wait for the channel {name}, which is no longer configured"
+            yield Problem(kind=AlertKind.CHANNEL_DOWN, name=name, what=what, since=channel.oldest)
+        return
+    if health.blocked_until is not None and health.blocked_until > now:
+        until = how_long((health.blocked_until - now).total_seconds())
+        what = f"the channel {name} does not work; next attempt in {until}"
+        yield Problem(kind=AlertKind.CHANNEL_DOWN, name=name, what=what, detail=health.error, since=health.error_at)
+    elif channel.due_since is not None and channel.due_since < limit:
+        what = f"a delivery through {name} was due {_ago(channel.due_since, now)}, but was not attempted"
+        yield Problem(kind=AlertKind.DELIVERY_LATE, name=name, what=what, since=channel.due_since)
+    if channel.expired_leases:
+        count = number(channel.expired_leases, "delivery", "deliveries")
+        what = f"{count} through {name} were claimed, but have no result since"
+        yield Problem(kind=AlertKind.DELIVERY_LATE, name=name, part="claimed", what=what)
+
+
+def _of_addresses(suppressed: Collection[Suppressed], config: Config) -> Iterator[Problem]:
+    """Yield the suppressed addresses without which nobody is reached."""
+    needed = last_addresses(config, {(each.channel, each.target) for each in suppressed})
+    for each in suppressed:
+        if whose := needed.get((each.channel, each.target)):
+            who = "an operator is" if whose == OPERATORS else f"all recipients of {whose} are"
+            what = f"{who} suppressed in the channel {each.channel}"
+            detail = f"{each.target} refused: {each.said}"
+            yield Problem(
+                kind=AlertKind.ADDRESS_SUPPRESSED,
+                name=each.channel,
+                part=each.target,
+                what=what,
+                detail=detail,
+                since=each.since,
+            )
+
+
+def _failed_deliveries(status: Status) -> Iterator[Problem]:
+    for channel in status.channels:
+        if dead := channel.queue.get(State.DEAD, 0):
+            yield Problem(
+                kind=AlertKind.DELIVERY_FAILED,
+                name=channel.health.name,
+                what=f"{number(dead, 'delivery', 'deliveries')} through {channel.health.name} failed for good",
+                detail="see `cachewatch deliveries list --dead`, and retry or drop them",
+            )
+
+
+def _of_alert(alert: AlertStatus, what: str, detail: str) -> Problem:
+    return Problem(kind=alert.kind, name=alert.name, part=alert.part, what=what, detail=detail, since=alert.since)
+
+
+def _ago(moment: datetime, now: datetime) -> str:
+    return f"{how_long((now - moment).total_seconds())} ago"

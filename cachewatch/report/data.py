@@ -1,0 +1,342 @@
+"""JSON in ASCII, so that it does no harm wherever it is shown.
+
+A package change as JSON, fast: a hundred specs of one signature encode it once.
+
+The form is that of config/changesets.schema.json.
+
+Changesets as a table: one line for each fact, spec, judgement, event and warning.
+"""
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+from msgspec.structs import asdict
+
+from cachewatch.core.changesets import Changeset
+from cachewatch.core.model import (
+    FACTS,
+    Delta,
+    Diagnostic,
+    Event,
+    MatchKind,
+    PackageChange,
+    PackageCounts,
+    PlaceChange,
+    Side,
+    Signature,
+    Spec,
+    SpecCounts,
+    Specs,
+    StackChange,
+    known_hash,
+)
+from cachewatch.core.names import UNSEEN, safe
+from cachewatch.core.statement_values import CauseCount, Statement
+
+_NOT_ASCII = re.compile("[\x7f-\U0010ffff]")
+
+
+def encode(value: Any) -> bytes:
+    """Encode plain values as JSON in ASCII."""
+    return ascii_only(msgspec.json.encode(value))
+
+
+def ascii_only(data: bytes) -> bytes:
+    """Escape everything in JSON `data` that is not plain ASCII."""
+    if data.isascii() and b"\x7f" not in data:
+        return data
+    return _NOT_ASCII.sub(_escape, data.decode("utf-8")).encode("ascii")
+
+
+def _escape(match: re.Match[str]) -> str:
+    # JSON has escapes of 16 bits; what lies beyond takes two.
+    units = match[0].encode("utf-16-be")
+    return "".join(f"\\u{int.from_bytes(units[i : i + 2], 'big'):04x}" for i in range(0, len(units), 2))
+
+
+SCHEMA = "cachewatch.changesets/2"
+
+_encode = msgspec.json.encode
+
+
+def package_json(change: PackageChange) -> bytes:
+    """Return everything about `change` as one JSON object on one line."""
+    counts = asdict(change.counts)
+    # Under a package these are lists; their lengths are the counts.
+    del counts["added"], counts["removed"], counts["unreferenced"]
+    # What was rebuilt is on both sides.
+    bodies = {signature: _body(signature) for signature in change.came.counts.keys() | change.went.counts.keys()}
+    specs = [
+        _members(counts),
+        b'"added":' + _specs(change.came, bodies),
+        b'"removed":' + _specs(change.went, bodies),
+        b'"restacked":' + _encode([_restacked(entry) for entry in change.restacked]),
+        b'"unreferenced":' + _encode(list(filter(known_hash, change.unreferenced))),
+        b'"newly_unreferenced":' + _encode([spec.hash for spec in change.newly_unreferenced if known_hash(spec.hash)]),
+    ]
+    head = {
+        "name": change.package,
+        "status": change.status,
+        "kinds": sorted(change.kinds),
+        **{fact: delta_values(change.facts[fact]) for fact in FACTS},
+        "stack_versions": change.stack_versions,
+        "places": [place_values(place) for place in change.places],
+    }
+    return ascii_only(b"{" + _members(head) + b',"specs":{' + b",".join(specs) + b"}}")
+
+
+def spec_values(signature: Signature) -> dict[str, Any]:
+    """Return what a signature says, under the names of a document."""
+    return {
+        "versions": signature.versions,
+        "compiler": signature.compiler,
+        "os": signature.os,
+        "platform": signature.platform,
+        "target": signature.target,
+        "variants": signature.variants,
+        "stacks": signature.stacks,
+    }
+
+
+def delta_values(delta: Delta) -> dict[str, Any]:
+    """Return what came and went of one fact."""
+    return {"added": delta.added, "removed": delta.removed}
+
+
+def place_values(place: PlaceChange) -> dict[str, Any]:
+    """Return what happened in one place."""
+    return {
+        "stack": place.stack,
+        "target": place.target,
+        "before": place.before,
+        "after": place.after,
+        "verdict": place.verdict,
+    }
+
+
+def side_values(side: Side) -> dict[str, Any]:
+    """Return one of the two states."""
+    return {"revision": side.revision, "tag": side.tag, "time": side.time, "name": safe(side.name)}
+
+
+def event_values(event: Event) -> dict[str, Any]:
+    """Return one event."""
+    return asdict(event)
+
+
+def statement_values(statement: Statement) -> dict[str, Any]:
+    """Return one statement; places as in a package, items by what became of them."""
+    return {
+        "kind": statement.kind,
+        "severity": statement.severity,
+        "name": safe(statement.name),
+        "from": statement.before,
+        "to": statement.after,
+        "kinds": sorted(statement.kinds),
+        "packages": statement.packages,
+        "places": [{"stack": place.stack, "target": place.target} for place in statement.places],
+        "stacks": statement.stacks,
+        "items": asdict(statement.counts),
+        "of": statement.of,
+        "exceptions": statement.exceptions,
+        "effects": [{"kind": effect.kind, "packages": effect.packages} for effect in statement.effects],
+    } | ({"causes": [_cause_values(one) for one in statement.causes]} if statement.causes else {})
+
+
+def _cause_values(one: CauseCount) -> dict[str, Any]:
+    cause = one.cause
+    return {
+        "package": cause.package or None,
+        "what": cause.what,
+        "before": cause.before,
+        "after": cause.after,
+        "specs": one.specs,
+        "packages": one.packages,
+    }
+
+
+def fault_values(diagnostic: Diagnostic) -> dict[str, Any]:
+    """Return one warning."""
+    return {"path": safe(diagnostic.path), "kind": diagnostic.kind, "message": diagnostic.message}
+
+
+def summary_values(packages: PackageCounts, specs: SpecCounts) -> dict[str, Any]:
+    """Return the totals."""
+    return {"packages": asdict(packages), "specs": asdict(specs)}
+
+
+def _members(values: Mapping[str, Any]) -> bytes:
+    return _encode(values)[1:-1]
+
+
+def _body(signature: Signature) -> str:
+    """Return a spec as JSON, but for its hash."""
+    return f",{_members(spec_values(signature)).decode()}}}"
+
+
+def _specs(specs: Specs, bodies: Mapping[Signature, str]) -> bytes:
+    parts = [f'{{"hash":{_hash(key)}{bodies[signature]}' for key, signature in specs.in_order()]
+    return f"[{','.join(parts)}]".encode()
+
+
+def _hash(key: str) -> str:
+    return f'"{key}"' if known_hash(key) else "null"
+
+
+def _restacked(entry: StackChange) -> dict[str, Any]:
+    return {"hash": entry.hash, "gained": entry.gained, "lost": entry.lost}
+
+
+COLUMNS = (
+    "tag",
+    "package",
+    "change",
+    "name",
+    "before",
+    "after",
+    "count",
+    "hash",
+    "versions",
+    "compiler",
+    "os",
+    "platform",
+    "target",
+    "variants",
+    "stacks",
+)
+
+# The singular of a fact, as in the kinds of change: version-added.
+_SINGULAR = {
+    "versions": "version",
+    "stacks": "stack",
+    "compilers": "compiler",
+    "oses": "os",
+    "platforms": "platform",
+    "targets": "target",
+    "variants": "variant",
+}
+
+# Names behind a sign, and nothing that calls, refers or computes.
+_VARIANTS = re.compile(r"[+-][A-Za-z][A-Za-z0-9_]*(?: [+~]?[A-Za-z][A-Za-z0-9_.,:=-]*)*")
+# Blanks and what nobody sees do not keep all spreadsheets from computing, and some know signs of full width.
+_FORMULA = re.compile(rf"[\s{UNSEEN}]*[=+@\uff1d\uff0b\uff20\ufe62\ufe66\ufe6b\u2212\uff0d\ufe63-]")
+# In half of the world, a spreadsheet begins another cell there.
+_BEHIND_SEPARATOR = re.compile(rf";(?={_FORMULA.pattern})")
+
+Line = dict[str, object]
+
+
+class CsvCollector:
+    """The lines of packages."""
+
+    def __init__(self) -> None:
+        self._lines: list[Line] = []
+
+    def add(self, change: PackageChange) -> None:
+        """Take the lines of one package."""
+        self._lines += ({"package": change.package, **line} for line in _lines(change))
+
+    def take(self) -> list[Line]:
+        """Hand over the lines."""
+        taken, self._lines = self._lines, []
+        return taken
+
+
+def write_csv(changesets: Iterable[Changeset]) -> Iterator[bytes]:
+    """Yield the table with its heading, as spreadsheets read it."""
+    yield csv_table([dict(zip(COLUMNS, COLUMNS, strict=True))])
+    for changeset in changesets:
+        tag = changeset.after.tag or ""
+        for lines in changeset.collected():
+            yield csv_table({"tag": tag, **line} for line in lines)
+        outcome = changeset.outcome
+        specs = outcome.tally.specs
+        last: list[Line] = [
+            {"change": event.kind, "name": event.name, "count": event.specs} for event in outcome.events
+        ]
+        last += [
+            {"change": diagnostic.kind, "name": diagnostic.path, "after": diagnostic.message}
+            for diagnostic in outcome.diagnostics
+        ]
+        last.append({"change": "total", "before": specs.before, "after": specs.after})
+        yield csv_table({"tag": tag, **line} for line in last)
+
+
+def _lines(change: PackageChange) -> Iterator[Line]:
+    yield {"change": f"package-{change.status}", "before": change.counts.before, "after": change.counts.after}
+    yield from _fact_lines(change)
+    for name in (*(kind.value for kind in MatchKind), "new", "gone"):
+        if count := getattr(change.counts, name):
+            yield {"change": name, "count": count}
+    yield from _spec_lines(change)
+
+
+def _fact_lines(change: PackageChange) -> Iterator[Line]:
+    for fact in FACTS:
+        for value in change.facts[fact].added:
+            yield {"change": f"{_SINGULAR[fact]}-added", "name": value}
+        for value in change.facts[fact].removed:
+            yield {"change": f"{_SINGULAR[fact]}-removed", "name": value}
+    for entry in change.stack_versions:
+        versions = {"before": " ".join(entry.before), "after": " ".join(entry.after)}
+        yield {"change": f"stack-versions-{entry.direction}", "name": entry.stack, **versions}
+    for place in change.places:
+        versions = {"before": " ".join(place.before), "after": " ".join(place.after)}
+        yield {"change": f"place-{place.verdict}", "stacks": place.stack, "target": place.target, **versions}
+
+
+def _spec_lines(change: PackageChange) -> Iterator[Line]:
+    for spec in change.removed:
+        yield {"change": "spec-removed", **_spec(spec)}
+    for spec in change.added:
+        yield {"change": "spec-added", **_spec(spec)}
+    for kept in change.restacked:
+        stacks = {"before": " ".join(kept.lost), "after": " ".join(kept.gained)}
+        yield {"change": "restacked", "hash": kept.hash, **stacks}
+    for spec_hash in change.unreferenced:
+        yield {"change": "unreferenced", "hash": known_hash(spec_hash) or ""}
+
+
+def _spec(spec: Spec) -> dict[str, str]:
+    s = spec.signature
+    return {
+        "hash": known_hash(spec.hash) or "",
+        "versions": " ".join(s.versions),
+        "compiler": s.compiler,
+        "os": s.os,
+        "platform": s.platform,
+        "target": s.target,
+        "variants": " ".join(s.variants),
+        "stacks": " ".join(s.stacks),
+    }
+
+
+def csv_table(lines: Iterable[Line]) -> bytes:
+    """Return `lines` as CSV, each on one line, with nothing in them that a spreadsheet would run."""
+    return csv_rows([line.get(name, "") for name in COLUMNS] for line in lines)
+
+
+def csv_rows(rows: Iterable[Iterable[object]]) -> bytes:
+    """Return `rows` as CSV, with nothing in them that a spreadsheet would run; None is an empty cell."""
+    text = io.StringIO()
+    plain, quoting = (
+        csv.writer(text, lineterminator="\r\n", quoting=each) for each in (csv.QUOTE_MINIMAL, csv.QUOTE_ALL)
+    )
+    for row in rows:
+        cells = ["" if value is None else _cell(value) for value in row]
+        (quoting if any(";" in cell for cell in cells) else plain).writerow(cells)
+    return text.getvalue().encode("utf-8")
+
+
+def _cell(value: object) -> str:
+    text = value if type(value) is str else str(value)
+    if text.isascii() and text.isalnum():
+        return text  # nearly everything, and a spreadsheet sees nothing in it
+    # A spreadsheet takes these for the beginning of a formula, which a mere list of variants cannot be.
+    is_formula = _FORMULA.match(text) and not _VARIANTS.fullmatch(text)
+    text = safe(_BEHIND_SEPARATOR.sub(";'", text) if ";" in text else text)
+    return f"'{text}" if is_formula else text

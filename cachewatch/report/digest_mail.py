@@ -1,0 +1,301 @@
+"""Digest -> RenderedDigest: the mail that people read, in every form that a channel may want.
+
+Notice -> RenderedDigest: what operators are told of cachewatch itself, and readers never.
+"""
+
+import base64
+import gzip
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Set
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from cachewatch.core.names import safe
+from cachewatch.errors import TemplateError
+from cachewatch.report import headline as subject_and_headline
+from cachewatch.report.collecting import MOST_CSV
+from cachewatch.report.data import COLUMNS, csv_table, encode
+from cachewatch.report.digest_view import DigestForm, cleaner, is_cut, moment, view
+from cachewatch.report.headline import fitted
+from cachewatch.report.templates import render_all, source
+from cachewatch.report.values import Attachment, Digest, Form, Notice, RenderedDigest
+
+Context = dict[str, Any]
+
+# A table that is no larger than this is attached as it is, a larger one compressed.
+_PLAIN_CSV = 1_000_000
+# Compressed, for all readers together: each gets a message of their own, and all are stored at once.
+_MOST_FOR_ALL = 16 * MOST_CSV
+
+MAX_HTML = 90_000  # bytes: Gmail cuts what is longer than about 102,000
+
+_MOST_BULLETS = 5
+_LONGEST_SUBJECT = 200  # of a template
+_FULL = DigestForm(rows=25, tags=30, others=20, longest=110)
+_FORMS = ("html", "txt", "md", "chat", "subject", "feed.html", "page.html")
+_FORM = re.compile(r"(\.(feed\.html|page\.html|html|txt|md|chat|subject))?(\.j2)?$")
+# What only mail needs: its readers have no styles of their own.
+_STYLES = re.compile(r' (?:style|class)="[^"]*"')
+
+# Of what a chat shows, its template names a few.
+_BRIEF = DigestForm(rows=25, tags=_MOST_BULLETS, others=_MOST_BULLETS, longest=60, has_links=False)
+
+# What is left out when it does not fit, one after the other.
+_STEPS = (
+    _FULL,
+    DigestForm(rows=25, tags=30, others=20, longest=110, has_links=False),
+    DigestForm(rows=25, tags=30, others=10, longest=80, has_links=False, has_details=False),
+    DigestForm(rows=12, tags=30, others=10, longest=80, has_links=False, has_details=False),
+    DigestForm(rows=5, tags=20, others=5, longest=60, has_links=False, has_details=False),
+    DigestForm(rows=2, tags=20, others=3, longest=60, has_links=False, has_details=False),
+    DigestForm(rows=0, tags=10, others=2, longest=60, has_links=False, has_details=False),
+    DigestForm(rows=0, tags=0, others=1, longest=40, has_links=False, has_details=False),
+)
+
+# A page has everything, but for what no browser would bear.
+_NO_LIMIT = 10**9
+_MOST_PAGE = 8 * 2**20  # bytes
+_PAGES = (
+    DigestForm(longest=200),
+    DigestForm(rows=2000, longest=110, has_links=False),
+    DigestForm(rows=200, tags=100, others=100, longest=60, has_links=False),
+)
+_SCRIPT_HASH = "sha256-of-the-script"  # until the page is made
+
+# Where to begin: whoever could not take more gets less from the first step on.
+_BEGIN = (0, 2, -2)
+
+
+def render_digest(digest: Digest, *, shortness: int = 0, **options: Any) -> RenderedDigest:
+    """Render `digest` once; see DigestRenderer for the options, and its `render` for `shortness`."""
+    return DigestRenderer(digest, **options).render(shortness)
+
+
+class DigestRenderer:
+    """Renders one digest in several lengths, which share what is the same in all."""
+
+    def __init__(
+        self,
+        digest: Digest,
+        *,
+        to: tuple[str, ...] = (),
+        max_html: int = MAX_HTML,
+        attach: bool = False,
+        is_archived: bool = False,
+        forms: Set[Form] = frozenset(Form),
+        templates_dir: Path | None = None,
+        template: str | None = None,
+    ) -> None:
+        """Render for the readers `to`.
+
+        The HTML has at most `max_html` bytes: what does not fit is counted. `attach` adds a table of
+        all changes, where that is not too large. `is_archived` cuts neither text, Markdown nor JSON; the
+        page is never cut. Of the forms that only some channels want, `forms` are made. Templates in `templates_dir` are preferred to ours; `template` names another one there
+        for the HTML (site.html.j2), with its site.txt.j2, site.md.j2, site.chat.j2, site.subject.j2, site.feed.html.j2
+        and site.page.html.j2 where there are such. Raises TemplateError.
+        """
+        self._digest = digest
+        self._to = to
+        self._max_html = max_html
+        self._attach = attach
+        self._is_archived = is_archived
+        self._wanted = forms
+        self._names = _Names(templates_dir, template)
+
+    def render(self, shortness: int = 0) -> RenderedDigest:
+        """Render the digest; raise TemplateError.
+
+        `shortness` is for those to whom a digest was too large: 1 attaches nothing and is half as long, 2 or more
+        gives no more than totals.
+        """
+        digest, names, head = self._digest, self._names, self._head()
+        table = None if shortness or not self._attach else _table(digest, readers=len(self._to))
+        budget = self._max_html // 2 if shortness else self._max_html
+        forms = _STEPS[_BEGIN[min(shortness, 2)] :]
+        html, told = _fitting_html(names, budget, ({**head, **_shown(digest, form, table)} for form in forms))
+        is_page = Form.PAGE in self._wanted and not shortness
+        page, whole = _page(names, digest, head) if is_page else ("", told)
+        lasting = whole if self._is_archived else told
+        jobs = {"txt": lasting, Form.MARKDOWN: lasting, Form.FEED: told}
+        jobs = {form: context for form, context in jobs.items() if form == "txt" or form in self._wanted}
+        made = dict(zip(jobs, names.render(*jobs.items()), strict=True))
+        return RenderedDigest(
+            key=digest.key,
+            subscription=digest.subscription,
+            title=head["title"],
+            period=digest.period,
+            created=digest.created,
+            to=self._to,
+            is_urgent=digest.is_urgent,
+            tags=tuple(dict.fromkeys(tag.report.after.tag or tag.report.after.name for tag in digest.tags)),
+            kinds=_kinds(digest),
+            revisions=tuple(_revisions(digest)),
+            archive_url=digest.archive_url,
+            subtitle=head["subtitle"],
+            bullets=self._bullets(head),
+            text=made["txt"],
+            html=html,
+            page=page,
+            feed=_STYLES.sub("", compact(made.get(Form.FEED, ""))),
+            markdown=made.get(Form.MARKDOWN, ""),
+            json=self._json(head),
+            attachments=(table,) if table else (),
+        )
+
+    def _head(self) -> dict[str, Any]:
+        head = {
+            "title": subject_and_headline.title(self._digest),
+            "sentence": subject_and_headline.sentence(self._digest),
+            "subtitle": subject_and_headline.subtitle(self._digest),
+        }
+        if self._names.has_own("subject"):
+            (said,) = self._names.render(("subject", {**head, **_shown(self._digest, _BRIEF, None)}))
+            head["title"] = safe(" ".join(said.split()))[:_LONGEST_SUBJECT] or head["title"]
+        return head
+
+    def _bullets(self, head: Context) -> tuple[str, ...]:
+        (chat,) = self._names.render(("chat", {**head, **_shown(self._digest, _BRIEF, None)}))
+        return bullets(chat)
+
+    def _json(self, head: Context) -> bytes:
+        shown = view(_uncut(self._digest) if self._is_archived else self._digest)
+        return encode({**shown, **head}) + b"\n"
+
+
+def _fitting_html(names: "_Names", budget: int, contexts: Iterable[Context]) -> tuple[str, Context]:
+    """Return the HTML of the mail, and what is in it: the first of `contexts` that fits, or the last."""
+    html, told = "", Context()
+    for told in contexts:
+        html = compact(names.render(("html", told))[0])
+        if len(html.encode()) <= budget:
+            break
+    return html, told
+
+
+def _page(names: "_Names", digest: Digest, head: Context) -> tuple[str, Context]:
+    """Return the page of the digest in an archive, and what is in it: everything, or as much as a browser bears."""
+    page, told = "", head
+    for form in _PAGES:
+        told = {**head, **_shown(_uncut(digest), form, None), "script_hash": _SCRIPT_HASH}
+        try:
+            page = compact(names.render(("page.html", told))[0])
+        except TemplateError:
+            if form is _PAGES[-1]:
+                raise
+            continue  # it may be too much
+        if len(page.encode()) <= _MOST_PAGE:
+            break
+    script = page.rpartition("<script>")[2].partition("</script>")[0]
+    digested = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return page.replace(_SCRIPT_HASH, f"sha256-{digested}", 1), told
+
+
+def _uncut(digest: Digest) -> Digest:
+    return replace(digest, rows=_NO_LIMIT)
+
+
+class _Names:
+    """Which template is for which form."""
+
+    def __init__(self, folder: Path | None, template: str | None) -> None:
+        self._folder = folder
+        self._base = _FORM.sub("", template or "digest.html.j2")
+        if not any(source(f"{self._base}.{form}.j2", folder) for form in _FORMS):
+            raise TemplateError(f"{folder or 'templates'}: there is no template {self._base}.html.j2")
+
+    def has_own(self, form: str) -> bool:
+        """Tell whether a user's template is rendered for a form, and not ours."""
+        name = self._name(form)
+        return source(name, self._folder) != source(name)
+
+    def render(self, *jobs: tuple[str, dict[str, Any]]) -> list[str]:
+        return render_all([(self._name(form), context) for form, context in jobs], self._folder)
+
+    def _name(self, form: str) -> str:
+        name = f"{self._base}.{form}.j2"
+        return name if source(name, self._folder) is not None else f"digest.{form}.j2"
+
+
+def _shown(digest: Digest, form: DigestForm, table: Attachment | None) -> dict[str, Any]:
+    shown = view(digest, form, clean=cleaner(form.longest))
+    cut = is_cut(shown)
+    return {"digest": shown, "is_cut": cut, "attachment": table.name if table else None}
+
+
+def bullets(text: str) -> tuple[str, ...]:
+    """Return the lines that a template for chats wrote, as many as a chat shows."""
+    lines = (" ".join(line.split()) for line in text.splitlines())
+    return tuple(filter(None, lines))[:_MOST_BULLETS]
+
+
+def compact(html: str) -> str:
+    """Drop the blanks that only make templates readable; none of ours matter at the start of a line."""
+    return re.sub(r"\n\s*", "\n", html).lstrip()
+
+
+def _table(digest: Digest, *, readers: int) -> Attachment | None:
+    """Return all changes of all tags as a file, or None if they are too many for one, or for so many readers."""
+    tables = [tag.table for tag in digest.tags]
+    size = sum(len(table.content) for table in tables)
+    if not size or size > min(MOST_CSV, _MOST_FOR_ALL // max(1, readers)):
+        return None
+    if not all(table.is_complete for table in tables):
+        return None
+    heading = csv_table([dict(zip(COLUMNS, COLUMNS, strict=True))])
+    packed = [gzip.compress(heading, mtime=0), *(table.content for table in tables)]
+    if sum(table.size for table in tables) > _PLAIN_CSV:
+        return Attachment("changes.csv.gz", "application/gzip", b"".join(packed))
+    return Attachment("changes.csv", "text/csv; charset=utf-8", gzip.decompress(b"".join(packed)))
+
+
+def _kinds(digest: Digest) -> tuple[str, ...]:
+    kinds = {kind for tag in digest.tags for one in tag.statements for kind in one.kinds}
+    kinds |= {event.kind for tag in digest.tags for event in tag.report.events}
+    return tuple(sorted(kinds))
+
+
+def _revisions(digest: Digest) -> Iterator[str]:
+    for span in digest.spans:
+        yield f"{span.before.revision or span.before.name}..{span.after.revision or span.after.name}"
+
+
+# Whoever filters mail by subscription gets these under this name.
+OPERATORS = "operators"
+_LONGEST = 500
+
+
+def render_notice(notice: Notice, *, to: tuple[str, ...] = (), templates_dir: Path | None = None) -> RenderedDigest:
+    """Render `notice` for the operators `to`."""
+    clean = cleaner(_LONGEST)
+    context: dict[str, Any] = {
+        "key": notice.key,
+        "title": fitted(notice.title, OPERATORS),
+        "created": moment(notice.created),
+        "zone": notice.zone,
+        "is_good": notice.is_good,
+        "said": [clean(sentence) for sentence in notice.said],
+        "facts": [{"name": clean(name), "value": clean(value)} for name, value in notice.facts],
+        "remedy": clean(notice.remedy),
+        "commands": [clean(command) for command in notice.commands],
+        "operator": clean(notice.operator),
+    }
+    jobs = [(f"notice.{form}.j2", {"notice": context}) for form in ("txt", "html", "md", "chat", "feed.html")]
+    text, html, markdown, chat, feed = render_all(jobs, templates_dir)
+    return RenderedDigest(
+        key=notice.key,
+        subscription=OPERATORS,
+        title=context["title"],
+        period=notice.created.strftime("%Y-%m-%dT%H%M%SZ"),
+        created=notice.created,
+        to=to,
+        is_notice=True,
+        bullets=bullets(chat),
+        text=text,
+        html=compact(html),
+        feed=compact(feed),
+        markdown=markdown,
+        json=encode({"schema": "cachewatch.notice/1", **context}) + b"\n",
+    )

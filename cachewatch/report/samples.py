@@ -1,0 +1,473 @@
+"""A digest and a notice that never happened, with something under every heading: to try templates and channels on.
+
+Find what mail programs would cut, drop or distrust in a mail, before anybody gets it.
+
+The rules are what Gmail, Outlook, Apple Mail and Thunderbird are known to do with HTML and CSS.
+They are checked on the bytes that would be sent, whoever wrote the template.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime, timedelta
+from email.message import EmailMessage
+from enum import StrEnum
+from html.parser import HTMLParser
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cachewatch.core.coverage import (
+    Availability,
+    Coverage,
+    CoverageChange,
+    Environment,
+    Need,
+    Resolution,
+    compare_coverage,
+)
+from cachewatch.core.model import Diagnostic, DiagnosticKind, Event, Kind, PackageCounts, Place, Side, SpecCounts
+from cachewatch.core.statement_values import Counts, Line, Statement, StatementKind, Story, severity_of
+from cachewatch.report.headline import WIDEST
+from cachewatch.report.values import (
+    Digest,
+    Example,
+    Machine,
+    Notice,
+    Outage,
+    Pinned,
+    RenderedDigest,
+    Report,
+    Return,
+    Silenced,
+    Span,
+    TagDigest,
+    VersionsChange,
+)
+
+_BEGIN = datetime(2025, 5, 25, 4, tzinfo=UTC)
+_END = datetime(2025, 6, 1, 4, tzinfo=UTC)
+_BEFORE = Side(
+    name="HEAD~1", revision="6001b266be8082e57c6d4732024ae09508c1101a", tag="develop", time="2025-05-25T04:00:00Z"
+)
+_AFTER = Side(
+    name="HEAD", revision="1afa5ee7584b8a73efd0282719f02952eefa5964", tag="develop", time="2025-06-01T04:00:00Z"
+)
+
+
+def sample_digest(subscription: str = "sample", *, created: datetime = _END + timedelta(hours=3)) -> Digest:
+    """Return a digest in which everything that templates can say is said once."""
+    span = Span(
+        source="public",
+        address="https://github.com/spack/cache.spack.io.git",
+        before=_BEFORE,
+        after=_AFTER,
+        revisions=5,
+        newest=_END,
+        checked=created,
+        gaps=(Outage(_BEGIN + timedelta(days=1), _BEGIN + timedelta(days=4)),),
+        notes=("this is made up: nothing of it happened",),
+    )
+    return Digest(
+        key="0" * 64,
+        subscription=subscription,
+        description="a sample",
+        created=created,
+        period="2025-05-25..2025-06-01",
+        is_sample=True,
+        spans=(span,),
+        tags=(_tag(),),
+        returns=(
+            Return(
+                source="public",
+                tag="develop",
+                kind="stack",
+                name="ml-linux-x86_64-rocm",
+                gone_since=datetime(2025, 5, 4, 7, tzinfo=UTC),
+                revision="6001b266be8082e57c6d4732024ae09508c1101a",
+                packages_before=109,
+                packages_now=9,
+                specs_before=188,
+                specs_now=9,
+            ),
+        ),
+        environment=_environment(),
+        pinned=(
+            Pinned(
+                tag="develop-2025-05-18", source="public", newest="develop-2025-06-01", newer=2, move=_environment()
+            ),
+        ),
+        silenced=(Silenced("llvm", 3, "migration, ask Kim", "2026-12-01"),),
+        why=("tags develop", "packages py-*"),
+        commands=("cachewatch diff 6001b266be 1afa5ee758 --tag develop",),
+        archive_url="https://hpc.example.org/cachewatch/sample/2025-06-01.html",
+        unsubscribe="mailto:cachewatch+unsubscribe@hpc.example.org?subject=sample",
+        operator="hpc-software@example.org",
+        links="https://cache.spack.io",
+    )
+
+
+def _environment() -> CoverageChange:
+    needs = tuple(
+        Need(package=name, version=version, hash=letter * 32, os="ubuntu22.04", is_root=name == "py-torch")
+        for name, version, letter in (
+            ("cuda", "12.8.0", "a"),
+            ("hdf5", "1.14.6", "b"),
+            ("openmpi", "5.0.7", "f"),
+            ("py-torch", "2.7.0", "c"),
+            ("zlib", "1.3.1", "d"),
+        )
+    )
+    environment = Environment(name="/srv/envs/ml/spack.lock", needs=needs, externals=1)
+    cuda, hdf5, openmpi, torch, zlib = needs
+    there = tuple(Resolution(need, Availability.THERE) for need in needs[:4])
+    return compare_coverage(
+        Coverage(environment, (*there, Resolution(zlib, Availability.LOST))),
+        Coverage(
+            environment,
+            (
+                Resolution(cuda, Availability.LOST, versions=("12.9.0",), elsewhere=("linux-ubuntu22.04-neoverse_v1",)),
+                Resolution(hdf5, Availability.REBUILT, others=("e" * 32,)),
+                Resolution(
+                    openmpi, Availability.USABLE, others=("g" * 32,), differs=("target x86_64_v2", "variants ~cuda")
+                ),
+                Resolution(torch, Availability.THERE, after_prune=Availability.REBUILT),
+                Resolution(zlib, Availability.THERE),
+            ),
+        ),
+    )
+
+
+def sample_notice(*, created: datetime = _END + timedelta(hours=3)) -> Notice:
+    """Return a notice to operators about something that never happened."""
+    return Notice(
+        key="1" * 64,
+        created=created,
+        title="Source public cannot be read",
+        said=("This is a sample: all is well.", "The last three attempts failed: connection timed out."),
+        facts=(("last success", "1 June 2025 04:00 UTC"), ("next attempt", "1 June 2025 08:00 UTC")),
+        remedy="Nothing if it ends by itself; digests wait, and none is lost.",
+        commands=("cachewatch status",),
+        operator="hpc-software@example.org",
+    )
+
+
+def _tag() -> TagDigest:
+    return TagDigest(
+        source="public",
+        report=Report(
+            before=_BEFORE,
+            after=_AFTER,
+            revisions_between=5,
+            packages=PackageCounts(before=1250, after=1250, added=1, removed=1, changed=9, rebuilt_only=1),
+            specs=SpecCounts(
+                before=400, after=397, added=60, removed=63, rebuilt=40, moved=2, upgraded=3, downgraded=1,
+                recompiled=4, reconfigured=1, new=9, gone=12, net_added=20, net_removed=23, unreferenced=2,
+            ),
+            events=(
+                Event(Kind.STACK_REMOVED, "ml-linux-aarch64-cpu", 312, 480),
+                Event(Kind.COMPILER, "gcc@11.4.0 -> gcc@13.2.0", 214, 950),
+            ),
+            diagnostics=(Diagnostic("_cache/develop/apfel/specs.md", DiagnosticKind.UNREADABLE, "ends in the middle of a record"),),
+        ),
+        statements=tuple(_statements()),
+        rest=(_statement(StatementKind.REBUILT, _line("py-gpytorch", StatementKind.REBUILT, counts=Counts(40, 40))),),
+        versions=(VersionsChange("py-build", ("1.2.1",), ("1.2.0",)),),
+        examples=(
+            Example(
+                package="py-keras",
+                version="3.9.2",
+                stacks=("e4s",),
+                machines=(Machine("linux", "ubuntu22.04", "x86_64_v3"),),
+            ),
+        ),
+    )  # fmt: skip
+
+
+_X86 = frozenset({Place("e4s", "x86_64_v3"), Place("ml-linux-x86_64-cpu", "x86_64_v3")})
+_SOME = tuple(f"py-package-{number}" for number in range(12))
+
+
+def _statements() -> Iterator[Statement]:
+    """Yield a statement of nearly every kind, most important first."""
+    kinds = StatementKind
+    lost = Place("ml-darwin-aarch64-mps", "aarch64")
+    yield _whole(kinds.STACK_REMOVED, "ml-linux-aarch64-cpu", Counts(480), kind=Kind.STACK_EVENT)
+    yield replace(
+        _whole(kinds.MIGRATION, "gcc@11.4.0 -> gcc@13.2.0", Counts(950, 950), kind=Kind.COMPILER),
+        before=("gcc@11.4.0",),
+        after=("gcc@13.2.0",),
+        exceptions=("cuda", "hdf5"),
+    )
+    yield _whole(kinds.PRUNE, "", Counts(2730), kind=Kind.PRUNE)
+    yield _statement(kinds.PACKAGE_REMOVED, _line("py-old", kinds.PACKAGE_REMOVED, ("1.0",), counts=Counts(5)))
+    yield _statement(kinds.DOWNGRADED, _line("rocblas", kinds.DOWNGRADED, ("6.4.0",), ("6.2.4",), counts=Counts(1, 1)))
+    yield _statement(
+        kinds.UPGRADED,
+        _line("py-build", kinds.UPGRADED, ("1.2.0",), ("1.2.1",), counts=Counts(3, 3), behind=("radiuss",)),
+    )
+    yield _statement(
+        kinds.UPGRADED, _line("py-ml-dtypes", kinds.UPGRADED, ("0.3.1",), ("0.4.0",), counts=Counts(0, 3), stays=_X86)
+    )
+    yield _statement(kinds.PACKAGE_ADDED, _line("py-keras", kinds.PACKAGE_ADDED, after=("3.9.2",), counts=Counts(0, 6)))
+    yield replace(
+        _statement(
+            kinds.PLACE_LOST,
+            *(
+                _line(name, kinds.PLACE_LOST, ("0.4.3",), counts=Counts(1), places=frozenset({lost}))
+                for name in ("py-safetensors", *_SOME)
+            ),
+        ),
+        name=f"{lost.stack} ({lost.target})",
+    )
+    yield _statement(kinds.RETIRED, _line("hdf5", kinds.RETIRED, ("1.12.3",), counts=Counts(2)))
+    yield _statement(kinds.RECONFIGURED, _line("hdf5", kinds.RECONFIGURED, ("~mpi",), ("+mpi",), counts=Counts(1, 1)))
+    yield _statement(
+        kinds.MOVED,
+        replace(
+            _line("py-build", kinds.MOVED, ("1.2.1",), counts=Counts(0, 0, 2)),
+            joined=frozenset({"e4s"}),
+            left=frozenset({"radiuss"}),
+        ),
+    )
+    yield _statement(
+        kinds.UNREFERENCED, _line("zlib", kinds.UNREFERENCED, ("1.2.13",), counts=Counts(0, 0, 2), places=frozenset())
+    )
+    yield _statement(kinds.SURPLUS, _line("openmpi", kinds.SURPLUS, ("5.0.3",), counts=Counts(4)))
+
+
+def _whole(about: StatementKind, name: str, counts: Counts, *, kind: Kind) -> Statement:
+    return Statement(
+        kind=about,
+        name=name,
+        packages=_SOME,
+        stacks=("e4s", "radiuss"),
+        counts=counts,
+        kinds=frozenset({kind}),
+        severity=severity_of(about),
+    )
+
+
+def _statement(kind: StatementKind, *lines: Line) -> Statement:
+    """Return a statement of these lines."""
+    story = lines[0].story
+    return Statement(
+        kind=kind,
+        name=lines[0].package,
+        before=story.before,
+        after=story.after,
+        packages=tuple(line.package for line in lines),
+        places=tuple(sorted({place for line in lines for place in line.story.places})),
+        stacks=tuple(sorted({stack for line in lines for stack in line.stacks})),
+        counts=sum((line.counts for line in lines), start=Counts()),
+        lines=lines,
+        severity=severity_of(kind),
+    )
+
+
+def _line(
+    package: str,
+    kind: StatementKind,
+    before: tuple[str, ...] = (),
+    after: tuple[str, ...] = (),
+    *,
+    counts: Counts,
+    places: frozenset[Place] = _X86,
+    stays: frozenset[Place] = frozenset(),
+    behind: tuple[str, ...] = (),
+) -> Line:
+    story = Story(
+        kind=kind, before=before, after=after, places=places, stays=stays, behind=behind, of_stacks=2 + len(behind)
+    )
+    return Line(
+        package=package,
+        story=story,
+        stacks=frozenset(place.stack for place in places),
+        counts=counts,
+        kinds=frozenset(),
+    )
+
+
+_CLIPPED = 102_000  # bytes of HTML, about where Gmail cuts
+_ROOMY = 90_000  # leaves room for what lists and gateways add
+_MOST_STYLE = 16_000  # bytes of <style> that Gmail keeps
+_WIDEST_TEXT = 78
+_LONGEST_LINE = 998  # bytes that SMTP allows
+_WIDEST_TABLE = 600
+_SCHEMES = ("https://", "http://", "mailto:")
+
+# What some widespread mail program ignores or breaks.
+_BAD_TAGS = dict.fromkeys(
+    ("button", "details", "embed", "form", "iframe", "input", "object", "script", "svg", "video", "audio"),
+    "is dropped or blocked by e-mail clients",
+)
+_BAD_STYLES = (
+    (
+        re.compile(r"(?:^|[;{\s])display\s*:\s*(?:inline-)?(?:flex|grid)"),
+        "Outlook for Windows knows neither flex nor grid",
+    ),
+    (re.compile(r"(?:^|[;{\s])(?:position|float)\s*:"), "position and float do not work in Outlook and Gmail"),
+    (re.compile(r"(?:^|[;{\s])overflow(?:-[a-z]+)?\s*:"), "overflow does not work in Outlook; break words instead"),
+    (re.compile(r"var\(|(?:^|[;{\s])--[a-z]"), "Gmail and Outlook know no CSS variables"),
+    (re.compile(r"light-dark\(|color-mix\("), "few e-mail clients know this function"),
+    (re.compile(r"rgba\(|hsla?\("), "Outlook for Windows takes only plain colours"),
+    (re.compile(r"url\("), "e-mail clients do not fetch what styles name"),
+)
+_BAD_SELECTORS = (
+    (re.compile(r":(?:nth|has|is|where|not)\b"), "this selector is not known to Gmail"),
+    (re.compile(r"\["), "Gmail drops rules with attribute selectors"),
+)
+_UNQUOTED = re.compile(r"""\s[a-zA-Z-]+\s*=\s*[^\s"'>]""")
+_QUOTED = re.compile(r"""(["']).*?\1""", re.DOTALL)
+# A placeholder that nobody filled in, as it is in a link.
+_UNFILLED = re.compile(r"\{[a-z]+\}|%7B[a-z]+%7D")
+_RULE = re.compile(r"([^{}]*)\{([^{}]*)\}")
+
+
+class Grade(StrEnum):
+    """How bad it is."""
+
+    ERROR = "error"  # readers would lose something
+    WARNING = "warning"  # some readers would see it worse
+
+
+class LintFinding(Struct, frozen=True):
+    """Something that mail programs will not take well."""
+
+    grade: Grade
+    where: str  # subject, text or html
+    message: str
+
+
+def lint_digest(rendered: RenderedDigest | EmailMessage, *, bases: Iterable[str] = ()) -> tuple[LintFinding, ...]:
+    """Return what is wrong with `digest`; links to anything but `bases` are named where there are any.
+
+    A RenderedDigest is judged with the subject that a mail channel makes of its title.
+    """
+    if isinstance(rendered, RenderedDigest):
+        subject, text, html = f"[{rendered.subscription}] {rendered.title}", rendered.text, rendered.html
+    else:
+        subject, text, html = str(rendered["Subject"] or ""), body_of(rendered, "plain"), body_of(rendered, "html")
+    return (*_subject(subject), *_text(text), *_html(html, tuple(bases)))
+
+
+def body_of(message: EmailMessage, kind: str) -> str:
+    """Return the body of a mail, plain or html; empty where it has none."""
+    part = message.get_body((kind,))
+    return str(part.get_content()).replace("\r\n", "\n") if part is not None else ""
+
+
+def _subject(subject: str) -> Iterator[LintFinding]:
+    if not subject:
+        yield LintFinding(Grade.ERROR, "subject", "there is none")
+    if "\r" in subject or "\n" in subject:
+        yield LintFinding(Grade.ERROR, "subject", "has a line break")
+    if len(subject) > WIDEST:
+        yield LintFinding(Grade.WARNING, "subject", f"is {len(subject)} characters long; {WIDEST} fit in a line")
+    if not subject.isascii():
+        yield LintFinding(Grade.WARNING, "subject", "is not ASCII, which makes it longer and harder to filter by")
+
+
+def _text(text: str) -> Iterator[LintFinding]:
+    if not text.strip():
+        yield LintFinding(Grade.ERROR, "text", "there is no text part")
+    # A command is to be pasted, so it stays on one line.
+    lines = [line for line in text.splitlines() if not line.startswith("    ")]
+    long = [line for line in lines if len(line) > _WIDEST_TEXT and " " in line.strip()]
+    if long:
+        yield LintFinding(
+            Grade.WARNING,
+            "text",
+            f"longer than {_WIDEST_TEXT} columns: {len(long)} of its lines, {long[0].strip()[:60]}",
+        )
+    if any(len(line.encode()) > _LONGEST_LINE for line in text.splitlines()):
+        yield LintFinding(Grade.WARNING, "text", f"a line is longer than the {_LONGEST_LINE} bytes of SMTP")
+
+
+def _html(html: str, bases: tuple[str, ...]) -> Iterator[LintFinding]:
+    if not html:
+        return
+    size = len(html.encode())
+    if size > _CLIPPED:
+        yield LintFinding(Grade.ERROR, "html", f"{size:,} bytes: Gmail cuts after {_CLIPPED:,}, and with it the end")
+    elif size > _ROOMY:
+        yield LintFinding(Grade.WARNING, "html", f"{size:,} bytes, close to the {_CLIPPED:,} that Gmail shows")
+    reader = _Reader(bases)
+    reader.feed(html)
+    reader.close()
+    yield from dict.fromkeys(reader.found)
+
+
+class _Reader(HTMLParser):
+    """Notes what is wrong while it reads."""
+
+    def __init__(self, bases: tuple[str, ...]) -> None:
+        super().__init__()
+        self.found: list[LintFinding] = []
+        self._bases = bases
+        self._is_body = self._is_style = False
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = {name: value or "" for name, value in attrs}
+        self._is_body = self._is_body or tag == "body"
+        if tag in _BAD_TAGS:
+            self._note(Grade.ERROR, f"<{tag}> {_BAD_TAGS[tag]}")
+        if tag == "style":
+            self._is_style = True
+            if self._is_body:
+                self._note(Grade.ERROR, "<style> in the body is dropped by Gmail; it belongs into the head")
+        if tag == "html" and not values.get("lang"):
+            self._note(Grade.WARNING, "<html> has no lang, so screen readers guess the language")
+        if _UNQUOTED.search(_QUOTED.sub('""', self.get_starttag_text() or "")):
+            self._note(Grade.ERROR, f"<{tag}> has an attribute without quotes, which data could break out of")
+        self._judge_attributes(tag, values)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+
+    def handle_endtag(self, tag: str) -> None:
+        self._is_style = self._is_style and tag != "style"
+
+    def handle_data(self, data: str) -> None:
+        if not self._is_style:
+            return
+        if len(data.encode()) > _MOST_STYLE:
+            self._note(Grade.ERROR, f"more than {_MOST_STYLE:,} bytes of <style>: Gmail drops all of it")
+        for selector, style in _RULE.findall(data):
+            self._judge_style(style)
+            for pattern, why in _BAD_SELECTORS:
+                if pattern.search(selector):
+                    self._note(Grade.WARNING, f"{selector.strip()[:60]}: {why}")
+
+    def _judge_attributes(self, tag: str, values: dict[str, str]) -> None:
+        if any(name.startswith("on") for name in values):
+            self._note(Grade.ERROR, f"<{tag}> has a script, which every e-mail client removes")
+        if "hidden" in values:
+            self._note(Grade.WARNING, f"<{tag} hidden> is shown by Outlook")
+        self._judge_style(values.get("style", ""))
+        for name in ("href", "src"):
+            if name in values:
+                self._judge_address(tag, values[name])
+        if tag == "img" and "alt" not in values:
+            self._note(Grade.WARNING, "<img> without alt says nothing where pictures are blocked")
+        width = values.get("width", "")
+        if width.isdigit() and int(width) > _WIDEST_TABLE:
+            self._note(Grade.WARNING, f'<{tag} width="{width}"> is wider than a phone and than {_WIDEST_TABLE} pixels')
+
+    def _judge_address(self, tag: str, address: str) -> None:
+        if found := _UNFILLED.search(address):
+            self._note(Grade.ERROR, f"{address[:100]} has {found[0]}, which nobody filled in")
+        if address.startswith("#"):
+            self._note(Grade.WARNING, f"{address[:60]}: links within a mail do not work on phones")
+        elif not address.lower().startswith(_SCHEMES):
+            self._note(Grade.ERROR, f"<{tag}> leads to {address[:60]}, which is not a web or mail address")
+        elif self._bases and not address.startswith(self._bases):
+            self._note(Grade.ERROR, f"{address[:100]} is not one of the configured addresses")
+
+    def _judge_style(self, style: str) -> None:
+        for pattern, why in _BAD_STYLES:
+            if match := pattern.search(style):
+                self._note(Grade.WARNING, f"{match[0].strip('; {')}: {why}")
+
+    def _note(self, grade: Grade, message: str) -> None:
+        line, _ = self.getpos()
+        self.found.append(LintFinding(grade, "html", f"line {line}: {message}"))

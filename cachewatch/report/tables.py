@@ -1,0 +1,360 @@
+"""An answer as a table: aligned for people, as CSV, or as Markdown.
+
+Lists of tags, stacks and packages: as a table for people, as names, JSON, CSV or Markdown.
+
+What there is of one package: a table of versions and stacks by targets.
+
+What there is of a package or a spec: the facts of single specs, as text, and whole packages as JSON.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import astuple
+
+from cachewatch.core.model import Document, Side, Signature, known_hash
+from cachewatch.core.names import safe, safe_name
+from cachewatch.core.versions import version_key
+from cachewatch.report.data import ascii_only, csv_rows
+from cachewatch.report.templates import markdown
+from cachewatch.report.text import Palette
+from cachewatch.report.words import number
+
+# Several names are cut short for people only.
+Cell = str | int | float | tuple[str, ...] | None
+Row = tuple[Cell, ...]
+_MOST_NAMES_OF_ANSWERS = 3
+
+
+class Table(Struct, frozen=True):
+    """Columns, rows, and sentences before and after them, which CSV leaves out."""
+
+    columns: tuple[str, ...]
+    rows: Sequence[Row]
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+
+
+def write_table(table: Table, form: str, palette: Palette) -> Iterator[bytes]:
+    """Yield `table` in one of the forms text, csv and markdown."""
+    if form == "csv":
+        yield csv_rows([table.columns, *([_plain(cell) for cell in row] for row in table.rows)])
+        return
+    lines = _markdown(table) if form == "markdown" else _text(table, palette)
+    yield from (f"{line}\n".encode() for line in lines)
+
+
+def _text(table: Table, palette: Palette) -> Iterator[str]:
+    yield from map(safe, table.before)
+    rows = [[_shown(cell) for cell in row] for row in table.rows]
+    if rows:
+        widths = [max(map(len, column)) for column in zip(table.columns, *rows, strict=True)]
+        numbers = [_are_numbers(column) for column in zip(*table.rows, strict=True)]
+        yield palette.paint(_answer_line(table.columns, widths, numbers), "bold")
+        yield from (_answer_line(row, widths, numbers) for row in rows)
+    yield from map(safe, table.after)
+
+
+def _answer_line(cells: Sequence[str], widths: Sequence[int], numbers: Sequence[bool]) -> str:
+    return "  ".join(
+        cell.rjust(width) if is_number else cell.ljust(width)
+        for cell, width, is_number in zip(cells, widths, numbers, strict=True)
+    ).rstrip()
+
+
+def _are_numbers(column: Sequence[Cell]) -> bool:
+    return any(isinstance(cell, int | float) for cell in column)
+
+
+def _shown(cell: Cell, most: int | None = _MOST_NAMES_OF_ANSWERS) -> str:
+    if isinstance(cell, tuple):
+        more = f" and {len(cell) - most} more" if most is not None and len(cell) > most else ""
+        cell = ", ".join(cell[:most]) + more
+    if cell is None or cell == "":
+        return "-"
+    return safe(cell) if isinstance(cell, str) else f"{cell:,}"
+
+
+def _plain(cell: Cell) -> str | int | float | None:
+    return " ".join(cell) if isinstance(cell, tuple) else cell
+
+
+def _markdown(table: Table) -> Iterator[str]:
+    """Yield paragraphs, and empty lines between them."""
+    before, after = ([[markdown(one)] for one in some if one] for some in (table.before, table.after))
+    paragraphs = [*before, *([_markdown_rows(table, markdown)] if table.rows else []), *after]
+    for number, lines in enumerate(paragraphs):
+        yield from ([""] * bool(number) + lines)
+
+
+def _markdown_rows(table: Table, markdown: Callable[[str], str]) -> list[str]:
+    numbers = [_are_numbers(column) for column in zip(*table.rows, strict=True)]
+    return [
+        f"| {' | '.join(table.columns)} |",
+        f"| {' | '.join('---:' if is_number else '---' for is_number in numbers)} |",
+        *(f"| {' | '.join(markdown(_shown(cell, None)) for cell in row)} |" for row in table.rows),
+    ]
+
+
+# Names that are longer come from no build cache: one must not widen every line.
+_WIDEST = 40
+_MOST_NAMES = 4
+
+
+class ListedTag(Struct, frozen=True):
+    """A tag, with how many packages it has and which stacks it says it has."""
+
+    tag: str
+    packages: int
+    stacks: tuple[str, ...]
+
+
+class ListedStack(Struct, frozen=True):
+    """A stack of one tag."""
+
+    stack: str
+    packages: int
+    specs: int
+    targets: tuple[str, ...]
+
+
+class ListedPackage(Struct, frozen=True):
+    """A package of one tag; its versions begin with the newest."""
+
+    package: str
+    specs: int
+    versions: tuple[str, ...]
+    stacks: tuple[str, ...]
+    targets: tuple[str, ...]
+
+
+Listed = ListedTag | ListedStack | ListedPackage
+# The fields that stay names in a table; all others are counted there.
+_NAMED = ("versions", "targets")
+
+
+def write_listing(listed: Sequence[Listed], form: str, palette: Palette) -> Iterator[bytes]:
+    """Yield `listed` in one of the forms text, names, json, csv and markdown."""
+    if form == "json":
+        yield ascii_only(msgspec.json.format(msgspec.json.encode(listed))) + b"\n"
+        return
+    if form in ("csv", "markdown"):
+        columns = listed[0].__struct_fields__ if listed else ()
+        yield from write_table(Table(columns, list(map(astuple, listed))), form, palette)
+        return
+    lines = (safe_name(_name(each)) for each in listed) if form == "names" else _listing_table(listed, palette)
+    yield from (f"{line}\n".encode() for line in lines)
+
+
+def _name(each: Listed) -> str:
+    return str(getattr(each, each.__struct_fields__[0]))
+
+
+def _listing_table(listed: Sequence[Listed], palette: Palette) -> Iterator[str]:
+    if not listed:
+        return
+    names = listed[0].__struct_fields__
+    rows = [{name: _listing_cell(name, getattr(each, name)) for name in names} for each in listed]
+    widths = {name: max(len(name), *(len(row[name]) for row in rows)) for name in names}
+    yield palette.paint(_listing_line(dict(zip(names, names, strict=True)), widths), "bold")
+    yield from (_listing_line(row, widths) for row in rows)
+
+
+def _listing_cell(name: str, value: object) -> str:
+    if isinstance(value, tuple):
+        return (_joined_names(value) if name in _NAMED else f"{len(value):,}") if value else "-"
+    return f"{value:,}" if isinstance(value, int) else _cut(str(value))
+
+
+def _joined_names(values: tuple[str, ...]) -> str:
+    more = f", {len(values) - _MOST_NAMES:,} more" if len(values) > _MOST_NAMES else ""
+    return ", ".join(map(_cut, values[:_MOST_NAMES])) + more
+
+
+def _cut(text: str) -> str:
+    shown = safe_name(text)
+    return shown if len(shown) <= _WIDEST else f"{shown[: _WIDEST - 3]}..."
+
+
+def _listing_line(cells: Mapping[str, str], widths: Mapping[str, int]) -> str:
+    """Return one line: the name and lists of names from the left, numbers from the right."""
+    first = next(iter(cells))
+    return "  ".join(
+        text.ljust(widths[name]) if name == first or name in _NAMED else text.rjust(widths[name])
+        for name, text in cells.items()
+    ).rstrip()
+
+
+_NO_STACK = "(no stack)"
+# Names that are longer, and targets that are more, come from no build cache: one must not widen every line.
+_WIDEST = 40
+_MOST_TARGETS = 40
+
+Cells = Counter[tuple[str, str, str]]  # version, stack, target
+
+
+def render_inventory(
+    document: Document, side: Side, *, unchanged_since: Side | None, is_pruned: bool, palette: Palette
+) -> Iterator[str]:
+    """Yield the table of `document` with its counts and marks.
+
+    `unchanged_since` is the revision that wrote the document last; `is_pruned` tells whether
+    specs that no stack builds will go.
+    """
+    cells = _count(document)
+    yield from _heading(document, side, unchanged_since, palette)
+    if cells:
+        yield ""
+        yield from _show_table(cells, is_pruned=is_pruned, palette=palette)
+        yield ""
+        yield from _legend(cells, is_pruned=is_pruned)
+
+
+def _count(document: Document) -> Cells:
+    cells: Cells = Counter()
+    for signature in document.specs.values():
+        for version in signature.versions or ("(no version)",):
+            for stack in signature.stacks or (_NO_STACK,):
+                cells[version, stack, signature.target] += 1
+    return cells
+
+
+def _heading(document: Document, side: Side, since: Side | None, palette: Palette) -> Iterator[str]:
+    where = " ".join(filter(None, (side.tag, side.revision and side.revision[:10], _day(side))))
+    yield f"{palette.paint(safe_name(document.package), 'bold')}  {safe_name(where)}".rstrip()
+    signatures = set(document.specs.values())
+    numbers = (
+        number(len(document.specs), "spec"),
+        number(len({version for s in signatures for version in s.versions}), "version"),
+        number(len({stack for s in signatures for stack in s.stacks}), "stack"),
+        number(len({s.target for s in signatures}), "target"),
+        number(len({s.compiler for s in signatures}), "compiler"),
+        number(len(signatures), "configuration"),
+    )
+    yield ", ".join(numbers)
+    if since is not None and since.revision:
+        yield f"last changed {_day(since)} ({since.revision[:10]})"
+
+
+def _show_table(cells: Cells, *, is_pruned: bool, palette: Palette) -> Iterator[str]:
+    targets = sorted({target for _, _, target in cells})
+    if len(targets) > _MOST_TARGETS:
+        rest = f"{len(targets) - _MOST_TARGETS + 1:,} more"
+        cells = _joined_targets(cells, set(targets[_MOST_TARGETS - 1 :]), rest)
+        targets = [*targets[: _MOST_TARGETS - 1], rest]
+    rows = sorted({(version, stack) for version, stack, _ in cells}, key=lambda row: row[1])
+    rows.sort(key=lambda row: version_key(row[0]), reverse=True)
+    version_width = min(_WIDEST, max(len("version"), *(len(safe_name(version)) for version, _ in rows)))
+    stack_width = min(_WIDEST, max(len("stack"), *(len(safe_name(stack)) for _, stack in rows)))
+    heading = "  ".join(safe_name(target).rjust(6) for target in targets)
+    widths = [min(_WIDEST, max(6, len(safe_name(target)))) for target in targets]
+    yield palette.paint(f"{'version'.ljust(version_width)}  {'stack'.ljust(stack_width)}  {heading}", "bold")
+    shown = None
+    for version, stack in rows:
+        name = safe_name(version) if version != shown else ""
+        shown = version
+        numbers = "  ".join(
+            _show_cell(cells[version, stack, target], stack, is_pruned=is_pruned).rjust(width)
+            for target, width in zip(targets, widths, strict=True)
+        )
+        yield f"{name.ljust(version_width)}  {safe_name(stack).ljust(stack_width)}  {numbers}".rstrip()
+
+
+def _joined_targets(cells: Cells, targets: set[str], name: str) -> Cells:
+    """Return `cells` with one column for all of `targets`."""
+    joined: Cells = Counter()
+    for (version, stack, target), count in cells.items():
+        joined[version, stack, name if target in targets else target] += count
+    return joined
+
+
+def _show_cell(count: int, stack: str, *, is_pruned: bool) -> str:
+    if not count:
+        return "."
+    if stack == _NO_STACK:
+        return f"{count}U" if is_pruned else f"{count} "
+    return "1!" if count == 1 else f"{count} "
+
+
+def _legend(cells: Cells, *, is_pruned: bool) -> Iterator[str]:
+    if any(count == 1 for (_, stack, _), count in cells.items() if stack != _NO_STACK):
+        yield "!  the last copy of this version in this stack for this target"
+    if is_pruned and any(stack == _NO_STACK for _, stack, _ in cells):
+        yield "U  unreferenced: no stack builds these any more, the next prune takes them"
+
+
+def _day(side: Side) -> str:
+    return side.time[:10] if side.time else ""
+
+
+class ShownPackage(Struct, frozen=True):
+    """The document of a package, where it is from, and the revision that wrote it last, if that is known."""
+
+    document: Document
+    side: Side
+    unchanged_since: Side | None = None
+
+
+class ShownSpec(Struct, frozen=True):
+    """One spec, and where it is from."""
+
+    package: str
+    hash: str
+    signature: Signature
+    side: Side
+
+
+def render_spec(spec: ShownSpec, palette: Palette) -> Iterator[str]:
+    """Yield all that is known of a spec, a fact a line."""
+    signature = spec.signature
+    version = ",".join(map(safe_name, signature.versions))
+    yield palette.paint(
+        f"{safe_name(spec.package)}@{version}{f' /{safe_name(spec.hash)}' if known_hash(spec.hash) else ''}", "bold"
+    )
+    facts = {
+        "in": " ".join(filter(None, (spec.side.tag, spec.side.revision and spec.side.revision[:10], _day(spec.side)))),
+        "stacks": ", ".join(signature.stacks) or "none: no stack builds it any more",
+        "target": f"{signature.target} ({signature.os}, {signature.platform})",
+        "compiler": signature.compiler,
+        "variants": " ".join(signature.variants),
+    }
+    yield from (f"  {name:<8}  {safe(value)}" for name, value in facts.items() if value)
+
+
+def packages_json(packages: Sequence[ShownPackage]) -> bytes:
+    """Return every spec of these packages, by hash."""
+    return _json({"packages": [_package(each) for each in packages]})
+
+
+def specs_json(specs: Iterable[ShownSpec]) -> bytes:
+    """Return these specs."""
+    return _json({"specs": [{"package": s.package, **_side(s.side), **_spec(s.hash, s.signature)} for s in specs]})
+
+
+def _package(shown: ShownPackage) -> dict[str, Any]:
+    since = shown.unchanged_since
+    return {
+        "package": shown.document.package,
+        **_side(shown.side),
+        "unchanged_since": since.revision if since else None,
+        "specs": [_spec(*each) for each in shown.document.specs.in_order()],
+    }
+
+
+def _side(side: Side) -> dict[str, str | None]:
+    return {"tag": side.tag, "revision": side.revision, "time": side.time}
+
+
+def _spec(spec_hash: str, signature: Signature) -> dict[str, Any]:
+    return {"hash": known_hash(spec_hash), **msgspec.to_builtins(signature)}
+
+
+def _json(value: object) -> bytes:
+    return ascii_only(msgspec.json.format(msgspec.json.encode(value))) + b"\n"
+
+
+def _day(side: Side) -> str:
+    return side.time[:10] if side.time else ""

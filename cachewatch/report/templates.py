@@ -1,0 +1,349 @@
+"""What templates can do to a value; docs/templates.md lists these.
+
+Render templates: ours as they are, those of users in a cage. Jinja2 is used here and nowhere else.
+
+A user's template is a file of the same name in their folder, and is preferred to ours. As soon
+as there is such a folder, everything is rendered in a process of its own, with a sandbox, a
+deadline and limits to memory and output; it is given plain data only, and so can reach nothing.
+
+Changesets as one page of HTML: nothing to fetch, nothing that needs a script, a little script for comfort.
+"""
+
+import base64
+import hashlib
+import re
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import jinja2
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+from msgspec.structs import asdict
+
+from cachewatch.core.changesets import Changeset
+from cachewatch.core.model import Side
+from cachewatch.core.names import safe
+from cachewatch.core.statement_values import Severity, StatementKind
+from cachewatch.errors import TemplateError
+from cachewatch.report import words as elapsed_time
+from cachewatch.report.formats import ToldReport, told_reports
+from cachewatch.report.text import Block, Requested
+from cachewatch.report.words import how_long, number
+from cachewatch.runtime import resources
+from cachewatch.runtime.files import read_inside
+from cachewatch.runtime.parallel import apart
+
+# What means something in the middle of a line; our templates never begin one with data. A single underscore within
+# a word (x86_64) means nothing, and people read these files as they are, too.
+_MARKDOWN = re.compile(r"([\\`*\[\]<|~&]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|:(?=//)|\.(?<=www\.))")
+# What GitHub and GitLab make a mention of a person or a link to an issue, which they do after they read the Markdown: on
+# GitHub neither a backslash nor an entity helps. Both leave out code spans.
+_REFERENCE = re.compile(
+    r"((?:(?<![A-Za-z0-9])@[A-Za-z0-9][\w/-]*|[#!][0-9]+|(?<![A-Za-z0-9])G[HL]-[0-9]+)+)", re.IGNORECASE
+)
+
+
+def markdown(text: str) -> str:
+    """Escape everything that Markdown, or a forge that shows it, would take for its own, where it stands."""
+    parts = _REFERENCE.split(safe(text))
+    return "".join(code(part) if number % 2 else _MARKDOWN.sub(r"\\\1", part) for number, part in enumerate(parts))
+
+
+def code(text: str) -> str:
+    """Return `text` as a code span that nothing inside can end."""
+    text = safe(text).replace("|", "\\|")
+    longest = max((len(run) for run in re.findall("`+", text)), default=0)
+    fence = "`" * (longest + 1)
+    pad = " " if text.startswith("`") or text.endswith("`") else ""
+    return f"{fence}{pad}{text}{pad}{fence}" if text else ""
+
+
+def day(time: str | None, zone: str = "UTC") -> str:
+    """Return the day of a time: 1 June 2025."""
+    if not time:
+        return "unknown"
+    moment = datetime.fromisoformat(time).astimezone(ZoneInfo(zone))
+    return f"{moment.day} {moment:%B %Y}"
+
+
+def moment(time: str | None, zone: str = "UTC") -> str:
+    """Return a time to the minute: 1 June 2025 06:00 CEST."""
+    if not time:
+        return "unknown"
+    return f"{day(time, zone)} {datetime.fromisoformat(time).astimezone(ZoneInfo(zone)):%H:%M %Z}"
+
+
+def days_between(since: str, until: str) -> str:
+    """Return how far two times are apart: 3 days."""
+    return how_long((datetime.fromisoformat(until) - datetime.fromisoformat(since)).total_seconds())
+
+
+def fill(text: str, first: str = "", rest: str = "", width: int = 78) -> str:
+    """Break `text` into lines that begin with `first` and then with `rest`."""
+    lines = textwrap.wrap(
+        text, width, initial_indent=first, subsequent_indent=rest, break_long_words=True, break_on_hyphens=False
+    )
+    return "\n".join(lines)
+
+
+def arrows(text: str) -> str:
+    """Return `text` with arrows in place of what stands for them in ASCII; no line begins with one."""
+    return text.replace(" -> ", "\u00a0\u2192 ")
+
+
+def short(revision: str | None) -> str:
+    """Return as much of a revision as people read."""
+    return (revision or "")[:10]
+
+
+def with_news(tags: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Choose the tags of which there is something to do, to report, to add up, or to warn of."""
+    return [
+        tag
+        for tag in tags
+        if tag["same_as"]
+        or tag["act"]
+        or tag["know"]
+        or tag["events"]
+        or tag["accounting"]
+        or tag["changes"]["lines"]
+        or tag["warnings"]
+        or tag["more_warnings"]
+    ]
+
+
+def shares(counts: Mapping[str, int]) -> str:
+    """Say how many there are of each: `1 lost, 2 upgraded, 236 rebuilt`."""
+    return ", ".join(f"{count:,} {'the same' if name == 'same' else name}" for name, count in counts.items() if count)
+
+
+FILTERS: dict[str, Callable[..., Any]] = {
+    "md": markdown,
+    "code": code,
+    "safe_text": safe,
+    "number": "{:,}".format,
+    "counted": number,
+    "day": day,
+    "moment": moment,
+    "days_until": days_between,
+    "fill": fill,
+    "arrows": arrows,
+    "shares": shares,
+    "short": short,
+    "with_news": with_news,
+}
+
+
+# HTML and XML; all else is text, where an ampersand is one.
+_MARKUP = ("html.j2", "xml.j2")
+
+_NAME = re.compile(r"[a-z0-9_][a-z0-9_.-]*(/[a-z0-9_][a-z0-9_.-]*)*", re.IGNORECASE)
+
+_SECONDS = 20.0
+_MEGABYTES = 1024
+_LONGEST_OUTPUT = 10 * 2**20
+_LONGEST_TEMPLATE = 2**20
+
+Context = Mapping[str, Any]
+Job = tuple[str, Context]  # the name of a template, and what it is given
+
+
+def render(name: str, **context: Any) -> str:
+    """Render our own template `name`, or raise TemplateError saying which and why."""
+    return _render(_own(), name, {"words": elapsed_time, **context})
+
+
+def render_all(jobs: Sequence[Job], folder: Path | None = None) -> list[str]:
+    """Render templates with plain data, preferring those that the user has in `folder`."""
+    if folder is None:
+        return [_render(_own(), name, context) for name, context in jobs]
+    try:
+        return apart(_render_caged, str(folder), list(jobs), seconds=_SECONDS, megabytes=_MEGABYTES)
+    except (TimeoutError, MemoryError) as error:
+        names = ", ".join(name for name, _ in jobs)
+        raise TemplateError(f"{folder}: {names}: {str(error) or 'it takes too much memory'}") from error
+
+
+def source(name: str, folder: Path | None = None) -> tuple[str, str] | None:
+    """Return the text of a template and where it is, the user's before ours; None if there is none."""
+    if not _NAME.fullmatch(name):
+        return None  # nothing outside of the two folders is a template
+    if folder is not None:
+        with suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            return _read(folder, name), str(folder / name)
+    text = resources.template(name)
+    return None if text is None else (text, f"templates/{name}")
+
+
+def _read(folder: Path, name: str) -> str:
+    file = folder / name
+    try:
+        return read_inside(folder, name, most=_LONGEST_TEMPLATE).decode("utf-8")
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        raise
+    except OSError as error:
+        raise TemplateError(f"{file}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise TemplateError(f"{file}: is not UTF-8") from error
+
+
+def _render_caged(folder: str, jobs: Sequence[Job]) -> list[str]:
+    environment = _caged(Path(folder))
+    return [_render(environment, name, context) for name, context in jobs]
+
+
+def _render(environment: jinja2.Environment, name: str, context: Context) -> str:
+    try:
+        pieces = environment.get_template(name).generate(**context)
+        return _joined(name, pieces)
+    except TemplateError:
+        raise
+    except MemoryError as error:
+        raise TemplateError(f"{name}: takes too much memory") from error
+    except Exception as error:  # a template may call anything it is given, and get it wrong in any way
+        raise TemplateError(_describe(name, error)) from error
+
+
+def _joined(name: str, pieces: Any) -> str:
+    parts, length = [], 0
+    for piece in pieces:
+        parts.append(piece)
+        length += len(piece)
+        if length > _LONGEST_OUTPUT:
+            raise TemplateError(f"{name}: writes more than {_LONGEST_OUTPUT // 2**20} MiB")
+    return "".join(parts)
+
+
+@cache
+def _own() -> jinja2.Environment:
+    return _prepared(jinja2.Environment(autoescape=jinja2.select_autoescape(_MARKUP), loader=_loader(None), **_OPTIONS))
+
+
+def _caged(folder: Path) -> jinja2.Environment:
+    environment = ImmutableSandboxedEnvironment(
+        autoescape=jinja2.select_autoescape(_MARKUP), loader=_loader(folder), **_OPTIONS
+    )
+    return _prepared(environment)
+
+
+_OPTIONS: dict[str, Any] = {
+    "undefined": jinja2.StrictUndefined,
+    "trim_blocks": True,
+    "lstrip_blocks": True,
+    "keep_trailing_newline": True,
+}
+
+
+def _loader(folder: Path | None) -> jinja2.BaseLoader:
+    def load(name: str) -> tuple[str, str, None] | None:
+        found = source(name, folder)
+        return None if found is None else (*found, None)
+
+    return jinja2.FunctionLoader(load)
+
+
+def _prepared(environment: jinja2.Environment) -> jinja2.Environment:
+    environment.globals.pop("lipsum")
+    environment.filters |= FILTERS
+    return environment
+
+
+def _describe(name: str, error: Exception) -> str:
+    """Say which file and line is wrong, and what is."""
+    if isinstance(error, jinja2.TemplateSyntaxError):
+        return f"{error.filename or error.name or name}: line {error.lineno}: {error.message}"
+    if isinstance(error, jinja2.TemplateNotFound):
+        return f"{name}: there is no template {error.name}"
+    place, trace = "", error.__traceback__
+    while trace is not None:
+        # Jinja2 makes frames of templates look as if they were files.
+        if trace.tb_frame.f_code.co_filename.endswith(".j2"):
+            place = f"{trace.tb_frame.f_code.co_filename}: line {trace.tb_lineno}"
+        trace = trace.tb_next
+    return (
+        f"{place or name}: {error}"
+        if isinstance(error, jinja2.TemplateError)
+        else f"{place or name}: {type(error).__name__}: {error}"
+    )
+
+
+MOST_ROWS = 1000  # of a section: browsers take no pleasure in more
+
+_GOOD = (StatementKind.UPGRADED, StatementKind.PACKAGE_ADDED, StatementKind.STACK_ADDED, StatementKind.TAG_ADDED)
+_CARE = (StatementKind.UNREFERENCED, StatementKind.REBUILD_WAVE)
+
+
+def write_page(changesets: Iterable[Changeset], *, asked: Requested) -> Iterator[bytes]:
+    """Yield one page about all tags."""
+    found = told_reports(changesets, asked)
+    # Exactly what stands between <script> and </script>, so that a browser runs this and nothing else.
+    script = "\n" + render("_page.js.j2")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    page = render(
+        "page.html.j2",
+        title=_title(found),
+        reports=[_values(told) for told in found],
+        script_hash=f"sha256-{digest}",
+    )
+    yield page.encode()
+
+
+def _title(found: Sequence[ToldReport]) -> str:
+    count = sum(len(told.reports) for told in found)
+    return f"What changed in {found[0].name if len(found) == 1 else number(count, 'tag')}"
+
+
+def _values(told: ToldReport) -> dict[str, Any]:
+    return {
+        "name": told.name,
+        "spans": [
+            {"before": _side(report.before), "after": _side(report.after), "between": elapsed_time.span(report)}
+            for report in told.reports
+        ],
+        "total": told.shown.total,
+        "blocks": [_block(block) for block in told.shown.blocks],
+        "warnings": [
+            {"kind": diagnostic.kind.value, "path": safe(diagnostic.path), "message": safe(diagnostic.message)}
+            for report in told.reports
+            for diagnostic in report.diagnostics
+        ],
+    }
+
+
+def _side(side: Side) -> dict[str, Any]:
+    return {name: safe(value) if value else value for name, value in asdict(side).items()}
+
+
+def _block(block: Block) -> dict[str, Any]:
+    return {
+        "kind": block.kind.value,
+        "grade": _grade(block),
+        "title": block.title,
+        "name": block.name,
+        "total": block.total,
+        "notes": block.notes,
+        "named": block.named,
+        "packages": block.packages,
+        "first": "Place" if block.is_by_place else "Package",
+        "rows": [
+            {
+                "name": entry.name,
+                "fact": entry.fact,
+                "specs": entry.specs,
+                "where": entry.where.removeprefix("in "),
+            }
+            for entry in block.entries
+        ],
+        "more": block.more,
+    }
+
+
+def _grade(block: Block) -> str:
+    if block.severity is Severity.ATTENTION:
+        return "bad"
+    return "good" if block.kind in _GOOD else "care" if block.kind in _CARE else ""

@@ -1,0 +1,645 @@
+"""Colours of a terminal, or none. Words carry the meaning; colour only helps the eye.
+
+Say in one line what is compared with what: `develop  25 May -> 1 June 2025  (6001b26 -> 1afa5ee, 1 revision)`.
+
+What a terminal, Markdown and a page show of statements, as values: blocks of lines, and what a reader asked for.
+
+What happened to a whole tag, as a block for each statement: its numbers, its exceptions, and what followed from it.
+
+Make a report into blocks, in one order and with one cut for every format.
+
+Whatever a format shows, the counts of its blocks and of what is left out of them are those of
+the total line.
+
+A report for a terminal: a heading says what happened, a line says to whom, and nothing but ASCII of our own.
+"""
+
+import re
+import sys
+import textwrap
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from datetime import UTC, datetime
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cachewatch.core import names as tag_names
+from cachewatch.core.model import Delta, Kind, Side, kind_of_fact
+from cachewatch.core.names import safe_name
+from cachewatch.core.spellings import NO_COMPILER
+from cachewatch.core.statement_values import Counts, Line, Severity, Statement, StatementKind
+from cachewatch.report import words as elapsed_time
+from cachewatch.report import words as rebuild_reasons
+from cachewatch.report import words as statement_phrases
+from cachewatch.report.values import Report
+from cachewatch.report.words import HEADINGS, MOST_NAMES, Wants, chosen_lines, names, nothing, number, signed, total
+
+_CODES = {"red": "31", "green": "32", "yellow": "33", "cyan": "36", "bold": "1", "dim": "2"}
+
+
+class Palette:
+    """Paints text, or leaves it alone."""
+
+    def __init__(self, *, is_on: bool) -> None:
+        self._is_on = is_on
+
+    def paint(self, text: str, colour: str) -> str:
+        """Return `text` in one of the colours above; "" is no colour."""
+        if not self._is_on or not text or not colour:
+            return text
+        return f"\x1b[{_CODES[colour]}m{text}\x1b[0m"
+
+
+_SHORT = 7  # of a revision
+_FEW_TAGS, _MOST_TAGS = 2, 5
+
+
+def tags_named(reports: Sequence[Report]) -> str:
+    """Name the tags of reports: `develop and develop-2025-06-01`."""
+    found = [safe_name(one.after.tag or one.before.tag or one.after.name) for one in reports]
+    return " and ".join(found) if len(found) == _FEW_TAGS else names(found, _MOST_TAGS)
+
+
+def heading(report: Report) -> tuple[str, str]:
+    """Name the two sides of `report` with their days; then, in brackets, their revisions and how far they are apart."""
+    before, after = report.before, report.after
+    if not (before.revision and after.revision):
+        return _of_files(before, after), ""
+    name = _both(safe_name(before.tag or ""), safe_name(after.tag or ""))
+    revisions = _both(before.revision[:_SHORT], after.revision[:_SHORT])
+    apart = elapsed_time.span(report)
+    return "  ".join(
+        filter(None, (name, days(before.time, after.time)))
+    ), f"({', '.join(filter(None, (revisions, apart)))})"
+
+
+def _of_files(before: Side, after: Side) -> str:
+    tags = {side.tag for side in (before, after) if side.tag}
+    shared = tags.pop() if len(tags) == 1 else ""
+    names = (_one(side, "" if shared else side.tag or "") for side in (before, after))
+    return "  ".join(filter(None, (safe_name(shared), " -> ".join(names))))
+
+
+def _one(side: Side, tag: str) -> str:
+    day = days(side.time, side.time)
+    revision = (side.revision or "")[:_SHORT]
+    named = " ".join(filter(None, (revision or safe_name(side.name), day)))
+    return f"{named} ({safe_name(tag)})" if tag else named
+
+
+def _both(before: str, after: str) -> str:
+    return after if before == after else f"{before} -> {after}"
+
+
+def days(before: str | None, after: str | None) -> str:
+    """Return two days as people write them, with times if it is one day: `25 May -> 1 Jun 2025`."""
+    if not before or not after:
+        return ""
+    start, end = (datetime.fromisoformat(time).astimezone(UTC) for time in (before, after))
+    last = f"{end.day} {end:%b %Y}"
+    if start == end:
+        return last
+    if start.date() == end.date():
+        clock = "%H:%M:%S" if (start.hour, start.minute) == (end.hour, end.minute) else "%H:%M"
+        return f"{last}, {start:{clock}} -> {end:{clock}} UTC"
+    first = f"{start.day} {start:%b}" if start.year == end.year else f"{start.day} {start:%b %Y}"
+    return f"{first} -> {last}"
+
+
+ALL = sys.maxsize
+
+# How many packages are named in one place, and how many stacks where there is room.
+FEW_NAMES = 5
+_MANY_NAMES = 12
+
+
+class Requested(Struct, frozen=True, kw_only=True):
+    """What a reader asked for: `most` lines a section, and which kinds of change."""
+
+    most: int
+    wants: Wants
+    names_packages: bool = False  # also those that a terminal only counts
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing is to be cut."""
+        return self.most == ALL
+
+    @property
+    def names_kinds(self) -> bool:
+        """Whether only some kinds of change are asked for."""
+        return not self.wants(frozenset())
+
+    @property
+    def most_names(self) -> int:
+        """How many stacks and the like are named in one place."""
+        return ALL if self.is_whole else _MANY_NAMES if self.names_packages else MOST_NAMES
+
+
+class BlockEntry(Struct, frozen=True, kw_only=True):
+    """One line: a package or a place, what happened to it, how many specs that is, and where."""
+
+    name: str
+    fact: str = ""
+    counts: Counts = Counts()
+    here: Counts | None = None  # of a place: all that it lost, also what the line of another place counts
+    where: str = ""
+    is_harmless: bool = False  # nothing is missed, whatever the heading
+
+    @property
+    def specs(self) -> str:
+        """How many specs, with their signs."""
+        return signed(self.counts if self.here is None else self.here)
+
+
+class Block(Struct, frozen=True, kw_only=True):
+    """A section, or one statement on the whole tag."""
+
+    kind: StatementKind
+    severity: Severity
+    title: str
+    name: str = ""  # what a statement on the whole tag is about
+    total: str = ""
+    notes: tuple[str, ...] = ()  # each a clause
+    named: str = ""  # packages
+    entries: tuple[BlockEntry, ...] = ()
+    more: str = ""  # what is left out of the entries
+    packages: int = 0
+
+    @property
+    def is_by_place(self) -> bool:
+        """Whether lines are about places, not packages."""
+        return self.kind is StatementKind.PLACE_LOST
+
+
+class Shown(Struct, frozen=True, kw_only=True):
+    """All that a report says of changes."""
+
+    blocks: tuple[Block, ...]
+    total: str  # one sentence that adds up; where nothing was asked for, it says so
+
+
+class Chosen(Struct, frozen=True):
+    """A statement with those of its lines that were asked for."""
+
+    statement: Statement
+    lines: tuple[Line, ...]
+    wanted: frozenset[str] | None = None  # packages with changes of the kinds that were asked for, if any were
+
+    @property
+    def is_of_tag(self) -> bool:
+        """Whether it is told in a block of its own."""
+        return self.statement.kind not in HEADINGS
+
+    @property
+    def counts(self) -> Counts:
+        """All items of these lines."""
+        return sum_of(line.counts for line in self.lines)
+
+    @property
+    def packages(self) -> Sequence[str]:
+        """The packages that are named: those of the lines, most items first."""
+        if len(self.lines) == len(self.statement.lines) and not self.is_of_tag:
+            found = self.statement.packages
+            return found if self.wanted is None else tuple(name for name in found if name in self.wanted)
+        return tuple(dict.fromkeys(line.package for line in self.lines))
+
+
+def sum_of(counts: Iterable[Counts]) -> Counts:
+    """Add up counts."""
+    return sum(counts, start=Counts())
+
+
+_TITLES = {
+    StatementKind.TAG_REMOVED: "Tag removed",
+    StatementKind.TAG_ADDED: "New tag",
+    StatementKind.SUSPICIOUS: "Suspicious",
+    StatementKind.STACK_REMOVED: "Stack removed",
+    StatementKind.STACK_ADDED: "New stack",
+    StatementKind.MIGRATION: "Migrated",
+    StatementKind.PRUNE: "Pruned",
+    StatementKind.REBUILD_WAVE: "Built again",
+}
+_REMARKS = {
+    StatementKind.STACK_REMOVED: "often a failed pipeline",
+    StatementKind.PRUNE: "copies, older versions, and what no stack builds",
+    StatementKind.SUSPICIOUS: "check that the catalogue was published whole",
+}
+_EFFECTS = {
+    StatementKind.PACKAGE_REMOVED: "packages removed with it",
+    StatementKind.PACKAGE_ADDED: "new packages with it",
+    StatementKind.PLACE_LOST: "no build there any more",
+    StatementKind.PLACE_GAINED: "new there",
+}
+# Effects that a statement of this kind has by what it is.
+_OWN_EFFECTS = {
+    StatementKind.STACK_REMOVED: StatementKind.PLACE_LOST,
+    StatementKind.STACK_ADDED: StatementKind.PLACE_GAINED,
+}
+
+
+def block_of(one: Chosen, report: Report, asked: Requested) -> Block:
+    """Return the block of a statement on the whole tag."""
+    statement, counts = one.statement, one.counts
+    parts = [number(len(one.packages), "package"), signed(counts)] if one.packages else []
+    if statement.kind is StatementKind.MIGRATION:
+        parts.append(f"in {statement_phrases.stacks_named(statement.stacks, asked.most_names)}")
+    return Block(
+        kind=statement.kind,
+        severity=statement.severity,
+        title=_TITLES[statement.kind],
+        name=name_of(statement),
+        total=", ".join(filter(None, parts)),
+        notes=tuple(filter(None, _notes(one, report, asked))),
+        named=_packages_named(one.packages, asked),
+        packages=len(one.packages),
+    )
+
+
+def name_of(statement: Statement) -> str:
+    """Return what a statement on the whole tag is about: a stack, or what replaced what."""
+    return (
+        statement_phrases.replaced(statement)
+        if statement.kind is StatementKind.MIGRATION
+        else safe_name(statement.name)
+    )
+
+
+def occurrences(statements: Iterable[Statement], wants: Callable[[Kind], bool]) -> str:
+    """Name what happened of the kinds that are wanted: changes of the whole tag, then packages, then lost places."""
+    of_tag, packages, places = [], dict[str, None](), []
+    for one in statements:
+        if not any(map(wants, one.kinds)):
+            continue
+        if one.kind in _TITLES:
+            of_tag.append(f"{_TITLES[one.kind].lower()} {name_of(one)}".strip())
+        elif one.kind is StatementKind.PLACE_LOST and one.name:
+            places.append(f"{statement_phrases.names(one.packages)} in {statement_phrases.place_name(one.name)}")
+        else:
+            packages |= dict.fromkeys(line.package for line in one.lines if any(map(wants, line.kinds)))
+    named = [", ".join([*found[:FEW_NAMES], *_rest(found)]) for found in (of_tag, [safe_name(p) for p in packages])]
+    return "; ".join(filter(None, [*named, "; ".join([*places[:FEW_NAMES], *_rest(places)])]))
+
+
+def _rest(found: Sequence[str]) -> list[str]:
+    return [f"{len(found) - FEW_NAMES:,} more"] if len(found) > FEW_NAMES else []
+
+
+def _notes(one: Chosen, report: Report, asked: Requested) -> Iterator[str]:
+    statement = one.statement
+    most = ALL if asked.is_whole else FEW_NAMES
+    if statement.kind is StatementKind.REBUILD_WAVE:
+        yield _wave(one.counts, report)
+        yield from rebuild_reasons.lines(statement, most)
+    yield _REMARKS.get(statement.kind, "")
+    if statement.of and statement.of > statement.counts.total:
+        yield f"in the whole tag {number(statement.of, 'spec')} came or went with it"
+    if statement.exceptions:
+        yield f"still on {_old_value(statement)}: {statement_phrases.names(statement.exceptions, most)}"
+    packages = set(one.packages)
+    for effect in statement.effects:
+        affected = tuple(name for name in effect.packages if name in packages)
+        if affected and not _goes_without_saying(effect.kind, statement):
+            yield f"{_EFFECTS[effect.kind]}: {statement_phrases.names(affected, most)}"
+
+
+def _goes_without_saying(effect: StatementKind, statement: Statement) -> bool:
+    if statement.kind is StatementKind.MIGRATION:
+        # Who has another target has another place.
+        return effect in _OWN_EFFECTS.values() and Kind.TARGET in statement.kinds
+    return _OWN_EFFECTS.get(statement.kind) is effect
+
+
+def _old_value(statement: Statement) -> str:
+    return safe_name(" ".join(value.partition("@")[2] or value for value in statement.before))
+
+
+def _wave(counts: Counts, report: Report) -> str:
+    beside = counts.new - counts.vanished
+    if beside <= 0:
+        return "nothing else about them changed"
+    goes = " and go at the next prune" if tag_names.is_mutable(report.after.tag) else ""
+    old = "the old builds are" if not counts.vanished else f"{number(beside, 'old build')} are"
+    return f"nothing else about them changed; {old} still there{goes}"
+
+
+def _packages_named(packages: Sequence[str], asked: Requested) -> str:
+    if asked.is_whole or asked.names_kinds or asked.names_packages or len(packages) <= FEW_NAMES:
+        return statement_phrases.names(packages, asked.most)
+    return ""
+
+
+_SEVERITIES = tuple(Severity)
+_PLAIN = StatementKind.REBUILT
+_WAVE = StatementKind.REBUILD_WAVE
+# These are about all values of their packages.
+_WHOLE_TAG = (StatementKind.TAG_ADDED, StatementKind.TAG_REMOVED)
+# What one value of each fact is called, in the order in which they are named.
+_NOUNS = {
+    "versions": "version",
+    "compilers": "compiler",
+    "oses": "operating system",
+    "platforms": "platform",
+    "targets": "target",
+    "variants": "variant",
+    "stacks": "stack",
+}
+_ENDS = re.compile(r"[ ,;()]+")
+_ROUTINE_SHARE = 4  # of the lines of a section, what is routine gets one in so many
+
+
+def tell(report: Report, asked: Requested) -> Shown:
+    """Return what `report` says to somebody who asked for this."""
+    chosen = [
+        Chosen(one, lines)
+        for one in report.statements
+        if (lines := chosen_lines(one, asked.wants)) or asked.wants(one.kinds)
+    ]
+    if asked.names_kinds:
+        wanted = frozenset(line.package for one in chosen for line in one.lines)
+        chosen = [replace(one, wanted=wanted) for one in chosen]
+    blocks = [
+        *(block_of(one, report, asked) for one in chosen if one.is_of_tag),
+        *_sections(chosen, asked),
+        *_rebuilt(report, chosen, asked),
+        *_other_values(report, chosen, asked),
+    ]
+    blocks.sort(key=lambda block: _SEVERITIES.index(block.severity))
+    return Shown(blocks=tuple(blocks), total=total(report, asked.wants) if chosen else nothing(report))
+
+
+def _sections(chosen: Sequence[Chosen], asked: Requested) -> Iterator[Block]:
+    for kind in statement_phrases.HEADINGS:
+        own = [one for one in chosen if one.statement.kind is kind]
+        if own and kind is not _PLAIN:
+            yield _section(own, asked)
+
+
+def _section(own: Sequence[Chosen], asked: Requested) -> Block:
+    kind = own[0].statement.kind
+    severity = min((one.statement.severity for one in own), key=_SEVERITIES.index)
+    entries = [entry for one in own for entry in _entries(one, asked)]
+    most = asked.most
+    if severity is Severity.ROUTINE and not asked.is_whole and not asked.names_kinds:
+        most //= _ROUTINE_SHARE
+    counts = sum_of(one.counts for one in own)
+    packages = {name for one in own for name in one.packages}
+    return Block(
+        kind=kind,
+        severity=severity,
+        title=statement_phrases.HEADINGS[kind],
+        total=", ".join(filter(None, (number(len(packages), "package"), signed(counts)))),
+        entries=tuple(entries[:most]),
+        more=_more(entries[most:]),
+        packages=len(packages),
+    )
+
+
+def _more(left_out: Sequence[BlockEntry]) -> str:
+    if not left_out:
+        return ""
+    counts = "" if left_out[0].here else signed(sum_of(entry.counts for entry in left_out))
+    return f"... and {len(left_out):,} more{f', {counts}' if counts else ''} (--all)"
+
+
+def _entries(one: Chosen, asked: Requested) -> Iterator[BlockEntry]:
+    statement = one.statement
+    if statement.kind is StatementKind.PLACE_LOST and statement.name:
+        # Place first: what matters is what is missing there.
+        yield BlockEntry(
+            name=safe_name(statement.name),
+            fact=_lost(one, asked),
+            counts=one.counts,
+            here=statement.here if len(one.lines) == len(statement.lines) else None,
+            where=statement_phrases.remaining(statement, one.packages),
+            is_harmless=statement.is_harmless,
+        )
+        return
+    for line in one.lines:
+        yield BlockEntry(
+            name=safe_name(line.package),
+            fact=statement_phrases.fact(line, asked.most_names),
+            counts=line.counts,
+            where=statement_phrases.where(line, asked.most_names),
+        )
+
+
+def _lost(one: Chosen, asked: Requested) -> str:
+    if len(one.packages) == len(one.lines) == 1:
+        line = one.lines[0]
+        now = f", now in {statement_phrases.stacks_named(line.joined, asked.most_names)}" if line.joined else ""
+        return f"{safe_name(line.package)} {statement_phrases.fact(line)}".strip() + now
+    return statement_phrases.names(one.packages, ALL if asked.is_whole else FEW_NAMES)
+
+
+def _rebuilt(report: Report, chosen: Sequence[Chosen], asked: Requested) -> Iterator[Block]:
+    """Yield the one number that is said unless only other kinds were asked for, with its packages on request."""
+    told = {one.statement.kind for one in chosen}
+    found = chosen if asked.names_kinds else [Chosen(one, one.lines) for one in report.statements]
+    kinds = {_PLAIN} if _WAVE in told else {_PLAIN, _WAVE}
+    hidden = [one for one in found if one.statement.kind in kinds]
+    if not hidden:
+        return
+    lines = [line for one in hidden for line in one.lines]
+    packages = {line.package for line in lines}
+    specs = sum(line.counts.new for line in lines)
+    wanted = [one for one in chosen if one.statement.kind is _PLAIN]
+    is_listed = asked.is_whole or asked.names_kinds or asked.names_packages
+    listed = _section(wanted, asked) if wanted and is_listed else None
+    yield Block(
+        kind=_PLAIN,
+        severity=Severity.ROUTINE,
+        title=statement_phrases.HEADINGS[_PLAIN],
+        total=f"{number(specs, 'spec')} of {number(len(packages), 'package')}",
+        notes=tuple(note for one in hidden for note in rebuild_reasons.lines(one.statement, FEW_NAMES)),
+        entries=listed.entries if listed else (),
+        more=listed.more if listed else "",
+        packages=len(packages),
+    )
+
+
+def _other_values(report: Report, chosen: Sequence[Chosen], asked: Requested) -> Iterator[Block]:
+    """Yield all values that came to a package or went from it and that no line about it names."""
+    own = [one for one in chosen if one.statement.kind not in _WHOLE_TAG]
+    packages = {package for one in own for package in one.packages}
+    told = _told(own, asked)
+    entries = [
+        BlockEntry(name=safe_name(package), fact=fact)
+        for package, facts in report.facts.items()
+        if package in packages and (fact := "; ".join(_unnamed(facts, told.get(package, frozenset()), asked)))
+    ]
+    if entries:
+        yield Block(
+            kind=StatementKind.RECONFIGURED,
+            severity=Severity.ROUTINE,
+            title="Also added or removed",
+            total=number(len(entries), "package"),
+            entries=tuple(entries[: asked.most]),
+            more=_more(entries[asked.most :]),
+        )
+
+
+def _told(chosen: Sequence[Chosen], asked: Requested) -> Mapping[str, frozenset[str]]:
+    """Return the words that are said of each package."""
+    told: defaultdict[str, list[str]] = defaultdict(list)
+    for one in chosen:
+        if one.is_of_tag:
+            said = [name_of(one.statement), *one.statement.before, *one.statement.after]
+            for package in one.packages:
+                told[package] += said
+        elif one.statement.kind is StatementKind.PLACE_LOST:
+            for entry in _entries(one, asked):
+                for package in one.packages:
+                    told[package] += (entry.name, entry.fact)
+        elif one.statement.kind is not _PLAIN:
+            for line, entry in zip(one.lines, _entries(one, asked), strict=True):
+                told[line.package] += (entry.fact, entry.where)
+    return {package: frozenset(_ENDS.split(" ".join(said))) for package, said in told.items()}
+
+
+def _unnamed(facts: Mapping[str, Delta], told: Set[str], asked: Requested) -> Iterator[str]:
+    """Say which values came or went that `told` does not name: `compiler gcc@13.2.0 added, gcc@11.4.0 removed`."""
+    for name, noun in _NOUNS.items():
+        sides = ((facts[name].added, True, "added"), (facts[name].removed, False, "removed"))
+        said = [
+            f"{', '.join(values)} {word}"
+            for side, is_added, word in sides
+            if asked.wants({kind_of_fact(name, is_added=is_added)}) and (values := _not_in(told, side))
+        ]
+        if said:
+            yield f"{noun} {', '.join(said)}"
+
+
+def _not_in(told: Set[str], values: Iterable[str]) -> list[str]:
+    return [safe_name(value) for value in values if value not in ("", NO_COMPILER) and safe_name(value) not in told]
+
+
+NARROWEST = 60
+_WIDEST_NAME = 32
+_WIDEST_FACT = 34
+_INDENT = "  "
+_CONTINUATION = " " * 6
+_COLOURS = {
+    StatementKind.PACKAGE_REMOVED: "red",
+    StatementKind.DOWNGRADED: "red",
+    StatementKind.PLACE_LOST: "red",
+    StatementKind.UNREFERENCED: "yellow",
+    StatementKind.PACKAGE_ADDED: "green",
+    StatementKind.UPGRADED: "green",
+}
+_REPLACED = re.compile(r"(\S+) -> ([^\s,]+)(.*)", re.DOTALL)
+
+
+def render_text(reports: Sequence[Report], told: Shown, *, width: int, palette: Palette) -> Iterator[str]:
+    """Yield the lines of reports on tags that changed alike, at most `width` columns wide where words allow it."""
+    width = max(width, NARROWEST)
+    report, *others = reports
+    if others:
+        yield from _wrapped(f"{tags_named(reports)}: the same changes", width, rest=_INDENT)
+    for one in reports:
+        yield from _sides(one, width, _INDENT if others else "")
+    yield ""
+    for block in told.blocks:
+        yield from _block(block, width, palette)
+        yield ""
+    if report.losses:
+        yield f"{number(report.losses, 'document')} could not be compared, or not wholly; see the warnings."
+    yield from _wrapped(told.total, width, rest=_INDENT)
+
+
+def _sides(report: Report, width: int, indent: str) -> Iterator[str]:
+    sides, revisions = heading(report)
+    is_short = len(indent) + len(sides) + 2 + len(revisions) <= width
+    for line in (f"{sides}  {revisions}".rstrip(),) if is_short else (sides, f"{_INDENT}{revisions}"):
+        yield from _wrapped(line, width, first=indent, rest=indent + _INDENT)
+
+
+def _wrapped(text: str, width: int, *, first: str = "", rest: str = "") -> Iterator[str]:
+    yield from textwrap.wrap(
+        text, width, initial_indent=first, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False
+    )
+
+
+def _block(block: Block, width: int, palette: Palette) -> Iterator[str]:
+    yield from _heading(block, width, palette)
+    for note in block.notes:
+        yield from _wrapped(note, width, first=_INDENT, rest=_INDENT * 2)
+    if block.named:
+        yield from _wrapped(block.named, width, first=_INDENT, rest=_INDENT)
+    columns = _Columns(block.entries, width)
+    for entry in block.entries:
+        yield from columns.lines(entry, "" if entry.is_harmless else _COLOURS.get(block.kind, ""), palette)
+    if block.more:
+        yield f"{_INDENT}{block.more}"
+
+
+def _heading(block: Block, width: int, palette: Palette) -> Iterator[str]:
+    title = palette.paint(block.title.upper(), "bold")
+    if block.severity is Severity.ATTENTION:
+        title = palette.paint(title, "red")
+    text = "  ".join(filter(None, (block.title.upper(), block.name, block.total)))
+    if len(text) <= width:
+        yield text.replace(block.title.upper(), title, 1)
+        return
+    yield from _wrapped(f"{block.title.upper()}  {block.name}".strip(), width, rest=_INDENT)
+    yield from _wrapped(block.total, width, first=_INDENT, rest=_INDENT)
+
+
+class _Columns:
+    """The widths that line up the lines of a block."""
+
+    def __init__(self, entries: Iterable[BlockEntry], width: int) -> None:
+        entries = list(entries)
+        self._width = width
+        self._name = _widest((entry.name for entry in entries), _WIDEST_NAME)
+        self._fact = _widest((entry.fact for entry in entries), _WIDEST_FACT)
+        self._count = _widest((entry.specs for entry in entries), _WIDEST_FACT)
+
+    def lines(self, entry: BlockEntry, colour: str, palette: Palette) -> Iterator[str]:
+        """Yield one entry, with what does not fit below it."""
+        start = f"{_INDENT}{entry.name:<{self._name}}"
+        middle = f"  {entry.fact:<{self._fact}}  " if self._fact or entry.fact else "  "
+        line = f"{start}{middle}{entry.specs:<{self._count}}"
+        if len(line) > self._width:
+            yield start.rstrip()
+            yield from _filled("  ".join(filter(None, (entry.fact, entry.specs, entry.where))), self._width)
+            return
+        painted = (
+            f"{start}{middle.replace(entry.fact, _painted(entry.fact, colour, palette), 1)}{entry.specs:<{self._count}}"
+        )
+        if len(line) + 2 + len(entry.where) <= self._width:
+            yield f"{painted}  {entry.where}".rstrip()
+            return
+        yield painted.rstrip()
+        yield from _filled(entry.where, self._width)
+
+
+def _widest(texts: Iterable[str], most: int) -> int:
+    return max((len(text) for text in texts if len(text) <= most), default=0)
+
+
+def _filled(text: str, width: int) -> Iterator[str]:
+    """Break `text` behind blanks, below the line that it belongs to."""
+    yield from _wrapped(text, width, first=_CONTINUATION, rest=_CONTINUATION)
+
+
+def _painted(fact: str, colour: str, palette: Palette) -> str:
+    """Paint only what differs between two versions, so that the eye falls on it."""
+    match = _REPLACED.fullmatch(fact)
+    if match is None:
+        return palette.paint(fact, colour)
+    before, after, rest = match.groups()
+    same = _common_prefix(before, after)
+    old, new = palette.paint(before[same:], "red"), palette.paint(after[same:], "green")
+    return f"{before[:same]}{old} -> {after[:same]}{new}{rest}"
+
+
+def _common_prefix(before: str, after: str) -> int:
+    """Return the length of what both begin with, up to the last whole part of a version."""
+    length = 0
+    for match in re.finditer(r"[^.@_-]*[.@_-]?", before):
+        if not match[0] or not after.startswith(before[: match.end()]):
+            break
+        length = match.end()
+    return length if length < min(len(before), len(after)) else 0

@@ -1,0 +1,522 @@
+"""What a digest and a report say, as values.
+
+A report is what people read of a changeset: its statements, and totals that add up.
+
+What moving from one snapshot to another means: values in, values out, one outcome for each package.
+
+Who stays with a snapshot wants to know of three things: what the other one lacks, what it has in
+another version, and whether the binaries are the same at all. "Nothing is lost" says nothing of
+the last: a snapshot that was built anew has other hashes throughout.
+
+A digest: the selected changes of one span, for one subscription, as values to be rendered.
+
+Links from the page of one digest to the one before it and the one after it.
+
+A page is final when it is made, and which ones are beside it is not known yet. So it has an empty
+place for these links, which whoever keeps the pages fills and fills again.
+
+A digest on its way to its recipients: what a channel receives, builds and reports.
+
+A channel turns one digest into messages, one per recipient, file or address, whose bytes are
+final: they are stored before anything is sent, and every retry sends the same ones.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from datetime import datetime, timedelta
+from enum import StrEnum
+from html import escape
+from itertools import pairwise
+from typing import Protocol
+
+from msgspec import Struct, field
+
+from cachewatch.core.coverage import CoverageChange
+from cachewatch.core.model import (
+    Delta,
+    Diagnostic,
+    Event,
+    PackageChange,
+    PackageCounts,
+    Place,
+    PlaceChange,
+    Side,
+    SpecCounts,
+    Specs,
+    Status,
+    Unreadable,
+    Verdict,
+)
+from cachewatch.core.statement_values import Statement
+
+
+class Report(Struct, frozen=True, kw_only=True):
+    """Everything that a text or a template says about one pair of tags."""
+
+    before: Side
+    after: Side
+    revisions_between: int | None
+    packages: PackageCounts
+    specs: SpecCounts
+    events: tuple[Event, ...]
+    diagnostics: tuple[Diagnostic, ...]
+    statements: tuple[Statement, ...] = ()  # of all that was selected, of whatever kind
+    is_part: bool = False  # not everything was selected
+    # Which values of each fact came and went, by package; of reports that name them all.
+    facts: Mapping[str, Mapping[str, Delta]] = field(default_factory=dict)
+
+    @property
+    def losses(self) -> int:
+        """How many documents could not be compared, or not wholly."""
+        return len({diagnostic.path for diagnostic in self.diagnostics if diagnostic.is_loss})
+
+
+class Outcome(StrEnum):
+    """What a package is in the other snapshot: the first of these that holds."""
+
+    LOST = "lost"  # a place of it is
+    DOWNGRADED = "downgraded"  # in a place
+    UPGRADED = "upgraded"  # in a place
+    GAINED = "gained"  # a place of it is
+    CHANGED = "changed"  # its newest versions stay everywhere, but older ones or combinations do not
+    REBUILT = "rebuilt"  # only hashes differ
+    SAME = "same"
+
+
+_BY_VERDICT = {
+    Verdict.LOST: Outcome.LOST,
+    Verdict.DOWNGRADED: Outcome.DOWNGRADED,
+    Verdict.UPGRADED: Outcome.UPGRADED,
+    Verdict.GAINED: Outcome.GAINED,
+    Verdict.RETIRED: Outcome.CHANGED,
+    Verdict.EXTENDED: Outcome.CHANGED,
+    Verdict.NARROWED: Outcome.CHANGED,
+    Verdict.WIDENED: Outcome.CHANGED,
+    Verdict.SAME: Outcome.SAME,
+}
+_ORDER = list(Outcome)
+
+
+class PackageOutcome(Struct, frozen=True, kw_only=True):
+    """What one package is in the other snapshot."""
+
+    package: str
+    outcome: Outcome
+    is_whole: bool = False  # lost or gained in all places, not in some
+    before: str = ""  # of up- and downgrades, the newest versions where it happened
+    after: str = ""
+    places: tuple[Place, ...] = ()  # in which it is so, sorted; none where only hashes differ
+    keeps_hashes: bool = True  # whether any of its hashes is in both
+
+
+class SnapshotMove(Struct, frozen=True, kw_only=True):
+    """What moving from `base` to `target` means; both are tags."""
+
+    base: str
+    target: str
+    packages: tuple[PackageOutcome, ...]  # all but those that are the same, worst first
+    same: int = 0
+
+    def of(self, outcome: Outcome) -> tuple[PackageOutcome, ...]:
+        """Return the packages of one outcome."""
+        return tuple(found for found in self.packages if found.outcome is outcome)
+
+    @property
+    def counts(self) -> Mapping[Outcome, int]:
+        """How many packages there are of each outcome; their sum is all packages of both snapshots."""
+        counted = Counter(found.outcome for found in self.packages)
+        return {outcome: counted[outcome] for outcome in Outcome} | {Outcome.SAME: self.same}
+
+    @property
+    def is_safe(self) -> bool:
+        """Whether nothing is lost, and nothing becomes older."""
+        return not self.of(Outcome.LOST) and not self.of(Outcome.DOWNGRADED)
+
+    @property
+    def has_other_hashes_only(self) -> bool:
+        """Whether no hash of `base` is in `target`: all that is installed by hash is installed anew."""
+        return bool(self.packages) and not self.same and not any(found.keeps_hashes for found in self.packages)
+
+
+def outcome_of(change: PackageChange) -> PackageOutcome:
+    """Say what one package is in the other snapshot."""
+    told = [(_BY_VERDICT[place.verdict], place) for place in change.places]
+    worst = min((outcome for outcome, _ in told), key=_ORDER.index, default=_without_places(change))
+    where = [place for outcome, place in told if outcome is worst]
+    first, last = _versions(worst, where)
+    return PackageOutcome(
+        package=change.package,
+        outcome=worst,
+        is_whole=(worst is Outcome.LOST and not _is_anywhere(change.specs_after))
+        or (worst is Outcome.GAINED and not _is_anywhere(change.specs_before)),
+        before=first,
+        after=last,
+        places=tuple(sorted(Place(place.stack, place.target) for place in where)),
+        keeps_hashes=change.counts.before > change.counts.removed or bool(change.went.hashes & change.came.hashes),
+    )
+
+
+def move_of(
+    base: str, target: str, outcomes: Iterable[PackageOutcome], packages: PackageCounts | None = None
+) -> SnapshotMove:
+    """Put the outcomes of packages together.
+
+    `packages` counts those of both snapshots, so that those that are the same are known; without
+    it they are left out.
+    """
+    found = [outcome for outcome in outcomes if outcome.outcome is not Outcome.SAME]
+    total = 0 if packages is None else packages.before + packages.added
+    return SnapshotMove(
+        base=base,
+        target=target,
+        packages=tuple(sorted(found, key=lambda o: (_ORDER.index(o.outcome), not o.is_whole, o.package))),
+        same=max(0, total - len(found)),
+    )
+
+
+def _without_places(change: PackageChange) -> Outcome:
+    """Judge a package that no stack builds, or of which nothing but hashes differs."""
+    if change.status is Status.REMOVED:
+        return Outcome.LOST
+    if change.status is Status.ADDED:
+        return Outcome.GAINED
+    return Outcome.REBUILT if change.counts.added or change.counts.removed else Outcome.SAME
+
+
+def _is_anywhere(specs: Specs) -> bool:
+    return any(signature.stacks for signature in specs.counts)
+
+
+def _versions(outcome: Outcome, places: Iterable[PlaceChange]) -> tuple[str, str]:
+    """Return from what to what it went in most places; nothing where no version was replaced."""
+    if outcome not in (Outcome.UPGRADED, Outcome.DOWNGRADED):
+        return "", ""
+    # A record may name no version at all.
+    pairs = Counter(("".join(place.before[-1:]), "".join(place.after[-1:])) for place in places)
+    return min(pairs, key=lambda pair: (-pairs[pair], pair))
+
+
+class Outage(Struct, frozen=True):
+    """A time in which a source published nothing, longer than it usually takes."""
+
+    since: datetime
+    until: datetime
+
+
+class Span(Struct, frozen=True, kw_only=True):
+    """What a digest covers of one source."""
+
+    source: str
+    address: str  # public URL of the repository; empty where readers have none
+    before: Side
+    after: Side
+    revisions: int | None = None  # in between, counting the newest; None where that is unknown
+    newest: datetime | None = None  # when the newest data was published, UTC
+    checked: datetime | None = None  # when the source was last asked with success, UTC
+    gaps: tuple[Outage, ...] = ()  # between revisions; find_outages finds them
+    mirror: str | None = None  # where Spack installs from; {tag} is filled in
+    unread: tuple[str, ...] = ()  # packages whose documents cannot be read: what changes in them is told later
+    is_unknown: bool = False  # what changed cannot be known: the state that was told last is nowhere any more
+    notes: tuple[str, ...] = ()  # such as: history was rewritten; no news for 5 days
+
+
+class Machine(Struct, frozen=True, order=True):
+    """What a binary is built for."""
+
+    platform: str
+    os: str
+    target: str
+
+
+class Example(Struct, frozen=True, kw_only=True):
+    """The newest version of a package, to be tried out."""
+
+    package: str
+    version: str
+    stacks: tuple[str, ...]  # that build it
+    machines: tuple[Machine, ...]
+
+
+class Table(Struct, frozen=True):
+    """The changed specs as lines of CSV without a heading, compressed with gzip."""
+
+    content: bytes = b""
+    size: int = 0  # bytes before compression
+    is_complete: bool = True  # False if it grew too large, and is empty then
+
+
+class VersionsChange(Struct, frozen=True):
+    """The versions that came to and went from one package."""
+
+    package: str
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+
+
+class TagDigest(Struct, frozen=True, kw_only=True):
+    """What happened to one tag of one source."""
+
+    source: str
+    report: Report
+    statements: tuple[Statement, ...] = ()  # that are told, most important first
+    rest: tuple[Statement, ...] = ()  # that are only summed up: kinds that nobody asked for, or somebody silenced
+    move: SnapshotMove | None = None  # what moving to it means, where it is a snapshot that is compared with another
+    versions: tuple[VersionsChange, ...] = ()
+    examples: tuple[Example, ...] = ()
+    table: Table = Table()
+    unreadable: tuple[Unreadable, ...] = ()  # documents that could not be compared
+
+
+class Pinned(Struct, frozen=True, kw_only=True):
+    """A snapshot that somebody stays with, and what moving to the newest one would gain and lose."""
+
+    tag: str
+    source: str = ""  # empty where no source has it, or anything of its series
+    is_gone: bool = False
+    newest: str = ""  # the newest of the series if that is another one
+    newer: int = 0  # how many of the series are newer
+    older: int = 0  # and how many are older: where old ones are deleted, these go before it
+    move: CoverageChange | None = None  # for the environment, where there is one
+    whole_move: TagDigest | None = None  # for the whole selection, where there is none
+    is_news: bool = False  # it is gone since the last digest, or there is a newer one since
+
+    @property
+    def is_near_the_end(self) -> bool:
+        """Whether it is among the two oldest of the series, of which newer ones are there."""
+        return not self.is_gone and self.newer > 0 and self.older <= 1
+
+
+class Return(Struct, frozen=True, kw_only=True):
+    """Something that is back in a tag, of which these readers were told that it is gone."""
+
+    source: str
+    tag: str
+    kind: str  # stack | package | tag
+    name: str
+    gone_since: datetime  # when they were told
+    revision: str  # in which it was gone
+    packages_before: int
+    packages_now: int
+    specs_before: int
+    specs_now: int
+
+
+class Silenced(Struct, frozen=True):
+    """How many packages a silence kept out of a digest, and why."""
+
+    name: str
+    packages: int
+    reason: str
+    until: str
+
+
+class Digest(Struct, frozen=True, kw_only=True):
+    """All that a template may say; docs/templates.md describes what templates are given of it."""
+
+    key: str
+    subscription: str
+    description: str = ""
+    created: datetime
+    period: str  # 2026-07-27 or 2026-07-27..2026-08-02
+    is_urgent: bool = False
+    is_sample: bool = False  # made by `preview` or `test`: nobody waits for it
+    unconfirmed: str = ""  # for what it was held, if it goes out though the operators did not answer
+    spans: tuple[Span, ...]
+    tags: tuple[TagDigest, ...]
+    returns: tuple[Return, ...] = ()  # of what these readers were told is gone
+    environment: CoverageChange | None = None  # what became of the binaries of the environment that is watched
+    pinned: tuple[Pinned, ...] = ()
+    silenced: tuple[Silenced, ...] = ()
+    why: tuple[str, ...] = ()  # the patterns of the subscription, in words
+    commands: tuple[str, ...] = ()  # that show the same changes
+    archive_url: str | None = None
+    unsubscribe: str | None = None  # mailto: or https:
+    zone: str = "UTC"  # in which times are said
+    operator: str = ""  # who runs this, as people may write to them
+    links: str = ""  # base of links to the catalogue's pages; empty for none
+    rows: int = 25  # of each list, at most
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing happened of what was asked for."""
+        if any(pin.is_news for pin in self.pinned) or (self.environment and not self.is_urgent):
+            return False
+        return not any(tag.statements or tag.report.events for tag in self.tags)
+
+
+class Notice(Struct, frozen=True, kw_only=True):
+    """Something that operators must know of cachewatch itself."""
+
+    key: str
+    created: datetime
+    title: str  # such as: source public cannot be read
+    is_good: bool = False  # it works again
+    said: tuple[str, ...] = ()  # what happened, a sentence each
+    facts: tuple[tuple[str, str], ...] = ()  # such as: ("last success", "2026-07-27 04:10 UTC")
+    remedy: str = ""  # what to do
+    commands: tuple[str, ...] = ()
+    zone: str = "UTC"  # in which times are said
+    operator: str = ""
+
+
+# Of so many revisions the rhythm of a source is learnt, and from so few intervals it cannot be.
+LEARNT_FROM, _FEW_INTERVALS = 10, 3
+# Times of the rhythm after which there is a gap, which readers have no use for if it is shorter than a day.
+_TIMES, _SHORTEST = 3, timedelta(days=1)
+
+
+def longest_pause(times: Iterable[datetime]) -> timedelta | None:
+    """Return after what time without a revision there is a gap, learnt from when the last ones were made; None if they are few.
+
+    The rhythm is what three quarters of the intervals do not exceed: neither gaps among them nor revisions that come in
+    quick succession make it another one.
+    """
+    ordered = sorted(times)
+    intervals = sorted(b - a for a, b in pairwise(ordered))
+    if len(intervals) < _FEW_INTERVALS:
+        return None
+    return max(_TIMES * intervals[len(intervals) * 3 // 4], _SHORTEST)
+
+
+def find_outages(times: Iterable[datetime], longest: timedelta) -> tuple[Outage, ...]:
+    """Return where more than `longest` passed between two of `times`, in any order."""
+    ordered = sorted(times)
+    return tuple(Outage(a, b) for a, b in pairwise(ordered) if b - a > longest)
+
+
+PLACE = "<!-- neighbours --><!-- /neighbours -->"
+_PLACE = re.compile("<!-- neighbours -->.*?<!-- /neighbours -->", re.DOTALL)
+
+
+class Neighbours(Struct, frozen=True):
+    """The addresses of the digests before and after one; None where there is none."""
+
+    previous: str | None = None
+    next: str | None = None
+
+
+def with_neighbours(page: str, neighbours: Neighbours) -> str:
+    """Return `page` with links to these in their place."""
+    links = [
+        f'<a rel="{rel}" href="{escape(address)}">{words}</a>'
+        for rel, address, words in (
+            ("prev", neighbours.previous, "Previous digest"),
+            ("next", neighbours.next, "Next digest"),
+        )
+        if address
+    ]
+    said = f'<nav class="neighbours" aria-label="Digests">{" ".join(links)}</nav>' if links else ""
+    return _PLACE.sub(lambda _: PLACE.replace("--><!--", f"-->{said}<!--"), page, count=1)
+
+
+def without_neighbours(page: str) -> str:
+    """Return `page` as it was made."""
+    return _PLACE.sub(PLACE, page, count=1)
+
+
+class Attachment(Struct, frozen=True):
+    """A file that goes with a digest."""
+
+    name: str
+    content_type: str
+    content: bytes
+
+
+class Form(StrEnum):
+    """A form of a digest that only some channels want; all others are made for each digest."""
+
+    MARKDOWN = "md"
+    FEED = "feed.html"
+    PAGE = "page.html"
+
+
+class RenderedDigest(Struct, frozen=True, kw_only=True):
+    """One rendered digest (or notice to operators), in the forms that its channels want; others are empty."""
+
+    key: str  # names this digest for good: the same span of the same subscription has the same
+    subscription: str
+    title: str  # the subject of a mail, without any prefix of its own
+    period: str  # 2026-07-27 or 2026-07-27..2026-08-02; fit for a file name
+    created: datetime  # UTC; the date of the mail, and fixed with the bytes
+    to: tuple[str, ...] = ()  # whom a mail goes to; other channels know their place
+    is_urgent: bool = False
+    is_notice: bool = False  # to operators, about cachewatch itself
+    tags: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
+    revisions: tuple[str, ...] = ()  # before..after of each source
+    archive_url: str | None = None
+    subtitle: str = ""  # of which tags and days it is
+    bullets: tuple[str, ...] = ()  # what a chat shows: a line each, the most important first
+    text: str
+    html: str
+    page: str = ""  # all of it as a page of an archive, with a place for neighbours.py
+    feed: str = ""  # the same as HTML for inside of another page, without any styles
+    markdown: str = ""
+    json: bytes
+    attachments: tuple[Attachment, ...] = ()
+
+
+class Message(Struct, frozen=True, kw_only=True):
+    """The final bytes for one target."""
+
+    key: str  # of the digest
+    target: str  # an address, a path or a URL without secrets; unique within a digest
+    payload: bytes
+    content_type: str
+    message_id: str | None = None
+    created: datetime
+
+
+class DeliveryOutcome(StrEnum):
+    """What became of a message."""
+
+    SENT = "sent"
+    DEFERRED = "deferred"  # try again later
+    DEAD = "dead"  # no retry can help this message
+    BLOCKED = "blocked"  # the channel is to blame, not the message: no attempt is used up
+    TOO_LARGE = "too-large"  # a shorter form may pass
+    RAISED = "raised"  # the channel has a bug, which this message or any other brings to light
+
+
+class DeliveryResult(Struct, frozen=True, kw_only=True):
+    """What a transport reports of one attempt."""
+
+    outcome: DeliveryOutcome
+    detail: str = ""  # the other side's words, without secrets and control characters
+    may_have_arrived: bool = False  # the connection was lost after all was handed over
+    is_address: bool = False  # DEAD because of the recipient: other digests to it will fail too
+    is_channel: bool = False  # the channel does not work now: all other messages of this run would fail too
+    is_lost: bool = False  # the connection was lost over this message: the channel is at fault if others fail too
+    traceback: str | None = None  # of what the channel raised, for the log
+    retry_after: float | None = None  # seconds, where the other side asked for them
+
+
+SENT = DeliveryResult(outcome=DeliveryOutcome.SENT)
+
+
+class Transport(Protocol):
+    """Takes messages out, one after the other, over one connection where there is one."""
+
+    def deliver(self, message: Message) -> DeliveryResult:
+        """Hand over one message; every failure is an answer, never an exception."""
+
+
+# Returns the messages that were sent to a target before, newest first, at most so many.
+SentHistory = Callable[[str, int], Sequence[Message]]
+
+
+class Channel(Protocol):
+    """A way out, as configured under one name."""
+
+    name: str
+
+    def build_messages(self, rendered: RenderedDigest) -> Sequence[Message]:
+        """Return the final bytes for every target of `digest`."""
+
+    def rebuild_message(self, rendered: RenderedDigest, original: Message) -> Message:
+        """Return a message that repeats what was sent before, marked as resent."""
+
+    def open(self, sent_history: SentHistory) -> AbstractContextManager[Transport]:
+        """Begin a run of deliveries; nothing is connected before the first message."""

@@ -1,0 +1,540 @@
+"""Changesets in, bytes out: one module for each format, and the words that they share.
+
+The facts of statements in words, the same on a terminal, on a page and in a mail.
+
+What became of all specs of a digest, in one sentence that adds up: every item of every statement, once.
+
+How far two states are apart, in words that every kind of report shares.
+
+The line that adds up: of how many packages it speaks, and what became of their specs.
+
+Why specs were rebuilt, in a few words: "1,405 because of openssl 3.4.0 -> 3.4.1, 17 for other reasons".
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from datetime import datetime
+from functools import partial
+
+from msgspec import Struct
+
+from cachewatch.core.causes import Cause, Value, What
+from cachewatch.core.model import Kind, Place
+from cachewatch.core.names import safe_name
+from cachewatch.core.spellings import NO_COMPILER
+from cachewatch.core.statement_values import RANKS, CauseCount, Counts, Line, Remains, Statement, StatementKind, Stay
+from cachewatch.report.values import Report
+
+# How many stacks and the like are named in one place.
+MOST_NAMES = 3
+
+# How a section of each kind is called. Kinds that are told in one sentence have none.
+HEADINGS = {
+    StatementKind.PACKAGE_REMOVED: "Packages removed",
+    StatementKind.PACKAGE_ADDED: "New packages",
+    StatementKind.DOWNGRADED: "Downgraded",
+    StatementKind.UPGRADED: "Upgraded",
+    StatementKind.PLACE_LOST: "No build any more",
+    StatementKind.PLACE_GAINED: "Built in more places",
+    StatementKind.RETIRED: "Older versions retired",
+    StatementKind.EXTENDED: "Older versions added",
+    StatementKind.NARROWED: "Fewer configurations",
+    StatementKind.WIDENED: "More configurations",
+    StatementKind.RECONFIGURED: "Built in another way",
+    StatementKind.MOVED: "Moved between stacks",
+    StatementKind.UNREFERENCED: "Built by no stack any more",
+    StatementKind.PRUNED: "Pruned",
+    StatementKind.SURPLUS: "Fewer copies",
+    StatementKind.EXTRA_COPY: "More copies",
+    StatementKind.REBUILT: "Rebuilt",
+}
+
+# What becomes of the specs of a statement, for sums: "+96: 64 rebuilt, 15 in upgrades".
+SHARES = {
+    StatementKind.TAG_REMOVED: "with the tag",
+    StatementKind.TAG_ADDED: "with the tag",
+    StatementKind.STACK_REMOVED: "in stacks that left",
+    StatementKind.STACK_ADDED: "in stacks that joined",
+    StatementKind.MIGRATION: "migrated",
+    StatementKind.PRUNE: "pruned",
+    StatementKind.REBUILD_WAVE: "rebuilt",
+    StatementKind.PACKAGE_REMOVED: "in removed packages",
+    StatementKind.PACKAGE_ADDED: "in new packages",
+    StatementKind.DOWNGRADED: "in downgrades",
+    StatementKind.UPGRADED: "in upgrades",
+    StatementKind.PLACE_LOST: "in lost builds",
+    StatementKind.PLACE_GAINED: "in new places",
+    StatementKind.RETIRED: "of older versions",
+    StatementKind.EXTENDED: "of older versions",
+    StatementKind.NARROWED: "of other configurations",
+    StatementKind.WIDENED: "of other configurations",
+    StatementKind.RECONFIGURED: "built in another way",
+    StatementKind.MOVED: "moved",
+    StatementKind.UNREFERENCED: "of no stack",
+    StatementKind.PRUNED: "pruned",
+    StatementKind.SURPLUS: "in fewer copies",
+    StatementKind.EXTRA_COPY: "in more copies",
+    StatementKind.REBUILT: "rebuilt",
+}
+
+
+# What is still there of what a place lost.
+_STILL = {
+    Remains.UNTIL_PRUNE: "the binaries stay until the next prune",
+    Remains.ANOTHER: "another stack has a build of the same version",
+    Remains.SAME: "the same binaries are still in the cache",
+}
+_LONGEST_NAME = 60
+_USUAL_VERSION = 12  # characters
+_CACHE = "cache"  # the stack of a build cache that names none
+
+
+def number(count: int, noun: str, plural: str = "") -> str:
+    """Return `count` with its noun: 1 spec, 1,204 specs."""
+    return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
+
+
+# What says which versions took the place of which.
+BY_VERSION = (StatementKind.UPGRADED, StatementKind.DOWNGRADED)
+# These name compilers, systems or variants beside versions.
+_CONFIGURATIONS = (StatementKind.NARROWED, StatementKind.WIDENED, StatementKind.RECONFIGURED)
+
+# What happened to a package, by what was there before and what is there now.
+_FACTS: Mapping[StatementKind, Callable[[str, str], str]] = {
+    StatementKind.PACKAGE_REMOVED: lambda before, _: f"removed, had {before}" if before else "removed",
+    StatementKind.PACKAGE_ADDED: lambda _, after: after or "without specs",
+    StatementKind.PRUNED: lambda before, _: f"{before} removed" if before else "",
+    StatementKind.RETIRED: lambda before, after: f"{before} removed" + (f", {after} added" if after else ""),
+    StatementKind.EXTENDED: lambda _, after: f"{after} added",
+    StatementKind.NARROWED: lambda before, after: (
+        f"{before} no longer with {after}" if after else f"{before} in fewer combinations"
+    ),
+    StatementKind.WIDENED: lambda before, after: (
+        f"{after} now also with {before}" if before else f"{after} in more combinations"
+    ),
+    StatementKind.RECONFIGURED: lambda before, after: f"{before or 'default'} -> {after or 'default'}",
+    StatementKind.REBUILT: lambda *_: "",
+    StatementKind.UNREFERENCED: lambda before, _: f"{before} goes at the next prune".strip(),
+}
+
+
+def fact(line: Line, most: int = MOST_NAMES) -> str:
+    """Say what happened to the package of one line: `1.14.5 -> 1.14.6`, `left radiuss`.
+
+    Up to `most` stacks are named, and about as many versions.
+    """
+    story = line.story
+    if story.kind in BY_VERSION:
+        return " ".join(filter(None, (replacement(line, most), staying(line, most))))
+    if story.is_system:
+        return (
+            f"no longer for {' '.join(map(safe_name, story.before))}, now for {' '.join(map(safe_name, story.after))}"
+        )
+    listed = _compilers_listed if story.kind in _CONFIGURATIONS else partial(_versions, most=most)
+    before, after = listed(story.before), listed(story.after)
+    if story.kind is StatementKind.MOVED:
+        return f"{before} {_moved(line, most)}".strip()
+    said = _FACTS.get(story.kind)
+    return said(before, after) if said else before or after
+
+
+def replacement(line: Line, most: int = MOST_NAMES) -> str:
+    """Name the versions of an upgrade or a downgrade: `0.3.1 -> 0.4.0`."""
+    before, after = (_versions(side, most) or "no version" for side in (line.story.before, line.story.after))
+    return f"{before} -> {after}"
+
+
+def staying(line: Line, most: int = MOST_NAMES) -> str:
+    """Say of an upgrade that its old version stays, of a downgrade that its new one was there: `(0.3.1 stays)`."""
+    story = line.story
+    if not story.stays:
+        return ""
+    is_upgrade = story.kind is StatementKind.UPGRADED
+    version = safe_name((story.before if is_upgrade else story.after)[-1])
+    scope = "" if story.stays >= story.places else f" in {_stacks(story.stays, most)}"
+    return f"({version} {'stays' if is_upgrade else 'was there'}{scope})"
+
+
+def where(line: Line, most: int = MOST_NAMES) -> str:
+    """Say where it happened: `in 7 of 9 stacks; not yet in e4s-cray`, `in e4s, radiuss on aarch64`.
+
+    Up to `most` stacks are named.
+    """
+    story = line.story
+    stacks = {place.stack for place in story.places}
+    if story.kind is StatementKind.UPGRADED and story.of_stacks > 1:
+        told = _of_stacks(stacks, story.of_stacks, most)
+        return f"{told}; not yet in {names(story.behind, most)}" if story.behind else told
+    if story.kind is StatementKind.MOVED:
+        return ""
+    if story.places:
+        return in_places(story.places, most)
+    return f"in {stacks_named(line.stacks, most)}" if line.stacks else ""
+
+
+def there_since(line: Line) -> str:
+    """Say since when what was removed had been there; empty where that is not known."""
+    if line.stay is None:
+        return ""
+    return f"was there since {line.stay.day}{' or before' if line.stay.or_before else _lasted(line.stay)}"
+
+
+def _lasted(stay: Stay) -> str:
+    days = int(stay.days or 0)
+    if not days:
+        return ""
+    return f", {'at least ' if stay.is_least else ''}{number(days, 'day')}"
+
+
+def _of_stacks(stacks: Set[str], of_stacks: int, most: int) -> str:
+    if len(stacks) == 1 or MOST_NAMES < most >= len(stacks):
+        return f"in {stacks_named(stacks, most)} ({len(stacks)} of {number(of_stacks, 'stack')})"
+    return f"in {len(stacks)} of {of_stacks} stacks"
+
+
+def in_places(places: Iterable[Place], most: int = MOST_NAMES) -> str:
+    """Name places: `in e4s, radiuss on aarch64`; targets only where there are few."""
+    places = set(places)
+    if not places:
+        return ""
+    targets = sorted({place.target for place in places})
+    stacks = f"in {stacks_named({place.stack for place in places}, most)}"
+    if len(targets) < most:
+        return f"{stacks} on {names(targets, len(targets))}"
+    return f"{stacks} on {len(targets)} targets"
+
+
+def names(words: Sequence[str], most: int = MOST_NAMES) -> str:
+    """Name the first of `words`, and count the rest."""
+    told = [safe_name(word)[:_LONGEST_NAME] for word in words[:most]]
+    rest = len(words) - len(told)
+    return ", ".join(told) + (f" and {rest:,} more" if rest else "")
+
+
+def replaced(statement: Statement) -> str:
+    """Say what took the place of what in a migration: `gcc 11.4.0 -> 13.3.0`."""
+    before, after = statement.before, statement.after
+    if len(before) == len(after) == 1:
+        (old,), (new,) = before, after
+        name, at, version = old.partition("@")
+        other, _, newer = new.partition("@")
+        if at and name == other:
+            return safe_name(f"{name} {version} -> {newer}")
+    return safe_name(f"{' '.join(before)} -> {' '.join(after)}")
+
+
+def _moved(line: Line, most: int) -> str:
+    parts = [f"joined {stacks_named(line.joined, most)}"] if line.joined else []
+    parts += [f"left {stacks_named(line.left, most)}"] if line.left else []
+    return ", ".join(parts)
+
+
+def remaining(one: Statement, packages: Sequence[str] | None = None) -> str:
+    """Say what is still there of the packages that a place lost, or of those chosen; empty where nothing is."""
+    chosen = set(one.packages if packages is None else packages)
+    said = []
+    for remains, words in _STILL.items():
+        if found := [package for package in one.with_remains(remains) if package in chosen]:
+            said.append(words if len(found) == len(chosen) else f"{names(found)}: {words}")
+    return "; ".join(said)
+
+
+def stack_name(stack: str) -> str:
+    """Name a stack so that it cannot be taken for something else: that of a recorded build cache is called `cache`."""
+    return "stack cache" if stack == _CACHE else safe_name(stack)[:_LONGEST_NAME]
+
+
+def place_name(name: str) -> str:
+    """Name a lost place, `e4s (x86_64_v3)`, likewise."""
+    return f"stack {safe_name(name)}" if name.startswith(f"{_CACHE} (") else safe_name(name)
+
+
+def stacks_named(stacks: Iterable[str], most: int = MOST_NAMES) -> str:
+    """Name stacks, more than `most` only by their number."""
+    found = sorted(stacks)
+    return ", ".join(map(stack_name, found)) if len(found) <= most else f"{len(found)} stacks"
+
+
+def _stacks(places: Iterable[Place], most: int) -> str:
+    return stacks_named({place.stack for place in places}, most)
+
+
+def _versions(words: Sequence[str], most: int) -> str:
+    """Name versions, oldest first: as many of the newest as fit into a line, and the number of the others."""
+    told: list[str] = []
+    room = most * _USUAL_VERSION
+    for version in map(safe_name, reversed(words)):
+        room -= len(f"{version}, ")
+        if told and room < 0:
+            break
+        told.append(version)
+    rest = len(words) - len(told)
+    return ", ".join(reversed(told)) + (f" and {rest:,} more" if rest else "")
+
+
+def _compilers_listed(words: Sequence[str]) -> str:
+    return ", ".join("no compiler" if word == NO_COMPILER else safe_name(word) for word in words)
+
+
+_MOST_SHARES = 6
+# Kept specs of these are built by no stack any more.
+_UNBUILT = (StatementKind.REBUILD_WAVE, StatementKind.UNREFERENCED, StatementKind.STACK_REMOVED)
+
+
+def accounting(statements: Iterable[Statement]) -> str:
+    """Return `+96: 64 rebuilt, 15 in upgrades; -79: 64 rebuilt, 15 in upgrades`; empty where nothing changed."""
+    statements = sorted((one for one in statements if one.counts.total), key=lambda one: RANKS[one.kind])
+    parts = [
+        _side("+", [(SHARES[one.kind], one.counts.new) for one in statements]),
+        _side("-", [(SHARES[one.kind], one.counts.vanished) for one in statements]),
+    ]
+    kept = [(one.counts.kept, one.kind in _UNBUILT) for one in statements]
+    old = sum(count for count, is_old in kept if is_old)
+    moved = sum(count for count, is_old in kept if not is_old)
+    parts.append(f"{number(old, 'old build')} kept until the next prune" if old else "")
+    parts.append(f"{number(moved, 'build')} kept, now in other stacks" if moved else "")
+    return "; ".join(filter(None, parts))
+
+
+def _side(sign: str, shares: Iterable[tuple[str, int]]) -> str:
+    counts: dict[str, int] = {}
+    for words, count in shares:
+        counts[words] = counts.get(words, 0) + count
+    told = sorted(((count, words) for words, count in counts.items() if count), reverse=True)
+    if not told:
+        return ""
+    listed = [f"{count:,} {words}" for count, words in told[:_MOST_SHARES]]
+    rest = sum(count for count, _ in told[_MOST_SHARES:])
+    return f"{sign}{sum(counts.values()):,}: {', '.join([*listed, *([f'{rest:,} others'] if rest else [])])}"
+
+
+def span(report: Report) -> str:
+    """Say how far the two states are apart: 3 revisions, 2 days; empty if that is unknown."""
+    parts = []
+    if report.revisions_between is not None and report.before.revision != report.after.revision:
+        parts.append(number(report.revisions_between, "revision"))
+    if report.before.time and report.after.time and report.before.time != report.after.time:
+        apart = datetime.fromisoformat(report.after.time) - datetime.fromisoformat(report.before.time)
+        seconds = apart.total_seconds()
+        parts.append(f"{how_long(abs(seconds))} {'later' if seconds > 0 else 'earlier'}")
+    return ", ".join(parts)
+
+
+def how_long(seconds: float) -> str:
+    """Say how long that is, in the unit that a person would use: 5 days, 3 hours, 20 minutes, 7 seconds."""
+    if seconds >= 36 * 3600:
+        return number(round(seconds / 86400), "day")
+    if abs(seconds - 86400) < 1800:
+        return number(1, "day")
+    if seconds >= 90 * 60:
+        return number(round(seconds / 3600), "hour")
+    if seconds >= 90:
+        return number(round(seconds / 60), "minute")
+    return number(max(1, round(seconds)), "second")
+
+
+Wants = Callable[[Set[Kind]], bool]
+Shares = Mapping[str, Counts]
+
+
+def signed(counts: Counts) -> str:
+    """Return how many specs came, went, and stayed with changed stacks: `+12 -3, 1 spec kept`."""
+    changed = " ".join(f"{sign}{count:,}" for sign, count in (("+", counts.new), ("-", counts.vanished)) if count)
+    return ", ".join(filter(None, (changed, f"{number(counts.kept, 'spec')} kept" if counts.kept else "")))
+
+
+def chosen_lines(statement: Statement, wants: Wants) -> tuple[Line, ...]:
+    """Return the lines of the kinds that somebody wants; all of them if only the statement is of such a kind."""
+    lines = tuple(line for line in statement.lines if wants(line.kinds))
+    return lines or (statement.lines if wants(statement.kinds) else ())
+
+
+def total(report: Report, wants: Wants) -> str:
+    """Add up what somebody wants: `2 of 5 packages changed; their specs: ...`.
+
+    Where only some kinds of change are wanted, the sum is that of their lines.
+    """
+    lines = [(SHARES[one.kind], line) for one in report.statements for line in chosen_lines(one, wants)]
+    told = _shares(shares_of(lines))
+    if not wants(frozenset()):
+        packages = len({line.package for _, line in lines})
+        counts = report.packages
+        whole = number(max(counts.before, counts.after), "package")
+        return f"{packages:,} of {whole} with changes of these kinds{f' ({told})' if told else ''}"
+    whose = "their specs in your selection" if report.is_part else "their specs"
+    specs = report.specs
+    counted = _packages(report, [line for _, line in lines])
+    return f"{counted}; {whose}: {specs.before:,} -> {specs.after:,}{f' ({told})' if told else ''}"
+
+
+def nothing(report: Report) -> str:
+    """Say that there is nothing to say."""
+    counts = report.packages
+    if report.statements or (not report.is_part and (counts.changed or counts.added or counts.removed)):
+        return "Nothing of what was asked for."
+    seen = " in what could be compared" if report.losses else ""
+    selected = " in your selection" if report.is_part else ""
+    return f"No differences{selected}{seen} of {number(max(counts.before, counts.after), 'package')}."
+
+
+def shares_of(lines: Iterable[tuple[str, Line]]) -> Shares:
+    """Return what became of the specs of some lines, by the name of each share."""
+    found: defaultdict[str, Counts] = defaultdict(Counts)
+    for name, line in lines:
+        if line.counts.total:
+            found[name] += line.counts
+    return found
+
+
+def _packages(report: Report, lines: Sequence[Line]) -> str:
+    counts = report.packages
+    new, gone = (
+        {line.package for line in lines if kind in line.kinds} for kind in (Kind.PACKAGE_ADDED, Kind.PACKAGE_REMOVED)
+    )
+    parts = [f"{counts.changed:,} of {number(max(counts.before, counts.after), 'package')} changed"]
+    parts += [f"{counts.rebuilt_only:,} of them only rebuilt"] if counts.rebuilt_only else []
+    parts += [f"{len(new):,} new"] if new else []
+    parts += [f"{len(gone):,} removed"] if gone else []
+    return ", ".join(parts)
+
+
+def _shares(shares: Shares) -> str:
+    """Say of every spec that came, went or moved what became of it."""
+    came, went, moved = ({name: getattr(c, side) for name, c in shares.items()} for side in ("new", "vanished", "kept"))
+    if came == went:
+        parts = (
+            [f"+{sum(came.values()):,} -{sum(went.values()):,}: {_counts_listed(came)}"] if any(came.values()) else []
+        )
+    else:
+        parts = [f"+{sum(came.values()):,}: {_counts_listed(came)}"] if any(came.values()) else []
+        parts += [f"-{sum(went.values()):,}: {_counts_listed(went)}"] if any(went.values()) else []
+    parts += (
+        [f"{sum(moved.values()):,} kept with changed stacks: {_counts_listed(moved)}"] if any(moved.values()) else []
+    )
+    return "; ".join(parts)
+
+
+def _counts_listed(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
+
+
+_MOST_REASONS = 3
+_MOST_NAMES = 3
+# What several packages may have in common.
+_SHARED = frozenset({What.COMPILER, What.OS, What.TARGET, What.NAMESPACE, What.EXTERNAL})
+_BECAUSE = {
+    What.VERSION: "because of {name} {before} -> {after}",
+    What.RECIPE: "because the recipe of {name} changed",
+    What.VARIANTS: "because of variants of {name}: {before} -> {after}",
+    What.PATCHES: "because of patches of {name}",
+    What.COMPILER: "because {name} {is_} compiled by {after} instead of {before}",
+    What.DEPENDENCY_ADDED: "because {name} depends on {after} now",
+    What.DEPENDENCY_REMOVED: "because {name} no longer depends on {before}",
+    What.DEPENDENCY_CHANGED: "because {name} uses {after} in another way",
+    What.NOT_DESCRIBED: "because {name} differs, which the index does not describe",
+    What.SPLICE: "because dependencies of {name} were replaced after it was built",
+    What.SPACK: "by another version of Spack",
+    What.TOO_MANY: "for more than 1,000 causes",
+    What.NOT_RECORDED: "for reasons that are not recorded",
+}
+_OTHERWISE = "because of the {what} of {name}: {before} -> {after}"
+
+
+class Reason(Struct, frozen=True):
+    """What changed alike in one or several packages, and how many specs it rebuilt."""
+
+    words: str
+    causes: tuple[Cause, ...]
+    specs: int
+    packages: tuple[str, ...]  # that were rebuilt
+
+
+def reasons_of(causes: Iterable[CauseCount]) -> list[Reason]:
+    """Return causes in words, most specs first; what changed alike in several packages is one."""
+    alike: defaultdict[tuple[What, str, Value, Value], list[CauseCount]] = defaultdict(list)
+    for one in causes:
+        cause = one.cause
+        alike[cause.what, "" if cause.what in _SHARED else cause.package, cause.before, cause.after].append(one)
+    found = [
+        Reason(
+            because([one.cause for one in group]),
+            tuple(one.cause for one in group),
+            sum(one.specs for one in group),
+            tuple(sorted({package for one in group for package in one.packages})),
+        )
+        for group in alike.values()
+    ]
+    return sorted(found, key=lambda one: -one.specs)
+
+
+def reasons_in_words(causes: Iterable[Cause]) -> list[str]:
+    """Return the causes of one spec in words; what changed alike in several packages is one."""
+    return [one.words for one in reasons_of(CauseCount(cause, 1, ()) for cause in sorted(causes, key=_sort_key))]
+
+
+def _sort_key(cause: Cause) -> tuple[str, ...]:
+    return (cause.package, cause.what)
+
+
+def because(causes: Sequence[Cause]) -> str:
+    """Say what happened to one package, or alike to several."""
+    first = causes[0]
+    packages = sorted({cause.package for cause in causes})
+    return _BECAUSE.get(first.what, _OTHERWISE).format(
+        what=first.what,
+        name=names(packages, _MOST_NAMES),
+        is_="is" if len(packages) == 1 else "are",
+        before=_text(first.before),
+        after=_text(first.after),
+    )
+
+
+def change_of(cause: Cause) -> str:
+    """Say what differs beside the name of its package: `1.3 -> 1.3.1`, `recipe`."""
+    if cause.what in (What.VERSION, What.COMPILER):
+        return f"{_text(cause.before)} -> {_text(cause.after)}"
+    return safe_name(cause.what.value.replace("-", " "))
+
+
+def shares(statement: Statement) -> str:
+    """Say for what reasons the specs of a statement were rebuilt; empty where that is not recorded.
+
+    "1,405 because of openssl 3.4.0 -> 3.4.1, 498 because the recipe of python changed, 17 for other reasons".
+    """
+    reasons = reasons_of(statement.causes)
+    if not reasons:
+        return ""
+    others = statement.counts.new - sum(one.specs for one in reasons[:_MOST_REASONS])
+    if len(reasons) == 1 and others <= 0:
+        return reasons[0].words
+    told = [f"{one.specs:,} {one.words}" for one in reasons[:_MOST_REASONS]]
+    return ", ".join([*told, *([f"{others:,} for other reasons"] if others > 0 else [])])
+
+
+def main_reason(statement: Statement) -> str:
+    """Return the reason of at least half of the specs; empty if there is none."""
+    for one in reasons_of(statement.causes)[:1]:
+        if 2 * one.specs >= statement.counts.new:
+            return one.words
+    return ""
+
+
+def lines(statement: Statement, most: int) -> list[str]:
+    """Return a line for each of up to `most` reasons, with the packages that it rebuilt."""
+    reasons = reasons_of(statement.causes)
+    told = [f"{number(one.specs, 'spec')} {one.words}: {names(one.packages, _MOST_NAMES)}" for one in reasons[:most]]
+    rest = statement.counts.new - sum(one.specs for one in reasons[:most])
+    others = f"{number(rest, 'spec')} for other reasons" if told and rest > 0 else ""
+    return list(filter(None, (*told, others, not_written(statement))))
+
+
+def not_written(statement: Statement) -> str:
+    """Say that the compilers of rebuilt specs are written on one side only; empty where they are not."""
+    stories = {line.story for line in statement.lines if line.story.kind is StatementKind.REBUILT}
+    if any(story.after == (NO_COMPILER,) for story in stories):
+        return "compilers are no longer written"
+    return "compilers are written now" if any(story.before == (NO_COMPILER,) for story in stories) else ""
+
+
+def _text(value: Value) -> str:
+    return safe_name(value if isinstance(value, str) else " ".join(value)) or "none"

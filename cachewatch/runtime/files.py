@@ -1,0 +1,403 @@
+"""Write files: readers see the old one or the whole new one, also after a power cut; and lock files.
+
+Folders that others may write in are not trusted: nothing is written through a symbolic link
+below the folder that the operator named, and no lock is taken in a file that somebody else put there.
+
+Open files that others may have written: in a build cache, an environment, a folder of templates.
+
+A link may lead elsewhere inside the folder, as the files of a mounted ConfigMap do, and never out of it:
+else who may write in the folder could have everything read, and told, that this process may read.
+A pipe or a device is never opened, so that nobody waits for it.
+
+The file system that a folder is on, as far as it matters: whether other machines may share it.
+
+Decompress gzip data completely or not at all, and never more than a limit.
+"""
+
+import errno
+import os
+import re
+import stat
+import time
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from hashlib import sha256
+from io import BytesIO
+from pathlib import Path
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_LOCK = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_LEFTOVER = 24 * 3600.0  # seconds; nobody writes one file for so long
+
+
+def publish(path: Path, data: bytes, *, base: Path, mode: int) -> None:
+    """Write `data` to `path`, which lies below `base`; raises OSError and then leaves nothing behind.
+
+    `base` and what is below it are made where they are missing; the folder of `base` must be there.
+    """
+    with opened(path.parent, base=base, mode=mode) as folder:
+        sweep(folder)
+        _replace(folder, path.name, data, mode, is_durable=True)
+        os.fsync(folder)
+
+
+def put(path: Path, data: bytes, *, base: Path, mode: int) -> None:
+    """Do as `publish` does, but without waiting for the disk: for what can be made again."""
+    with opened(path.parent, base=base, mode=mode) as folder:
+        _replace(folder, path.name, data, mode, is_durable=False)
+
+
+def remove(path: Path, *, base: Path) -> None:
+    """Remove the file `path` below `base`, unless it is gone or only a link leads there."""
+    folder = os.open(base, _FOLDER)
+    try:
+        for name in path.parent.relative_to(base).parts:
+            below = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=folder)
+            os.close(folder)
+            folder = below
+        os.unlink(path.name, dir_fd=folder)
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+            raise
+    finally:
+        os.close(folder)
+
+
+def open_lock(path: Path, *, mode: int = 0o600) -> int:
+    """Open the file that a lock is taken in, and make it where it is missing; what is in it stays.
+
+    Raises OSError where it is a link or no file: it would be somebody else's.
+    """
+    try:
+        handle = os.open(path, _LOCK, mode)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise OSError(
+                errno.ELOOP, "is a link, but a lock of cachewatch is a regular file; remove it", str(path)
+            ) from error
+        raise
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(errno.EINVAL, "is not a regular file, as a lock of cachewatch must be; remove it", str(path))
+    return handle
+
+
+def check_private(folder: Path) -> None:
+    """Raise PermissionError where others than root and ourselves could replace what is in `folder`."""
+    about = folder.stat()
+    if about.st_mode & stat.S_IWOTH:
+        raise PermissionError(
+            errno.EPERM, f"everybody may write in it; run: chmod o-w {folder}, or choose a folder in it", str(folder)
+        )
+    if os.geteuid() and about.st_uid not in (0, os.geteuid()):
+        raise PermissionError(
+            errno.EPERM,
+            "it belongs to another user, who could replace what is in it; choose a folder of your own",
+            str(folder),
+        )
+
+
+@contextmanager
+def opened(path: Path, *, base: Path, mode: int) -> Iterator[int]:
+    """Open the folder `path` at or below `base`, following no link below `base`."""
+    folder = _make_and_open(str(base), None, mode, is_trusted=True)
+    try:
+        for name in path.relative_to(base).parts:
+            below = _make_and_open(name, folder, mode, is_trusted=False)
+            os.close(folder)
+            folder = below
+        _check_owner(folder, path)
+        yield folder
+    finally:
+        os.close(folder)
+
+
+def read(path: Path) -> bytes | None:
+    """Return what is in the file, or None if there is no file or only a link to one."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+            return None
+        raise
+    with os.fdopen(handle, "rb") as file:
+        return file.read() if stat.S_ISREG(os.fstat(handle).st_mode) else None
+
+
+def sweep(folder: int) -> None:
+    """Remove what runs left behind that were cut off and never came back to it."""
+    with os.scandir(folder) as found:
+        for entry in found:
+            if entry.name.startswith(".cachewatch.") and entry.name.endswith(".tmp"):
+                with suppress(OSError):
+                    if entry.stat(follow_symlinks=False).st_mtime < time.time() - _LEFTOVER:
+                        os.unlink(entry.name, dir_fd=folder)
+
+
+def _replace(folder: int, name: str, data: bytes, mode: int, *, is_durable: bool) -> None:
+    temporary = f".cachewatch.{sha256(name.encode()).hexdigest()[:16]}.tmp"
+    with suppress(FileNotFoundError):
+        os.unlink(temporary, dir_fd=folder)  # of a run that was cut off
+    try:
+        _write(folder, temporary, data, mode, is_durable=is_durable)
+        os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary, dir_fd=folder)
+        raise
+
+
+def _write(folder: int, name: str, data: bytes, mode: int, *, is_durable: bool) -> None:
+    with os.fdopen(os.open(name, _NEW, mode, dir_fd=folder), "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fchmod(file.fileno(), mode)  # whatever the umask is
+        if is_durable:
+            os.fsync(file.fileno())
+
+
+def _make_and_open(name: str, folder: int | None, mode: int, *, is_trusted: bool) -> int:
+    flags = _FOLDER if is_trusted else _FOLDER | os.O_NOFOLLOW
+    try:
+        return os.open(name, flags, dir_fd=folder)
+    except FileNotFoundError:
+        with suppress(FileExistsError):
+            os.mkdir(name, 0o700, dir_fd=folder)
+        handle = os.open(name, flags, dir_fd=folder)
+        os.fchmod(handle, mode | (mode & 0o444) >> 2)  # who may read the files may enter
+        _sync_above(name, folder)
+        return handle
+    except OSError as error:
+        if is_trusted or error.errno not in (errno.ENOTDIR, errno.ELOOP):
+            raise
+        raise OSError(error.errno, f"{name} is a link or a file, where a folder should be; remove it") from error
+
+
+def _sync_above(name: str, folder: int | None) -> None:
+    """Make a new folder's name last."""
+    if folder is not None:
+        os.fsync(folder)
+        return
+    above = os.open(Path(name).parent, _FOLDER)
+    try:
+        os.fsync(above)
+    finally:
+        os.close(above)
+
+
+def _check_owner(folder: int, path: Path) -> None:
+    about = os.fstat(folder)
+    if about.st_mode & stat.S_IWOTH and not about.st_mode & stat.S_ISVTX:
+        raise PermissionError(errno.EPERM, f"everybody may write in it; run: chmod o-w {path}")
+
+
+_FOLDER_NO_LINK = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_FEW = 16
+_KINDS = {stat.S_IFIFO: "a pipe", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device", stat.S_IFSOCK: "a socket"}
+
+
+class RefusedFile(OSError):
+    """A file that is not read, for the reason in its `strerror`, which says nothing of the content."""
+
+    def __init__(self, reason: str, path: Path | str) -> None:
+        super().__init__(errno.EPERM, reason, str(path))
+
+
+class LargeFile(RefusedFile):
+    """A file of more bytes than are taken."""
+
+
+def read_inside(folder: Path, name: str, *, most: int) -> bytes:
+    """Return the content of the file `name` in `folder`; raises OSError where it is none, RefusedFile beyond `most` bytes."""
+    return _content(_opened(folder / name, *_place(folder, name)), folder / name, most)
+
+
+def folder_around(path: Path, folders: Iterable[Path]) -> Path | None:
+    """Return the first of the folders in which `path` is by its name, wherever links lead."""
+    place = Path(os.path.normpath(path))
+    return next((folder for folder in folders if place.is_relative_to(os.path.normpath(folder))), None)
+
+
+def read_regular(path: Path, *, most: int) -> bytes:
+    """Do as `read_inside` does, wherever links lead: for what is used here, and told to nobody."""
+    _check(path.stat(), path)
+    return _content(os.open(path, _FILE & ~os.O_NOFOLLOW), path, most)
+
+
+def read_beginning(name: str, most: int, *, opening: bytes = b"") -> bytes:
+    """Return at most `most` bytes of a file, wherever links lead; only a few if it does not begin with `opening`."""
+    handle = os.open(name, _FILE & ~os.O_NOFOLLOW)
+    with os.fdopen(handle, "rb", buffering=0) as file:
+        about = os.fstat(handle)
+        _check(about, name)
+        content = file.read(_FEW)
+        # A byte order mark may be before it. Python sets memory aside for all that is asked for.
+        left = min(most, about.st_size) - len(content)
+        return content + file.read(left) if left > 0 and opening in content else content
+
+
+def check_regular(path: Path) -> None:
+    """Raise RefusedFile where `path` is a pipe, a device or a socket, or a link to one; what is not there is fine."""
+    try:
+        about = path.stat()
+    except OSError:
+        return
+    if stat.S_IFMT(about.st_mode) in _KINDS:
+        _check(about, path)
+
+
+def _content(handle: int, path: Path, most: int) -> bytes:
+    with os.fdopen(handle, "rb") as file:
+        about = os.fstat(handle)
+        _check(about, path)
+        if about.st_size > most:
+            raise LargeFile(f"it has more than {most:,} bytes", path)
+        content = file.read(about.st_size + 1)
+    if len(content) > about.st_size:
+        raise RefusedFile("it grew while it was read", path)
+    return content
+
+
+def _place(folder: Path, name: str) -> tuple[Path, Path]:
+    """Return the folder without its links, and where in it the file is, which every link leads to."""
+    try:
+        base = folder.resolve()
+        return base, (base / name).resolve().relative_to(base)
+    except ValueError as error:
+        raise RefusedFile(
+            "it is a link out of its folder, which is not followed; put the file itself there", folder / name
+        ) from error
+    except RuntimeError as error:  # so Python before 3.13 says that links lead in circles
+        raise RefusedFile("it is a link that leads nowhere", folder / name) from error
+
+
+def _opened(path: Path, base: Path, inside: Path) -> int:
+    """Open a file from folder to folder, so that no link that is made meanwhile is followed."""
+    folder = os.open(base, _FOLDER_NO_LINK)
+    try:
+        for part in inside.parts[:-1]:
+            below = os.open(part, _FOLDER_NO_LINK, dir_fd=folder)
+            os.close(folder)
+            folder = below
+        _check(os.stat(inside.name, dir_fd=folder, follow_symlinks=False), path)
+        return os.open(inside.name, _FILE, dir_fd=folder)
+    finally:
+        os.close(folder)
+
+
+def _check(about: os.stat_result, path: Path | str) -> None:
+    kind = stat.S_IFMT(about.st_mode)
+    if kind == stat.S_IFDIR:
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if kind != stat.S_IFREG:
+        raise RefusedFile(f"it is {_KINDS.get(kind, 'a link')} and no file", path)
+
+
+MOUNTS = Path("/proc/self/mountinfo")
+_SHARED = re.compile(
+    r"nfs4?|cifs|smb\w*|ceph|lustre|gpfs|mmfs|beegfs|9p|afs|coda|dvs|gfs2|ocfs2|orangefs|pvfs2|panfs|wekafs"
+    r"|fuse\.(?!fuse-overlayfs|portal|lxcfs)[\w.-]+"
+)
+# The fields before the dash are as many as there are options; the fifth is where it is mounted.
+_LINE = re.compile(r"(?:\S+ ){4}(\S+) .*? - (\S+) ")
+
+
+def shared_kind(folder: Path, mounts: Path | None = None) -> str:
+    """Return the type of the network or cluster file system that `folder` is on, or nothing if it is local."""
+    folder, best, kind = folder.resolve(), Path("/"), ""
+    for point, found in _mounts(mounts or MOUNTS):
+        # Of what is mounted at one place, the last hides the others.
+        if folder.is_relative_to(point) and point.is_relative_to(best):
+            best, kind = point, found
+    return kind if _SHARED.fullmatch(kind) else ""
+
+
+def journal_mode(folder: Path) -> str:
+    """Return the journal that SQLite needs in `folder`.
+
+    The log of WAL is shared through memory, which machines that share a file system do not have in common.
+    """
+    return "TRUNCATE" if shared_kind(folder) else "WAL"
+
+
+def _mounts(path: Path) -> Iterator[tuple[Path, str]]:
+    try:
+        text = path.read_text("utf-8", "surrogateescape")
+    except OSError:
+        return  # not Linux
+    for line in text.splitlines():
+        if found := _LINE.match(line):
+            yield Path(_unescaped(found[1])), found[2]
+
+
+def _unescaped(text: str) -> str:
+    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), text)
+
+
+# What real files never come near: an index of a build cache unpacks to some 15 times its size, zeros to 1,000 times.
+MOST_RATIO = 200
+
+_EITHER = zlib.MAX_WBITS | 32  # with the head of gzip or of zlib
+_INPUT = 2**16
+_STEP = 2**20
+# So much may always come out: it harms nobody, and little files of one word are packed well.
+_HARMLESS = 16 * 2**20
+
+
+class NotInflated(ValueError):
+    """The bytes are cut, damaged, or larger than allowed when unpacked; the message says which."""
+
+
+class TooMuch(NotInflated):
+    """The bytes are larger than allowed when unpacked."""
+
+
+class TooPacked(NotInflated):
+    """The bytes unpack to more than any honest file does."""
+
+
+def inflate(data: bytes, *, most: int) -> bytes:
+    """Return what `data` was packed from, or raise NotInflated; beyond `most` bytes, or 200 times its own, nothing is unpacked."""
+    reader = _Inflater(most, max(_HARMLESS, MOST_RATIO * len(data)))
+    for start in range(0, len(data), _INPUT):
+        reader.take(data[start : start + _INPUT])
+    return reader.end() if data else b""
+
+
+class _Inflater:
+    """Unpacks piece by piece into one buffer, so that memory holds little more than the result."""
+
+    def __init__(self, most: int, most_of_ratio: int) -> None:
+        self._most = most
+        self._most_of_ratio = most_of_ratio
+        self._unpacker = zlib.decompressobj(_EITHER)
+        self._out = BytesIO()
+
+    def take(self, data: bytes) -> None:
+        is_more = True
+        while data or is_more:
+            if self._unpacker.eof:  # files of gzip may follow each other
+                self._unpacker = zlib.decompressobj(_EITHER)
+            try:
+                piece = self._unpacker.decompress(data, _STEP)
+            except zlib.error as error:
+                raise NotInflated("is damaged, or not compressed as it says") from error
+            self._put(piece)
+            data = self._unpacker.unused_data if self._unpacker.eof else self._unpacker.unconsumed_tail
+            is_more = len(piece) == _STEP and not self._unpacker.eof
+
+    def end(self) -> bytes:
+        if not self._unpacker.eof:
+            raise NotInflated("is cut off")
+        return self._out.getvalue()
+
+    def _put(self, piece: bytes) -> None:
+        size = self._out.tell() + len(piece)
+        if size > self._most:
+            raise TooMuch(f"has more than {self._most:,} bytes when unpacked")
+        if size > self._most_of_ratio:
+            raise TooPacked(f"unpacks to more than {MOST_RATIO} times its size, as only a decompression bomb does")
+        self._out.write(piece)

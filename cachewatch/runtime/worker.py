@@ -1,0 +1,406 @@
+"""Processes, files and other services of the operating system.
+
+A process that works within limits of memory and time, and is replaced when it ends.
+
+It is forked where this process has no other threads, whose locks a fork would take along; else it
+comes from a server of multiprocessing, which has none.
+
+Work on untrusted input in a worker process; if that ends, only the document that ended it is lost.
+
+Work is done on many items at once. Where it fails it is done again on halves, down to the single
+items that it fails on; those are handed back with the reason.
+"""
+
+import gc
+import os
+import resource
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from math import ceil
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol, Self, TypeVar
+
+from msgspec import Struct
+
+from cachewatch.errors import CachewatchError, OutOfTime, SourceError, WorkerEnded, WorkFailed
+
+Result = TypeVar("Result")
+
+_OUT_OF_MEMORY = 97  # exit code
+_BEAT = 0.25  # seconds between two looks whether we are to end
+# Others may use the processor too.
+_PATIENCE = 4.0
+_LEAST_PATIENCE = 20.0  # seconds
+_STANDARD = range(3)
+# What every worker needs and takes long to load.
+_PRELOADED = [
+    "__main__",
+    "cachewatch.comparing",
+    "cachewatch.core.package_changes",
+    "cachewatch.report.collecting",
+    "cachewatch.environments.contents",
+]
+
+
+class Limits(Struct, frozen=True, kw_only=True):
+    """What a worker may take."""
+
+    megabytes: int = 1024  # of address space, beyond what it begins with
+    seconds: float = 10.0  # of processor time for one piece of work
+    seconds_per_megabyte: float = 10.0  # more, for each megabyte of it
+
+    def processor_seconds(self, size: int) -> float:
+        """Return how long work on so many bytes may take."""
+        return self.seconds + self.seconds_per_megabyte * size / 2**20
+
+
+class Worker:
+    """Does one thing after the other in another process, which begins when it is needed."""
+
+    # A fork of a large process takes long, and makes it slower afterwards: each page is copied when it is written.
+    may_fork = True
+
+    def __init__(
+        self,
+        *,
+        limits: Limits | None = None,
+        go_on: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Make nothing yet.
+
+        `go_on` is called here, several times a second while work is done, and may raise to end it.
+        """
+        self._limits = limits or Limits()
+        self._go_on = go_on
+        self.used = 0.0  # seconds of processor time, of all work
+        self._process: Any = None
+        self._connection: Connection | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def start(self) -> None:
+        """Begin at once where that is cheap, which it is no more when there are threads."""
+        if self._forks():
+            self._started()
+
+    def seconds_for(self, size: int) -> float:
+        """Return how many seconds of processor time work on so many bytes may take."""
+        return self._limits.processor_seconds(size)
+
+    def do(
+        self,
+        function: Callable[..., Result],
+        *arguments: object,
+        size: int = 0,
+        seconds: float | None = None,
+    ) -> Result:
+        """Return what `function` returns for `arguments`, about `size` bytes; all of it must be picklable.
+
+        It may take so many `seconds` of processor time, by default as many as its size allows.
+        Raises WorkerEnded where it ended the process, and WorkFailed where it raised something unexpected,
+        or where something else may have kept or ended the process; what it raises as a CachewatchError is raised here.
+        """
+        seconds = self.seconds_for(size) if seconds is None else seconds
+        try:
+            answer, error, used = self._asked((function, arguments, seconds), seconds)
+        except _KilledFromOutside:
+            answer, error, used = self._asked((function, arguments, seconds), seconds)
+        self.used += used
+        if error is not None:
+            raise error
+        result: Result = answer
+        return result
+
+    def close(self) -> None:
+        """End the process, whatever it does."""
+        if self._connection is not None:
+            self._connection.close()
+        if self._process is not None and self._process.pid is not None:
+            self._process.kill()
+            self._process.join()
+        self._process = self._connection = None
+
+    def _asked(self, question: object, seconds: float) -> Any:
+        connection = self._started()
+        begun = time.monotonic()
+        try:
+            connection.send(question)
+            self._wait(connection, max(seconds * _PATIENCE, _LEAST_PATIENCE))
+            return connection.recv()
+        except (EOFError, ConnectionError):
+            self.used += min(seconds + 1, time.monotonic() - begun)  # nobody knows how much it was
+            raise self._death(seconds) from None
+        except BaseException:
+            self.close()
+            raise
+
+    def _started(self) -> Connection:
+        if self._connection is None:
+            try:
+                self._begin()
+            except OSError as error:
+                self.close()
+                raise SourceError(f"no process can be started that reads documents: {error}") from error
+        assert self._connection is not None
+        return self._connection
+
+    def _forks(self) -> bool:
+        return self.may_fork and threading.active_count() == 1
+
+    def _begin(self) -> None:
+        method = "fork" if self._forks() else "forkserver"
+        context: Any = get_context(method)
+        if method == "forkserver":
+            context.set_forkserver_preload(_PRELOADED)
+        self._connection, other = context.Pipe()
+        self._process = context.Process(target=_serve, args=(other, self._limits.megabytes), daemon=True)
+        self._process.start()
+        other.close()
+
+    def _wait(self, connection: Connection, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while not connection.poll(_BEAT):
+            self._go_on()
+            if time.monotonic() > end:
+                raise WorkFailed(f"reading it took more than {seconds:.0f} seconds")
+
+    def _death(self, seconds: float) -> WorkFailed:
+        """Bury the process, and say what it died of."""
+        process, self._process = self._process, None
+        self.close()
+        process.join()
+        code: int = process.exitcode
+        if code == -signal.SIGKILL:
+            return _KilledFromOutside("the process that read it was killed, perhaps for want of memory")
+        if code == -signal.SIGXCPU:
+            return WorkerEnded(f"reading it took more than {seconds:.0f} seconds of processor time")
+        if code == _OUT_OF_MEMORY:
+            return WorkerEnded(f"reading it took more than {self._limits.megabytes} MB of memory")
+        name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+        return WorkerEnded(f"the process that read it ended with {name}")
+
+
+class _KilledFromOutside(WorkFailed):
+    """Perhaps it had nothing to do with the work."""
+
+
+def _serve(connection: Connection, megabytes: int) -> None:
+    """Do what is asked for until nobody is there to ask."""
+    _leave_alone(connection.fileno())
+    _limit_memory(megabytes)
+    with suppress(EOFError, ConnectionError):
+        while True:
+            try:
+                function, arguments, seconds = connection.recv()
+                _limit_time(seconds)
+                begun = time.process_time()
+                answer, error = _answer(function, arguments)
+                connection.send((answer, error, time.process_time() - begun))
+            except MemoryError:
+                _end(_OUT_OF_MEMORY)
+
+
+def _answer(function: Callable[..., Any], arguments: Sequence[Any]) -> tuple[Any, Exception | None]:
+    try:
+        return function(*arguments), None
+    except CachewatchError as error:
+        return None, error
+    except MemoryError:
+        raise
+    except Exception as error:  # noqa: BLE001  one document must not stop all others
+        return None, WorkFailed(f"cachewatch failed on it: {error!r}; please report it")
+
+
+def _leave_alone(ours: int) -> None:
+    """Let go of what a fork took along: nothing of it is ours to use, close properly, or keep open."""
+    gc.freeze()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # for the process that asks; its end ends this one
+    signal.set_wakeup_fd(-1)
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for standard in _STANDARD:
+        os.dup2(nowhere, standard)
+    os.closerange(len(_STANDARD), ours)
+    os.closerange(ours + 1, os.sysconf("SC_OPEN_MAX"))
+
+
+def _limit_memory(megabytes: int) -> None:
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with suppress(OSError, ValueError):  # not every system knows how much there is already, or counts it
+        pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
+        limit = pages * resource.getpagesize() + megabytes * 2**20
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+
+
+def _limit_time(seconds: float) -> None:
+    """Let the system end this process when it has used so much more processor time."""
+    _, most = resource.getrlimit(resource.RLIMIT_CPU)
+    resource.setrlimit(resource.RLIMIT_CPU, (ceil(time.process_time() + seconds), most))
+
+
+def _end(code: int) -> NoReturn:
+    os._exit(code)
+
+
+if TYPE_CHECKING:  # a `diff` needs none
+    pass
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+Work = Callable[[Sequence[Item]], Result]
+Done = Iterator[tuple[Sequence[Item], Result | WorkFailed]]
+
+# As much as one comparison takes at once; a larger document is tried alone, before others use up its time.
+_BATCH_BYTES = 4 * 2**20
+_ALONE_BYTES = 2**20
+# Processor time that work on one source may take in a pass, beyond what comes with each piece of it. Usual work takes a
+# tenth of that: what takes longer was made to.
+_BUDGET_SECONDS = 20.0
+_SECONDS_A_PIECE, _SECONDS_A_MEGABYTE = 0.5, 0.5
+
+
+class Piece(NamedTuple):
+    """What an item is about."""
+
+    package: str
+    versions: tuple[str, ...]  # the object ids of its documents
+    size: int  # bytes
+
+
+class Isolation(Protocol):
+    """Somewhere to do work."""
+
+    @property
+    def refused(self) -> Mapping[str, str]:
+        """The documents that ended a process, by object id, with the reason: nothing is done with them."""
+
+    def each(
+        self, work: Work[Item, Result], items: Iterable[Item], about: Callable[[Item], Piece]
+    ) -> Done[Item, Result]:
+        """Yield items in their order, each few with what `work` returns for them, or one with the reason why there is nothing."""
+
+
+class Inline:
+    """In this process, without limits."""
+
+    refused: Mapping[str, str] = MappingProxyType({})
+
+    def each(
+        self, work: Work[Item, Result], items: Iterable[Item], about: Callable[[Item], Piece]
+    ) -> Done[Item, Result]:
+        """Do as Isolation says."""
+        for batch in _batches(items, about, lambda _: False):
+            yield batch, work(batch)
+
+
+INLINE = Inline()
+
+
+class Budget:
+    """How much processor time work on one source may still take in this pass, so that other sources are not kept waiting."""
+
+    def __init__(self) -> None:
+        self._left = _BUDGET_SECONDS
+
+    def most(self, size: int) -> float:
+        """Return how many seconds work on so many bytes may take if nothing else was done."""
+        return _BUDGET_SECONDS + _allowance(size)
+
+    def seconds(self, size: int) -> float:
+        """Return how many seconds work on so many bytes may take now, 0 for none."""
+        if self._left <= -_BUDGET_SECONDS:
+            return 0.0
+        return max(0.0, self._left) + _allowance(size)
+
+    def spend(self, size: int, used: float) -> None:
+        """Note the seconds that work on so many bytes took."""
+        self._left = min(_BUDGET_SECONDS, self._left + _allowance(size)) - used
+
+
+def _allowance(size: int) -> float:
+    return _SECONDS_A_PIECE + _SECONDS_A_MEGABYTE * size / 2**20
+
+
+class Isolated:
+    """In a worker, within the time of its source, and without the documents that ended one."""
+
+    def __init__(self, worker: "Worker", refused: Mapping[str, str] = MappingProxyType({})) -> None:
+        """`refused` are the documents that ended one before, with the reason; those that do so now join them."""
+        self._worker = worker
+        self.refused = dict(refused)
+        self._budget = Budget()
+
+    def each(
+        self, work: Work[Item, Result], items: Iterable[Item], about: Callable[[Item], Piece]
+    ) -> Done[Item, Result]:
+        """Do as Isolation says; work, items and results must be picklable."""
+        for batch in _batches(items, about, self._is_odd):
+            refusal = self._refusal(about(batch[0]))
+            waiting: list[Sequence[Item]] = [batch]
+            while waiting:
+                part = waiting.pop()
+                found = WorkerEnded(refusal) if refusal else self._tried(work, part, about)
+                if isinstance(found, WorkFailed) and len(part) > 1:
+                    half = len(part) // 2
+                    waiting += (part[half:], part[:half])
+                else:
+                    yield part, found
+
+    def _is_odd(self, piece: Piece) -> bool:
+        return piece.size > _ALONE_BYTES or bool(self._refusal(piece))
+
+    def _refusal(self, piece: Piece) -> str:
+        return next((self.refused[version] for version in piece.versions if version in self.refused), "")
+
+    def _tried(
+        self, work: Work[Item, Result], items: Sequence[Item], about: Callable[[Item], Piece]
+    ) -> Result | WorkFailed:
+        pieces = [about(item) for item in items]
+        size = sum(piece.size for piece in pieces)
+        usual, left = min(self._worker.seconds_for(size), self._budget.most(size)), self._budget.seconds(size)
+        used = self._worker.used
+        if not left:
+            return OutOfTime("other documents of its source took too long to compare; it is compared later")
+        try:
+            return self._worker.do(work, items, size=size, seconds=min(usual, left))
+        except WorkFailed as failure:
+            if left < usual and self._worker.used - used >= left:
+                return OutOfTime(str(failure))  # with more time, it might not have failed
+            versions = list(filter(None, pieces[0].versions))
+            if isinstance(failure, WorkerEnded) and len(pieces) == 1 == len(versions):
+                self.refused[versions[0]] = str(failure)
+            return failure
+        finally:
+            self._budget.spend(size, self._worker.used - used)
+
+
+def _batches(
+    items: Iterable[Item], about: Callable[[Item], Piece], is_odd: Callable[[Piece], bool]
+) -> Iterator[list[Item]]:
+    """Yield the items in their order, some megabytes at a time; what is odd, alone."""
+    batch: list[Item] = []
+    size = 0
+    for item in items:
+        piece = about(item)
+        stands_alone = is_odd(piece)
+        if batch and stands_alone:
+            yield batch
+            batch, size = [], 0
+        batch.append(item)
+        size += piece.size
+        if stands_alone or size >= _BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch

@@ -1,0 +1,243 @@
+"""Notices: messages to the operators of cachewatch, never to the recipients of digests.
+
+Alerts: operators are notified once when one opens and once when it is resolved, however often it is reported.
+
+Reporting an alert that is open brings its sentences up to date and sends nothing.
+
+Stale sources: operators are notified when the newest data of a source is older than its `stale_after`.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+
+from msgspec import Struct
+
+from cachewatch.channels import open_channel
+from cachewatch.config.sources import Source
+from cachewatch.core.schedule import minute
+from cachewatch.errors import StateError, TemplateError
+from cachewatch.report import values as digest_values
+from cachewatch.report.digest_mail import render_notice
+from cachewatch.report.values import RenderedDigest
+from cachewatch.runtime.log import said_of, traceback_of
+from cachewatch.service.context import Context, EndingError
+from cachewatch.service.streams import days
+from cachewatch.store import digests, outbox
+from cachewatch.store import health as alerts
+from cachewatch.store.database import Connection
+from cachewatch.store.digests import DigestRecord, DigestState
+from cachewatch.store.health import AlertKey, AlertKind, SourceHealth
+from cachewatch.store.outbox import State
+from cachewatch.store.schema import to_text
+
+# Stands in the place of a subscription's name, which cannot have such a form.
+OPERATORS = "(operators)"
+
+
+class Notice(Struct, frozen=True, kw_only=True):
+    """A message to operators."""
+
+    topic: str  # what it is about, in the list of digests
+    title: str
+    lines: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()  # that help
+    is_good: bool = False  # something is over
+    facts: tuple[tuple[str, str], ...] = ()  # one line each, with a name
+    avoid: tuple[str, ...] = ()  # channels that do not work
+
+
+def notify_within(connection: Connection, context: Context, notice: Notice) -> None:
+    """Queue a notice in a transaction that is open, and log it."""
+    queue_within(connection, context, notice)
+    context.log_within(connection).warning("operators.notified", topic=notice.topic, title=notice.title)
+
+
+def queue_within(connection: Connection, context: Context, notice: Notice) -> None:
+    """Queue a notice, in a transaction that is open."""
+    now, config = context.clock(), context.config  # one of them, though a reload may bring another
+    key = hashlib.sha256(f"{notice.topic}\n{notice.title}\n{to_text(now)}".encode()).hexdigest()
+    whom = config.operators
+    said = digest_values.Notice(
+        key=key,
+        created=now,
+        title=notice.title,
+        is_good=notice.is_good,
+        said=notice.lines,
+        facts=notice.facts,
+        commands=notice.commands,
+        zone=config.timezone,
+        operator=", ".join(whom.to),
+    )
+    rendered = _rendered(context, said)
+    is_stored = False
+    for name in [name for name in whom.channels if name not in notice.avoid] or whom.channels:
+        channel = config.channels[name]
+        try:
+            messages = open_channel(channel).build_messages(rendered)
+        except Exception as error:  # noqa: BLE001  a channel that cannot pack a notice must not silence the others
+            log = context.log_within(connection).bind(channel=name)
+            log.error("operators.unreachable", error=said_of(error), traceback=traceback_of(error))
+            continue
+        if not is_stored:
+            digests.add(connection, _stored(notice.topic, rendered))
+            is_stored = True
+        for message in messages:
+            outbox.add(connection, name, message, state=State.QUEUED, lasting=channel.retry.lasting)
+
+
+def _rendered(context: Context, notice: digest_values.Notice) -> RenderedDigest:
+    to, folder = context.config.operators.to, context.config.templates_dir
+    try:
+        return render_notice(notice, to=to, templates_dir=folder)
+    except TemplateError as error:
+        context.log.error("template.failed", error=str(error))
+        return render_notice(notice, to=to)
+
+
+def _stored(topic: str, rendered: RenderedDigest) -> DigestRecord:
+    return DigestRecord(
+        key=rendered.key,
+        subscription=OPERATORS,
+        stream=topic,
+        state=DigestState.READY,
+        title=rendered.title,
+        period=rendered.period,
+        created=rendered.created,
+        reason="",
+        advances=(),
+        rendered=rendered,
+        short=rendered,
+    )
+
+
+# Stands in the place of a source's name in alerts about the daemon itself.
+DAEMON = "(daemon)"
+
+
+class Alert(Struct, frozen=True, kw_only=True):
+    """An alert, in the words that operators read."""
+
+    key: AlertKey
+    title: str
+    lines: tuple[str, ...] = ()  # the first one says most, and stands in `status`
+    commands: tuple[str, ...] = ()  # that help
+    avoid: tuple[str, ...] = ()  # channels that do not work
+
+
+def open_now(context: Context, alert: Alert) -> None:
+    """Open an alert, and notify operators unless it was open."""
+    with context.database.write() as connection:
+        open_within(connection, context, alert)
+
+
+def open_within(connection: Connection, context: Context, alert: Alert) -> None:
+    """Open an alert, and notify operators unless it was open; in a transaction that is open."""
+    now, detail = context.clock(), alert.lines[0] if alert.lines else ""
+    if alerts.put_alert(connection, alert.key, alert.title, detail, now):
+        alerts.note_notified(connection, alert.key, now)
+        queue_within(connection, context, _opened(alert))
+        context.log_within(connection).warning("alert.opened", **_fields(alert.key, alert.title))
+
+
+def resolve_now(context: Context, key: AlertKey, title: str) -> None:
+    """Resolve an alert if it is open, and notify operators in the words of `title`."""
+    with context.database.read() as connection:
+        if alerts.get(connection, key) is None:
+            return
+    with context.database.write() as connection:
+        resolve_within(connection, context, key, title)
+
+
+@contextmanager
+def contained(context: Context, name: str, part: str) -> Iterator[None]:
+    """Go on behind the block, whatever it raises: operators are alerted of work on `name` that nobody waits for.
+
+    Raises StateError and EndingError, of which the work is not to blame.
+    """
+    key = AlertKey(AlertKind.WORK_FAILED, name, part)
+    try:
+        yield
+    except (StateError, EndingError):
+        raise
+    except Exception as error:  # noqa: BLE001  whatever it is, it stops only this
+        if context.is_ending.is_set():
+            return  # we may have ended what it worked with
+        context.log.error("work.failed", name=name, part=part, error=said_of(error), traceback=traceback_of(error))
+        open_now(context, Alert(key=key, title=f"{part} of {name} fails", lines=(said_of(error),)))
+    else:
+        resolve_now(context, key, f"{part} of {name} works again")
+
+
+def resolve_within(connection: Connection, context: Context, key: AlertKey, title: str) -> datetime | None:
+    """Resolve an alert if it is open, notify operators in the words of `title`, and return since when it was open.
+
+    Without a title nobody is notified.
+    """
+    alert = alerts.remove(connection, key)
+    if alert is None:
+        return None
+    if title:
+        lines = (f"It began at {minute(alert.opened_at, context.config.timezone)}.",)
+        queue_within(connection, context, Notice(topic=_topic(key), title=title, lines=lines, is_good=True))
+    context.log_within(connection).info("alert.resolved", **_fields(key, title or alert.title))
+    return alert.opened_at
+
+
+def _opened(alert: Alert) -> Notice:
+    return Notice(
+        topic=_topic(alert.key), title=alert.title, lines=alert.lines, commands=alert.commands, avoid=alert.avoid
+    )
+
+
+def _fields(key: AlertKey, title: str) -> dict[str, str]:
+    return {"kind": key.kind, "name": key.name, "part": key.part, "title": title}
+
+
+def _topic(key: AlertKey) -> str:
+    return " ".join(filter(None, (key.kind, key.name, key.part)))
+
+
+def review(connection: Connection, context: Context, source: Source, source_health: SourceHealth) -> None:
+    """Open the alert of a source whose data is too old, and resolve it when there is newer data.
+
+    How often a source publishes is not known before it was watched for that long: the age of what was fetched
+    first says nothing yet.
+    """
+    key, now = AlertKey(AlertKind.SOURCE_STALE, source.name), context.clock()
+    is_watched = source_health.changed_at is not None and now - source_health.changed_at > source.stale_after
+    if not (is_watched and is_stale(source, source_health, now)):
+        resolve_within(connection, context, key, f"the source {source.name} has news again")
+        return
+    lines = (
+        f"{_capitalized(staleness(source_health, now, context.config.timezone))}; `stale_after` is {days(source.stale_after)}.",
+        "It answers, but upstream may have stopped publishing."
+        if not source_health.failures
+        else "It cannot be read either.",
+    )
+    alert = Alert(key=key, title=f"the source {source.name} has no news", lines=lines)
+    open_within(connection, context, alert)
+
+
+def is_stale(source: Source, source_health: SourceHealth, now: datetime) -> bool:
+    """Tell whether the newest data of a source is older than it should ever be."""
+    newest = _newest(source_health)
+    return newest is not None and now - newest > source.stale_after
+
+
+def staleness(source_health: SourceHealth, now: datetime, zone: str) -> str:
+    """Say how old the newest data is."""
+    newest = _newest(source_health)
+    if newest is None:
+        return "no data yet"
+    return f"nothing new published since {minute(newest, zone)} ({days(now - newest)})"
+
+
+def _newest(source_health: SourceHealth) -> datetime | None:
+    """Return when the newest data was published; it cannot be later than when we saw it, whatever its date says."""
+    return min(filter(None, (source_health.revision_time, source_health.changed_at)), default=None)
+
+
+def _capitalized(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,543 @@
+"""What comparing packages found, kept in a file so that many subscriptions select from it.
+
+The functions here run in a worker process. It keeps what was used last in its memory, and may end at any time:
+all that is kept is in the file.
+
+Two states of a tag are read, parsed and compared once a pass; every subscription selects from what was found.
+
+What was told of a tag is told again to whoever chooses the same of what changed there.
+
+Most subscriptions that choose other packages choose the same of the few that changed.
+
+Two states of a tag are compared once a pass, and every stream selects from what was found.
+
+The environment that a subscription watches, and the snapshot that it is pinned to.
+"""
+
+import pickle
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from secrets import token_hex
+from shutil import rmtree
+from typing import Any, BinaryIO, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cachewatch.comparing import (
+    ComparedPair,
+    changesets,
+    choose_specs,
+    compare_contents,
+    conclude,
+    count_chosen,
+    judge_tag,
+    refused,
+)
+from cachewatch.config.channels import MailConfig
+from cachewatch.config.model import Config
+from cachewatch.core import names as tag_names
+from cachewatch.core.changesets import Batch, Changeset, Collector, Comparison, DocumentPair, TagPair, Tally
+from cachewatch.core.coverage import Coverage, CoverageChange, Environment, best, compare_coverage
+from cachewatch.core.model import Diagnostic, DiagnosticKind, PackageChange, Side, Unreadable
+from cachewatch.core.selection import Selection
+from cachewatch.core.statement_values import Items
+from cachewatch.core.statements import RebuiltSpecs
+from cachewatch.core.versions import version_key
+from cachewatch.core.whole_tag import Judgement, Observation
+from cachewatch.environments.lockfiles import file_of, open_environment
+from cachewatch.errors import UsageError, WorkerEnded, WorkFailed
+from cachewatch.git.catalogue import CompareTrees, tags_of
+from cachewatch.git.repository import Repository
+from cachewatch.git.revisions import Revision
+from cachewatch.git.trees import RememberedTrees
+from cachewatch.report.values import Pinned
+from cachewatch.runtime.worker import INLINE, Isolation, Piece
+from cachewatch.service.notes import TagNews
+from cachewatch.service.streams import Stream
+from cachewatch.sources.contents import Problems, Read, about_pair, read
+
+# Bytes: a larger file is not written, and what did not fit is compared anew for whoever asks.
+MOST_ON_DISK = 512 * 2**20
+# Bytes of the file whose content stays in memory, where it takes about four times as much.
+_MOST_IN_MEMORY = 8 * 2**20
+
+Found = tuple[PackageChange, tuple[Items, ...]]
+
+
+class KeptPackage(Struct, frozen=True):
+    """Where in the file it stands what happened to one package."""
+
+    documents: DocumentPair
+    position: int
+    length: int
+
+
+class KeptBatch(Struct, frozen=True):
+    """Some packages of a tag that were compared."""
+
+    packages: tuple[KeptPackage, ...]  # that changed
+    seen: Observation
+    diagnostics: tuple[tuple[str, Diagnostic], ...]  # with the packages that they are about
+    unreadable: tuple[Unreadable, ...]
+    is_complete: bool = True  # whether there was room in the file for all packages
+
+
+def about_kept(kept: KeptPackage) -> Piece:
+    """Say which documents were compared."""
+    pair = kept.documents
+    names = tuple(blob.name if blob else "" for blob in (pair.before, pair.after))
+    return Piece(pair.package, names, kept.length)
+
+
+def compare_and_keep(file: Path, is_pruned: bool, contents: Sequence[Read]) -> KeptBatch:
+    """Compare the documents of some packages, and append what happened to each to `file`."""
+    tally, problems = Tally(), Problems(frozenset())
+    pairs = {pair.package: pair for pair, *_ in contents}
+    found = list(compare_contents(contents, tally, problems, is_pruned=is_pruned))
+    try:
+        with file.open("ab") as end:
+            packages = tuple(_keep(end, file, pairs[change.package], (change, items)) for change, items in found)
+            is_complete = end.tell() <= MOST_ON_DISK
+    except OSError:
+        packages, is_complete = (), False  # a full disk: slower, and nothing is lost
+    return KeptBatch(packages, tally.seen, tuple(problems.by_package), tuple(problems.unreadable), is_complete)
+
+
+def select_kept(
+    file: Path,
+    selection: Selection,
+    make_collector: Callable[[], Collector],
+    is_part: bool,
+    packages: Sequence[KeptPackage],
+) -> Batch:
+    """Select what was asked for from what happened to `packages`; `is_part` tells whether that may be less than all."""
+    collector = make_collector()
+    tally = Tally(selected=[] if is_part else None)
+    for change, items in _chosen(file, packages, selection):
+        if not is_part:
+            tally.seen.items += items
+        count_chosen(change, items, selection, tally, collector)
+    return Batch(tally, (), collector.take())
+
+
+def _keep(end: BinaryIO, file: Path, documents: DocumentPair, found: Found) -> KeptPackage:
+    content = pickle.dumps(found, pickle.HIGHEST_PROTOCOL)
+    kept = KeptPackage(documents, end.tell(), len(content))
+    end.write(content)
+    _MEMORY.keep((file, kept.position), kept.length, found)
+    return kept
+
+
+def _chosen(file: Path, packages: Sequence[KeptPackage], selection: Selection) -> Iterator[Found]:
+    """Yield what was asked for; subscriptions that differ in packages often ask for the same specs of them."""
+    if not packages:
+        return  # perhaps there is no file
+    with file.open("rb") as content:
+        for kept in packages:
+            recall = partial(_MEMORY.recall, (file, kept.position), kept.length, partial(_read, content, kept))
+            if selection.takes_all_specs:
+                yield recall()
+                continue
+            name = file, kept.position, selection.of_specs
+            chosen = _MEMORY.recall(name, kept.length, partial(_choose, recall, selection))
+            if chosen is not None:
+                yield chosen
+
+
+def _choose(recall: Callable[[], Found], selection: Selection) -> Found | None:
+    return choose_specs(*recall(), selection)
+
+
+def _read(content: BinaryIO, kept: KeptPackage) -> Found:
+    content.seek(kept.position)
+    found: Found = pickle.loads(content.read(kept.length))  # noqa: S301  we wrote it, and nobody else can
+    return found
+
+
+class _Memory:
+    """What was used last."""
+
+    def __init__(self) -> None:
+        self._found: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
+        self._size = 0
+
+    def keep(self, name: Hashable, length: int, found: object) -> None:
+        """Keep what takes `length` bytes in a file, and forget what was not used for longest."""
+        self._found[name] = found, length
+        self._size += length
+        while self._size > _MOST_IN_MEMORY:
+            _, (_, length) = self._found.popitem(last=False)
+            self._size -= length
+
+    def recall(self, name: Hashable, length: int, find: Callable[[], Any]) -> Any:
+        """Return what is kept under `name`, or what `find` finds."""
+        if name not in self._found:
+            found = find()
+            self.keep(name, length, found)
+            return found
+        self._found.move_to_end(name)
+        return self._found[name][0]
+
+
+_MEMORY = _Memory()
+
+
+GoOn = Callable[[], None]
+
+
+class _ComparedTag(Struct, frozen=True):
+    """What comparing all packages of a tag found."""
+
+    judgement: Judgement
+    packages: tuple[KeptPackage, ...]  # that changed
+    diagnostics: tuple[tuple[str, Diagnostic], ...]  # with the packages that they are about
+    unreadable: tuple[Unreadable, ...]
+
+
+class ComparedTags:
+    """The tags of one source that were compared in this pass."""
+
+    def __init__(self, file: Path, isolation: Isolation) -> None:
+        """What is found goes to `file`; documents are read and compared where `isolation` says."""
+        self._file = file
+        self._isolation = isolation
+        self._compared: dict[tuple[Side, Side], _ComparedTag | None] = {}
+
+    def changeset(
+        self, comparison: Comparison, selection: Selection, make_collector: Callable[[], Collector], go_on: GoOn
+    ) -> Changeset | None:
+        """Return what `selection` asks for of the only pair of `comparison`; None where too much changed to keep it."""
+        (pair,) = comparison.pairs
+        name = pair.before, pair.after
+        if name not in self._compared:
+            self._compared[name] = self._compare(comparison, pair, go_on)
+        compared = self._compared[name]
+        if compared is None:
+            return None
+        return Changeset(
+            pair.before,
+            pair.after,
+            self._selected(compared, pair, selection, make_collector),
+            partial(conclude, ComparedPair(comparison, pair, self._isolation, compared.judgement)),
+        )
+
+    def _compare(self, comparison: Comparison, pair: TagPair, go_on: GoOn) -> _ComparedTag | None:
+        work = partial(compare_and_keep, self._file, tag_names.is_mutable(pair.after.tag))
+        batches: list[KeptBatch] = []
+        contents = read(pair.difference.all_documents, comparison.readers)
+        for pairs, found in self._isolation.each(work, contents, about_pair):
+            go_on()
+            if isinstance(found, WorkFailed):
+                batches.append(self._refused(pairs[0], found))
+            elif found.is_complete:
+                batches.append(found)
+            else:
+                return None
+        tally = Tally()
+        for batch in batches:
+            tally.seen.join(batch.seen)
+        return _ComparedTag(
+            judgement=judge_tag(ComparedPair(comparison, pair, self._isolation), tally, is_counted=True),
+            packages=tuple(kept for batch in batches for kept in batch.packages),
+            diagnostics=tuple(each for batch in batches for each in batch.diagnostics),
+            unreadable=tuple(each for batch in batches for each in batch.unreadable),
+        )
+
+    def _refused(self, contents: Read, failure: WorkFailed) -> KeptBatch:
+        """Say of a package that no process could compare which of its documents cannot be read."""
+        batch = refused(lambda: Batch(Tally(), (), None), frozenset(), self._isolation, contents, failure)
+        package = contents[0].package
+        return KeptBatch((), batch.tally.seen, tuple((package, each) for each in batch.diagnostics), batch.unreadable)
+
+    def _selected(
+        self, compared: _ComparedTag, pair: TagPair, selection: Selection, make_collector: Callable[[], Collector]
+    ) -> Iterator[Batch]:
+        """Yield what was asked for; first what is wrong with documents."""
+        others = frozenset(other.package for other in pair.difference.others)
+        is_part = bool(others) or not selection.takes_all_specs
+        work = partial(select_kept, self._file, selection, make_collector, is_part)
+        yield replace(
+            work(()),
+            diagnostics=tuple(diagnostic for package, diagnostic in compared.diagnostics if package not in others),
+            unreadable=tuple(each for each in compared.unreadable if each.package not in others),
+        )
+        packages = (kept for kept in compared.packages if kept.documents.package not in others)
+        for kept, found in self._isolation.each(work, packages, about_kept):
+            yield _lost(work(()), kept[0].documents, found) if isinstance(found, WorkFailed) else found
+
+
+def _lost(nothing: Batch, documents: DocumentPair, failure: WorkFailed) -> Batch:
+    """Say that a package was compared, and that no process could select from it."""
+    later = documents.after or documents.before
+    assert later is not None
+    is_there = documents.after is not None
+    unreadable = Unreadable(
+        package=documents.package,
+        reason=str(failure),
+        before=not is_there,
+        after=is_there,
+        blob=later.name if isinstance(failure, WorkerEnded) else None,
+    )
+    diagnostic = Diagnostic(later.path, DiagnosticKind.UNREADABLE, str(failure))
+    return replace(nothing, diagnostics=(diagnostic,), unreadable=(unreadable,))
+
+
+# Lines, versions and names of packages; what is longer than a share of them is not worth the memory.
+_MOST = 50_000
+_LARGEST = _MOST // 10
+
+
+class RememberedTags:
+    """The news of tags that were asked for last, as much of them as memory is to take."""
+
+    def __init__(self, most: int = _MOST, largest: int = _LARGEST) -> None:
+        """Keep news of about `most` lines in all, and none with more than `largest`."""
+        self._most = most
+        self._largest = largest
+        self._size = 0
+        self._news: OrderedDict[Hashable, tuple[TagNews, int]] = OrderedDict()
+
+    def get(self, key: Hashable, find: Callable[[], TagNews]) -> TagNews:
+        """Return the news that `key` names, which `find` finds if they are not remembered."""
+        if key in self._news:
+            self._news.move_to_end(key)
+            return self._news[key][0]
+        news = find()
+        size = news.size
+        if size <= self._largest:
+            self._news[key] = news, size
+            self._size += size
+            while self._size > self._most:
+                _, (_, dropped) = self._news.popitem(last=False)
+                self._size -= dropped
+        return news
+
+
+def what_is_asked(comparison: Comparison, selection: Selection) -> Hashable:
+    """Return all that decides what is told of the only tag of `comparison`: not the patterns, but what they chose."""
+    (pair,) = comparison.pairs
+    chosen = pair.difference
+    return (
+        pair.before,
+        pair.after,
+        comparison.revisions_between,
+        comparison.diagnostics,
+        tuple([document.package for document in chosen.documents]),
+        len(chosen.others),
+        chosen.count_unchanged(),
+        chosen.diagnostics,
+        chosen.unreadable,
+        selection.of_specs,
+        selection.kinds.patterns,
+    )
+
+
+Fact = TypeVar("Fact")
+_NAME_BYTES = 8
+
+
+class Comparisons:
+    """The comparisons of one pass, and the repositories that they are read from."""
+
+    def __init__(self, isolate: Callable[[str], Isolation] = lambda _: INLINE, kept: Path | None = None) -> None:
+        """`isolate` says where the documents of a source are read and compared.
+
+        What was compared is kept in the folder `kept` for other streams; without one, there is one stream.
+        """
+        self.isolation = isolate
+        self._kept = kept
+        self._compared: dict[str, ComparedTags] = {}
+        self._rebuilt: dict[Hashable, tuple[RebuiltSpecs, ...]] = {}
+        self._repositories: dict[str, Repository] = {}
+        self._trees: dict[str, RememberedTrees] = {}
+        self._facts: dict[Hashable, Any] = {}
+        self.remembered = RememberedTags()
+
+    def changeset(
+        self,
+        source: str,
+        comparison: Comparison,
+        selection: Selection,
+        make_collector: Callable[[], Collector],
+        go_on: Callable[[], None],
+    ) -> Changeset:
+        """Return what `selection` asks for of the only pair of `comparison`, two states of a tag of `source`."""
+        if self._kept is not None:
+            if source not in self._compared:
+                file = self._kept / f"{len(self._compared)}"
+                self._compared[source] = ComparedTags(file, self.isolation(source))
+            found = self._compared[source].changeset(comparison, selection, make_collector, go_on)
+            if found is not None:
+                return found
+        return self.compared_alone(source, comparison, selection, make_collector, go_on)
+
+    def compared_alone(
+        self,
+        source: str,
+        comparison: Comparison,
+        selection: Selection,
+        make_collector: Callable[[], Collector],
+        go_on: Callable[[], None],
+    ) -> Changeset:
+        """Return the same, compared for this selection alone."""
+        (found,) = changesets(
+            comparison,
+            selection,
+            make_collector,
+            progress=lambda _: go_on(),
+            isolation=self.isolation(source),
+        )
+        return found
+
+    def trees(self, source: str) -> CompareTrees:
+        """Return what compares trees of the repository of a source, and remembers what it found."""
+        return self._trees.setdefault(source, RememberedTrees())
+
+    @contextmanager
+    def opened(self, source: str, open_repository: Callable[[], Repository]) -> Iterator[Repository]:
+        """Open the repository of a source once for all streams; after an error, the next one opens it again."""
+        if source not in self._repositories:
+            self._repositories[source] = open_repository()
+        try:
+            yield self._repositories[source]
+        except BaseException:
+            self._trees.pop(source, None)  # they read from it
+            self._repositories.pop(source).close()
+            raise
+
+    def close(self) -> None:
+        """Close what was opened."""
+        self._trees.clear()
+        while self._repositories:
+            self._repositories.popitem()[1].close()
+
+    def of_revisions(
+        self,
+        find: Callable[[Repository, Revision, Revision], Fact],
+        repository: Repository,
+        before: Revision,
+        after: Revision,
+    ) -> Fact:
+        """Return what `find` finds of two revisions, which never changes, without asking git again."""
+        key = (find, repository.git_dir, before.commit, after.commit)
+        if key not in self._facts:
+            self._facts[key] = find(repository, before, after)
+        found: Fact = self._facts[key]
+        return found
+
+    def rebuilt(self, of: Hashable, find: Callable[[], tuple[RebuiltSpecs, ...]]) -> tuple[RebuiltSpecs, ...]:
+        """Return what was rebuilt between the states that `of` names, which `find` finds if nobody asked before."""
+        if of not in self._rebuilt:
+            self._rebuilt[of] = find()
+        return self._rebuilt[of]
+
+
+def has_table(stream: Stream, config: Config) -> bool:
+    """Tell whether any channel of `stream` attaches all changes as a table."""
+    channels = (config.channels[name] for name in stream.channels)
+    return any(isinstance(channel, MailConfig) and channel.attach is not None for channel in channels)
+
+
+@contextmanager
+def kept_comparisons(state: Path, streams: Sequence[object]) -> Iterator[Path | None]:
+    """Make a folder for what is compared in one pass; None where nobody shares it, or the disk takes nothing.
+
+    What an earlier pass left there is removed.
+    """
+    folder = state / "compared"
+    _remove(folder)
+    # Another name each time: a process may remember what it read under the last one.
+    kept = folder / token_hex(_NAME_BYTES)
+    try:
+        yield kept if len(streams) > 1 and _is_made(kept) else None
+    finally:
+        _remove(folder)
+
+
+def _remove(folder: Path) -> None:
+    """Remove what passes left in `folder`; the rest is somebody else's."""
+    for path in folder.glob("[0-9a-f]" * 2 * _NAME_BYTES):
+        rmtree(path, ignore_errors=True)
+    with suppress(OSError):
+        folder.rmdir()
+
+
+def _is_made(folder: Path) -> bool:
+    with suppress(OSError):
+        folder.parent.mkdir(mode=0o700, exist_ok=True)
+        folder.mkdir(mode=0o700)
+        return True
+    return False
+
+
+def read_environment(path: Path, folders: Sequence[Path], isolation: Isolation) -> Environment:
+    """Read an environment where that can end nothing but itself; raise UsageError where it cannot be used."""
+    ((_, found),) = isolation.each(partial(_open, folders), [path], _about)
+    if isinstance(found, WorkFailed):
+        raise UsageError(f"{path}: {found}")
+    return found
+
+
+def _open(folders: Sequence[Path], paths: Sequence[Path]) -> Environment:
+    (path,) = paths
+    return open_environment(path, folders)
+
+
+def _about(path: Path) -> Piece:
+    """Tell the content of the file from an earlier one."""
+    with suppress(OSError):
+        found = file_of(path).stat()
+        return Piece(str(path), (f"{found.st_ino} {found.st_size} {found.st_mtime_ns}",), 0)
+    return Piece(str(path), (), 0)
+
+
+def joined(parts: Iterable[tuple[Coverage, Coverage]]) -> CoverageChange | None:
+    """Say what became of an environment in all sources together: one that has a binary is enough."""
+    before: Coverage | None = None
+    after: Coverage | None = None
+    for had, has in parts:
+        before = had if before is None else best(before, had)
+        after = has if after is None else best(after, has)
+    return None if before is None or after is None else compare_coverage(before, after)
+
+
+def find_pin(
+    repository: Repository, source: str, tag: str, newest: Revision, bases: Iterable[Revision]
+) -> Pinned | None:
+    """Find the place of `tag` among the snapshots of its series; None where the source knows nothing of either.
+
+    `bases` are the revisions that were told last.
+    """
+    now = _series(repository, newest, tag)
+    told = [_series(repository, base, tag) for base in bases]
+    if tag not in now:
+        was_there = any(tag in names for names in told)
+        return Pinned(tag=tag, source=source, is_gone=True, is_news=was_there) if now or was_there else None
+    place = now.index(tag)
+    last = now[-1]
+    return Pinned(
+        tag=tag,
+        source=source,
+        newest=last if last != tag else "",
+        newer=len(now) - place - 1,
+        older=place,
+        is_news=last != tag and any(last not in names for names in told),
+    )
+
+
+def found_pins(tag: str | None, found: list[Pinned]) -> tuple[Pinned, ...]:
+    """Return what the sources know of the pinned tag; where none of them has it, that is to be said too."""
+    if tag is None:
+        return ()
+    return tuple(pin for pin in found if not pin.is_gone) or tuple(found) or (Pinned(tag=tag, is_gone=True),)
+
+
+def _series(repository: Repository, revision: Revision, tag: str) -> list[str]:
+    """Return the snapshots of the series of `tag`, oldest first; a tag of no series stands alone."""
+    own = tag_names.series(tag)
+    names = tags_of(repository, revision).ids
+    return sorted((n for n in names if n == tag or (own is not None and tag_names.series(n) == own)), key=version_key)

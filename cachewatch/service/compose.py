@@ -1,0 +1,348 @@
+"""Assemble the digest that a stream is due from the diffs of its sources. Nothing is written.
+
+Build the final bytes of a digest for every channel and target.
+"""
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import closing, nullcontext
+from datetime import datetime, timedelta
+from functools import cache, partial
+from itertools import count
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cachewatch.channels import open_channel
+from cachewatch.config.channels import ChannelConfig, FeedConfig, FileConfig, MailConfig
+from cachewatch.config.model import Config
+from cachewatch.core.statement_values import StatementKind, is_of_tag
+from cachewatch.errors import TemplateError
+from cachewatch.report.digest_mail import MAX_HTML, DigestRenderer
+from cachewatch.report.first_screen import sentence_of_tag
+from cachewatch.report.values import Digest, Form, Message, RenderedDigest, Silenced, TagDigest
+from cachewatch.runtime.log import Log
+from cachewatch.service import streams as notice_sentences
+from cachewatch.service.comparisons import Comparisons, found_pins, joined, read_environment
+from cachewatch.service.context import Context
+from cachewatch.service.differences import SourceDiff, open_source
+from cachewatch.service.notes import TagNews
+from cachewatch.service.streams import Stream
+from cachewatch.store import cursors, digests
+from cachewatch.store.cursors import Advance
+from cachewatch.store.digests import Hold, HoldEvent, HoldKind
+
+# SourceDiff of every key: digests of another form are other digests.
+_FORM = 1
+
+
+class PendingDigest(Struct, frozen=True, kw_only=True):
+    """A digest that nobody has seen yet, and how far its sources are compared with it."""
+
+    digest: Digest
+    advances: tuple[Advance, ...]
+    is_empty: bool
+    hold: str  # why operators have to be asked first; empty if they have not
+    holds: tuple[Hold, ...] = ()  # what they are asked about
+
+
+def compose(
+    context: Context,
+    stream: Stream,
+    *,
+    occasion: str = "",
+    since: str | None = None,
+    comparisons: Comparisons | None = None,
+    takes: Callable[[str, str], bool] = lambda _source, _tag: True,
+) -> PendingDigest:
+    """Compare what the stream was told last, or the revision `since`, with the newest revisions.
+
+    `occasion` tells digests apart that have nothing to say; `comparisons` are shared with other streams. The digest is
+    about the tags of the stream that `takes`, which is given the source and the tag.
+    """
+    lock = stream.subscription.match.environment
+    parts: list[SourceDiff] = []
+    with closing(Comparisons()) if comparisons is None else nullcontext(comparisons) as shared:
+        environment = (
+            None
+            if lock is None
+            else read_environment(lock, context.config.environment_folders, shared.isolation(f"environment {lock}"))
+        )
+        for source in stream.sources:
+            with open_source(
+                context, stream, source, since=since, environment=environment, comparisons=shared, takes=takes
+            ) as opened:
+                parts.append(opened.compare() if opened else SourceDiff())
+    return _assembled(context, stream, parts, occasion)
+
+
+def _assembled(context: Context, stream: Stream, parts: list[SourceDiff], occasion: str) -> PendingDigest:
+    """Assemble a digest of what changed in each source."""
+    hidden = sum((each.hidden for part in parts for each in part.news), start=Counter[str]())
+    tags = tuple(each.tag for part in parts for each in part.news)
+    now, holds = context.clock(), tuple(_holds(parts, stream.subscription.limit.hold_above))
+    key = _key(context, stream, parts, occasion)
+    digest = Digest(
+        key=key,
+        subscription=stream.subscription.name,
+        description=stream.subscription.description,
+        created=now,
+        period=_period(context, stream, parts, key, now),
+        is_urgent=stream.is_urgent,
+        spans=tuple(span for part in parts for span in part.spans),
+        tags=tags,
+        returns=tuple(each for part in parts for each in part.returns),
+        environment=joined(part.coverage for part in parts if part.coverage),
+        pinned=found_pins(stream.subscription.match.pinned, [part.pinned for part in parts if part.pinned]),
+        silenced=tuple(_silenced(context, hidden)),
+        why=notice_sentences.why(stream),
+        commands=tuple(
+            filter(
+                None, (line for part in parts for line in notice_sentences.commands(stream, part.spans, part.resolved))
+            )
+        ),
+        zone=context.config.timezone,
+        operator=", ".join(context.config.operators.to),
+        links=context.config.links,
+        rows=stream.subscription.limit.rows,
+    )
+    return PendingDigest(
+        digest=digest,
+        advances=tuple(part.advance for part in parts if part.advance),
+        is_empty=digest.is_empty and not any(part.is_lost or part.has_returned for part in parts),
+        hold=_reason(holds),
+        holds=holds,
+    )
+
+
+def _silenced(context: Context, hidden: Counter[str]) -> Iterator[Silenced]:
+    for silence in context.config.silences:
+        if hidden[silence.name]:
+            yield Silenced(silence.name, hidden[silence.name], silence.reason, silence.until.isoformat())
+
+
+def _key(context: Context, stream: Stream, parts: list[SourceDiff], occasion: str) -> str:
+    """Return the same key for the same steps until they are stored; who goes back and takes them again gets another."""
+    steps = sorted(step for part in parts for step in part.steps)
+    made_of: list[object] = [_FORM, stream.subscription.name, stream.name, steps or occasion]
+    key = hashlib.sha256(json.dumps(made_of).encode()).hexdigest()
+    with context.database.read() as connection:
+        for time in count(2):
+            if not digests.has(connection, key):
+                break
+            key = hashlib.sha256(json.dumps([*made_of, time]).encode()).hexdigest()
+    return key
+
+
+def _period(context: Context, stream: Stream, parts: list[SourceDiff], key: str, now: datetime) -> str:
+    """Name what a digest covers, as no other digest of the subscription is named."""
+    period = period_of(parts, now, is_urgent=stream.is_urgent)
+    with context.database.read() as connection:
+        is_taken = digests.has_period(connection, stream.subscription.name, period)
+    return f"{period}-{key[:8]}" if is_taken else period
+
+
+def period_of(parts: Sequence[SourceDiff], now: datetime, *, is_urgent: bool) -> str:
+    """Name the span so that it can be a file's name: one day with its time, or two days."""
+    sides = [span for part in parts for span in part.spans]
+    end = max((span.after.time for span in sides if span.after.time), default=now.strftime("%Y-%m-%dT%H:%M:%SZ"))
+    begin = min((span.before.time for span in sides if span.before.time), default=end)
+    period = end.replace(":", "") if begin[:10] == end[:10] else f"{begin[:10]}..{end[:10]}"
+    return f"{period}-urgent" if is_urgent else period
+
+
+def split(
+    context: Context, stream: Stream, holds: Iterable[Hold], due: Collection[Hold], comparisons: Comparisons
+) -> tuple[PendingDigest, PendingDigest]:
+    """Return two digests instead of one that is held for `holds`: one to be sent, and one about the tags that stay held.
+
+    Those that are `due` have lasted their time, the others have not.
+    """
+    waiting = tuple(hold for hold in holds if hold not in due)
+    places, due_places = ({(hold.event.source, hold.event.tag) for hold in each} for each in (waiting, due))
+
+    def waits(source: str, tag: str) -> bool:
+        return (source, tag) in places or ((source, "") in places and (source, tag) not in due_places)
+
+    sent = compose(context, stream, comparisons=comparisons, takes=lambda source, tag: not waits(source, tag))
+    stays = compose(context, stream, comparisons=comparisons, takes=waits)
+    with context.database.read() as connection:
+        # Tags that wait may be new, which they are only compared with the revision before them.
+        kept = [
+            replace(advance, revision=revision, tags=())
+            for advance in sent.advances
+            if any(source == advance.source for source, _ in places)
+            and (revision := cursors.revision_of(connection, advance.subscription, advance.stream, advance.source))
+        ]
+    sent = replace(sent, holds=tuple(due), hold=_reason(due), advances=(*sent.advances, *kept))
+    return unconfirmed(sent), replace(stays, holds=waiting, hold=_reason(waiting))
+
+
+def unconfirmed(draft: PendingDigest) -> PendingDigest:
+    """Return the same to be sent though operators did not answer, which recipients are told first."""
+    said = f"not confirmed by the operators: {draft.hold}"
+    spans = tuple(
+        replace(span, notes=(said, *span.notes) if number == 0 else span.notes)
+        for number, span in enumerate(draft.digest.spans)
+    )
+    digest = replace(draft.digest, unconfirmed=draft.hold, spans=spans)
+    return replace(draft, digest=digest, hold="", holds=())
+
+
+def _holds(parts: list[SourceDiff], limit: int) -> Iterator[Hold]:
+    """Yield what operators have to be asked about: what is suspicious, or else what is large."""
+    suspicious = [hold for part in parts for hold in _suspicions(part)]
+    yield from suspicious or _large(parts, limit)
+
+
+def _suspicions(part: SourceDiff) -> Iterator[Hold]:
+    if part.vanished and part.advance is not None:
+        said = f"all watched tags are gone ({', '.join(part.vanished)})"
+        yield Hold(event=HoldEvent(part.advance.source, "", HoldKind.SUSPICIOUS), said=said)
+    for each in part.news:
+        if each.notes.suspicion:
+            event = HoldEvent(each.tag.source, each.notes.tag, HoldKind.SUSPICIOUS)
+            yield Hold(event=event, said=each.notes.suspicion, content=tuple(_content(each)))
+
+
+def _large(parts: list[SourceDiff], limit: int) -> Iterator[Hold]:
+    """Yield the tags in which too much changed, or the sources if no tag alone did."""
+    news = [each for part in parts for each in part.news]
+    changed = sum(_changed(each.tag) for each in news)
+    if changed <= limit:
+        return
+    said = f"{changed:,} changed specs, more than hold_above: {limit:,}"
+    large = [each for each in news if _changed(each.tag) > limit]
+    for each in large:
+        event = HoldEvent(each.tag.source, each.notes.tag, HoldKind.LARGE)
+        yield Hold(event=event, said=said, content=tuple(_content(each)))
+    if not large:
+        for source in sorted({each.tag.source for each in news if _changed(each.tag)}):
+            yield Hold(event=HoldEvent(source, "", HoldKind.LARGE), said=said)
+
+
+def _changed(tag: TagDigest) -> int:
+    return tag.report.specs.net_added + tag.report.specs.net_removed
+
+
+def _content(news: TagNews) -> Iterator[str]:
+    for one in news.tag.statements:
+        if is_of_tag(one.kind) and one.kind is not StatementKind.SUSPICIOUS:
+            yield sentence_of_tag(one)
+    yield from news.notes.facts
+
+
+def _reason(holds: Collection[Hold]) -> str:
+    said = ", ".join(dict.fromkeys(hold.said for hold in holds))
+    is_suspicious = any(hold.event.kind is HoldKind.SUSPICIOUS for hold in holds)
+    return f"a suspicious loss: {said}" if is_suspicious else said
+
+
+_LOG = Log()
+# Beside what is made of each digest.
+_FORMS: Mapping[type[ChannelConfig], Set[Form]] = {
+    FeedConfig: {Form.FEED},
+    FileConfig: {Form.MARKDOWN, Form.PAGE},
+}
+
+
+class ChannelMessages(Struct, frozen=True, kw_only=True):
+    """What one channel is to deliver."""
+
+    channel: str
+    rendered: RenderedDigest
+    short: RenderedDigest  # for whom that is too large
+    messages: tuple[Message, ...]
+    lasting: timedelta
+    problem: str = ""  # why the site's own templates could not be used
+
+
+class _Look(Struct, frozen=True):
+    """What digests of one digest differ in from channel to channel."""
+
+    max_html: int = MAX_HTML
+    unsubscribe: str | None = None
+    archive_url: str | None = None
+    attach: bool = False
+    is_archived: bool = False
+    forms: frozenset[Form] = frozenset(Form)
+
+
+class _Rendered(Struct, frozen=True):
+    rendered: RenderedDigest
+    short: RenderedDigest
+    problem: str = ""
+
+
+def build_messages(
+    config: Config,
+    stream: Stream,
+    digest: Digest,
+    *,
+    forms: frozenset[Form] | None = None,
+) -> tuple[ChannelMessages, ...]:
+    """Return what every channel of `stream` is to deliver; channels whose digests look alike share one.
+
+    Only what the channels want is rendered, or `forms`.
+    """
+    forms = _wanted(config, stream) if forms is None else forms
+    channels = [config.channels[name] for name in stream.channels]
+    archive = next((channel.archive for channel in channels if channel.archive), None)
+    looks = [replace(_look(channel, digest, channel.archive or archive), forms=forms) for channel in channels]
+    rendered_digests = {look: _render_both(config, stream, digest, look) for look in dict.fromkeys(looks)}
+    return tuple(_packed(channel, rendered_digests[look]) for channel, look in zip(channels, looks, strict=True))
+
+
+def _look(config: ChannelConfig, digest: Digest, archive: str | None) -> _Look:
+    url = archive and archive.format(subscription=digest.subscription, period=digest.period, key=digest.key)
+    if isinstance(config, MailConfig):
+        return _Look(config.max_html, config.unsubscribe, url, config.attach is not None)
+    return _Look(archive_url=url, is_archived=isinstance(config, FileConfig))
+
+
+def _wanted(config: Config, stream: Stream) -> frozenset[Form]:
+    """Return the forms that a channel or the site shows."""
+    channels = [config.channels[name] for name in stream.channels]
+    wanted = {form for kind, forms in _FORMS.items() if any(isinstance(c, kind) for c in channels) for form in forms}
+    return frozenset(wanted | {Form.PAGE} if stream.subscription.publish else wanted)
+
+
+def _render_both(config: Config, stream: Stream, digest: Digest, look: _Look) -> _Rendered:
+    """Render with the site's own templates; what these cannot render is not lost but made with ours, and why is said."""
+    digest = replace(digest, unsubscribe=look.unsubscribe, archive_url=look.archive_url)
+    make = partial(
+        DigestRenderer,
+        digest,
+        to=stream.to,
+        max_html=look.max_html,
+        attach=look.attach,
+        is_archived=look.is_archived,
+        forms=look.forms,
+    )
+    ours = cache(make)
+    theirs = cache(partial(make, templates_dir=config.templates_dir, template=stream.subscription.template))
+    (rendered, problem), (short, _) = (_render(theirs, ours, stream, shortness) for shortness in (0, 2))
+    return _Rendered(rendered, short, problem)
+
+
+def _render(
+    theirs: Callable[[], DigestRenderer], ours: Callable[[], DigestRenderer], stream: Stream, shortness: int
+) -> tuple[RenderedDigest, str]:
+    try:
+        return theirs().render(shortness), ""
+    except TemplateError as error:
+        _LOG.error("template.failed", subscription=stream.subscription.name, error=str(error))
+        return ours().render(shortness), str(error)
+
+
+def _packed(config: ChannelConfig, rendered_digests: _Rendered) -> ChannelMessages:
+    return ChannelMessages(
+        channel=config.name,
+        rendered=rendered_digests.rendered,
+        short=rendered_digests.short,
+        messages=tuple(open_channel(config).build_messages(rendered_digests.rendered)),
+        lasting=config.retry.lasting,
+        problem=rendered_digests.problem,
+    )

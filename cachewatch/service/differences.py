@@ -1,0 +1,449 @@
+"""What changed in one source between the cursors of a stream and the newest revision."""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
+from datetime import timedelta
+from functools import partial
+
+from msgspec import Struct, structs
+
+from cachewatch.config.sources import Source
+from cachewatch.core.changesets import Changeset, Comparison, TagPair
+from cachewatch.core.coverage import Coverage, Environment, compare_coverage
+from cachewatch.core.model import Kind
+from cachewatch.core.selection import Globs, Selection
+from cachewatch.core.statement_values import StatementKind
+from cachewatch.environments.contents import cover_both
+from cachewatch.extensions.causes import in_digests as rebuild_causes
+from cachewatch.extensions.history import in_service as removed_since
+from cachewatch.git.catalogue import Bases, compare_revisions, tags_of
+from cachewatch.git.repository import Repository
+from cachewatch.git.revisions import (
+    Revision,
+    count_between,
+    lacks,
+    resolve,
+    resolve_upstream,
+    times_between,
+    times_until,
+)
+from cachewatch.report import values as digest
+from cachewatch.report.collecting import MOST_CSV, DigestCollector, read_tag_digest
+from cachewatch.report.values import Pinned, Return, Span, Table, TagDigest
+from cachewatch.runtime.worker import Isolation
+from cachewatch.service import alerts as stale_sources
+from cachewatch.service import streams as notice_sentences
+from cachewatch.service.comparisons import Comparisons, find_pin, has_table, what_is_asked
+from cachewatch.service.context import Context
+from cachewatch.service.notes import (
+    NO_BASES,
+    NotesCollector,
+    Packages,
+    TagNews,
+    UnreadAfter,
+    UnreadDocuments,
+    Wants,
+    find_returns,
+    names_of,
+    unwrapped,
+)
+from cachewatch.service.notes import noted as note_tag
+from cachewatch.service.streams import (
+    PendingRange,
+    PendingRanges,
+    Silencing,
+    Stream,
+    first_revision,
+    plan_ranges,
+    selection_of,
+)
+from cachewatch.store import cursors, health
+from cachewatch.store.cursors import Advance, Cursor, CursorUpdate, Position, Unread
+from cachewatch.store.health import SourceHealth
+
+_PLAIN = re.compile(r"[A-Za-z0-9_.-]+")
+# Kinds that no single package has.
+_OF_WHOLE_TAGS = frozenset(
+    {Kind.TAG_ADDED, Kind.TAG_REMOVED, Kind.STACK_EVENT, Kind.PRUNE, Kind.SUSPICIOUS, Kind.UNREADABLE}
+)
+
+
+class SourceDiff(Struct, frozen=True, kw_only=True):
+    """What one source gives to a digest."""
+
+    spans: tuple[Span, ...] = ()
+    news: tuple[TagNews, ...] = ()
+    returns: tuple[Return, ...] = ()  # of what the stream was told is gone
+    resolved: Mapping[str, tuple[Unread, ...]] = {}  # documents that can be read again, by tag
+    advance: Advance | None = None  # None where nothing was ever fetched
+    steps: tuple[tuple[str, str, str, str], ...] = ()  # source, tag, before, after: what the key is made of
+    coverage: tuple[Coverage, Coverage] | None = None  # of the environment, before and after
+    pinned: Pinned | None = None
+    is_lost: bool = False  # recipients must read that something cannot be known
+    has_returned: bool = False  # a tag is back that was reported as gone
+    vanished: tuple[str, ...] = ()  # all tags of the stream, if all of them are gone at once
+
+
+class OpenSource(Struct, frozen=True, kw_only=True):
+    """One source, open to be compared for one stream, and the ranges to compare."""
+
+    context: Context
+    stream: Stream
+    source: Source
+    health: SourceHealth
+    repository: Repository
+    newest: Revision
+    ranges: PendingRanges
+    comparisons: Comparisons
+    documents: UnreadDocuments
+    longest_pause: timedelta  # between two revisions, that is no outage
+    isolation: Isolation
+    environment: Environment | None = None
+
+    def compare(self) -> SourceDiff:
+        """Compare everything that the stream has not reported yet."""
+        news: list[TagNews] = []
+        bases: dict[str, Mapping[str, Revision]] = {}
+        for each in self.ranges.ranges:  # each tag is in one of them
+            of_range, bases_of_range = self._news_of(each)
+            news += of_range
+            bases.update(bases_of_range)
+        unread = self.documents.after(self.ranges, news, bases)
+        returns = self._returns(news)
+        return SourceDiff(
+            spans=tuple(self._spans(unread)),
+            news=tuple(news),
+            returns=returns,
+            resolved=unread.resolved,
+            advance=self._advance(unread, news, returns),
+            steps=tuple(
+                (self.source.name, tag, gap.base.commit, self.newest.commit)
+                for gap in self.ranges.ranges
+                for tag in sorted(gap.tags)
+            ),
+            coverage=self._coverage(bases),
+            pinned=self._pinned(),
+            is_lost=bool(self.ranges.lost or unread.unknown),
+            has_returned=bool(self.ranges.returned) and Kind.TAG_REMOVED in self.stream.changes,
+            vanished=self.ranges.vanished,
+        )
+
+    def _news_of(self, gap: PendingRange) -> tuple[tuple[TagNews, ...], Bases]:
+        """Return the news of the tags of a range, and which packages were compared with which other versions."""
+        bases = self.documents.bases(gap.tags)
+        news = self._compared(gap.base, self.newest, gap.tags.__contains__, bases)
+        if earlier := self.documents.earlier(news, bases):
+            # What the earlier state cannot tell is compared with the last version that could be read.
+            bases = _joined(bases, earlier)
+            news = self._compared(gap.base, self.newest, gap.tags.__contains__, bases)
+        return news, bases
+
+    def _returns(self, news: Iterable[TagNews]) -> tuple[Return, ...]:
+        stream = self.stream.subscription.name, self.stream.name, self.source.name
+        returned = self.ranges.returned if Kind.TAG_REMOVED in self.stream.changes else {}
+        with self.context.database.read() as connection:
+            return tuple(find_returns(connection, stream, news, returned))
+
+    def _coverage(self, bases: Bases) -> tuple[Coverage, Coverage] | None:
+        """Hold the environment against all tags that the stream is about, as they were told last and as they are."""
+        if self.environment is None:
+            return None
+        told = {tag: gap.base for gap in self.ranges.ranges for tag in gap.tags}
+        before = [structs.replace(told.get(tag, self.newest), tag=tag) for tag in self.ranges.places]
+        after = [structs.replace(self.newest, tag=tag) for tag in self.ranges.places]
+        had, has = cover_both(self.repository, self.environment, before, after, bases=bases, isolation=self.isolation)
+        return had, self._explained(has)
+
+    def _explained(self, has: Coverage) -> Coverage:
+        """Say why binaries of the environment have other hashes, where the source records what they are made of."""
+        lock = self.stream.subscription.match.environment
+        tags = tuple((self.newest.commit, tag) for tag in self.ranges.places)
+        if lock is None or not tags:
+            return has
+        folders = self.context.config.environment_folders
+        step = rebuild_causes.EnvironmentStep(lock, folders, self.repository.git_dir, tags, ())
+        log = self.context.log.bind(source=self.source.name)
+        return rebuild_causes.explain_environment(has, step, self.isolation, log)
+
+    def _pinned(self) -> Pinned | None:
+        """Say what moving away from the pinned snapshot would gain and lose."""
+        tag = self.stream.subscription.match.pinned
+        if tag is None:
+            return None
+        found = find_pin(self.repository, self.source.name, tag, self.newest, [gap.base for gap in self.ranges.ranges])
+        if found is None or found.is_gone or not found.newest:
+            return found
+        before, after = (structs.replace(self.newest, tag=name) for name in (tag, found.newest))
+        if self.environment is not None:
+            held = cover_both(self.repository, self.environment, [before], [after], isolation=self.isolation)
+            move = compare_coverage(*held)
+            return structs.replace(found, move=move)
+        whole = next(iter(self._compared(before, after, lambda _: True)), None)
+        return structs.replace(found, whole_move=whole.tag if whole is not None else None)
+
+    def _compared(
+        self, before: Revision, after: Revision, wanted_tag: Callable[[str], bool], bases: Bases = NO_BASES
+    ) -> tuple[TagNews, ...]:
+        selection = self._selection()
+        comparison = compare_revisions(
+            self.repository,
+            before,
+            after,
+            wanted_tag=wanted_tag,
+            wanted_package=self._wants(selection),
+            bases=bases,
+            trees=self.comparisons.trees(self.source.name),
+        )
+        news: list[TagNews] = []
+        room = MOST_CSV if has_table(self.stream, self.context.config) else None
+        # What is compared with other versions of some documents is not what others ask for.
+        compare = self.comparisons.compared_alone if bases else self.comparisons.changeset
+        for pair in comparison.pairs:
+            one = structs.replace(comparison, pairs=(pair,))
+            news.append(self._tag_news(one, selection, room, compare))
+            room = _left(room, news[-1].tag.table)
+        return self._with_stays(news, comparison.pairs)
+
+    def _with_stays(self, news: Sequence[TagNews], pairs: Sequence[TagPair]) -> tuple[TagNews, ...]:
+        """Say since when removed versions were there, where the source has a history index that knows."""
+        if not any(removed_since.is_concerned(each.tag) for each in news):
+            return tuple(news)
+        log, room, found = self.context.log.bind(source=self.source.name), removed_since.MOST, []
+        with removed_since.open_index(self.repository, log) as index:
+            if index is None:
+                return tuple(news)
+            for each, pair in zip(news, pairs, strict=True):
+                tag, room = removed_since.add_stays(each.tag, pair, index, room, log)
+                found.append(structs.replace(each, tag=tag))
+        return tuple(found)
+
+    def _selection(self) -> Selection:
+        """Return what the subscription asks for; of an environment, what its machines can use, unless it says otherwise."""
+        selection = selection_of(self.stream.subscription.match, self.stream.changes)
+        if self.environment is None:
+            return selection
+        oses, targets = _names(self.environment.oses), _names(self.environment.targets)
+        return structs.replace(
+            selection,
+            oses=oses if selection.oses.is_open else selection.oses,
+            targets=targets if selection.targets.is_open else selection.targets,
+        )
+
+    def _wants(self, selection: Selection) -> Callable[[str], bool]:
+        if self.environment is None:
+            return selection.packages
+        needed = self.environment.packages
+        return lambda package: package in needed and selection.packages(package)
+
+    def _tag_news(
+        self, comparison: Comparison, selection: Selection, room: int | None, compare: Callable[..., Changeset]
+    ) -> TagNews:
+        """Compare one tag, and leave out what somebody silenced; without room for a table there is none."""
+        find = partial(self._news, comparison, selection, room, compare)
+        if room is None and compare == self.comparisons.changeset:
+            day = self.context.today()
+            news = self.comparisons.remembered.get((self.source.name, day, what_is_asked(comparison, selection)), find)
+        else:
+            news = find()
+        if news.notes.told or self._asks_for_whole_tags(selection):
+            return news
+        return structs.replace(news, tag=_untold(news.tag))
+
+    def _news(
+        self, comparison: Comparison, selection: Selection, room: int | None, compare: Callable[..., Changeset]
+    ) -> TagNews:
+        packages, hidden = Packages(), Counter[str]()
+        silencing = self._silencing(comparison, selection.wants)
+        # Each batch has a collector of its own.
+        make_collector = partial(silencing.body, partial(_notes_collector, has_table=room is not None))
+        changeset = compare(self.source.name, comparison, selection, make_collector, self.context.go_on)
+        heard = unwrapped(silencing.heard(changeset, hidden), packages)
+        tag = read_tag_digest(
+            heard, source=self.source.name, wants=silencing.wants, wants_line=silencing.wants_line, room=room
+        )
+        tag = self._with_causes(tag, comparison.pairs[0], selection)
+        is_hidden = not self._silencing(comparison, lambda _: True).wants({Kind.SUSPICIOUS})
+        noted = note_tag(heard, packages, tag.report.events, is_suspicion_hidden=is_hidden)
+        return TagNews(tag, noted, hidden)
+
+    def _with_causes(self, tag: TagDigest, pair: TagPair, selection: Selection) -> TagDigest:
+        """Say why specs were rebuilt, where the source records what they are made of."""
+        step = rebuild_causes.step_of(self.repository, pair) if rebuild_causes.is_concerned(tag) else None
+        if step is None:
+            return tag
+        log = self.context.log.bind(source=self.source.name)
+        find = partial(rebuild_causes.find_in_worker, step, self.isolation, log)
+        return rebuild_causes.add_causes(tag, self.comparisons.rebuilt(step, find), selection)
+
+    def _silencing(self, comparison: Comparison, wants: Wants) -> Silencing:
+        return Silencing(
+            self.context.config.silences,
+            wants,
+            source=self.source.name,
+            tag=comparison.pairs[0].after.tag,
+            day=self.context.today(),
+        )
+
+    def _asks_for_whole_tags(self, selection: Selection) -> bool:
+        """Tell whether what happens to a whole tag concerns the stream, whichever packages that happens to."""
+        is_open = selection.packages.is_open and selection.takes_all_specs and self.environment is None
+        return is_open or self.stream.changes <= _OF_WHOLE_TAGS
+
+    def _spans(self, unread: UnreadAfter) -> Iterator[Span]:
+        """Yield what is covered; the first one carries what is to be said of the source as a whole."""
+        notes = (
+            *notice_sentences.returned(self.ranges.returned, self.context.config.timezone),
+            *notice_sentences.unread(unread.left),
+            *notice_sentences.read_again(unread.resolved),
+            *notice_sentences.unknown(unread.unknown),
+        )
+        packages = tuple(dict.fromkeys(entry.package for left in unread.left.values() for entry in left))
+        is_unknown = bool(unread.unknown)
+        for gap in self.ranges.ranges:
+            yield structs.replace(self._span(gap, notes), unread=packages, is_unknown=is_unknown)
+            notes, packages, is_unknown = (), (), False
+        if self.ranges.lost or not self.ranges.ranges:
+            # Nothing to compare, and perhaps a sentence why.
+            lost = notice_sentences.lost(self.ranges.lost) if self.ranges.lost else ()
+            span = self._span_from(self.newest, 0, (*lost, *notes))
+            yield structs.replace(span, is_unknown=bool(self.ranges.lost), unread=packages)
+
+    def _span(self, gap: PendingRange, notes: tuple[str, ...]) -> Span:
+        recall = self.comparisons.of_revisions
+        revisions = recall(count_between, self.repository, gap.base, self.newest)
+        if recall(lacks, self.repository, self.newest, gap.base):
+            notes = (notice_sentences.REWRITTEN, *notes)
+        times = recall(times_between, self.repository, gap.base, self.newest)
+        span = self._span_from(gap.base, revisions, notes)
+        return structs.replace(span, gaps=digest.find_outages(times, self.longest_pause))
+
+    def _span_from(self, before: Revision, revisions: int | None, notes: tuple[str, ...]) -> Span:
+        now = self.context.clock()
+        newest = self.newest.time
+        is_usual = newest is not None and now - newest <= self.longest_pause
+        if stale_sources.is_stale(self.source, self.health, now) and not is_usual:
+            notes = (*notes, stale_sources.staleness(self.health, now, self.context.config.timezone))
+        if self.newest.has_impossible_date:
+            notes = (*notes, notice_sentences.impossible_date(self.newest.commit))
+        return Span(
+            source=self.source.name,
+            address=self.source.public_address,
+            before=before.side(),
+            after=self.newest.side(),
+            revisions=revisions,
+            newest=self.health.revision_time,
+            checked=self.health.succeeded_at,
+            notes=notes,
+        )
+
+    def _advance(self, unread: UnreadAfter, news: Iterable[TagNews], returns: tuple[Return, ...]) -> Advance:
+        gone = {each.notes.tag: each.notes.gone for each in news}
+        updates = (
+            CursorUpdate(
+                tag=tag,
+                revision=revision,
+                unread=tuple(unread.left.get(tag, ())),
+                departures=gone.get(tag, ()),
+                returns=names_of(returns, tag),
+            )
+            for tag, revision in sorted(self.ranges.places.items())
+        )
+        return Advance(
+            subscription=self.stream.subscription.name,
+            stream=self.stream.name,
+            source=self.source.name,
+            revision=self.newest.commit,
+            tags=tuple(updates),
+        )
+
+
+def _notes_collector(wants: Wants, *, has_table: bool) -> NotesCollector:
+    return NotesCollector(DigestCollector(wants, has_table=has_table), wants)
+
+
+def _joined(bases: Bases, earlier: Bases) -> Bases:
+    return {tag: {**bases.get(tag, {}), **earlier.get(tag, {})} for tag in {*bases, *earlier}}
+
+
+def _names(found: Set[str]) -> Globs:
+    """Return what chooses just these names; everything if one of them could mean more to a pattern."""
+    return Globs(sorted(found)) if all(map(_PLAIN.fullmatch, found)) else Globs()
+
+
+@contextmanager
+def open_source(
+    context: Context,
+    stream: Stream,
+    source: Source,
+    *,
+    since: str | None,
+    environment: Environment | None,
+    comparisons: Comparisons,
+    takes: Callable[[str, str], bool],
+) -> Iterator[OpenSource | None]:
+    """Open a source and plan what to compare: from what `stream` reported last, or from `since`, to the newest revision.
+
+    Of the tags of the stream, those are compared that `takes`, which is given the source and the tag.
+
+    A stream that has not begun, of which `preview` asks, is compared with where it begins.
+
+    Yields None where nothing was ever fetched; operators are notified of a source that fails.
+    """
+    with context.database.read() as connection:
+        source_health = health.source(connection, source.name)
+        position = cursors.position_of(connection, stream.subscription.name, stream.name, source.name)
+    if source_health.revision is None:
+        yield None
+        return
+    with comparisons.opened(source.name, lambda: context.open_repository(source)) as repository:
+        newest = resolve(repository, source_health.revision)
+        if since is not None:
+            position = _position_at(repository, resolve_upstream(repository, since), newest)
+        elif position is None:
+            position = _position_at(repository, first_revision(repository, source, newest), newest)
+        isolation = comparisons.isolation(source.name)
+        yield OpenSource(
+            context=context,
+            stream=stream,
+            source=source,
+            health=source_health,
+            repository=repository,
+            newest=newest,
+            ranges=plan_ranges(
+                repository,
+                position,
+                newest,
+                wanted=lambda tag: stream.wants_tag(source)(tag) and takes(source.name, tag),
+            ),
+            comparisons=comparisons,
+            documents=UnreadDocuments(repository, position.unread, isolation),
+            isolation=isolation,
+            longest_pause=_longest_pause(repository, newest, source),
+            environment=environment,
+        )
+
+
+def _longest_pause(repository: Repository, newest: Revision, source: Source) -> timedelta:
+    """Return what is no gap: as the source usually publishes, or as it is configured where that is not known."""
+    learnt = digest.longest_pause(times_until(repository, newest, digest.LEARNT_FROM))
+    return source.stale_after if learnt is None else learnt
+
+
+def _position_at(repository: Repository, first: Revision, newest: Revision) -> Position:
+    """Return the position of a stream that was told of everything up to `first`."""
+    tags = tags_of(repository, first).ids.keys() | tags_of(repository, newest).ids.keys()
+    return Position(revision=first.commit, cursors=dict.fromkeys(tags, Cursor(first.commit)), unread={})
+
+
+def _left(room: int | None, table: Table) -> int | None:
+    """Return how much room a table leaves to the next; none at all once one was too large, for all go out or none."""
+    return room - len(table.content) if room is not None and table.is_complete else None
+
+
+def _untold(tag: TagDigest) -> TagDigest:
+    """Leave out that a tag is suspicious where there is nothing else to tell of what was asked for."""
+    events = tuple(event for event in tag.report.events if event.kind is not Kind.SUSPICIOUS)
+    statements = tuple(one for one in tag.statements if one.kind is not StatementKind.SUSPICIOUS)
+    return structs.replace(tag, report=structs.replace(tag.report, events=events), statements=statements)

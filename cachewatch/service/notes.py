@@ -1,0 +1,340 @@
+"""What the service has to know of a comparison beside its digest: what is suspicious, removed or back.
+
+A comparison passes its packages to a body that notes them before the digest's own body takes them.
+
+What is back, of what a stream reported as removed.
+
+Documents that could not be compared: what to compare them with instead, and what to compare later.
+"""
+
+import heapq
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from cachewatch.core.changesets import Changeset, Collector, show
+from cachewatch.core.model import Event, Kind, PackageChange, Status
+from cachewatch.errors import SourceError, UnknownRevision
+from cachewatch.git.catalogue import Bases, last_readable
+from cachewatch.git.repository import Repository
+from cachewatch.git.revisions import Revision, resolve
+from cachewatch.report.values import Return, TagDigest
+from cachewatch.runtime.worker import INLINE, Isolation
+from cachewatch.service.alerts import Alert
+from cachewatch.service.streams import PendingRanges
+from cachewatch.store import cursors as reported_removals
+from cachewatch.store.cursors import Departure, DepartureKind, ReportedDeparture, Unread
+from cachewatch.store.database import Connection
+from cachewatch.store.health import AlertKey, AlertKind
+
+# Of one tag, those with most specs first.
+_MOST = 1000
+_NAMED = 10
+
+Wants = Callable[[Set[Kind]], bool]
+
+
+class Packages(Struct):
+    """The packages of some chunk that a digest tells of."""
+
+    told: int = 0
+    gone: list[Departure] = []
+    joined: list[Departure] = []
+
+    def join(self, other: "Packages") -> None:
+        """Add those of another chunk of the same tag."""
+        self.told += other.told
+        self.gone = _largest([*self.gone, *other.gone])
+        self.joined = _largest([*self.joined, *other.joined])
+
+
+class TagNotes(Struct, frozen=True, kw_only=True):
+    """One tag of one source."""
+
+    tag: str
+    told: int  # packages of which something is told
+    suspicion: str  # what is suspicious about the whole tag, if something happened to what was asked for
+    gone: tuple[Departure, ...]
+    joined: tuple[Departure, ...]
+
+    @property
+    def facts(self) -> Iterator[str]:
+        """Yield what an operator has to know of a loss, a fact each."""
+        for kind in DepartureKind:
+            names = [each.name for each in self.gone if each.kind is kind]
+            if names:
+                more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+                yield f"{len(names):,} {kind}{'s' if len(names) > 1 else ''} gone: {', '.join(names[:_NAMED])}{more}"
+
+
+class TagNews(Struct, frozen=True):
+    """What is told of a tag, what is noted of it, and how many packages silences kept from it, by their names."""
+
+    tag: TagDigest
+    notes: TagNotes
+    hidden: Counter[str]
+
+    @property
+    def size(self) -> int:
+        """About how much there is of it."""
+        tag = self.tag
+        statements = (*tag.statements, *tag.rest, *tag.report.statements)
+        lines = sum(1 + len(one.lines) + len(one.packages) for one in statements)
+        return lines + len(tag.versions) + (len(tag.move.packages) if tag.move is not None else 0)
+
+
+class NotesCollector:
+    """Notes packages on their way to another body."""
+
+    def __init__(self, body: Collector, wants: Wants) -> None:
+        """`wants` tells which kinds are told."""
+        self._body = body
+        self._wants = wants
+        self._packages = Packages()
+
+    def add(self, change: PackageChange) -> None:
+        """Take one package."""
+        self._packages.told += 1
+        if change.status is Status.REMOVED and self._wants({Kind.PACKAGE_REMOVED}):
+            self._packages.gone.append(_departure(change.package, change.counts.before))
+        if change.status is Status.ADDED and self._wants({Kind.PACKAGE_ADDED}):
+            self._packages.joined.append(_departure(change.package, change.counts.after))
+        self._body.add(change)
+
+    def see(self, change: PackageChange) -> None:
+        """Let the body look at what nobody may be told: what moving to a new snapshot means is found from all."""
+        show(self._body, change)
+
+    def take(self) -> tuple[Any, Packages]:
+        """Hand over what the body has, and what was noted."""
+        packages, self._packages = self._packages, Packages()
+        return self._body.take(), packages
+
+
+def unwrapped(changeset: Changeset, packages: Packages) -> Changeset:
+    """Return `changeset` with the bodies within NotesCollector, and gather in `packages` what was noted."""
+
+    def open_body(taken: tuple[Any, Packages]) -> Any:
+        inner, found = taken
+        packages.join(found)
+        return inner
+
+    return changeset.mapped(open_body)
+
+
+def noted(changeset: Changeset, packages: Packages, events: Iterable[Event], *, is_suspicion_hidden: bool) -> TagNotes:
+    """Return what there is to note of a tag; `events` are those that are told."""
+    happened = {event.kind for event in changeset.outcome.events}
+    gone = [*_of(events, Kind.TAG_REMOVED, DepartureKind.TAG), *_of(events, Kind.STACK_REMOVED, DepartureKind.STACK)]
+    joined = _of(events, Kind.STACK_ADDED, DepartureKind.STACK)
+    # A new tag is compared with another one, and what goes with a whole tag comes back with it.
+    is_new, is_lost = Kind.TAG_ADDED in happened, Kind.TAG_REMOVED in happened
+    is_touched = any(changeset.outcome.tally.kinds.values())  # whether it is told or not
+    return TagNotes(
+        tag=changeset.after.tag or changeset.before.tag or "",
+        told=packages.told,
+        suspicion=changeset.outcome.suspicion if is_touched and not is_suspicion_hidden else "",
+        gone=() if is_new else (*gone, *(() if is_lost else packages.gone)),
+        joined=() if is_new else (*joined, *packages.joined),
+    )
+
+
+def _of(events: Iterable[Event], kind: Kind, becomes: DepartureKind) -> Iterator[Departure]:
+    for event in events:
+        if event.kind is kind:
+            yield Departure(kind=becomes, name=event.name, packages=event.packages, specs=event.specs)
+
+
+def _departure(package: str, specs: int) -> Departure:
+    return Departure(kind=DepartureKind.PACKAGE, name=package, packages=1, specs=specs)
+
+
+def _largest(found: list[Departure]) -> list[Departure]:
+    return heapq.nsmallest(_MOST, found, key=lambda each: (-each.specs, each.name))
+
+
+def find_returns(
+    connection: Connection,
+    stream: tuple[str, str, str],
+    news: Iterable[TagNews],
+    returned: Mapping[str, datetime],
+) -> Iterator[Return]:
+    """Yield what is back of a source, whole tags among it.
+
+    `stream` is a subscription, its stream and a source, `news` what a digest tells of its tags, and `returned` are the
+    tags that are back.
+    """
+    found = {each.notes.tag: each for each in news}
+    for tag in sorted({*found, *returned}):
+        ours = found.get(tag)
+        now = {(each.kind, each.name): each for each in ours.notes.joined} if ours is not None else {}
+        names = {*now, *([(DepartureKind.TAG, tag)] if tag in returned else [])}
+        for was in reported_removals.told(connection, reported_removals.stream_key(*stream, tag), names):
+            key = was.departure.kind, was.departure.name
+            yield _return(
+                stream[-1], tag, was, now.get(key) or _whole(was.departure, ours.tag if ours is not None else None)
+            )
+
+
+def names_of(returns: Collection[Return], tag: str) -> tuple[tuple[DepartureKind, str], ...]:
+    """Return what is back of one tag, as it is remembered."""
+    return tuple((DepartureKind(each.kind), each.name) for each in returns if each.tag == tag)
+
+
+def _whole(was: Departure, digest: TagDigest | None) -> Departure:
+    """Return what there is of a tag now, which is compared with what there was before it went."""
+    if digest is None:
+        return was
+    counts = digest.report.specs
+    return Departure(
+        kind=was.kind,
+        name=was.name,
+        packages=digest.report.packages.after,
+        specs=was.specs + counts.after - counts.before,
+    )
+
+
+def _return(source: str, tag: str, was: ReportedDeparture, now: Departure) -> Return:
+    return Return(
+        source=source,
+        tag=tag,
+        kind=was.departure.kind.value,
+        name=was.departure.name,
+        gone_since=was.told_at,
+        revision=was.revision,
+        packages_before=was.departure.packages,
+        packages_now=now.packages,
+        specs_before=was.departure.specs,
+        specs_now=now.specs,
+    )
+
+
+# Reasons in a notice; `cachewatch diff` shows all of them.
+_MOST_NAMED = 20
+_MOST_IN_TITLE = 3
+
+NO_BASES: Bases = MappingProxyType({})
+
+
+class UnreadAfter(Struct, frozen=True):
+    """What a stream still cannot read of each tag, what it could read again, and what nobody can compare."""
+
+    left: dict[str, tuple[Unread, ...]] = field(default_factory=dict)
+    resolved: dict[str, tuple[Unread, ...]] = field(default_factory=dict)
+    unknown: dict[str, tuple[str, ...]] = field(default_factory=dict)  # packages without an earlier readable version
+
+
+class UnreadDocuments:
+    """The documents of one source that a stream could not read so far."""
+
+    def __init__(
+        self, repository: Repository, known: Mapping[str, tuple[Unread, ...]], isolation: Isolation = INLINE
+    ) -> None:
+        self._repository = repository
+        self._isolation = isolation
+        self._known = known  # by tag
+
+    def bases(self, tags: Collection[str]) -> Bases:
+        """Return what to compare with instead of the state told last, by tag and package."""
+        return {tag: found for tag in sorted(tags) if (found := dict(self._bases(self._known.get(tag, ()))))}
+
+    def _bases(self, entries: Iterable[Unread]) -> Iterator[tuple[str, Revision]]:
+        for entry in entries:
+            try:
+                yield entry.package, replace(resolve(self._repository, entry.base), tag=entry.base_tag)
+            except UnknownRevision:
+                continue  # upstream rewrote its history, and our copy was lost: nobody can know
+
+    def earlier(self, news: Iterable[TagNews], bases: Bases) -> Bases:
+        """Return the last readable versions of what the earlier state of each tag could not tell, compared with `bases`."""
+        digests = {each.tag.report.after.tag or "": each.tag for each in news}
+        return {
+            tag: found
+            for tag, digest in digests.items()
+            if (found := dict(self._last_readable(digest, bases.get(tag, {}))))
+        }
+
+    def _last_readable(self, digest: TagDigest, bases: Mapping[str, Revision]) -> Iterator[tuple[str, Revision]]:
+        for package in (each.package for each in digest.unreadable if each.before):
+            # No later version than this: whoever was told nothing of a document knows none of them.
+            revision = bases.get(package) or self._told(digest)
+            if revision is None:
+                continue
+            try:
+                base = last_readable(self._repository, revision, package, self._isolation)
+            except SourceError:
+                continue  # the history is not in this clone
+            if base is not None:
+                yield package, base
+
+    def _told(self, digest: TagDigest) -> Revision | None:
+        side = digest.report.before
+        return replace(resolve(self._repository, side.revision), tag=side.tag) if side.revision else None
+
+    def after(self, gaps: PendingRanges, news: Iterable[TagNews], bases: Bases) -> UnreadAfter:
+        """Return what is left to be compared later, once everything in `gaps` was compared, with `bases`."""
+        left = {tag: entries for tag, entries in self._known.items() if gaps.places.get(tag)}
+        resolved: dict[str, tuple[Unread, ...]] = {}
+        unknown: dict[str, tuple[str, ...]] = {}
+        seen = {each.tag.report.after.tag: each.tag for each in news}
+        for tag in (tag for gap in gaps.ranges for tag in gap.tags):
+            known = {entry.package: entry for entry in self._known.get(tag, ())}
+            now = dict(self._unread(seen[tag], known, bases.get(tag, {}))) if tag in seen else {}
+            left[tag] = tuple(now.values())
+            if lacking := tuple(_without_base(seen[tag])) if tag in seen else ():
+                unknown[tag] = lacking
+            done = known.keys() - now.keys() - set(lacking)
+            resolved[tag] = tuple(entry for package, entry in known.items() if package in done)
+        return UnreadAfter(left, resolved, unknown)
+
+    def _unread(
+        self, digest: TagDigest, known: Mapping[str, Unread], bases: Mapping[str, Revision]
+    ) -> Iterator[tuple[str, Unread]]:
+        before, after = digest.report.before, digest.report.after
+        for each in digest.unreadable:
+            if each.after:
+                base = bases.get(each.package)
+                new = Unread(
+                    package=each.package,
+                    base=base.commit if base else before.revision or "",
+                    base_tag=(base.tag if base else before.tag) or "",
+                    since=after.revision or "",
+                    reason=each.reason,
+                )
+                yield each.package, replace(known.get(each.package, new), reason=each.reason, blob=each.blob)
+
+
+def _without_base(digest: TagDigest) -> Iterator[str]:
+    """Yield the packages that can be read or are gone now, while no earlier version of them could be read."""
+    return (each.package for each in digest.unreadable if each.before and not each.after)
+
+
+def unreadable(source: str, tag: str, reasons: Mapping[str, str]) -> Alert:
+    """Return the alert about documents of a tag that cannot be read, with the reason for each package."""
+    count = "1 document" if len(reasons) == 1 else f"{len(reasons)} documents"
+    named = [f"{package}: {reason}." for package, reason in sorted(reasons.items())[:_MOST_NAMED]]
+    more = len(reasons) - len(named)
+    first, others = sorted(reasons)[:_MOST_IN_TITLE], len(reasons) - _MOST_IN_TITLE
+    names = f"{', '.join(first)}{f' and {others:,} more' if others > 0 else ''}"
+    return Alert(
+        key=AlertKey(AlertKind.DOCUMENTS_UNREADABLE, source, tag),
+        title=f"{count} of {tag} in {source} cannot be read: {names}",
+        lines=(
+            "What changes in them is compared later, with their last readable versions.",
+            *named,
+            *([f"And {more:,} more."] if more else []),
+            "Upstream has to repair them.",
+        ),
+    )
+
+
+def named(bases: Bases) -> Iterator[tuple[str, str, str, str | None]]:
+    """Yield the tag and package of each base, with its revision and tag."""
+    for tag, packages in bases.items():
+        for package, base in packages.items():
+            yield tag, package, base.commit, base.tag

@@ -1,0 +1,264 @@
+"""Whether the recipients of a stored delivery still want it: the configuration may have changed since.
+
+How long to wait before something that failed is tried again.
+
+Time in which nothing ran does not count: no delivery is given up because of it, and nothing is deleted at its end.
+
+Suppressed addresses: an address that refuses digests for days gets no more, but one a week to see whether it takes them again.
+
+Addresses of operators are never suppressed, since nobody else hears of problems.
+"""
+
+import random
+from collections.abc import Collection, Iterable, Iterator
+from datetime import datetime, timedelta
+
+from msgspec import Struct
+
+from cachewatch.config.channels import ChannelConfig, MailConfig, MaildirConfig
+from cachewatch.config.model import Config
+from cachewatch.config.subscriptions import Subscription
+from cachewatch.config.types import address_of
+from cachewatch.service import alerts
+from cachewatch.service.alerts import OPERATORS, Alert
+from cachewatch.service.context import Context
+from cachewatch.service.held import held_for
+from cachewatch.store import digests as held
+from cachewatch.store import health as outages
+from cachewatch.store import messages as suppressions
+from cachewatch.store import outbox
+from cachewatch.store.database import Connection
+from cachewatch.store.health import AlertKey, AlertKind
+from cachewatch.store.outbox import Delivery, State
+
+
+class Way(Struct, frozen=True):
+    """Channels, and whom those of mail go to."""
+
+    channels: tuple[str, ...]
+    to: tuple[str, ...]
+
+
+def why_not(config: Config, subscription: str, channel: str, target: str) -> str:
+    """Say why what was made for `subscription` is not to go to `target` any more; empty if it is.
+
+    A subscription that is gone may have been renamed: what waits for it goes to those who
+    still get something through the channel, and to nobody else. What a channel that is gone
+    should have taken waits for it.
+    """
+    if channel not in config.channels:
+        return ""
+    ways = [way for way in _ways_of(config, subscription) if channel in way.channels]
+    if not ways:
+        return f"{subscription} no longer uses {channel}"
+    if not _reaches(config, ways, channel, target):
+        return f"{target} is no longer a recipient of {subscription}"
+    return ""
+
+
+def is_recipient(config: Config, channel: str, target: str) -> bool:
+    """Tell whether anything is ever sent to `target` through `channel`."""
+    ways = _ways_through(config, channel)
+    return channel in config.channels and bool(ways) and _reaches(config, ways, channel, target)
+
+
+def is_operator(config: Config, channel: str, target: str) -> bool:
+    """Tell whether notices to operators are sent to `target` through `channel`."""
+    return (
+        channel in config.channels
+        and channel in config.operators.channels
+        and _reaches(config, [_operators(config)], channel, target)
+    )
+
+
+def last_addresses(config: Config, suppressed: Collection[tuple[str, str]]) -> dict[tuple[str, str], str]:
+    """Return which of these addresses, each behind its channel, leave nobody to reach, and whose they are.
+
+    That is each address of operators, and the addresses of a subscription if it has no other in that channel.
+    """
+    by_name = {(channel, target.lower()): (channel, target) for channel, target in suppressed}
+    found = {}
+    for name in (*config.subscriptions, OPERATORS) if suppressed else ():
+        for way in _ways_of(config, name):
+            for channel in way.channels:
+                named = [(channel, address_of(to).lower()) for to in way.to] if _has_addresses(config, channel) else []
+                if name == OPERATORS or all(each in by_name for each in named):
+                    found.update({by_name[each]: name for each in named if each in by_name})
+    return found
+
+
+def is_used(config: Config, channel: str) -> bool:
+    """Tell whether anything is ever sent through a channel."""
+    return channel in config.channels and bool(_ways_through(config, channel))
+
+
+def _ways_through(config: Config, channel: str) -> list[Way]:
+    return [way for way in (*_ways(config.subscriptions.values()), _operators(config)) if channel in way.channels]
+
+
+def _ways_of(config: Config, subscription: str) -> Iterable[Way]:
+    if subscription == OPERATORS:
+        return [_operators(config)]
+    known = config.subscriptions.get(subscription)
+    return _ways([known] if known else config.subscriptions.values())
+
+
+def _ways(subscriptions: Iterable[Subscription]) -> Iterator[Way]:
+    for each in subscriptions:
+        yield Way(each.channels, each.to)
+        if each.urgent is not None:
+            yield Way(each.urgent.channels, each.urgent.to or each.to)
+
+
+def _operators(config: Config) -> Way:
+    return Way(config.operators.channels, config.operators.to)
+
+
+def _reaches(config: Config, ways: Iterable[Way], channel: str, target: str) -> bool:
+    return not _has_addresses(config, channel) or target.lower() in {
+        address_of(to).lower() for way in ways for to in way.to
+    }
+
+
+def _has_addresses(config: Config, channel: str) -> bool:
+    kind = config.channels.get(channel)
+    return isinstance(kind, MailConfig) and not isinstance(kind, MaildirConfig)
+
+
+# Minutes between attempts; the last one repeats.
+_MINUTES = (1, 5, 15, 60, 240)
+_LEAST, _MOST = 0.9, 1.2
+# Whatever the other side asks for, and what a channel rests that somebody has to mend.
+LONGEST_ASKED = BLOCKED = timedelta(hours=1)
+LONGEST_PAUSE = timedelta(minutes=_MINUTES[-1]) * _MOST
+
+
+def pause(attempts: int) -> timedelta:
+    """Return how long to wait after so many attempts; not to the second, or what failed together comes back together."""
+    minutes = _MINUTES[min(attempts, len(_MINUTES)) - 1]
+    return timedelta(minutes=minutes) * random.uniform(_LEAST, _MOST)  # noqa: S311  nothing is to be kept secret
+
+
+# Between two times at which we write down that we run.
+_PRECISION = timedelta(minutes=10)
+# For so long the end of an outage may be a clock that is wrong.
+_DOUBT = timedelta(days=1)
+
+
+def account(context: Context) -> None:
+    """Write down that the service runs, and make up for the time in which it did not.
+
+    What is open then has as much time left as if one pause between two attempts had passed, and what is held too.
+    """
+    now = context.clock()
+    with context.database.read() as connection:
+        ran = outages.moment(connection, outages.RAN)
+    if ran is not None and ran <= now < ran + _PRECISION:
+        return
+    with context.database.write() as connection:
+        ran = outages.moment(connection, outages.RAN)
+        outages.save(connection, outages.RAN, now)
+        if ran is None:
+            return
+        _postpone(connection, context.config, ran, now)
+        if now - ran <= LONGEST_PAUSE:
+            return
+        outages.save(connection, outages.BEGAN, ran)
+        outages.save(connection, outages.ENDED, now)
+        count = sum(_prolong(connection, context.config, each, ran, now) for each in outbox.all_open(connection))
+    context.log.info("outage.ended", since=f"{ran:%Y-%m-%dT%H:%M:%SZ}", deliveries=count or None)
+
+
+def longest(config: Config, channel: str | None) -> timedelta:
+    """Return how long a delivery through `channel`, or any, is tried."""
+    if channel is not None and channel in config.channels:
+        return config.channels[channel].retry.lasting
+    return max(each.retry.lasting for each in (ChannelConfig(name=""), *config.channels.values()))
+
+
+def certain(connection: Connection, now: datetime) -> datetime:
+    """Return `now`, or for a day after an outage its beginning: what made it may be a clock that is ahead."""
+    began, ended = outages.moment(connection, outages.BEGAN), outages.moment(connection, outages.ENDED)
+    if began is None or ended is None or now - ended >= _DOUBT:
+        return now
+    return min(began, now)
+
+
+def _postpone(connection: Connection, config: Config, ran: datetime, now: datetime) -> None:
+    """Let what is held wait for as much longer; a gap counts for half of the time that it waits at most."""
+    for subscription, stream, hold in held.all_holds(connection):
+        lasting = held_for(config, subscription, stream)
+        counted = LONGEST_PAUSE if lasting is None else min(LONGEST_PAUSE, max(lasting / 2, 2 * _PRECISION))
+        if hold.counted_from is not None and (lost := now - max(ran, hold.counted_from) - counted) > timedelta(0):
+            held.count_from(connection, subscription, stream, hold.event, hold.counted_from + lost)
+
+
+def _prolong(connection: Connection, config: Config, each: outbox.Delivery, ran: datetime, now: datetime) -> bool:
+    lost = now - max(ran, each.created) - LONGEST_PAUSE
+    if lost <= timedelta(0):
+        return False
+    outbox.prolong(connection, each.id, min(each.give_up + lost, now + longest(config, each.channel)))
+    return True
+
+
+# An address is suppressed after so many digests that it refused over so long a time, with none taken in between.
+_REFUSALS = 3
+_REFUSING_FOR = timedelta(days=3)
+_RETRIED_AFTER = timedelta(days=7)
+
+
+def note_refusal(connection: Connection, context: Context, delivery: Delivery, said: str) -> bool:
+    """Suppress the address that refused a delivery if it has done so for days; tell whether it is suppressed now."""
+    name, target, now = delivery.channel, delivery.target, context.clock()
+    if suppressions.is_suppressed(connection, name, target):
+        return True
+    refusals = suppressions.refusals_in_a_row(connection, name, target)
+    is_lasting = len(refusals) >= _REFUSALS and now - min(refusals) >= _REFUSING_FOR
+    if not is_lasting or is_operator(context.config, name, target):
+        return False
+    suppressions.suppress(connection, name, target, said, now)
+    alerts.resolve_within(connection, context, AlertKey(AlertKind.DELIVERY_FAILED, name, target), "")
+    alerts.open_within(connection, context, alert(name, target, said))
+    return True
+
+
+def alert(channel: str, target: str, said: str) -> Alert:
+    """Return the alert about a suppressed address."""
+    return Alert(
+        key=AlertKey(AlertKind.ADDRESS_SUPPRESSED, channel, target),
+        title=f"{target} receives no more digests",
+        lines=(
+            f"It has refused every digest through {channel} for days: {said}",
+            "New digests for it are kept. One of them is tried once a week; when it is taken, or you restore the address, all are sent.",
+        ),
+        commands=(f"cachewatch deliveries restore {channel} {target}", "cachewatch deliveries list --dead"),
+    )
+
+
+def try_again(connection: Connection, context: Context) -> None:
+    """Let the oldest digest for each suppressed address be due once a week; restore those that are operators' by now."""
+    now = context.clock()
+    for each in suppressions.all_suppressed(connection):
+        if is_operator(context.config, each.channel, each.target):
+            restore(connection, context, each.channel, each.target)
+            continue
+        kept = outbox.find(connection, states=(State.SUPPRESSED,), channel=each.channel, target=each.target)
+        last = suppressions.last_attempt(connection, each.channel, each.target) or each.since
+        is_under_way = outbox.has_open(connection, each.channel, each.target)
+        if kept and not is_under_way and now - last >= _RETRIED_AFTER:
+            _send(connection, context, kept[-1], "tried again after a week")
+
+
+def restore(connection: Connection, context: Context, channel: str, target: str) -> bool:
+    """Deliver to an address again, what was kept first; tell whether it was suppressed."""
+    was_suppressed = suppressions.restore(connection, channel, target)
+    if was_suppressed:
+        for each in outbox.find(connection, states=(State.SUPPRESSED,), channel=channel, target=target):
+            _send(connection, context, each, "its address was restored")
+    return was_suppressed
+
+
+def _send(connection: Connection, context: Context, delivery: Delivery, said: str) -> None:
+    now = context.clock()
+    outbox.settle(connection, delivery, State.QUEUED, now=now, said=said)
+    outbox.prolong(connection, delivery.id, now + longest(context.config, delivery.channel))

@@ -1,0 +1,226 @@
+"""Poll one source for its newest revision, and record the result.
+
+Poll all sources of a pass at the same time, so that one that hangs delays only what depends on it.
+"""
+
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import Self
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cachewatch.config.sources import Source
+from cachewatch.errors import StateError
+from cachewatch.git.processes import interrupt
+from cachewatch.runtime.log import said_of, traceback_of
+from cachewatch.service import alerts
+from cachewatch.service import alerts as operator_notices
+from cachewatch.service import alerts as stale_sources
+from cachewatch.service import streams as notice_sentences
+from cachewatch.service.alerts import Alert, Notice
+from cachewatch.service.context import Context
+from cachewatch.service.watched import News
+from cachewatch.store import health
+from cachewatch.store.database import Connection
+from cachewatch.store.health import AlertKey, AlertKind, Counter, SourceHealth
+
+
+def poll(context: Context, source: Source) -> bool:
+    """Fetch what is new, and tell whether the source could be read."""
+    if context.is_ending.is_set():
+        return False
+    context.doing(f"polling {source.name}")
+    try:
+        news = context.watched(source).update()
+        _succeeded(context, source, news)
+    except StateError:
+        raise  # the source is not to blame
+    except Exception as error:  # noqa: BLE001  a bug that this source brings to light must not stop the others
+        if not context.is_ending.is_set():  # or we ended it, and it is asked again when we are back
+            _failed(context, source, error)
+        return False
+    return True
+
+
+def has_answered(context: Context, source: Source) -> bool:
+    """Tell whether a source answered when it was polled last."""
+    with context.database.read() as connection:
+        source_health = health.source(connection, source.name)
+    return source_health.succeeded_at is not None and not source_health.failures
+
+
+def _failed(context: Context, source: Source, error: Exception) -> None:
+    now, said = context.clock(), said_of(error)
+    with context.database.write() as connection:
+        source_health = health.source(connection, source.name)
+        source_health = replace(source_health, polled_at=now, failures=source_health.failures + 1, error=said)
+        health.save_source(connection, source_health)
+        health.count(connection, Counter.of("poll_failures_total", source=source.name))
+        if source_health.failures >= context.config.operators.after_failures:
+            alerts.open_within(connection, context, _complaint(source_health))
+        stale_sources.review(connection, context, source, source_health)
+    log = context.log.bind(source=source.name, failures=source_health.failures)
+    log.error("source.failed", error=said, traceback=traceback_of(error))
+
+
+def _complaint(source_health: SourceHealth) -> Alert:
+    return Alert(
+        key=AlertKey(AlertKind.SOURCE_FAILED, source_health.name),
+        title=f"the source {source_health.name} cannot be read",
+        lines=(
+            source_health.error,
+            f"It {notice_sentences.in_a_row(source_health.failures)}.",
+            "Stored data is kept, and the source is polled again as configured.",
+        ),
+    )
+
+
+def _succeeded(context: Context, source: Source, news: News) -> None:
+    now = context.clock()
+    with context.database.write() as connection:
+        before = health.source(connection, source.name)
+        is_new = news.revision != before.revision
+        source_health = SourceHealth(
+            name=source.name,
+            polled_at=now,
+            succeeded_at=now,
+            revision=news.revision,
+            revision_time=news.time,
+            changed_at=now if is_new else before.changed_at,
+        )
+        health.save_source(connection, source_health)
+        title = f"the source {source.name} can be read again"
+        alerts.resolve_within(connection, context, AlertKey(AlertKind.SOURCE_FAILED, source.name), title)
+        for warning in news.warnings:
+            title = f"notice about the source {source.name}"
+            notice = Notice(topic=f"source {source.name}", title=title, lines=(warning,))
+            operator_notices.notify_within(connection, context, notice)
+        _report_problem(connection, context, source, news)
+        stale_sources.review(connection, context, source, source_health)
+    context.log.info("source.polled", source=source.name, revision=news.revision[:12], is_new=is_new)
+
+
+def _report_problem(connection: Connection, context: Context, source: Source, news: News) -> None:
+    """Open or resolve the alerts of what is missing as long as it is."""
+    for kind, said, title, solved in (
+        (
+            AlertKind.SOURCE_INCOMPLETE,
+            news.problem,
+            f"a part of the source {source.name} was skipped",
+            "is complete again",
+        ),
+        (
+            AlertKind.SOURCE_EMPTY,
+            news.no_documents,
+            f"the source {source.name} has no documents",
+            "has documents again",
+        ),
+    ):
+        key = AlertKey(kind, source.name)
+        if not said:
+            alerts.resolve_within(connection, context, key, f"the source {source.name} {solved}")
+            continue
+        context.log_within(connection).warning(f"source.{kind.removeprefix('source-')}", source=source.name, said=said)
+        alerts.open_within(connection, context, Alert(key=key, title=title, lines=(said,)))
+
+
+# How many sources are polled at once: of those that answered last time, and of the others, which may hang again.
+ANSWERING, OTHERS = 8, 16
+# Digests wait that long for sources that take their time, so that a usual pass makes all of them together.
+_GRACE_SECONDS = 5.0
+# Less than the unit's TimeoutStopSec, which ends us the hard way.
+_ENDING_SECONDS = 20.0
+_INTERRUPT_SECONDS = 0.2
+
+
+class _Ended(Struct, frozen=True):
+    """How a poll ended."""
+
+    source: str
+    is_answered: bool = False
+    error: BaseException | None = None  # why its result could not be stored; a source that fails is no error
+
+
+class Polls:
+    """The polls of one pass; whoever leaves it early ends those that still run."""
+
+    def __init__(self, context: Context) -> None:
+        self.failed = 0
+        self._context = context
+        self._sources = tuple(context.config.sources.values())
+        self._ended: SimpleQueue[_Ended] = SimpleQueue()
+        self._threads: list[Thread] = []
+
+    def __enter__(self) -> Self:
+        if len(self._sources) > 1:  # a single one needs no thread
+            answering = [source for source in self._sources if has_answered(self._context, source)]
+            self._start(ANSWERING, answering)
+            self._start(OTHERS, [source for source in self._sources if source not in answering])
+        return self
+
+    def __exit__(self, error: object, *_: object) -> None:
+        if error is None:
+            return
+        self._context.is_ending.set()
+        deadline = time.monotonic() + _ENDING_SECONDS
+        for thread in self._threads:
+            while thread.is_alive() and time.monotonic() < deadline:
+                interrupt()  # again and again, since it may be about to start the next git
+                thread.join(_INTERRUPT_SECONDS)
+
+    def __iter__(self) -> Iterator[frozenset[str]]:
+        """Yield the sources that have not answered: soon, then each time that there are fewer, until there are none.
+
+        Raises at the end what kept the result of a poll from being stored.
+        """
+        pending, errors = {source.name for source in self._sources}, []
+        for found in self._rounds():
+            for ended in found:
+                pending.remove(ended.source)
+                self.failed += not ended.is_answered
+                errors += [ended.error] if ended.error else []
+            yield frozenset(pending)
+            if not pending:
+                break
+        if errors:
+            raise errors[0]
+
+    def _rounds(self) -> Iterator[list[_Ended]]:
+        """Yield how polls ended, for ever; what waits to be sent does not wait for the first of them."""
+        if not self._threads:
+            yield []
+            yield [_Ended(source.name, poll(self._context, source)) for source in self._sources]
+        yield self._within(_GRACE_SECONDS)
+        while True:
+            yield [self._ended.get()]
+
+    def _within(self, seconds: float) -> list[_Ended]:
+        found: list[_Ended] = []
+        deadline = time.monotonic() + seconds
+        with suppress(Empty):
+            while len(found) < len(self._sources):
+                found.append(self._ended.get(timeout=max(0.0, deadline - time.monotonic())))
+        return found
+
+    def _start(self, most: int, sources: Sequence[Source]) -> None:
+        waiting = deque(sources)
+        for _ in range(min(most, len(sources))):
+            # As daemons: what hangs in spite of everything must not keep the process.
+            self._threads.append(Thread(target=self._work, args=(waiting,), name="poll", daemon=True))
+            self._threads[-1].start()
+
+    def _work(self, waiting: deque[Source]) -> None:
+        with suppress(IndexError):
+            while not self._context.is_ending.is_set():
+                self._ended.put(self._poll(waiting.popleft()))
+
+    def _poll(self, source: Source) -> _Ended:
+        try:
+            return _Ended(source.name, poll(self._context, source))
+        except BaseException as error:  # noqa: BLE001  raised again when the others are done
+            return _Ended(source.name, error=error)

@@ -1,0 +1,482 @@
+"""Send the queued messages one by one, and record the result of each.
+
+No transaction is open while a transport works: a delivery is claimed by a lease that outlives any
+attempt. An answer that cannot be written down is kept in memory, and tried again. A message whose
+answer we did not live to write down is sent again: the same bytes under the same Message-ID.
+"""
+
+import re
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import partial
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cachewatch.channels import open_channel
+from cachewatch.core.names import safe
+from cachewatch.errors import DamagedRow, StateError
+from cachewatch.report.values import DeliveryOutcome, DeliveryResult, Message, Transport
+from cachewatch.runtime.log import said_of, traceback_of
+from cachewatch.service import alerts, outages
+from cachewatch.service import outages as suppressed_addresses
+from cachewatch.service.alerts import Alert
+from cachewatch.service.context import Context
+from cachewatch.service.outages import BLOCKED, LONGEST_ASKED, pause, why_not
+from cachewatch.service.recover import lease as lease_of
+from cachewatch.service.recover import recover
+from cachewatch.service.streams import days
+from cachewatch.store import digests, health, outbox
+from cachewatch.store import messages as suppressions
+from cachewatch.store.database import Connection
+from cachewatch.store.health import AlertKey, AlertKind, Counter
+from cachewatch.store.outbox import OPEN, Delivery, Lease, State
+
+# A delivery is given up only after so many attempts over so long a time.
+_LEAST_ATTEMPTS, _LEAST_TIME = 3, timedelta(days=1)
+# Failures of a channel in a row of which operators are alerted.
+_AWAY = 3
+# Messages in a row over which the connection may be lost, or that may take their time to time out, before a run ends.
+_MOST_LOST = 3
+# Where a message was refused, and with which codes: RCPT: 550 5.7.1
+_CODES = re.compile(r"[^:(]*: (\d{3}( \d\.\d{1,3}\.\d{1,3})?|\w+)")
+# Seconds between attempts to write an answer down; then it is the next run's turn.
+_PATIENCE = (1.0, 2.0, 4.0, 8.0)
+
+
+_Answered = tuple[Delivery, DeliveryResult]
+
+
+class _Outcome(Struct, frozen=True):
+    """What follows from an answer."""
+
+    state: State
+    said: str
+    due: datetime | None = None
+    shorter: Message | None = None  # to be sent instead
+
+
+def deliver_all(context: Context) -> int:
+    """Send everything that is due; return how many deliveries failed for good."""
+    # Of what fails operators are told at once, perhaps through a channel that had its turn.
+    return _deliver_due(context) + _deliver_due(context)
+
+
+def _deliver_due(context: Context) -> int:
+    with context.database.read() as connection:
+        names = outbox.due_channels(connection, context.clock())
+    return sum(deliver(context, name) for name in names)
+
+
+def tell_of_gone(context: Context) -> None:
+    """Tell operators of deliveries that wait for a channel which is not configured any more."""
+    with context.database.read() as connection:
+        names = outbox.due_channels(connection, context.clock())
+    for name in names:
+        if name not in context.config.channels:
+            alerts.open_now(context, _unknown(name))
+
+
+def deliver(context: Context, name: str) -> int:
+    """Send everything that is due through one channel; return how many deliveries failed for good."""
+    dead = _settle_unwritten(context, name)
+    recover(context)
+    return dead + _deliver(context, name)
+
+
+def _deliver(context: Context, name: str) -> int:
+    config = context.config.channels.get(name)
+    if config is None:
+        alerts.open_now(context, _unknown(name))
+        return 0
+    with context.database.read() as connection:
+        channel_health = health.channel(connection, name)
+    if channel_health.blocked_until is not None and channel_health.blocked_until > context.clock():
+        return 0
+    try:
+        channel = open_channel(config)
+        with channel.open(lambda target, most: _shelf(context, name, target, most)) as transport:
+            lease = Lease(owner=context.owner, lasting=lease_of(context.config, name))
+            return _deliver_each(context, name, transport, lease)
+    except StateError:
+        raise  # the channel is not to blame
+    except Exception as error:  # noqa: BLE001  whatever a channel raises stops only itself
+        _block(context, name, said_of(error), traceback_of(error))
+        return 0
+
+
+def _shelf(context: Context, name: str, target: str, most: int) -> list[Message]:
+    with context.database.read() as connection:
+        found = outbox.sent_history(connection, name, target, most)
+    return list(_in_time(found, context.clock()))[::-1]
+
+
+def _in_time(newest_first: Sequence[Message], now: datetime) -> Iterator[Message]:
+    """Yield messages oldest first; one that a clock made that was ahead gets the time of the one before it."""
+    before = datetime.fromtimestamp(0, UTC)
+    for message in reversed(newest_first):
+        before = message.created if message.created <= now else before
+        yield replace(message, created=before)
+
+
+def _deliver_each(context: Context, name: str, transport: Transport, lease: Lease) -> int:
+    run, dead = _Run(context, name), 0
+    while name in context.config.channels and not context.is_ending.is_set():
+        found = _next(context, name, lease)
+        if found is None:
+            break
+        delivery, message = found
+        if message is None:
+            _bury(context, delivery)
+            dead += 1
+        elif not run.take(delivery, _attempt(transport, message)):
+            break
+    return dead + run.end()
+
+
+class _Run:
+    """One run of deliveries through a channel.
+
+    What may be the fault of the channel or of one message is settled when the others show whose it is: if several
+    recipients are refused alike and none is accepted, if the connection is lost over each, or if each raises, it is the
+    channel's, and uses up nothing.
+    """
+
+    def __init__(self, context: Context, name: str) -> None:
+        self._context, self._name = context, name
+        self._undecided: list[_Answered] = []
+        self._has_worked = False
+        self._dead = 0
+
+    def take(self, delivery: Delivery, answer: DeliveryResult) -> bool:
+        """Settle an answer, now or later; tell whether to go on."""
+        if answer.outcome is DeliveryOutcome.BLOCKED or answer.is_channel:
+            self.end(is_away=True)
+            self._settle(delivery, answer)
+            if answer.outcome is DeliveryOutcome.BLOCKED:
+                _block(self._context, self._name, answer.detail)
+            return False
+        is_refused = answer.outcome in (DeliveryOutcome.DEAD, DeliveryOutcome.RAISED) and not self._has_worked
+        if answer.is_lost or is_refused:
+            self._undecided.append((delivery, answer))
+            # Each of them may have taken minutes.
+            return sum(each.is_lost for _, each in self._undecided) < _MOST_LOST
+        if answer.outcome is not DeliveryOutcome.DEFERRED:
+            self._has_worked = True
+            self._settle_all(self._undecided)
+            self._undecided = []
+        self._settle(delivery, answer)
+        return True
+
+    def end(self, *, is_away: bool = False) -> int:
+        """Decide what is left, also by whether the server is away now; return how many deliveries failed for good."""
+        alike = defaultdict[str, list[_Answered]](list)
+        for delivery, answer in self._undecided:
+            alike[_kind(answer)].append((delivery, answer))
+        self._undecided = []
+        # Last what the channel rests for: any other answer would say that it works.
+        for group in sorted(alike.values(), key=partial(_is_at_fault, is_away=is_away)):
+            if _is_at_fault(group, is_away=is_away):
+                self._rest(group)
+            else:
+                self._settle_all(group)
+        return self._dead
+
+    def _rest(self, group: Sequence[_Answered]) -> None:
+        """Let the channel rest for answers that are its fault."""
+        first = group[0][1]
+        if not first.is_lost:
+            said = f"{len(group)} recipients were refused alike, and none was accepted: {first.detail}"
+            _block(self._context, self._name, first.detail if first.outcome is DeliveryOutcome.RAISED else said)
+        outcome = DeliveryOutcome.DEFERRED if first.is_lost else DeliveryOutcome.BLOCKED
+        for delivery, answer in group:
+            self._settle(delivery, replace(answer, outcome=outcome, is_channel=True, is_address=False))
+
+    def _settle_all(self, group: Sequence[_Answered]) -> None:
+        """Settle what is the fault of its own message."""
+        for delivery, answer in group:
+            self._settle(delivery, answer)
+
+    def _settle(self, delivery: Delivery, answer: DeliveryResult) -> None:
+        self._dead += _settle(self._context, delivery, answer) is State.DEAD
+
+
+def _is_at_fault(group: Sequence[_Answered], *, is_away: bool) -> bool:
+    """Tell whether answers that are all alike are the fault of the channel."""
+    answers = [answer for _, answer in group]
+    if answers[0].outcome is DeliveryOutcome.RAISED or (answers[0].is_lost and is_away):
+        return True
+    # One that is refused by itself says nothing of the channel, nor does a digest whose content is refused.
+    targets, digests_sent = {each.target for each, _ in group}, {each.digest for each, _ in group}
+    is_refused = all(answer.is_address or answer.is_lost for answer in answers)
+    return len(targets) > 1 and (is_refused or len(digests_sent) > 1)
+
+
+def _kind(answer: DeliveryResult) -> str:
+    """Return what refusals have in common whose words differ: where it happened, and the codes of the server."""
+    found = _CODES.match(answer.detail)
+    return "lost" if answer.is_lost else found[0] if found else answer.detail
+
+
+def _next(context: Context, name: str, lease: Lease) -> tuple[Delivery, Message | None] | None:
+    """Claim the next message that somebody still wants; those before it are given up. One that is damaged for good is None."""
+    with context.database.write() as connection:
+        while (delivery := outbox.claim(connection, name, context.clock(), lease)) is not None:
+            message = _message(connection, delivery)
+            # Whom damaged bytes are for cannot be known, so that they are not judged by it.
+            if message is None or not _is_dropped(connection, context, delivery):
+                return delivery, message
+    return None
+
+
+def _message(connection: Connection, delivery: Delivery) -> Message | None:
+    try:
+        found = outbox.message(connection, delivery.id)
+    except DamagedRow:
+        return None
+    return found if found.payload else None
+
+
+def _bury(context: Context, delivery: Delivery) -> None:
+    """Give up a delivery whose bytes are lost."""
+    said = (
+        "its stored bytes are damaged; `cachewatch state check` looks for more damage, and a backup has what was stored"
+    )
+    with context.database.write() as connection:
+        if outbox.settle(connection, delivery, State.DEAD, now=context.clock(), said=said):
+            answer = DeliveryResult(outcome=DeliveryOutcome.DEAD, detail=said)
+            _note_target(connection, context, delivery, _Outcome(State.DEAD, said), answer)
+    context.log_of(delivery).error("delivery.dead", said=said)
+
+
+def _is_dropped(connection: Connection, context: Context, delivery: Delivery) -> bool:
+    """Give up a delivery to somebody who was taken out of the configuration since it was made."""
+    subscription = digests.subscription_of(connection, delivery.digest)
+    said = why_not(context.config, subscription, delivery.channel, delivery.target)
+    if said:
+        outbox.settle(connection, delivery, State.DROPPED, now=context.clock(), said=said, counts=False)
+        context.log_within(connection, delivery).warning("delivery.dropped", said=said)
+    return bool(said)
+
+
+def _attempt(transport: Transport, message: Message) -> DeliveryResult:
+    try:
+        return transport.deliver(message)
+    except Exception as error:  # noqa: BLE001  a bug of a channel must not lose a digest, nor stop the others
+        return DeliveryResult(
+            outcome=DeliveryOutcome.RAISED,
+            detail=f"the channel failed: {safe(repr(error))}",
+            may_have_arrived=True,
+            traceback=traceback_of(error),
+        )
+
+
+def _settle_unwritten(context: Context, name: str) -> int:
+    """Write down the answers of a channel that could not be; return how many deliveries failed for good."""
+    kept = [found for found in list(context.unwritten.values()) if found[0].channel == name]
+    return sum(_settle(context, delivery, answer) is State.DEAD for delivery, answer in kept)
+
+
+def _settle(context: Context, delivery: Delivery, answer: DeliveryResult) -> State | None:
+    """Write an answer down, and return the state that follows, if the delivery is still ours.
+
+    Raises StateError where the state cannot be written for long, and keeps the answer for the next run:
+    without it, what was sent would be sent again.
+    """
+    is_known = context.unwritten.pop(delivery.id, None) is not None
+    for seconds in (*_PATIENCE, None):
+        try:
+            return _write_down(context, delivery, answer)
+        except StateError as error:
+            if not is_known:
+                context.log.error("answer.unwritten", id=delivery.id, said=answer.detail, error=str(error))
+            is_known = True
+            if seconds is None:
+                context.unwritten[delivery.id] = delivery, answer
+                raise
+            time.sleep(seconds)
+    raise AssertionError("the last attempt either returned or raised")
+
+
+def _write_down(context: Context, delivery: Delivery, answer: DeliveryResult) -> State | None:
+    now, is_away = context.clock(), answer.outcome is DeliveryOutcome.BLOCKED or answer.is_channel
+    with context.database.write() as connection:
+        delivery = delivery if is_away or answer.is_lost else _end_blockade(connection, context, delivery)
+        outcome = _judge(connection, context, delivery, answer)
+        is_ours = outbox.settle(
+            connection,
+            delivery,
+            outcome.state,
+            now=now,
+            said=outcome.said,
+            due=outcome.due,
+            may_have_arrived=answer.may_have_arrived,
+            counts=not is_away,
+            event=_event(answer, outcome),
+        )
+        _note_channel(connection, context, delivery, answer, outcome.said)
+        if is_ours:
+            _note_target(connection, context, delivery, outcome, answer)
+    log = context.log_of(delivery).bind(said=outcome.said, traceback=answer.traceback)
+    if not is_ours:
+        log.warning("answer.late")
+        return None
+    {State.SENT: log.info, State.DEAD: log.error}.get(outcome.state, log.warning)(f"delivery.{outcome.state}")
+    return outcome.state
+
+
+def _event(answer: DeliveryResult, outcome: _Outcome) -> str:
+    """Return what the story of the delivery says of an attempt if its state does not say it all."""
+    if answer.is_address and answer.outcome is DeliveryOutcome.DEAD:
+        return suppressions.REFUSED
+    return "away" if answer.is_channel and outcome.state is State.DEFERRED else ""
+
+
+def _end_blockade(connection: Connection, context: Context, delivery: Delivery) -> Delivery:
+    """Note that the channel works, if it did not: what waited for it was not tried, so that time does not count."""
+    name = delivery.channel
+    key = AlertKey(AlertKind.CHANNEL_DOWN, name)
+    since = alerts.resolve_within(connection, context, key, f"the channel {name} works again")
+    if since is None:
+        return delivery
+    now = context.clock()
+    for each in outbox.find(connection, states=OPEN, channel=name):
+        lost = now - max(since, each.created)
+        outbox.prolong(connection, each.id, min(each.give_up + lost, now + outages.longest(context.config, name)))
+    prolonged = outbox.delivery(connection, delivery.id)
+    return delivery if prolonged is None else replace(delivery, give_up=prolonged.give_up)
+
+
+def _judge(connection: Connection, context: Context, delivery: Delivery, answer: DeliveryResult) -> _Outcome:
+    """Turn an answer into what follows from it."""
+    now = context.clock()
+    if answer.outcome is DeliveryOutcome.SENT:
+        return _Outcome(State.SENT, answer.detail)
+    if answer.outcome is DeliveryOutcome.DEAD:
+        # What is tried once a week is kept until it is taken.
+        is_kept = answer.is_address and suppressions.is_suppressed(connection, delivery.channel, delivery.target)
+        return _Outcome(State.SUPPRESSED if is_kept else State.DEAD, answer.detail)
+    if answer.outcome is DeliveryOutcome.TOO_LARGE:
+        return _shortened(connection, context, delivery, answer)
+    if answer.outcome is DeliveryOutcome.BLOCKED or answer.is_channel:
+        is_blocked = answer.outcome is DeliveryOutcome.BLOCKED
+        rest = BLOCKED if is_blocked else pause(1)
+        return _Outcome(State.QUEUED if is_blocked else State.DEFERRED, answer.detail, due=now + rest)
+    if _is_given_up(connection, context, delivery):
+        return _Outcome(State.DEAD, f"given up after {days(now - delivery.created)}: {answer.detail}")
+    return _Outcome(State.DEFERRED, answer.detail, due=now + max(pause(delivery.attempts), _asked_for(answer)))
+
+
+def _is_given_up(connection: Connection, context: Context, delivery: Delivery) -> bool:
+    """Tell whether a delivery has had its time, and several attempts over a day, or over its whole time if that is shorter."""
+    now, lasting = context.clock(), outages.longest(context.config, delivery.channel)
+    if now < delivery.give_up or delivery.attempts < _LEAST_ATTEMPTS:
+        return False
+    first = outbox.first_deferral(connection, delivery.id)
+    return first is not None and now - first >= min(lasting, _LEAST_TIME)
+
+
+def _shortened(connection: Connection, context: Context, delivery: Delivery, answer: DeliveryResult) -> _Outcome:
+    """Return the short form of the digest, which takes the place of what was too large; if that was it, give up."""
+    config = context.config.channels.get(delivery.channel)
+    try:
+        stored, size = digests.get(connection, delivery.digest), len(outbox.message(connection, delivery.id).payload)
+    except DamagedRow as error:
+        return _Outcome(State.DEAD, f"{answer.detail}; {error}")
+    if stored is None or config is None:
+        return _Outcome(State.DEAD, answer.detail)
+    rendered = replace(stored.short, to=(delivery.target,))
+    shorter = next((p for p in open_channel(config).build_messages(rendered) if p.target == delivery.target), None)
+    if shorter is None or len(shorter.payload) >= size:
+        return _Outcome(State.DEAD, answer.detail)
+    return _Outcome(State.QUEUED, f"{answer.detail}; in short next", due=context.clock(), shorter=shorter)
+
+
+def _asked_for(answer: DeliveryResult) -> timedelta:
+    return min(timedelta(seconds=answer.retry_after or 0), LONGEST_ASKED)
+
+
+def _note_channel(
+    connection: Connection, context: Context, delivery: Delivery, answer: DeliveryResult, said: str
+) -> None:
+    now, channel_health = context.clock(), health.channel(connection, delivery.channel)
+    is_resting = channel_health.blocked_until is not None and channel_health.blocked_until > now
+    if answer.outcome is DeliveryOutcome.SENT:
+        channel_health = replace(channel_health, blocked_until=None, failures=0, sent_at=now)
+    elif not (answer.is_channel or answer.is_lost):
+        channel_health = replace(channel_health, blocked_until=None, failures=0, error=said, error_at=now)
+    elif not is_resting:  # or it is noted already
+        failures = channel_health.failures + 1
+        # Where the server is away, the others wait with this one and use up no attempts.
+        rest = now + pause(failures) if answer.is_channel else None
+        channel_health = replace(channel_health, blocked_until=rest, failures=failures, error=said, error_at=now)
+        if failures >= _AWAY:
+            alerts.open_within(connection, context, _blockade(delivery.channel, said))
+    health.save_channel(connection, channel_health)
+
+
+def _note_target(
+    connection: Connection, context: Context, delivery: Delivery, outcome: _Outcome, answer: DeliveryResult
+) -> None:
+    name, target = delivery.channel, delivery.target
+    key = AlertKey(AlertKind.DELIVERY_FAILED, name, target)
+    health.count(connection, Counter.of("deliveries_total", channel=name, result=outcome.state))
+    if outcome.shorter is not None:
+        outbox.replace_message(connection, delivery.id, outcome.shorter)
+    if outcome.state is State.SENT:
+        suppressed_addresses.restore(connection, context, name, target)
+        alerts.resolve_within(connection, context, key, f"{target} can be reached again")
+    is_refused = answer.is_address and answer.outcome is DeliveryOutcome.DEAD
+    if is_refused and suppressed_addresses.note_refusal(connection, context, delivery, answer.detail):
+        return
+    if outcome.state is State.DEAD or answer.outcome is DeliveryOutcome.RAISED:
+        lines = (f"Delivery {delivery.id} through {name}: {answer.detail}", "Other deliveries are not affected.")
+        title = f"a digest could not be delivered to {target}"
+        commands = (f"cachewatch deliveries show {delivery.id}", f"cachewatch deliveries retry {delivery.id}")
+        alerts.open_within(connection, context, Alert(key=key, title=title, lines=lines, commands=commands))
+
+
+def _block(context: Context, name: str, said: str, traceback: str | None = None) -> None:
+    """Let a whole channel rest; what waits for it uses up no attempts."""
+    now = context.clock()
+    with context.database.write() as connection:
+        channel_health = health.channel(connection, name)
+        channel_health = replace(
+            channel_health, blocked_until=now + BLOCKED, failures=channel_health.failures + 1, error=said, error_at=now
+        )
+        health.save_channel(connection, channel_health)
+        alerts.open_within(connection, context, _blockade(name, said))
+    context.log.error("channel.blocked", channel=name, error=said, traceback=traceback)
+
+
+def _blockade(name: str, said: str) -> Alert:
+    return Alert(
+        key=AlertKey(AlertKind.CHANNEL_DOWN, name),
+        title=f"the channel {name} does not work",
+        lines=(said, "Waiting deliveries are kept and tried again later, or at once after a reload or a restart."),
+        avoid=(name,),
+    )
+
+
+def _unknown(name: str) -> Alert:
+    return Alert(
+        key=AlertKey(AlertKind.CHANNEL_DOWN, name),
+        title=f"the channel {name} is no longer configured",
+        lines=("Deliveries wait for it: configure it again to send them, or drop them.",),
+        commands=(
+            f"cachewatch deliveries list --open --channel {name}",
+            "cachewatch deliveries drop NUMBER --reason '...'",
+        ),
+        avoid=(name,),
+    )
+
+
+def unblock(context: Context) -> None:
+    """Try every channel again: the configuration was loaded anew, perhaps to mend one."""
+    for name in context.config.channels:
+        with context.database.write() as connection:
+            channel_health = health.channel(connection, name)
+            health.save_channel(connection, replace(channel_health, blocked_until=None))
+            outbox.hasten(connection, name, context.clock())

@@ -1,0 +1,489 @@
+"""The streams of digests: each subscription has a regular one, and an urgent one if it is configured.
+
+Each stream has cursors and slots of its own, so that what was told at once is told again in its
+place in the regular digest, where its recipients look for it.
+
+What is pending for a stream: the revisions between its cursors and the newest revision of a source.
+
+Short sentences that digests and notices share.
+
+What a subscription or a silence selects: its `match` in the configuration as patterns.
+
+What is silenced is left out of a digest, and counted under the name of the silence.
+
+A package is hidden as far as a silence covers it: kinds that it names, or all, if everything
+that happened to the package happened to specs that it matches. What is only partly covered is told.
+"""
+
+import shlex
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from datetime import date, datetime, timedelta
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cachewatch.config.model import Config
+from cachewatch.config.sources import Source
+from cachewatch.config.subscriptions import Match, Silence, Subscription
+from cachewatch.core import names as tag_names
+from cachewatch.core.changesets import Changeset, Collector, show
+from cachewatch.core.model import Kind, PackageChange, Signature
+from cachewatch.core.schedule import Schedule, minute, parse_when
+from cachewatch.core.selection import GROUPS, Globs, Selection, every_compiler
+from cachewatch.core.statement_values import Line
+from cachewatch.core.versions import Versions
+from cachewatch.errors import UnknownRevision
+from cachewatch.git.catalogue import tags_of
+from cachewatch.git.repository import Repository
+from cachewatch.git.revisions import Revision, is_there, resolve
+from cachewatch.report.values import Span
+from cachewatch.report.words import how_long
+from cachewatch.store.cursors import Cursor, Position, Unread
+
+REGULAR = "regular"
+URGENT = "urgent"
+
+
+class Stream(Struct, frozen=True, kw_only=True):
+    """One stream of digests of a subscription."""
+
+    subscription: Subscription
+    name: str
+    changes: frozenset[Kind]
+    channels: tuple[str, ...]
+    to: tuple[str, ...]
+    schedule: Schedule
+    sources: tuple[Source, ...]
+
+    @property
+    def is_each_revision(self) -> bool:
+        """Whether a digest is due with each new revision, and not at times of its own."""
+        return not self.schedule.lines
+
+    @property
+    def schedule_text(self) -> str:
+        """The schedule as a pending slot remembers it, to tell when it was changed."""
+        return " | ".join((self.schedule.zone, *self.schedule.lines))
+
+    def wants_tag(self, source: Source) -> Callable[[str], bool]:
+        """Return what tells the tags of `source` that it is about."""
+        of_source, of_match = Globs(source.tags), Globs(self.subscription.match.tags)
+        return lambda tag: of_source(tag) and of_match(tag)
+
+    def depends_on(self, sources: Collection[str]) -> bool:
+        """Whether any of these is among its sources."""
+        return any(source.name in sources for source in self.sources)
+
+    @property
+    def is_urgent(self) -> bool:
+        """Whether its digests go out at once."""
+        return self.name == URGENT
+
+
+def streams_of(config: Config) -> Iterator[Stream]:
+    """Yield every stream of every subscription."""
+    for subscription in config.subscriptions.values():
+        wanted = Globs(subscription.match.sources)
+        sources = tuple(source for source in config.sources.values() if wanted(source.name))
+        yield Stream(
+            subscription=subscription,
+            name=REGULAR,
+            changes=subscription.changes,
+            channels=subscription.channels,
+            to=subscription.to,
+            schedule=parse_when(subscription.when, config.timezone),
+            sources=sources,
+        )
+        urgent = subscription.urgent
+        if urgent is not None:
+            yield Stream(
+                subscription=subscription,
+                name=URGENT,
+                changes=urgent.changes,
+                channels=urgent.channels,
+                to=urgent.to or subscription.to,
+                schedule=parse_when("each revision", config.timezone),
+                sources=sources,
+            )
+
+
+class PendingRange(Struct, frozen=True, kw_only=True):
+    """Tags that were last told of at one revision."""
+
+    base: Revision
+    tags: frozenset[str]
+
+
+class PendingRanges(Struct, frozen=True, kw_only=True):
+    """Everything to compare with the newest revision, and where the cursors go."""
+
+    ranges: tuple[PendingRange, ...]
+    places: Mapping[str, str | None]  # the new revision of each tag's cursor; None where the tag is gone
+    lost: tuple[str, ...] = ()  # revisions that are nowhere any more: what changed since cannot be known
+    returned: Mapping[str, datetime]  # tags that are back, and when the stream was told that they are gone
+    vanished: tuple[str, ...] = ()  # all tags of the stream, if all of them are gone at once
+
+
+def plan_ranges(
+    repository: Repository, position: Position, newest: Revision, *, wanted: Callable[[str], bool]
+) -> PendingRanges:
+    """Find what a stream was not told yet of the tags that it wants.
+
+    A tag without a cursor is new if the revision that the
+    stream was compared with last did not have it; if it did, somebody wants more than before, and it begins at the
+    newest revision. A tag that returns is compared with what was told of it last.
+    """
+    there = frozenset(filter(wanted, tags_of(repository, newest).ids))
+    known = {tag: cursor for tag, cursor in position.cursors.items() if wanted(tag)}
+    due = {tag: cursor.revision for tag, cursor in known.items() if _is_due(tag, cursor, newest, there)}
+    due |= dict.fromkeys(_new(repository, position, there - known.keys()), position.revision)
+    behind: defaultdict[str, set[str]] = defaultdict(set)
+    for tag, revision in due.items():
+        behind[revision].add(tag)
+    lost = {revision for revision in behind if not is_there(repository, revision)}
+    gone = {tag for tag, cursor in known.items() if cursor.vanished_at is None} - there
+    gaps = [
+        PendingRange(base=resolve(repository, revision), tags=frozenset(those))
+        for revision, those in behind.items()
+        if revision not in lost
+    ]
+    return PendingRanges(
+        ranges=tuple(sorted(gaps, key=lambda gap: sorted(gap.tags))),
+        places={**dict.fromkeys(there, newest.commit), **dict.fromkeys(gone)},
+        lost=tuple(sorted(lost)),
+        returned={tag: at for tag in due if tag in known and (at := known[tag].vanished_at) is not None},
+        vanished=_vanished_together(repository, gone, known, newest),
+    )
+
+
+def _is_due(tag: str, cursor: Cursor, newest: Revision, there: frozenset[str]) -> bool:
+    """Tell whether there may be news of a tag: it is back, or gone, or was told of at another revision."""
+    if cursor.vanished_at is not None:
+        return tag in there
+    return tag not in there or cursor.revision != newest.commit
+
+
+def _new(repository: Repository, position: Position, unknown: frozenset[str]) -> frozenset[str]:
+    """Return the tags that are new since the stream was compared last; all of them if that cannot be known."""
+    if not unknown or not is_there(repository, position.revision):
+        return unknown
+    return unknown - tags_of(repository, resolve(repository, position.revision)).ids.keys()
+
+
+def _vanished_together(
+    repository: Repository, gone: set[str], known: Mapping[str, Cursor], newest: Revision
+) -> tuple[str, ...]:
+    """Return all tags of a stream if they are gone at once; snapshots of a series that goes on are retired, not lost."""
+    if not gone or any(cursor.vanished_at is None for tag, cursor in known.items() if tag not in gone):
+        return ()
+    going_on = {tag_names.series(tag) for tag in tags_of(repository, newest).ids if tag_names.is_snapshot(tag)}
+    if all(tag_names.is_snapshot(tag) and tag_names.series(tag) in going_on for tag in gone):
+        return ()
+    return tuple(tag_names.in_order(gone))
+
+
+def first_revision(repository: Repository, source: Source, newest: Revision) -> Revision:
+    """Return the revision that is taken for told: silently the newest, or as the source asks an earlier one."""
+    if source.since is not None:
+        try:
+            return resolve(repository, source.since)
+        except UnknownRevision as error:
+            raise UnknownRevision(f"sources.{source.name}.since: {error}") from error
+    if source.first_run == "report":
+        try:
+            return resolve(repository, f"{newest.commit}~1")
+        except UnknownRevision:
+            pass  # there is but one
+    return newest
+
+
+REWRITTEN = "upstream rewrote its history in between; the two states are compared anyway"
+
+_OPTIONS = {
+    "tags": "tag",
+    "packages": "package",
+    "stacks": "stack",
+    "targets": "target",
+    "oses": "os",
+    "compilers": "compiler",
+    "versions": "versions",
+}
+
+# How `changes:` and `--kind` say what they take and what they leave.
+_SIGNS = {"+": "", "-": "!"}
+
+
+def days(duration: timedelta) -> str:
+    """Say how long that is: 5 days, 3 hours, 20 minutes."""
+    return how_long(duration.total_seconds())
+
+
+def impossible_date(revision: str) -> str:
+    """Say that a revision has a date that no calendar holds."""
+    return f"revision {revision[:10]} has an impossible date, which is shown as 30 December 9999"
+
+
+def lost(revisions: Iterable[str]) -> tuple[str, ...]:
+    """Say that what changed cannot be known."""
+    names = ", ".join(revision[:10] for revision in revisions)
+    return (
+        f"the last reported state, {names}, no longer exists anywhere",
+        "upstream rewrote its history, and our copy was lost: what changed since then cannot be known",
+        "digests continue from here",
+    )
+
+
+_MOST_NAMES = 20
+
+
+def unread(left: Mapping[str, Collection[Unread]]) -> Iterator[str]:
+    """Say which documents could not be read, and since which revision."""
+    for (tag, since), names in _by_tag(left, lambda entry: entry.since).items():
+        yield f"documents of {tag} cannot be read since revision {since[:10]}: {names}; changes in them are reported later"
+
+
+def read_again(resolved: Mapping[str, Collection[Unread]]) -> Iterator[str]:
+    """Say which documents can be read again, and what they are compared with."""
+    for (tag, base), names in _by_tag(resolved, lambda entry: entry.base).items():
+        yield f"documents of {tag} can be read again: {names}, compared with revision {base[:10]}"
+
+
+def unknown(packages: Mapping[str, Collection[str]]) -> Iterator[str]:
+    """Say which documents have no earlier version that can be read."""
+    for tag, names in sorted(packages.items()):
+        yield (
+            f"no earlier version of these documents of {tag} can be read: {_listed(sorted(names))}; "
+            "what changed in them cannot be known"
+        )
+
+
+def _by_tag(
+    entries: Mapping[str, Collection[Unread]], revision_of: Callable[[Unread], str]
+) -> dict[tuple[str, str], str]:
+    packages: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    for tag, those in entries.items():
+        for entry in those:
+            packages[tag, revision_of(entry)].append(entry.package)
+    return {key: _listed(sorted(names)) for key, names in sorted(packages.items())}
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
+    return ", ".join(names[:_MOST_NAMES]) + more
+
+
+def returned(tags: Mapping[str, datetime], zone: str) -> Iterator[str]:
+    """Say which tags are back, and what they are compared with."""
+    for tag, moment in sorted(tags.items()):
+        since = minute(moment, zone)
+        yield f"{tag} is back; it was gone since {since}, and is compared with its state before that"
+
+
+def why(stream: Stream) -> tuple[str, ...]:
+    """Say what a subscription is about: tags develop; packages py-*; changes upgraded, removed."""
+    match = stream.subscription.match
+    lines = [f"{key} {', '.join(patterns)}" for key, patterns in _patterns(match)]
+    if match.environment is not None:
+        lines.append(f"environment {match.environment.name}")
+    if match.pinned is not None:
+        lines.append(f"pinned {match.pinned}")
+    return (*lines, f"changes {', '.join(_kinds(stream.changes))}")
+
+
+def commands(stream: Stream, spans: Sequence[Span], resolved: Mapping[str, Collection[Unread]]) -> Iterator[str]:
+    """Yield the commands that show the same changes, also of documents that can be read again."""
+    for span in spans:
+        yield command(stream, span)
+    if stream.subscription.match.environment is not None:
+        return
+    by_base = defaultdict[tuple[str, str], list[str]](list)
+    for tag, entries in sorted(resolved.items()):
+        for entry in entries:
+            if entry.base_tag == tag:
+                by_base[tag, entry.base].append(entry.package)
+    for (tag, base), packages in by_base.items():
+        yield command(stream, spans[0], base, {"tags": (tag,), "packages": tuple(sorted(packages))})
+
+
+def command(stream: Stream, span: Span, base: str = "", only: Mapping[str, tuple[str, ...]] | None = None) -> str:
+    """Return the command that shows the same changes, perhaps from another revision, and `only` of some packages.
+
+    It is empty where readers have no access to the repository.
+    """
+    if not span.address:
+        return ""
+    before, after = base or span.before.revision or span.before.name, span.after.revision or span.after.name
+    match = stream.subscription.match
+    if match.environment is not None:
+        # The changes are those of its packages, of which there may be hundreds.
+        words = ["cachewatch", "coverage", match.environment.name, "--repo", span.address, "--rev", after[:12]]
+        return shlex.join([*words, *(["--tag", *match.tags] if _is_one_tag(match) else [])])
+    words = ["cachewatch", "diff", before[:12], after[:12], "--repo", span.address]
+    for key, patterns in {**dict(_patterns(match)), **(only or {})}.items():
+        words += [f"--{_OPTIONS[key]}={pattern}" for pattern in patterns]
+    words += [f"--kind={_SIGNS.get(kind[0], kind[0])}{kind[1:]}" for kind in _kinds(stream.changes)]
+    return shlex.join(words)
+
+
+def _is_one_tag(match: Match) -> bool:
+    return len(match.tags) == 1 and not set(match.tags[0]) & set("*?[]!/")
+
+
+def _kinds(changes: frozenset[Kind]) -> list[str]:
+    """Name kinds as a configuration does, in as few words as there are: default, +rebuilt, -compiler."""
+    ways = [
+        [word, *(f"+{kind}" for kind in sorted(changes - kinds)), *(f"-{kind}" for kind in sorted(kinds - changes))]
+        for word, kinds in GROUPS.items()
+    ]
+    return min([*ways, sorted(changes)], key=len)
+
+
+def _patterns(match: Match) -> list[tuple[str, tuple[str, ...]]]:
+    return [(key, patterns) for key in _OPTIONS if (patterns := getattr(match, key))]
+
+
+def in_a_row(failures: int) -> str:
+    """Say how often something failed."""
+    return "failed once" if failures == 1 else f"failed {failures} times in a row"
+
+
+def selection_of(match: Match, kinds: Iterable[Kind] | None = None) -> Selection:
+    """Return what a subscription or a silence selects; `kinds=None` selects every kind."""
+    return Selection(
+        tags=Globs(match.tags),
+        packages=Globs(match.packages),
+        stacks=Globs(match.stacks),
+        targets=Globs(match.targets),
+        oses=Globs(match.oses),
+        compilers=Globs(every_compiler(match.compilers)),
+        versions=Versions(match.versions),
+        kinds=Globs() if kinds is None else Globs(sorted(kinds)),
+    )
+
+
+Wants = Callable[[Set[Kind]], bool]
+
+
+class _Hush(Struct, frozen=True):
+    """A silence, ready to be asked."""
+
+    name: str
+    kinds: frozenset[Kind]
+    selection: Selection
+
+    def covers(self, change: PackageChange) -> bool:
+        """Tell whether all that happened to the package is the silence's business."""
+        if not self.selection.packages(change.package):
+            return False
+        return self.selection.takes_all_specs or all(self._covers_spec(*pair) for pair in _concerned(change))
+
+    def _covers_spec(self, signature: Signature, stacks: Set[str]) -> bool:
+        # What two stacks share is news to the one that is not silent.
+        is_of_stacks = self.selection.stacks.is_open or (bool(stacks) and all(map(self.selection.stacks, stacks)))
+        return is_of_stacks and replace(self.selection, stacks=Globs()).chooses(signature)
+
+    @property
+    def is_everywhere(self) -> bool:
+        """Whether it speaks of whole tags, and so of their events too."""
+        return self.selection.packages.is_open and self.selection.takes_all_specs
+
+
+class Silencing:
+    """The silences that hold for one tag of one source on one day."""
+
+    def __init__(self, silences: Iterable[Silence], wants: Wants, *, source: str, tag: str | None, day: date) -> None:
+        """`wants` tells which kinds are told when nothing is silent."""
+        self._wants = wants
+        self._hushes = [
+            _Hush(silence.name, silence.changes or frozenset(Kind), selection_of(silence.match))
+            for silence in silences
+            if silence.is_active(day) and Globs(silence.match.sources)(source) and Globs(silence.match.tags)(tag or "")
+        ]
+        self._hidden: dict[str, frozenset[Kind]] = {}  # by package
+        self._everywhere = frozenset(k for hush in self._hushes if hush.is_everywhere for k in hush.kinds)
+
+    def wants(self, kinds: Set[Kind]) -> bool:
+        """Tell whether something of these kinds that happened to the whole tag is told."""
+        return _is_wanted(self._wants, kinds, self._everywhere)
+
+    def body(self, make_collector: Callable[[Wants], Collector]) -> Collector:
+        """Return a body that hears no more than it may; `heard` reads what it hands over."""
+        return (
+            _SilencedCollector(self._hushes, self._wants, make_collector)
+            if self._hushes
+            else make_collector(self._wants)
+        )
+
+    def heard(self, changeset: Changeset, hidden: Counter[str]) -> Changeset:
+        """Return `changeset` with the bodies that `make_collector` made, and count hidden packages by silence."""
+        if not self._hushes:
+            return changeset
+
+        def open_body(taken: tuple[object, Counter[str], Mapping[str, frozenset[Kind]]]) -> object:
+            inner, counts, kinds = taken
+            hidden.update(counts)
+            self._hidden.update(kinds)
+            return inner
+
+        return changeset.mapped(open_body)
+
+    def wants_line(self, line: Line) -> bool:
+        """Tell whether a line of a statement is told, once all bodies were read."""
+        return _is_wanted(self._wants, line.kinds, self._hidden.get(line.package, frozenset()))
+
+
+class _SilencedCollector:
+    """Keeps hidden kinds of packages from the body within."""
+
+    def __init__(self, hushes: Iterable[_Hush], wants: Wants, make_collector: Callable[[Wants], Collector]) -> None:
+        self._hushes = hushes
+        self._wants = wants
+        self._hidden: frozenset[Kind] = frozenset()  # of the package in hand
+        self._counts: Counter[str] = Counter()
+        self._kinds: dict[str, frozenset[Kind]] = {}
+        self._body = make_collector(self._wants_now)
+
+    def add(self, change: PackageChange) -> None:
+        """Take one package, unless a silence covers all of it that would be told."""
+        hushes = [hush for hush in self._hushes if self._wants_any(change, hush) and hush.covers(change)]
+        self._counts.update(hush.name for hush in hushes)
+        self._hidden = frozenset(kind for hush in hushes for kind in hush.kinds)
+        if self._hidden:
+            self._kinds[change.package] = self._hidden
+        if self._wants_now(change.kinds):
+            self._body.add(change)
+
+    def see(self, change: PackageChange) -> None:
+        """Let the body look at what may be silent: what a snapshot lacks is a fact of the snapshot."""
+        show(self._body, change)
+
+    def take(self) -> tuple[object, Counter[str], Mapping[str, frozenset[Kind]]]:
+        """Hand over what the body has, how many packages each silence kept from it, and the hidden kinds of each."""
+        counts, self._counts = self._counts, Counter()
+        kinds, self._kinds = self._kinds, {}
+        return self._body.take(), counts, kinds
+
+    def _wants_any(self, change: PackageChange, hush: _Hush) -> bool:
+        silenced = change.kinds & hush.kinds
+        return bool(silenced) and self._wants(silenced)
+
+    def _wants_now(self, kinds: Set[Kind]) -> bool:
+        return _is_wanted(self._wants, kinds, self._hidden)
+
+
+def _is_wanted(wants: Wants, kinds: Set[Kind], hidden: Set[Kind]) -> bool:
+    """Tell whether something is told: for a kind of it that is not hidden."""
+    left = kinds - hidden
+    return wants(kinds) and (left == kinds or (bool(left) and wants(left)))
+
+
+def _concerned(change: PackageChange) -> Iterator[tuple[Signature, Set[str]]]:
+    """Yield every signature that something happened to, with the stacks whose subscriptions report it."""
+    for match in change.matches:
+        yield match.before, frozenset(match.before.stacks)
+        yield match.after, frozenset(match.after.stacks)
+    for alike in (*change.gone, *change.new):
+        yield alike.signature, frozenset(alike.signature.stacks)
+    for kept in change.restacked:
+        yield kept.after, frozenset((*kept.gained, *kept.lost))

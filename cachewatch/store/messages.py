@@ -1,0 +1,164 @@
+"""The bytes of messages: what several have in common is stored once, and what is read is what was stored.
+
+A delivery has a part of its own, its `payload`, and behind it perhaps a row of `bodies`: of a
+mail, everything after the headers; of any other message, all of it.
+
+Addresses that are left out because they kept refusing.
+"""
+
+import zlib
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from msgspec import Struct
+from sqlalchemy import Connection, Row, Select, delete, exists, func, select
+
+from cachewatch.errors import DamagedRow
+from cachewatch.report.values import Message
+from cachewatch.store.queries import insert_new, of_message, of_parts, put, rows_of
+from cachewatch.store.schema import attempts, bodies, deliveries, suppressed
+
+# The columns of a delivery that are of its message.
+Columns = dict[str, Any]
+
+_MAIL = "message/rfc822"
+
+
+def columns_of(message: Message) -> Columns:
+    """Return what a delivery has of a message that is stored as a whole."""
+    return _columns(message, message.payload, None)
+
+
+def share(connection: Connection, messages: Sequence[Message]) -> list[Columns]:
+    """Store what several of `messages` have in common, and return what the delivery of each has of it."""
+    places = [_body_of(message) for message in messages]
+    # Views: copies of all bodies would take as much memory as the messages themselves.
+    bodies_of = [memoryview(message.payload)[place:] for message, place in zip(messages, places, strict=True)]
+    checksums = [of_parts([body]) for body in bodies_of]
+    counts = Counter(checksums)
+    shared = {
+        checksum: body for checksum, body in zip(checksums, bodies_of, strict=True) if counts[checksum] > 1 and body
+    }
+    for checksum, body in shared.items():
+        # One that is there may be damaged.
+        put(connection, bodies, {"checksum": checksum}, {"content": zlib.compress(body)})
+    return [
+        _columns(message, message.payload[:place], checksum) if checksum in shared else columns_of(message)
+        for message, place, checksum in zip(messages, places, checksums, strict=True)
+    ]
+
+
+def delete_unused(connection: Connection) -> None:
+    """Delete what messages had in common that are gone."""
+    connection.execute(delete(bodies).where(~exists().where(deliveries.c.body == bodies.c.checksum)))
+
+
+def whole_deliveries() -> Select[Any]:
+    """Return the query for deliveries with all of their bytes."""
+    return select(deliveries, bodies.c.content).outerjoin(bodies, bodies.c.checksum == deliveries.c.body)
+
+
+def message_of(row: Row[Any]) -> Message:
+    """Return the message of a whole delivery, empty if its bytes were deleted; raise DamagedRow if it is not what was stored."""
+    try:
+        payload = zlib.decompress(row.payload) if row.payload else b""
+        if row.payload and row.body is not None:
+            payload += zlib.decompress(row.content or b"")
+    except (zlib.error, TypeError) as error:
+        raise DamagedRow(f"delivery {row.id}: its stored bytes are damaged ({error})") from error
+    found = Message(
+        key=row.digest,
+        target=row.target,
+        payload=payload,
+        content_type=row.content_type,
+        message_id=row.message_id,
+        created=row.created,
+    )
+    if row.payload and row.checksum != of_message(found):
+        raise DamagedRow(f"delivery {row.id}: its stored bytes are damaged (they have another checksum)")
+    return found
+
+
+def _columns(message: Message, own: bytes, body: bytes | None) -> Columns:
+    return {
+        "content_type": message.content_type,
+        "message_id": message.message_id,
+        "payload": zlib.compress(own),
+        "body": body,
+        "checksum": of_message(message),
+    }
+
+
+def _body_of(message: Message) -> int:
+    """Return where that begins which others may have in common with a message."""
+    if message.content_type != _MAIL:
+        return 0
+    return max(message.payload.find(b"\n\n"), message.payload.find(b"\n\r\n"))
+
+
+# How the story of a delivery says that its address refused it.
+REFUSED = "refused"
+
+
+class Suppressed(Struct, frozen=True):
+    """An address that is left out."""
+
+    channel: str
+    target: str
+    since: datetime
+    said: str  # by its server, when it was refused last
+
+
+def is_suppressed(connection: Connection, channel: str, target: str) -> bool:
+    """Tell whether an address is left out because it kept refusing."""
+    where = {"channel": channel, "target": target}
+    return connection.execute(rows_of(suppressed, *where), where).first() is not None
+
+
+def all_suppressed(connection: Connection) -> list[Suppressed]:
+    """Return every address that is left out."""
+    rows = connection.execute(select(suppressed).order_by(suppressed.c.channel, suppressed.c.target))
+    return [Suppressed(row.channel, row.target, row.since, row.said) for row in rows]
+
+
+def suppress(connection: Connection, channel: str, target: str, said: str, now: datetime) -> None:
+    """Leave an address out from now on."""
+    values = {"channel": channel, "target": target, "since": now, "said": said}
+    insert_new(connection, suppressed, values)
+
+
+def restore(connection: Connection, channel: str, target: str) -> bool:
+    """Take an address in again, and tell whether it was left out."""
+    return connection.execute(delete(suppressed).filter_by(channel=channel, target=target)).rowcount > 0
+
+
+def count_since(connection: Connection, since: datetime) -> int:
+    """Count the deliveries that were made since a moment for addresses that are left out."""
+    query = select(func.count()).where(deliveries.c.state == "suppressed", deliveries.c.created >= since)
+    return int(connection.execute(query).scalar_one())
+
+
+def refusals_in_a_row(connection: Connection, channel: str, target: str) -> list[datetime]:
+    """Return when an address refused digests since it last took one: of each digest, the last time."""
+    of_target = (deliveries.c.channel == channel, deliveries.c.target == target)
+    taken = select(func.max(deliveries.c.settled_at)).where(*of_target, deliveries.c.state == "sent")
+    last = connection.execute(taken).scalar()
+    query = (
+        select(func.max(attempts.c.at))
+        .join(deliveries, deliveries.c.id == attempts.c.delivery)
+        .where(*of_target, attempts.c.event == REFUSED, *([attempts.c.at > last] if last else []))
+        .group_by(deliveries.c.digest)
+    )
+    return list(connection.execute(query).scalars())
+
+
+def last_attempt(connection: Connection, channel: str, target: str) -> datetime | None:
+    """Return when anything was tried for an address last."""
+    query = (
+        select(func.max(attempts.c.at))
+        .join(deliveries, deliveries.c.id == attempts.c.delivery)
+        .where(deliveries.c.channel == channel, deliveries.c.target == target)
+    )
+    return connection.execute(query).scalar()
