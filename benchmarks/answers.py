@@ -73,9 +73,7 @@ def same_history(cachewatch: Subject, catalogue: Catalogue, path: str, database:
     output = work / "package.json"
     others = []
     for span in pairwise(versions):
-        command = cachewatch.comparing(
-            catalogue, span, "--format=json", f"--package={package}", name=package, output=output
-        )
+        command = cachewatch.diff(catalogue, span, "--format=json", f"--package={package}", name=package, output=output)
         command.run()
         specs = _packages(output).get(package, {"added": [], "restacked": []})
         if (_hashes(specs["added"]), _hashes(specs["restacked"])) != theirs.get(span[1], (frozenset(), frozenset())):

@@ -42,16 +42,10 @@ def main() -> None:
     _timed("load what reads git", lambda: __import__("cachewatch.git.catalogue"))()
     _timed("load DeepDiff", lambda: __import__("deepdiff"))()
     from cachewatch import comparing as diff  # noqa: PLC0415
-    from cachewatch.core.changesets import (
-        NoCollector,  # noqa: PLC0415
-        Tally,  # noqa: PLC0415
-    )
+    from cachewatch.core.changesets import NoCollector, Tally  # noqa: PLC0415
     from cachewatch.core.selection import Selection  # noqa: PLC0415
     from cachewatch.report.formats import write_text  # noqa: PLC0415
-    from cachewatch.report.text import (
-        Palette,  # noqa: PLC0415
-        Requested,  # noqa: PLC0415
-    )
+    from cachewatch.report.text import Palette, Requested  # noqa: PLC0415
     from cachewatch.sources import contents as document_contents  # noqa: PLC0415
     from cachewatch.sources.opening import open_comparison  # noqa: PLC0415
 

@@ -39,7 +39,7 @@ def far(
     """Compare two revisions between which every document differs."""
     span = catalogue.far
     ours = [
-        cachewatch.comparing(catalogue, span, f"--format={form}", f"--jobs={jobs}", name=name)
+        cachewatch.diff(catalogue, span, f"--format={form}", f"--jobs={jobs}", name=name)
         for name, form, jobs in ((TEXT_1, "text", 1), (TEXT_2, "text", 2), (JSON_1, "json", 1), (JSON_2, "json", 2))
     ]
     commands = [
@@ -56,7 +56,7 @@ def far(
     seconds = race(commands, rounds)
     memory = {command.name: peak_memory(command) for command in commands}
     answer = work / "far.json"
-    cachewatch.comparing(catalogue, span, "--format=json", name=JSON_2, output=answer).run()
+    cachewatch.diff(catalogue, span, "--format=json", name=JSON_2, output=answer).run()
     return Suite(title, about, seconds, memory), [same_as_documents(catalogue, span, answer)]
 
 
@@ -80,9 +80,9 @@ def small(
         subject.stat(catalogue, span),
         subject.python("pass", catalogue),
         subject.python("import git", catalogue),
-        cachewatch.comparing(catalogue, (span[1], span[1]), name="cachewatch, nothing differs"),
-        cachewatch.comparing(catalogue, span, name="cachewatch, text"),
-        cachewatch.comparing(catalogue, span, "--format=json", name="cachewatch, json", output=answer),
+        cachewatch.diff(catalogue, (span[1], span[1]), name="cachewatch, nothing differs"),
+        cachewatch.diff(catalogue, span, name="cachewatch, text"),
+        cachewatch.diff(catalogue, span, "--format=json", name="cachewatch, json", output=answer),
     ]
     outputs: dict[str, Path] = {}
     if peers:
@@ -135,8 +135,7 @@ def growth(cachewatch: Subject, catalogues: Sequence[Catalogue], rounds: int) ->
         span = catalogue.far
         commands = [subject.floor(catalogue, span)]
         commands += [
-            cachewatch.comparing(catalogue, span, f"--jobs={jobs}", name=name)
-            for name, jobs in ((TEXT_1, 1), (TEXT_2, 2))
+            cachewatch.diff(catalogue, span, f"--jobs={jobs}", name=name) for name, jobs in ((TEXT_1, 1), (TEXT_2, 2))
         ]
         seconds = race(commands, rounds, budget=30)
         memory = {command.name: peak_memory(command) for command in commands}
@@ -166,8 +165,8 @@ def tags(cachewatch: Subject, catalogue: Catalogue, rounds: int, work: Path) -> 
     commands = [
         subject.floor(catalogue, span),
         subject.stat(catalogue, span),
-        cachewatch.comparing(catalogue, span, option, name="cachewatch, --tag 'develop-*'"),
-        cachewatch.comparing(catalogue, catalogue.small, name="cachewatch, small commit of develop"),
+        cachewatch.diff(catalogue, span, option, name="cachewatch, --tag 'develop-*'"),
+        cachewatch.diff(catalogue, catalogue.small, name="cachewatch, small commit of develop"),
     ]
     documents = subject.changed_documents(catalogue, span)
     about = (

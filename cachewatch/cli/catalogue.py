@@ -218,10 +218,7 @@ def _default(asked: str = "") -> _Default:
 
 def _configured() -> _Default | None:
     """Return the first source of the configuration, or None if there is no configuration."""
-    from cachewatch.config.reading import (
-        find_config,  # noqa: PLC0415  `diff` of a repository needs no pydantic
-        read_config,  # noqa: PLC0415
-    )
+    from cachewatch.config.reading import find_config, read_config  # noqa: PLC0415
 
     file: Path | None = None
     with suppress(ConfigError):

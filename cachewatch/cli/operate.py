@@ -413,9 +413,9 @@ def _table(found: Sequence[Delivery], zone: str, notes: Mapping[int, str]) -> It
     """Yield a heading and a line for each delivery, with times in the time zone of the configuration."""
     rows = [_cells(each, zone, notes.get(each.id, "")) for each in found]
     *widths, _ = (max(map(len, column)) for column in zip(_HEADING, *rows, strict=True))
-    for number, (first, *rest, last) in enumerate((_HEADING, *rows)):
+    for place, (first, *rest, last) in enumerate((_HEADING, *rows)):
         cells = (text.ljust(width) for text, width in zip(rest, widths[1:], strict=True))
-        yield safe("  ".join((first.rjust(widths[0]) if number else first, *cells, last)))
+        yield safe("  ".join((first.rjust(widths[0]) if place else first, *cells, last)))
 
 
 def _cells(delivery: Delivery, zone: str, note: str = "") -> tuple[str, str, str, str]:

@@ -105,8 +105,6 @@ _MANY_PIECES = 500
 _SECONDS_BEFORE_ESTIMATE = 3.0
 _MINUTE, _HOUR = 60, 3600
 
-_ERASE = "\r\x1b[K"
-
 
 def progress_line(*, is_wanted: bool = True, doing: str = "comparing") -> "ProgressLine":
     """Return a line that draws if standard error is a terminal."""

@@ -163,8 +163,6 @@ def _let_go() -> None:
 os.register_at_fork(after_in_child=_let_go)
 
 
-logger = logging.getLogger(__name__)
-
 # What a fetch leaves free on the disk, in bytes.
 RESERVE = 512 * 2**20
 _CHECKING_SECONDS = 3600.0

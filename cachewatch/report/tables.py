@@ -86,8 +86,8 @@ def _markdown(table: Table) -> Iterator[str]:
     """Yield paragraphs, and empty lines between them."""
     before, after = ([[markdown(one)] for one in some if one] for some in (table.before, table.after))
     paragraphs = [*before, *([_markdown_rows(table, markdown)] if table.rows else []), *after]
-    for number, lines in enumerate(paragraphs):
-        yield from ([""] * bool(number) + lines)
+    for place, lines in enumerate(paragraphs):
+        yield from ([""] * bool(place) + lines)
 
 
 def _markdown_rows(table: Table, markdown: Callable[[str], str]) -> list[str]:
@@ -190,7 +190,6 @@ def _listing_line(cells: Mapping[str, str], widths: Mapping[str, int]) -> str:
 
 _NO_STACK = "(no stack)"
 # Names that are longer, and targets that are more, come from no build cache: one must not widen every line.
-_WIDEST = 40
 _MOST_TARGETS = 40
 
 Cells = Counter[tuple[str, str, str]]  # version, stack, target
@@ -354,7 +353,3 @@ def _spec(spec_hash: str, signature: Signature) -> dict[str, Any]:
 
 def _json(value: object) -> bytes:
     return ascii_only(msgspec.json.format(msgspec.json.encode(value))) + b"\n"
-
-
-def _day(side: Side) -> str:
-    return side.time[:10] if side.time else ""

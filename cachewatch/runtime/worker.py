@@ -257,7 +257,6 @@ if TYPE_CHECKING:  # a `diff` needs none
     pass
 
 Item = TypeVar("Item")
-Result = TypeVar("Result")
 Work = Callable[[Sequence[Item]], Result]
 Done = Iterator[tuple[Sequence[Item], Result | WorkFailed]]
 

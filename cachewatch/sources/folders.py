@@ -424,9 +424,6 @@ def _size(file: str) -> int:
         return 0  # reading it says why
 
 
-_LARGEST_TAGS = 2**20
-
-
 def record_folder(
     name: str, repository: Path, layout: Layout = ANYWHERE, *, now: datetime | None = None
 ) -> tuple[Diagnostic, ...]:

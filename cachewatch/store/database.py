@@ -24,6 +24,18 @@ from cachewatch.errors import StateError
 from cachewatch.store import schema
 from cachewatch.store.schema import Clock, Moment, metadata
 
+__all__ = [
+    "Connection",
+    "Database",
+    "after_commit",
+    "bring_up",
+    "check_form",
+    "check_same",
+    "copy_rows",
+    "form_of",
+    "has_rows",
+]
+
 
 class Database(ABC):
     """The state's database; each `read` and `write` is one transaction."""

@@ -143,7 +143,6 @@ PRESENCE_QUERY = """
         WHERE package = :package AND tag = :tag AND first <= :newest
     ) g JOIN build b ON b.id = g.build
 """
-_OPEN = 2**60
 
 Span = tuple[int, int]  # from this revision up to, and without, that one
 # Chooses specs by one of their versions, one of their stacks ("" if no stack builds them) and their target.

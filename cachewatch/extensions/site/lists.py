@@ -193,9 +193,9 @@ def hash_files(packages: Sequence[str], catalogue: Catalogue) -> Iterator[tuple[
     """Yield for each first letter the path and the content of the file of its hashes."""
     presents = presents_of(catalogue)
     found: defaultdict[str, dict[int, str]] = defaultdict(dict)
-    for number, package in enumerate(packages):
+    for place, package in enumerate(packages):
         for letter, hashes in _by_letter(presents.get(package, Present())).items():
-            found[letter][number] = "".join(sorted(hashes))
+            found[letter][place] = "".join(sorted(hashes))
     for letter, by_number in sorted(found.items()):
         yield f"assets/hashes-{letter}.js", b'cachewatch.hashes("%s",' % letter.encode() + _json(by_number) + b");\n"
 
@@ -309,7 +309,6 @@ def _stack_page(
     )
 
 
-_UP = "../"
 _MOST_ROWS = 60
 _EARLIER = 4  # snapshots, which is about a month
 # What is listed, worst first, and how.

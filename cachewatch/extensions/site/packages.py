@@ -181,7 +181,6 @@ _STEP = 40  # pixels from one package to the next
 _LAST = 24
 _MOST_STEPS = 7
 _LONGEST = 300
-_UP = "../"
 
 
 def reasons_of(causes: PackageCauses, times: Times, has_page: Callable[[str], bool]) -> Reasons:
@@ -222,7 +221,6 @@ _MOST_HAPPENINGS = 24
 _MOST_STAYS = 200
 _MOST_LANES = 6
 _MOST_LOST = 5
-_UP = "../"
 _NO_ARRIVALS = Arrivals()
 
 
