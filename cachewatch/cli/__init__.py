@@ -27,7 +27,7 @@ COMPLETING = "_CACHEWATCH_COMPLETE"
 
 
 class Entry(NamedTuple):
-    """A command: its module below `cachewatch.cli`, and what it does in one line."""
+    """A command: its module below `cachewatch`, and what it does in one line."""
 
     module: str
     summary: str
@@ -35,43 +35,43 @@ class Entry(NamedTuple):
 
 SECTIONS: Mapping[str, Mapping[str, Entry]] = {
     "Compare": {
-        "diff": Entry("diff", "Show what changed between two revisions, dates or documents."),
-        "show": Entry("show", "Show the builds of packages by version, stack and target."),
-        "packages": Entry("listings", "List the packages of a tag."),
-        "stacks": Entry("listings", "List the stacks of a tag."),
-        "tags": Entry("listings", "List the tags of a catalogue."),
-        "coverage": Entry("coverage", "Show which specs of an environment have binaries."),
-        "why": Entry("why", "Explain why the specs of a package were rebuilt."),
-        "impact": Entry("impact", "Show what would be rebuilt if a package changed."),
-        "log": Entry("log", "Show what each revision did to a package."),
-        "when": Entry("when", "Show since when a version is in each stack."),
-        "blame": Entry("blame", "Show when a spec was born and died."),
-        "churn": Entry("churn", "Show how many specs come and go."),
-        "kinds": Entry("kinds_and_schema", "List the kinds of change, worst first."),
+        "diff": Entry("cli.diff", "Show what changed between two revisions, dates or documents."),
+        "show": Entry("cli.show", "Show the builds of packages by version, stack and target."),
+        "packages": Entry("cli.show", "List the packages of a tag."),
+        "stacks": Entry("cli.show", "List the stacks of a tag."),
+        "tags": Entry("cli.show", "List the tags of a catalogue."),
+        "coverage": Entry("cli.coverage", "Show which specs of an environment have binaries."),
+        "why": Entry("extensions.causes.commands", "Explain why the specs of a package were rebuilt."),
+        "impact": Entry("extensions.causes.commands", "Show what would be rebuilt if a package changed."),
+        "log": Entry("extensions.history.commands", "Show what each revision did to a package."),
+        "when": Entry("extensions.history.commands", "Show since when a version is in each stack."),
+        "blame": Entry("extensions.history.commands", "Show when a spec was born and died."),
+        "churn": Entry("extensions.history.commands", "Show how many specs come and go."),
+        "kinds": Entry("cli.show", "List the kinds of change, worst first."),
     },
     "Notify": {
-        "init": Entry("init", "Write a short, commented configuration file."),
-        "config": Entry("config", "Check or show the configuration."),
-        "preview": Entry("preview", "Print the digest that a subscription would receive now."),
-        "explain": Entry("explain", "Show which subscriptions report a package, and why."),
-        "test": Entry("try_channel", "Send a test message through a channel."),
-        "once": Entry("once_and_daemon", "Fetch, compare and deliver what is due, then exit."),
-        "daemon": Entry("once_and_daemon", "Fetch, compare and deliver whenever something is due."),
-        "template": Entry("template", "List, print, render and check message templates."),
+        "init": Entry("cli.init", "Write a short, commented configuration file."),
+        "config": Entry("cli.config", "Check or show the configuration."),
+        "preview": Entry("cli.service", "Print the digest that a subscription would receive now."),
+        "explain": Entry("cli.service", "Show which subscriptions report a package, and why."),
+        "test": Entry("cli.service", "Send a test message through a channel."),
+        "once": Entry("cli.service", "Fetch, compare and deliver what is due, then exit."),
+        "daemon": Entry("cli.service", "Fetch, compare and deliver whenever something is due."),
+        "template": Entry("cli.template", "List, print, render and check message templates."),
     },
     "Operate": {
-        "status": Entry("status", "Show the health of sources and channels, and what is due."),
-        "deliveries": Entry("deliveries", "List, retry, release or drop deliveries."),
-        "backup": Entry("backup", "Back up the state database."),
-        "state": Entry("state", "Check the state, or move it to another database."),
-        "record": Entry("record", "Record the current contents of a build cache."),
-        "history": Entry("history", "Build the history index, or keep it up to date."),
-        "site": Entry("site", "Generate a static site about a catalogue."),
+        "status": Entry("cli.operate", "Show the health of sources and channels, and what is due."),
+        "deliveries": Entry("cli.operate", "List, retry, release or drop deliveries."),
+        "backup": Entry("cli.operate", "Back up the state database."),
+        "state": Entry("cli.operate", "Check the state, or move it to another database."),
+        "record": Entry("extensions.buildcaches.commands", "Record the current contents of a build cache."),
+        "history": Entry("extensions.history.commands", "Build the history index, or keep it up to date."),
+        "site": Entry("extensions.site.commands", "Generate a static site about a catalogue."),
     },
     "Begin": {
-        "demo": Entry("demo", "Compare two revisions of a bundled sample catalogue."),
-        "completion": Entry("completion", "Print the completion of commands for your shell."),
-        "schema": Entry("kinds_and_schema", "Print the JSON Schema of differences, digests or causes."),
+        "demo": Entry("cli.demo", "Compare two revisions of a bundled sample catalogue."),
+        "completion": Entry("cli.completion", "Print the completion of commands for your shell."),
+        "schema": Entry("cli.show", "Print the JSON Schema of differences, digests or causes."),
     },
 }
 COMMANDS: Mapping[str, Entry] = {name: entry for section in SECTIONS.values() for name, entry in section.items()}
@@ -91,7 +91,7 @@ class LazyCommands(SuggestingGroup):
         """Load one command."""
         if name not in COMMANDS:
             return None
-        module = importlib.import_module(f"cachewatch.cli.{COMMANDS[name].module}")
+        module = importlib.import_module(f"cachewatch.{COMMANDS[name].module}")
         command = getattr(module, name)
         return command if isinstance(command, click.Command) else None
 
