@@ -479,7 +479,7 @@ def test(*, config: Config, channel: str, to: tuple[str, ...]) -> None:
     notice = Notice(
         key=f"test-{now:%Y%m%dT%H%M%S%f}",
         title="this is a test",
-        is_good=True,
+        is_test=True,
         said=(f"The channel {channel} works.", "No action is required."),
         created=now,
         zone=config.timezone,

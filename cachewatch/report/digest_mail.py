@@ -276,6 +276,7 @@ def render_notice(notice: Notice, *, to: tuple[str, ...] = (), templates_dir: Pa
         "created": moment(notice.created),
         "zone": notice.zone,
         "is_good": notice.is_good,
+        "is_test": notice.is_test,
         "said": [clean(sentence) for sentence in notice.said],
         "facts": [{"name": clean(name), "value": clean(value)} for name, value in notice.facts],
         "remedy": clean(notice.remedy),

@@ -4,6 +4,8 @@ import json
 import logging
 import re
 from datetime import UTC, datetime
+from email import policy
+from email.parser import BytesParser
 from pathlib import Path
 
 import pytest
@@ -262,6 +264,9 @@ def test_a_test_message(site: Site, run: Run) -> None:
         done = run("test", "mail", "--to", "kim@example.org", "--config", path)
         assert (done.exit_code, done.output) == (0, "kim@example.org: sent\n")
         assert len(server.received) == 1
+        mail = BytesParser(policy=policy.default).parsebytes(server.received[0].content)
+        html = mail.get_body(("html",)).get_content()
+        assert ("Test</b>" in html, "Recovered" in html) == (True, False), "nothing was broken"
     away = run("test", "mail", "--to", "kim@example.org", "--config", path)
     assert away.exit_code == 7
     assert "channels: mail:" in away.error
