@@ -17,6 +17,7 @@ from cachewatch.core.names import ANYWHERE, DEFAULT_TAG, PUBLIC_REPOSITORY, Layo
 from cachewatch.core.schedule import check_zone, parse_when
 from cachewatch.errors import CachewatchError, SourceError, UsageError
 from cachewatch.git.catalogue import tags_of
+from cachewatch.git.clone_cache import is_url
 from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import resolve
 from cachewatch.git.trees import nothing_found
@@ -69,6 +70,12 @@ def init(*, file: Path, **options: Any) -> None:
     except UsageError as error:
         file.unlink()
         raise UsageError(f"these options do not produce a valid configuration:\n{error}") from error
+    for address in (each.address for each in config.sources.values()):
+        if not is_url(address) and not Path(address).exists():
+            missing = (
+                f"{safe(address)}: there is no such repository or folder yet; `cachewatch once` fails until there is"
+            )
+            click.echo(f"cachewatch: warning: {missing}", err=True)
     click.echo(f"{file}: written; state will be stored in {config.state}. Edit the file, then run", err=True)
     click.echo(f"  cachewatch config check --config {file}", err=True)
     if options["source"] == PUBLIC_REPOSITORY:

@@ -172,6 +172,23 @@ def test_init_checks_since(configured: Path, run: Run) -> None:
 
 
 @pytest.mark.parametrize(
+    ("source", "warned"),
+    [
+        ("nosuch", True),
+        ("upstream.git", False),
+        ("https://example.org/nosuch", False),
+        ("git@example.org:nosuch", False),
+    ],
+)
+def test_init_warns_of_a_source_that_is_not_there(configured: Path, run: Run, source: str, warned: bool) -> None:
+    """It may come later; a mistyped path is seen now."""
+    result = run("init", "--source", source, "--to", "a@example.org")
+
+    warning = f"warning: {configured / source}: there is no such repository or folder yet"
+    assert (result.exit_code, warning in result.error) == (0, warned)
+
+
+@pytest.mark.parametrize(
     ("options", "state"),
     [((), 'state: "state"'), (("--state", "/srv/state"), 'state: "/srv/state"')],
 )
