@@ -1,8 +1,7 @@
-"""The ways out: from a channel of the configuration to something that packs digests and takes messages out.
+"""Open the channels of the configuration, and say how long one message may take in each type of channel.
 
-A channel's module is loaded when a channel of its type is opened: a Maildir needs no HTTP client, and a webhook no SMTP.
-
-How long handing over one message may take, by the type of the channel.
+A channel's module is loaded when a channel of its type is opened: a Maildir needs no HTTP client, and a
+webhook no SMTP.
 """
 
 from collections.abc import Callable, Mapping

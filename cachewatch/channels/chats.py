@@ -1,12 +1,8 @@
-"""Make strangers' text harmless in headers, bodies, markup, names of files, and chats.
+"""Send digests to chats and webhooks: what is sent, how text from documents is made harmless, and Apprise.
 
-What a webhook is sent: a digest as JSON, or a message in the form that a chat wants.
-
-A chat shows a title, three to five bullets and a link, in its own layout. Nobody is called by
-what a package is named: chats are told to ring no one where they can be told, and what looks
-like a call is broken up everywhere.
-
-Chats through Apprise, which is an extra: the only module that talks to it, and it loads it when it must.
+A chat shows a title, three to five bullets and a link, in its own layout. The name of a package must not notify
+anybody: chats are told to notify no one where they can be told, and what looks like a mention is broken up
+everywhere. Apprise is an extra: this module alone uses it, and loads it when a channel needs it.
 """
 
 import importlib.util

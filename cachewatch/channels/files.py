@@ -1,10 +1,7 @@
-"""The paths of published files, from a template such as /srv/www/{subscription}/{period}.{ext}.
+"""Write digests to files: an archive by period, or the latest digest of each subscription.
 
-The pages of one subscription in an archive of files: each links to the one before it and the one after it.
-
-What it means that a file of a channel cannot be written.
-
-Digests as files: an archive by period, or the latest one of each subscription.
+The path comes from a template such as /srv/www/{subscription}/{period}.{ext}. The pages of one subscription
+link to the page before and the page after.
 """
 
 import errno

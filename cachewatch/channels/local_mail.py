@@ -1,6 +1,7 @@
-"""Mail through the machine's own sendmail program: its exit code is the answer.
+"""Deliver mail on this machine: through its sendmail program, or into a Maildir.
 
-Mail put into a Maildir; the same message always under the same name, so that a retry adds nothing.
+The exit code of sendmail is the result of the delivery. In a Maildir the same message always has the same
+file name, so that a retry adds nothing.
 """
 
 import os

@@ -1,16 +1,7 @@
-"""One mail, as bytes: the same digest gives the same bytes every time.
+"""Make mails of digests, one for each recipient: addresses, headers and bytes. All channels that send mail use this.
 
-Both parts are quoted-printable and pure ASCII, so no server on the way needs 8BITMIME, and
-nothing in them looks like the beginning of a mail (`From `) or its end (a lone dot).
-
-How the headers of our mail are folded.
-
-The standard library's policy turns a long List-Unsubscribe, References or In-Reply-To into
-encoded words, which no mail program reads, and it can make invalid ones of a long subject.
-Here headers are folded at their own spaces only, and a subject beyond ASCII is encoded by
-the older and sounder `email.header`.
-
-What all ways of sending mail have: a digest becomes one message per recipient.
+The same digest gives the same bytes every time. Both parts are quoted-printable and pure ASCII, so no server needs
+8BITMIME, and nothing in them looks like the beginning of a mail (`From `) or its end (a lone dot).
 """
 
 import re
@@ -234,7 +225,12 @@ class _Headers(HeaderRegistry):
 
 
 class MailPolicy(EmailPolicy):
-    """Folds every header of ours at its own spaces, and keeps it as the text that it is."""
+    """Folds every header of ours at its own spaces, and keeps it as the text that it is.
+
+    The standard library's policy turns a long List-Unsubscribe, References or In-Reply-To into encoded words,
+    which no mail program reads, and can make a long subject invalid. A subject beyond ASCII is encoded by
+    the older `email.header`, which is reliable.
+    """
 
     def header_store_parse(self, name: str, value: Any) -> tuple[str, Any]:
         """Return a header as a message keeps it."""

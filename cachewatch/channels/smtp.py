@@ -1,12 +1,7 @@
-"""What the replies of a mail server mean for a message, its recipient and the channel.
+"""Deliver mail through an SMTP server: one connection per run, one transaction per recipient.
 
-A session with a mail server that ends in time, whatever the server does.
-
-smtplib's timeout is one for each read, so a server that sends a byte now and then, or lines
-without end, would hold a session for ever. Here every step has a deadline at which the
-connection is shut, and a reply has a size.
-
-Mail through an SMTP server: one connection per run, one transaction per recipient.
+smtplib's timeout is one for each read, so a server that sends a byte now and then, or lines without end, would
+hold a session for ever. Here every step has a deadline at which the connection is shut, and a reply has a size.
 """
 
 import re

@@ -1,9 +1,7 @@
-"""All commands by purpose: where each is loaded from, and its line in the help, which must not load it.
+"""The command line: the list of all commands, and `main`, which runs one and returns its exit code.
 
-The command line: arguments in, one call, an exit code out.
-
-Each command is a module that is loaded when it is called, so that `diff` pays for nothing
-that it does not use.
+The list has the module of each command and its line in the help. The help loads no command, and a command is
+loaded when it is called, so that `diff` pays for nothing that it does not use.
 """
 
 import gc
@@ -110,7 +108,7 @@ class LazyCommands(SuggestingGroup):
 )
 @click.version_option(__version__, message="%(prog)s %(version)s")
 @click.option("--no-pager", is_flag=True, help="Show long output without a pager.")
-def cli(*, no_pager: bool) -> None:  # output.py asks the context for it
+def cli(*, no_pager: bool) -> None:  # terminal.py asks the context for it
     """Report what changed in a Spack build cache.
 
     On a terminal, text is shown in a pager: $PAGER, else less.

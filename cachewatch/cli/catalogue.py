@@ -1,12 +1,8 @@
-"""The repository that a command reads: the one that `--repo` names, or the first of several that is there.
+"""Open the catalogue that a command reads, and find names in its filters that nothing has.
 
-Nothing is fetched from a network unless `--repo`, the environment or the configuration names an address there.
-Git and the configuration are slow to load; the configuration is loaded only if the user stands in no catalogue.
-
-Whether what filters name exists at all: a name that nothing has is more often a mistake than an answer.
-
-What was compared usually says so. If not, the whole catalogue is read, which takes a
-fraction of a second and happens only then.
+The catalogue is the one that `--repo` names, or the first of several that exists. Nothing is fetched from a network
+unless `--repo`, the environment or the configuration names an address there. Git and the configuration are slow to
+load; the configuration is loaded only if the working directory is in no catalogue.
 """
 
 import os
@@ -282,7 +278,10 @@ class Unknown(Struct, frozen=True):
 def unknown_names(
     filters: Mapping[str, Sequence[str]], comparison: Comparison, done: Sequence[Outcome]
 ) -> Iterator[Unknown]:
-    """Yield every pattern of `filters` that matches nothing on either side, whether that changed or not."""
+    """Yield every pattern of `filters` that matches nothing on either side, whether that changed or not.
+
+    What was compared is searched first. The whole catalogue is read only where that does not answer.
+    """
     asked = [(name, pattern) for name in ("package", *FACTS) for pattern in filters[name]]
     if not asked:
         return

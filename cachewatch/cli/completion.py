@@ -1,7 +1,4 @@
-"""Completion of the values of options and arguments, which is loaded when a shell asks for it.
-
-`cachewatch completion`: what lets a shell complete commands, options and names of the catalogue.
-"""
+"""Complete commands, options and names of the catalogue in a shell: `cachewatch completion`, and the values of options."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any

@@ -1,6 +1,6 @@
-"""Whether what a configuration names exists in its sources: what filters name, and where `since:` begins.
+"""`cachewatch config`: check the configuration file, show what it means, print its schema.
 
-`cachewatch config`: check the configuration file, show what it means, print its schema.
+The check also reads the sources, for filters and `since:` that name what does not exist there.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,4 @@
-"""A command whose help lists its options by purpose; a list of twenty helps nobody.
-
-`cachewatch diff`: what changed between two revisions, tags, files or folders.
-"""
+"""`cachewatch diff`: what changed between two revisions, tags, files or folders."""
 
 import logging
 import os

@@ -1,7 +1,4 @@
-"""The examples below the help of a command.
-
-What is wrong with a command line, in the words of this program, with the names that were probably meant.
-"""
+"""Help for whoever mistypes a command line: error messages with the names that were probably meant, and examples."""
 
 import re
 from collections.abc import Iterable

@@ -1,7 +1,4 @@
-"""The option of every command that needs the configuration file, and the reading of it.
-
-What the commands of the service share: the configuration, the state, and the log.
-"""
+"""Load the configuration and open the state, for the commands that need them."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager

@@ -1,11 +1,4 @@
-"""`cachewatch status`: the health of sources and channels, and which digests are due next.
-
-`cachewatch deliveries`: what was sent, what waits and what failed, and to do something about it.
-
-`cachewatch state`: check the state for damage, and move it from one database to another.
-
-`cachewatch backup`: a copy of what must not be lost.
-"""
+"""The commands with which an operator looks after the service: `status`, `deliveries`, `state` and `backup`."""
 
 import os
 import shutil

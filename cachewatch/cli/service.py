@@ -1,12 +1,6 @@
-"""What a pass did, for the person who started it: sources, digests with their deliveries, and what needs attention.
+"""The commands that run or explain the service: `once`, `daemon`, `preview`, `test` and `explain`.
 
-`cachewatch once` and `cachewatch daemon`: do what is due, now or for good.
-
-`cachewatch preview`: what `cachewatch once` would send now. Nothing is changed.
-
-`cachewatch test`: send a real message through a channel, once and now.
-
-`cachewatch explain`: who is notified of a package, and why.
+`preview` says what `once` would send now, and changes nothing; `test` sends a real message through one channel.
 """
 
 import logging

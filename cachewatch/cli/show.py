@@ -1,9 +1,4 @@
-"""`cachewatch show`: what there is of packages, versions and single specs, and where.
-
-`cachewatch tags`, `stacks` and `packages`: what there is in a revision.
-
-`cachewatch kinds` and `cachewatch schema`: the words and the form of what is reported.
-"""
+"""The commands that list what a revision has: `show`, `tags`, `stacks` and `packages`; and `kinds` and `schema`."""
 
 import re
 from collections import defaultdict

@@ -1,10 +1,7 @@
-"""A line on a terminal for work that tells nothing of itself: what is being done, and for how long.
+"""What commands write: data to standard output, a pager or a whole file, and progress lines to the terminal.
 
-It needs a thread, so what starts processes by forking has to look for threads first, as runtime/limited_process.py does.
-
-One line on a terminal that says how far long work is, and vanishes when it is done.
-
-Where data goes: standard output, or a file that is whole or not there.
+The progress line of `waiting` needs a thread, so whatever starts processes by forking must look for threads
+first, as runtime/worker.py does.
 """
 
 import os

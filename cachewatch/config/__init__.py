@@ -1,1 +1,1 @@
-"""config."""
+"""The configuration file: read, checked, explained and shown."""

@@ -1,6 +1,6 @@
-"""What is no mistake in a configuration, but probably not what was meant.
+"""Warn of what is valid in a configuration but probably not meant.
 
-Where hosts that share a state write beside it, and whether the others see that.
+Among it: paths that each host has for itself although several hosts share the state.
 """
 
 from collections.abc import Iterator

@@ -1,11 +1,7 @@
-"""A file's tree to a Config: what its sections must know of each other, and the line of every mistake.
+"""Find the configuration file and read it to a checked `Config`, with the line of every mistake.
 
-The configuration file: YAML with the place of every value, to a checked Config.
-
-Every scalar stays the text that was written, so that 07:30 is no number and `no` no flag before
-somebody asks for one. Events are read one by one, which costs no depth and names every line.
-
-Where the configuration file is, if nobody says.
+Every scalar stays the text that was written, so that 07:30 is no number and `no` no flag before a type asks for
+one. YAML is read event by event: deep nesting costs no recursion, and every value has its line.
 """
 
 import os

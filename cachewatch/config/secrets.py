@@ -1,6 +1,7 @@
-"""Secrets: in files of their own, in the environment, or in a configuration that nobody else can read.
+"""Secrets, and the address of the state, which may hold one.
 
-Where the state is: in a folder of this host, or in a PostgreSQL database that hosts share.
+A secret is in a file of its own, in the environment, or in a configuration file that nobody else can read. The
+state is in a folder of this host, or in a PostgreSQL database that hosts share.
 """
 
 import os

@@ -1,11 +1,8 @@
-"""The configuration file, checked: names of sources, channels and subscriptions to frozen values.
+"""The base of all sections of the configuration file: frozen pydantic models whose mistakes are sentences.
 
-A piece of the configuration file that knows where it stands, and the list of everything that is wrong.
-
-The base of all sections of the file: a frozen pydantic model whose mistakes are sentences.
-
-pydantic collects every error of a section with its location; `build_config.py` finds the line. The file is
-validated by alias, so that `from:` may fill the field `sender`; code makes values by the names of fields.
+A `Node` is a piece of the file with its place. pydantic collects all errors of a section with their locations;
+reading.py finds the lines. The file is validated by alias, so that `from:` may fill the field `sender`; code makes
+values by the names of fields.
 """
 
 import re

@@ -1,7 +1,4 @@
-"""A checked configuration as a file again: everything that holds, with the defaults, and stars for secrets.
-
-The configuration file as JSON Schema, for editors; made of the models that read it.
-"""
+"""Show the configuration: a checked one as a file with all defaults and hidden secrets, and the form as JSON Schema."""
 
 import json
 from collections.abc import Iterator, Mapping

@@ -1,8 +1,7 @@
-"""Addresses of mail, of the web and of machines, checked before anything is sent to them.
+"""The types of values in the configuration file: how each is read from text, and what JSON Schema says of it.
 
-How values are written in the file: each type reads the text, and says the same as JSON Schema for editors.
-
-Only text is read. Code passes values that are what they should be, which pydantic checks.
+Addresses of mail, of the web and of machines are checked here, before anything is sent to them. Only text is
+converted; values that code passes must have the right type already, which pydantic checks.
 """
 
 import re

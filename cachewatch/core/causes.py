@@ -1,8 +1,6 @@
-"""The dependency graph of concrete specs: what a hash was made of. docs/why.md describes what is made of it.
+"""Dependency graphs, the causes of rebuilds as values, and how a night of rebuilds is divided among its causes.
 
-Why specs have other hashes, as values: causes, and the explanations that are made of them.
-
-The causes of a whole night: each spec counted once, under the cause that explains most of what is left.
+Each spec is counted once, under the cause that explains most of what is left. docs/why.md describes the answers.
 """
 
 from collections import Counter, defaultdict

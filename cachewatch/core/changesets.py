@@ -1,13 +1,8 @@
-"""What is compared: listings of documents, pairs of tags, and how their contents are read.
+"""What a comparison reads and what it returns: listings, pairs of tags and their readers; changesets and their totals.
 
-Folders (`sources/folders.py`), git repositories (`git/catalogue.py`) and live build caches yield these values.
-
-The totals of a comparison, and what happened to the whole tag, as events of the JSON.
-
-A changeset on its way from the comparison to an output format: in batches, then its totals.
-
-A catalogue has too many packages to hold, so a format takes each one when it comes (Collector),
-in whichever process that is, and writes what it kept in order.
+Folders (sources/folders.py), git repositories (git/catalogue.py) and build caches yield tag pairs. A catalogue
+has too many packages to hold, so an output format takes each one when it comes (Collector), in whichever process
+that is, and writes what it kept in order.
 """
 
 from collections import Counter

@@ -1,6 +1,6 @@
 """A package change in, its items out: each with the stories as which it can be told.
 
-Which story is told is only known when the whole tag is through (assembling.py): a place that
+Which story is told is only known when the whole tag is through (statements.py): a place that
 is lost because its stack left is the stack's story.
 """
 

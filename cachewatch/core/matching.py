@@ -1,23 +1,10 @@
-"""Match vanished with new specs, by keys that have fewer fields from step to step.
+"""Match vanished with new specs, and derive from that the verdict of each place, the class of each spec, and the kinds.
 
-Nearly every hash turns over when a dependency is rebuilt, so a new hash says little. What
-counts is what a spec was built as: where all of that is equal it was merely rebuilt, where
-all but the version is, it was upgraded, and so on. Inside a class of equal keys only the
-count can be known, so matches are counts of signatures, never arrows between hashes.
-
-Find the specs that another compiler, operating system or target took over.
-
-The matching never crosses operating systems and targets, and asks for equal stacks. So after a
-migration the old specs are lost and the new ones gained; this says which belong together.
-
-What happened to a package in each place: one verdict, the first that holds.
-
-A place is one stack and one target. What a package has there are combinations of version,
-compiler, operating system, platform and variants; where compilers cannot be told apart, without them.
-
-What class each spec is of that nothing took the place of, or that takes nothing's place.
-
-Count what became of the specs of a package, and name the kinds of change that this amounts to.
+Nearly every hash changes when a dependency is rebuilt, so a new hash says little. Specs are matched by what they
+were built as, with fewer fields from step to step: where all is equal, a spec was rebuilt; where all but the version
+is, upgraded; and so on. Specs with equal keys can only be counted, so matches are counts of signatures, never pairs
+of hashes. Matching never crosses operating systems and targets; `matched_across` finds migrations afterwards.
+A place is one stack and one target, and gets the first verdict that holds.
 """
 
 from collections import Counter, defaultdict

@@ -1,9 +1,7 @@
-"""The values cachewatch works with: what was published, and what changed.
+"""The values that cachewatch works with: what was published, what changed, and the facts of a package.
 
-Everything here is frozen. Nothing here reads, writes or formats. The words are those of
-the README; a spec is one built binary, its signature all that is known of it but the hash.
-
-What a package consists of: the values of each fact over its specs.
+All values are frozen, and nothing here reads, writes or formats. The words are those of the README; a spec is one
+built binary, and its signature is all that is known of it but the hash.
 """
 
 from collections import Counter

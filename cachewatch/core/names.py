@@ -1,21 +1,9 @@
-"""What tag names mean: which tags change, and which one precedes another.
+"""Names: the order of tags, which files are documents, which names are similar, and how to show names safely.
 
-`develop` is rebuilt every day, `develop-2025-06-01` is one day of it, `v0.23.1` a release.
-
-Which files of a revision or a folder are documents, and of which packages and tags.
-
-`_cache/<tag>/<package>/specs.md` is what upstream has. Where there is none, a document is known by what it is: a text
-file whose front matter has records (documents/recognizing.py). A pattern may say instead where documents are.
-
-Names that are like one which nobody knows, for the sentence that says so.
-
-Make untrusted text harmless to a terminal, a log and a table.
-
-Names, versions and variants are written by strangers. Control characters could move the
-cursor or recolour the screen, bidirectional overrides and characters that nobody sees could
-make one name look like another; all of them are shown as what they are. So are letters
-outside ASCII where names are shown: no name in a build cache has any, and many look like
-those that it has.
+`develop` is rebuilt every day, `develop-2025-06-01` is one day of it, `v0.23.1` a release. Documents are at
+`_cache/<tag>/<package>/specs.md`, where a pattern says, or else wherever a text file has records in its front
+matter (documents/parsing.py).
+Names come from strangers: control and look-alike characters are escaped before a terminal, log or table shows them.
 """
 
 import re

@@ -1,32 +1,8 @@
-"""What was added to packages and removed from them, as DeepDiff finds it. It is used here and nowhere else.
+"""Compare two documents of one package, and say what happened to the package. The laws are in docs/laws.md.
 
-DeepDiff gets what each package has of each kind: that it is there, the values of its facts, and
-the signatures of its vanished or new specs, each with their number. What is equal on both sides
-is left out before, so a package that was merely rebuilt costs nothing. DeepDiff never sees a
-list of specs, on which it is quadratic and pairs the wrong ones, and several packages share one
-call, because each call has a price of its own.
-
-One form for both sides of a package: what is only written differently did not change.
-
-Here it is decided which hashes are kept, for comparisons and for the history index alike: those by which both sides
-name the same spec.
-
-What became of the versions of a package in each stack.
-
-The flow of a comparison: two documents of one package in, what happened to the package out.
-
-Read `compare_all` first. Each package is prepared alone; DeepDiff then says of all of them
-what was added and removed (added_and_removed.py), and everything that follows works on its answer: the matching
-(rebuilt_and_upgraded.py), the verdicts of places (place_verdicts.py), the classes of specs (spec_classes.py) and the
-kinds of change (change_kinds.py). Only what was merely rebuilt, and kept specs in other stacks,
-are known without it.
-
-Two documents of one package in, what happened to the package out: whole_packages.py. The laws are in docs/laws.md.
-
-The part of what happened to a package that somebody chose.
-
-Everything is judged on the whole package first, and a selection then picks from the result:
-so a pair stays a pair if one of the two was chosen, and a verdict is that of the whole place.
+Read `compare_all` first. Both sides are brought into one form; DeepDiff then says what was added and removed; matching
+and judging (matching.py) start from its answer. Only rebuilt specs and changed stacks of kept specs are known without
+it. A selection is applied last, to the judged package: so a pair stays a pair, and a verdict is of the whole place.
 """
 
 import logging
@@ -101,7 +77,13 @@ class Matched(Struct, frozen=True):
 
 
 def find_deltas(pairs: Iterable[tuple[SpecSide, SpecSide]]) -> list[Matched]:
-    """Return what was added and removed between the two sides of each package."""
+    """Return what was added and removed between the two sides of each package.
+
+    DeepDiff, which is used here and nowhere else, gets what each package has of each kind: that it is there, the
+    values of its facts, and the signatures of its vanished or new specs, each with their number. What is equal on
+    both sides is left out before, so a package that was merely rebuilt costs nothing. DeepDiff never sees a list of
+    specs, on which it is quadratic and pairs the wrong ones. Several packages share a call: each call has a fixed cost.
+    """
     differing = [_differing(before, after) for before, after in pairs]
     if not any(differing):
         return [_NOTHING] * len(differing)
@@ -200,6 +182,7 @@ class Aligned(NamedTuple):
 def in_one_form(package: str, old: Specs, new: Specs, *, has_hashes: bool = True) -> Aligned:
     """Return both sides with each version in one spelling, and each kept hash written in one way.
 
+    So what is only written differently did not change. Comparisons and the history index both keep the hashes of here.
     Where not all of them have hashes, those are kept that are equal.
     """
     spellings = spellings_of(version for side in (old, new) for s in side.counts for version in s.versions)

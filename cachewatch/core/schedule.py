@@ -1,14 +1,8 @@
-"""When digests are due: `weekly mon 07:30` or crontab notation; and quiet hours.
+"""Times as people write and read them: schedules, quiet hours, durations, sizes and dates.
 
-A schedule is made of crontab lines, which is what cronsim understands, so that there is one
-arithmetic of days, months and daylight saving for all of them. A time of day that the clock
-skips in spring comes at the end of the gap, one that it shows twice in autumn comes once.
-
-Durations and sizes as people write them: 5m, 1h30m, 4d; 90kB, 2MiB.
-
-Dates and moments as people write them: 2025-06-01, yesterday, 3 days ago, last week.
-
-Times as people read them, in the time zone of the configuration.
+A schedule is made of crontab lines, which cronsim evaluates, so that all of them share one arithmetic of days,
+months and daylight saving. A time that the clock skips in spring comes at the end of the gap; one that comes twice
+in autumn is taken once.
 """
 
 import re

@@ -1,11 +1,7 @@
-"""What each kind of change means, which of them digests tell by default, and words for several at once.
+"""Select specs and kinds of change by patterns.
 
-Globs and `/regular expressions/` that choose names; a pattern with ! before it excludes, and wins.
-
-Select by patterns: which specs and kinds of change were requested.
-
-Patterns of one list are alternatives, lists of different things must all agree, and a
-pattern that begins with `!` excludes and wins.
+Patterns are globs or `/regular expressions/`. Those of one list are alternatives, lists of different things must
+all agree, and a pattern that begins with `!` excludes and wins.
 """
 
 import re

@@ -1,10 +1,8 @@
-"""One spelling for what Spack has written in several ways over the years.
+"""Bring values that Spack has written in several ways to one spelling, and say which targets run on which machines.
 
-Two documents that say the same must compare equal, so every value passes through here
-before anything is compared. The renamed compilers are those of `spack/aliases.py` in
-Spack 1.0 (where `intel-oneapi-compiler-classic` lacks the s that the package name has).
-
-Which machines run builds for another target, by the microarchitectures of archspec, as in Spack.
+Two documents that say the same must compare equal, so every value is respelled here before a comparison. The renamed
+compilers are those of `spack/aliases.py` in Spack 1.0 (where `intel-oneapi-compiler-classic` lacks the s that the
+package name has). Which targets are compatible is known from archspec, as in Spack.
 """
 
 from functools import cache, lru_cache

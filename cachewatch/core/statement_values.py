@@ -1,9 +1,7 @@
-"""What people are told of a comparison: statements, each one cause with everything that it explains.
+"""Statements as values: each is one cause with all items that it explains. Also the order in which they are told.
 
-An item is a vanished spec, a new spec, or a kept one whose stacks changed; the two of a pair
-stay together. Every item is in exactly one statement. The rules are in docs/laws.md.
-
-The order in which statements are told, bad news first: everything that lists them follows it, headings of mails too.
+An item is a vanished spec, a new spec, or a kept one whose stacks changed; the two of a pair stay together.
+Every item is in exactly one statement. The rules are in docs/laws.md.
 """
 
 from collections.abc import Iterable

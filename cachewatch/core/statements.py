@@ -1,15 +1,8 @@
-"""Give every item to exactly one statement: the first that matches, in the order of StatementKind.
+"""Make statements of changes: each item goes to the first kind that matches, in the order of StatementKind.
 
-What of the statements a reader asked for: those of some kinds, without what somebody silenced.
-
-Nothing is dropped: what is not select_statements line by line is still there to be summed up.
-
-Why the specs of a statement were rebuilt, where the dependency graph is recorded.
-
-What happened, said once, with its cause. See values.py for the words and docs/laws.md for the rules.
-
-`items_of` takes a package apart; an Observation sees all packages of a tag; `judge` finds what
-happened to the tag as a whole; `statements_of` tells the items that somebody selected.
+`items_of` takes a package apart; an Observation sees all packages of a tag; `judge` finds what happened to the tag
+as a whole; `statements_of` tells the items that were selected. `select_statements` drops nothing: what it does not
+show line by line is still there to be summed up. The rules are in docs/laws.md.
 """
 
 from collections import Counter, defaultdict

@@ -1,10 +1,7 @@
-"""Which jobs keep failing: each way in which one does is news once, or a full disk would fill the log as well.
+"""The daemon: it does the same things as a pass, when they are due, and never decides itself what is due.
 
-Signals of the daemon: SIGTERM and SIGINT stop it, SIGHUP reloads the configuration.
-
-Tell systemd how we are: a datagram to the socket that it names, and nothing where there is none.
-
-The daemon: the same things that a pass does, as they fall due. It never decides what is due.
+SIGTERM and SIGINT stop it, SIGHUP reloads the configuration; systemd is notified if it gave a socket. Each way in
+which a job fails is logged once, because a full disk would otherwise fill the log as well.
 """
 
 import os

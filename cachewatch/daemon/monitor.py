@@ -1,8 +1,6 @@
 """Answer /healthz, /readyz and /metrics on a local port; no secrets, no names from documents.
 
-Metrics as Prometheus reads them. The only module that talks to prometheus_client; it is loaded when somebody asks.
-
-What the monitor answers: whether the daemon lives, whether the service does its work, and its figures.
+This module alone uses prometheus_client, and loads it when the metrics are requested.
 """
 
 import re

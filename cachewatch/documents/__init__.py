@@ -1,1 +1,1 @@
-"""documents."""
+"""Documents: bytes of a `specs.md` to a Document, and back."""

@@ -1,10 +1,7 @@
-"""Documents: bytes of a `specs.md` to a Document, and back.
+"""Split a document into the lines of its front matter without YAML, and check the limits of a parsed document.
 
-How much a document may hold: far more than any real one has, and little enough to be compared in seconds.
-
-docs/limits.md lists these. A document above one of them is unreadable, with the reason; all others go on.
-
-Split a document into the lines of its front matter, without any YAML.
+The limits are far above any real document and low enough to compare one in seconds (docs/limits.md lists them).
+A document above a limit is unreadable, with the reason; all others are compared.
 """
 
 import re

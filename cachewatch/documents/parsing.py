@@ -1,15 +1,8 @@
-"""Check `meta`, which repeats the specs, against them. It is never compared itself.
+"""Parse the bytes of a `specs.md` to a Document, check its `meta`, and recognize documents by their contents.
 
-Bytes of a `specs.md` in, a Document out.
-
-Most documents are seven lines, two of which hold JSON: those take the quick way
-(records.py). Whatever is not of that form is read as YAML (yamltext.py), a hundred times
-slower. Both ways give one answer; `tests/documents/test_documents.py` holds them to it.
-
-Documents known by what they are: text files whose front matter has `spec_details`, wherever they lie.
-
-Git (`git/documents_anywhere.py`) and folders (`sources/folders.py`) list files; here they become documents of packages
-and tags.
+Most documents are seven lines, two of which hold JSON: those take the quick way (records.py). Any other form is read
+as YAML (yaml.py), a hundred times slower. Both ways give one answer; `tests/documents/test_documents.py` tests that.
+`meta` repeats the specs, so it is checked against them and never compared.
 """
 
 import json

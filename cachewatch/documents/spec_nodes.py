@@ -1,12 +1,9 @@
-"""What the node of one spec says, in every form since Spack 0.10.
+"""Read the node of one spec, in every form since Spack 0.10, for the comparison and for the dependency graph.
 
-Form 1 names the package by a key around the node, and its dependencies by name; forms 2 and
-3 have lists of dependencies, form 4 puts their types and virtuals under `parameters`, form
-5 has no compiler of its own: what compiled it is a dependency with the virtual `c`, `cxx` or
-`fortran`. Nothing here asks for the form: each part is recognised by itself, because caches
-that were migrated mix them.
-
-The node of one spec as a node of the dependency graph.
+Form 1 names the package by a key around the node, and its dependencies by name; forms 2 and 3 have lists of
+dependencies, form 4 puts their types and virtuals under `parameters`, form 5 has no compiler of its own: what
+compiled it is a dependency with the virtual `c`, `cxx` or `fortran`. Caches that were migrated mix the forms, so
+each part is recognized by itself and nothing here asks for the form.
 """
 
 import re

@@ -1,10 +1,7 @@
-"""Read front matter as YAML or as careful JSON, where the quick way will not do.
+"""Read front matter as YAML or as careful JSON, where the quick way does not apply; read and write `_data/tags.yaml`.
 
-PyYAML is used here and nowhere else. Its C composer recurses and dies of a deeply nested
-document, so the events are looked at first: they come one by one and cost no depth.
-All scalars stay the text that they were written as: 1.10 is a version, not a number.
-
-Read and write `_data/tags.yaml`, which says what stacks each tag has.
+PyYAML's C composer recurses and crashes on a deeply nested document, so the events are checked first: they come
+one by one and cost no depth. All scalars stay text as written: 1.10 is a version, not a number.
 """
 
 import json
@@ -97,7 +94,7 @@ def _value(name: str, value: str, text: str) -> dict[str, Any] | None:
     if value.startswith(("{", "[")):
         value = _COMMENT.sub("", value)
     if name == "meta" and value.startswith("{"):
-        return {name: value}  # what is wrong with it is said, not refused: meta_checks.py reads it
+        return {name: value}  # what is wrong with it is said, not refused: parsing.py checks it
     try:
         if value.startswith(("{", "[")):
             return {name: _load_json(value)}

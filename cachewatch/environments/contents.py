@@ -1,6 +1,6 @@
-"""What there is of some packages: in a recorded revision, or in a live cache right now.
+"""What recorded revisions and live caches have of an environment's packages, and what a revision changes about that.
 
-What the tags of a source have of an environment, before and after: each document is read once, and none is kept.
+Each document is read once, and none is kept.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set

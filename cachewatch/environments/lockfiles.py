@@ -1,7 +1,4 @@
-"""Environments of Spack: what a lock file needs, what a build cache has of it, and what a revision changes about that.
-
-What an environment of Spack needs: `spack.lock` of versions 4 to 7, or else what `spack.yaml` asks for.
-"""
+"""What an environment of Spack needs: from `spack.lock` of versions 4 to 7, or from what `spack.yaml` asks for."""
 
 import itertools
 import os
