@@ -145,10 +145,10 @@ _MODULES = (
     "errors",
     "core.model",
     "core.causes",
-    "core.statements.values",
-    "core.environment_coverage",
+    "core.statement_values",
+    "core.coverage",
     "api",
-    "git.resolving_revisions",
+    "git.revisions",
 )
 
 if not TYPE_CHECKING:  # which would take any name for a public one

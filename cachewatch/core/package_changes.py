@@ -15,18 +15,6 @@ from deepdiff import DeepDiff
 from msgspec import Struct, field
 from msgspec.structs import astuple, replace
 
-from cachewatch.core.matching import (
-    account,
-    class_of_new,
-    class_of_vanished,
-    count_specs,
-    judge_places,
-    kinds_of,
-    matched_across,
-    moves_of,
-    place_changes,
-    places_of,
-)
 from cachewatch.core.model import (
     FACTS,
     NO_FACTS,
@@ -49,6 +37,18 @@ from cachewatch.core.model import (
 )
 from cachewatch.core.names import safe
 from cachewatch.core.spellings import NO_COMPILER
+from cachewatch.core.verdicts import (
+    account,
+    class_of_new,
+    class_of_vanished,
+    count_specs,
+    judge_places,
+    kinds_of,
+    matched_across,
+    moves_of,
+    place_changes,
+    places_of,
+)
 from cachewatch.core.versions import VersionKey, agrees, is_newer, newest, sorted_versions, version_identity
 
 Counts = Counter[Signature]

@@ -4,7 +4,6 @@ An item is a vanished spec, a new spec, or a kept one whose stacks changed; the 
 Every item is in exactly one statement. The rules are in docs/laws.md.
 """
 
-from collections.abc import Iterable
 from enum import IntEnum, StrEnum
 
 from msgspec import Struct
@@ -251,12 +250,3 @@ class Statement(Struct, frozen=True, kw_only=True):
 def graded(statement: Statement) -> Statement:
     """Return a statement with its severity: a place that lost only what the cache still has needs no attention."""
     return replace(statement, severity=Severity.NEWS if statement.is_harmless else severity_of(statement.kind))
-
-
-def in_order(statements: Iterable[Statement]) -> tuple[Statement, ...]:
-    """Sort statements by the rank of their kind; of one kind, those with the most specs and stacks come first."""
-    return tuple(sorted(statements, key=_key))
-
-
-def _key(one: Statement) -> tuple[object, ...]:
-    return (RANKS[one.kind], -one.counts.total, -len(one.stacks), one.name, one.before, one.after)

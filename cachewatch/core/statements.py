@@ -29,7 +29,6 @@ from cachewatch.core.statement_values import (
     StatementKind,
     Story,
     graded,
-    in_order,
     is_of_tag,
     severity_of,
 )
@@ -423,3 +422,12 @@ __all__ = [
     "statements_of",
     "with_causes",
 ]
+
+
+def in_order(statements: Iterable[Statement]) -> tuple[Statement, ...]:
+    """Sort statements by the rank of their kind; of one kind, those with the most specs and stacks come first."""
+    return tuple(sorted(statements, key=_rank))
+
+
+def _rank(one: Statement) -> tuple[object, ...]:
+    return (RANKS[one.kind], -one.counts.total, -len(one.stacks), one.name, one.before, one.after)

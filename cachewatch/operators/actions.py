@@ -9,9 +9,9 @@ from cachewatch.core.schedule import duration_in_words, minute
 from cachewatch.errors import DamagedRow, UsageError
 from cachewatch.operators.review import resolve_settled
 from cachewatch.report.values import Message
-from cachewatch.service import outages as suppressed_addresses
+from cachewatch.service import recipients
 from cachewatch.service.context import Context
-from cachewatch.service.outages import why_not
+from cachewatch.service.recipients import why_not
 from cachewatch.service.recover import set_aside
 from cachewatch.store import cursors, digests, health, outbox
 from cachewatch.store import digests as held
@@ -121,7 +121,7 @@ def drop_delivery(context: Context, number: int, reason: str) -> None:
 def restore(context: Context, channel: str, target: str) -> None:
     """Deliver again to a suppressed address, and send what was kept for it."""
     with context.database.write() as connection:
-        if not suppressed_addresses.restore(connection, context, channel, target):
+        if not recipients.restore(connection, context, channel, target):
             raise UsageError(f"{target} is not suppressed in {channel}")
         resolve_settled(connection, context)
 

@@ -14,12 +14,12 @@ from zoneinfo import ZoneInfo
 from cachewatch.config.model import Config
 from cachewatch.core.schedule import minute
 from cachewatch.operators.status import LATE, PATIENCE, Problem, find_problems, late, read_status
-from cachewatch.service import outages as suppressed_addresses
+from cachewatch.service import recipients
 from cachewatch.service.alerts import DAEMON, Alert, Notice, notify_within, open_within, resolve_within
 from cachewatch.service.context import Context
 from cachewatch.service.held import alert_key, place, questions
 from cachewatch.service.notes import unreadable
-from cachewatch.service.outages import is_recipient, is_used
+from cachewatch.service.recipients import is_recipient, is_used
 from cachewatch.service.streams import streams_of
 from cachewatch.store import cursors, outbox
 from cachewatch.store import digests as held
@@ -39,7 +39,7 @@ def review(context: Context) -> None:
             return
     with context.database.write() as connection:
         alerts.believe_no_future(connection, context.clock())
-        suppressed_addresses.try_again(connection, context)
+        recipients.try_again(connection, context)
         resolve_settled(connection, context, [problem.key for problem in found])
         for alert in (*_following(connection, context.config), *map(_alert, found)):
             open_within(connection, context, alert)
@@ -123,7 +123,7 @@ def _following(connection: Connection, config: Config) -> Iterator[Alert]:
             yield alert
     for each in suppressions.all_suppressed(connection):
         if is_recipient(config, each.channel, each.target):
-            yield suppressed_addresses.alert(each.channel, each.target, each.said)
+            yield recipients.alert(each.channel, each.target, each.said)
 
 
 def _end(config: Config, over: OpenAlert) -> str:

@@ -19,7 +19,7 @@ from cachewatch.report.words import how_long, number
 from cachewatch.service.alerts import OPERATORS
 from cachewatch.service.context import Context
 from cachewatch.service.held import goes_out_at
-from cachewatch.service.outages import is_operator, last_addresses
+from cachewatch.service.recipients import is_operator, last_addresses
 from cachewatch.service.streams import Stream, streams_of
 from cachewatch.store import digests, health, outbox
 from cachewatch.store import digests as held

@@ -31,7 +31,7 @@ from cachewatch.http.client import post
 from cachewatch.operators.review import review, summarize
 from cachewatch.runtime.log import Log
 from cachewatch.runtime.worker import Isolated, Worker
-from cachewatch.service import outages
+from cachewatch.service import recipients
 from cachewatch.service.alerts import contained
 from cachewatch.service.comparisons import Comparisons, kept_comparisons
 from cachewatch.service.context import Context, EndingError
@@ -70,7 +70,7 @@ def _forget(context: Context) -> None:
     retention = context.config.retention
     feeds = {name for name, channel in context.config.channels.items() if isinstance(channel, FeedConfig)}
     with context.database.write() as connection:
-        now = outages.certain(connection, context.clock())
+        now = recipients.certain(connection, context.clock())
         digests_gone = digests.forget_digests(connection, now - retention.metadata)
         payloads_gone = outbox.delete_payloads(connection, now - retention.payload, kept_channels=feeds)
         message_bytes.delete_unused(connection)

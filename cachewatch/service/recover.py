@@ -21,10 +21,10 @@ from cachewatch.core.schedule import check_zone, parse_when
 from cachewatch.errors import ConfigError, DamagedRow
 from cachewatch.runtime.files import shared_kind
 from cachewatch.service import alerts as operator_notices
-from cachewatch.service import outages
+from cachewatch.service import recipients
 from cachewatch.service.alerts import DAEMON, Alert, Notice, open_within
 from cachewatch.service.context import Context
-from cachewatch.service.outages import LONGEST_PAUSE
+from cachewatch.service.recipients import LONGEST_PAUSE
 from cachewatch.store import digests, outbox, schema
 from cachewatch.store import digests as scheduled_runs
 from cachewatch.store import health as alerts
@@ -135,7 +135,7 @@ def _limits_of_deliveries(config: Config, now: datetime) -> Iterator[tuple[str, 
     for channel in (*config.channels, None):
         is_of_channel = columns.channel.not_in(config.channels) if channel is None else columns.channel == channel
         for name, column, lasting in (
-            ("ends of deliveries", columns.give_up, outages.longest(config, channel)),
+            ("ends of deliveries", columns.give_up, recipients.longest(config, channel)),
             ("leases", columns.lease_until, lease(config, channel)),
         ):
             end = now + lasting
@@ -221,7 +221,7 @@ def recover(context: Context) -> None:
     """
     context.database.check_place()
     correct(context)
-    outages.account(context)
+    recipients.account(context)
     _requeue_expired(context)
 
 

@@ -20,11 +20,10 @@ from cachewatch.core.names import safe
 from cachewatch.errors import DamagedRow, StateError
 from cachewatch.report.values import DeliveryOutcome, DeliveryResult, Message, Transport
 from cachewatch.runtime.log import said_of, traceback_of
-from cachewatch.service import alerts, outages
-from cachewatch.service import outages as suppressed_addresses
+from cachewatch.service import alerts, recipients
 from cachewatch.service.alerts import Alert
 from cachewatch.service.context import Context
-from cachewatch.service.outages import BLOCKED, LONGEST_ASKED, pause, why_not
+from cachewatch.service.recipients import BLOCKED, LONGEST_ASKED, pause, why_not
 from cachewatch.service.recover import lease as lease_of
 from cachewatch.service.recover import recover
 from cachewatch.service.streams import days
@@ -344,7 +343,7 @@ def _end_blockade(connection: Connection, context: Context, delivery: Delivery) 
     now = context.clock()
     for each in outbox.find(connection, states=OPEN, channel=name):
         lost = now - max(since, each.created)
-        outbox.prolong(connection, each.id, min(each.give_up + lost, now + outages.longest(context.config, name)))
+        outbox.prolong(connection, each.id, min(each.give_up + lost, now + recipients.longest(context.config, name)))
     prolonged = outbox.delivery(connection, delivery.id)
     return delivery if prolonged is None else replace(delivery, give_up=prolonged.give_up)
 
@@ -371,7 +370,7 @@ def _judge(connection: Connection, context: Context, delivery: Delivery, answer:
 
 def _is_given_up(connection: Connection, context: Context, delivery: Delivery) -> bool:
     """Tell whether a delivery has had its time, and several attempts over a day, or over its whole time if that is shorter."""
-    now, lasting = context.clock(), outages.longest(context.config, delivery.channel)
+    now, lasting = context.clock(), recipients.longest(context.config, delivery.channel)
     if now < delivery.give_up or delivery.attempts < _LEAST_ATTEMPTS:
         return False
     first = outbox.first_deferral(connection, delivery.id)
@@ -426,10 +425,10 @@ def _note_target(
     if outcome.shorter is not None:
         outbox.replace_message(connection, delivery.id, outcome.shorter)
     if outcome.state is State.SENT:
-        suppressed_addresses.restore(connection, context, name, target)
+        recipients.restore(connection, context, name, target)
         alerts.resolve_within(connection, context, key, f"{target} can be reached again")
     is_refused = answer.is_address and answer.outcome is DeliveryOutcome.DEAD
-    if is_refused and suppressed_addresses.note_refusal(connection, context, delivery, answer.detail):
+    if is_refused and recipients.note_refusal(connection, context, delivery, answer.detail):
         return
     if outcome.state is State.DEAD or answer.outcome is DeliveryOutcome.RAISED:
         lines = (f"Delivery {delivery.id} through {name}: {answer.detail}", "Other deliveries are not affected.")

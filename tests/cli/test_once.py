@@ -82,8 +82,8 @@ class Screen(io.StringIO):
 @pytest.mark.parametrize(
     ("step", "awaited"),
     [
-        ("poll_source.Context.watched", "\r\x1b[Kpolling public ("),
-        ("run_pass.create_digest", "\r\x1b[Kcomparing for all ("),
+        ("poll.Context.watched", "\r\x1b[Kpolling public ("),
+        ("passes.create_digest", "\r\x1b[Kcomparing for all ("),
     ],
 )
 def test_a_pass_on_a_terminal_says_what_it_does(
@@ -94,7 +94,7 @@ def test_a_pass_on_a_terminal_says_what_it_does(
     screen = Screen(awaited)
     monkeypatch.setattr(sys, "stderr", screen)
     monkeypatch.setattr(waiting, "_FIRST_SECONDS", 0.001)
-    owner, _, name = f"cachewatch.notify.{step}".rpartition(".")
+    owner, _, name = f"cachewatch.service.{step}".rpartition(".")
     slow = pkgutil.resolve_name(owner)
     act = getattr(slow, name)
 

@@ -12,8 +12,8 @@ import cachewatch.daemon
 from cachewatch import channels as deadlines
 from cachewatch.cli import main
 from cachewatch.extensions.shared_state import postgresql as leader_lease
-from cachewatch.service import outages as backoff
 from cachewatch.service import passes as leadership
+from cachewatch.service import recipients as backoff
 from cachewatch.service import recover as wrong_clocks
 
 LASTING, RENEWAL = timedelta(seconds=4), timedelta(seconds=1)

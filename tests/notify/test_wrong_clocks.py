@@ -24,7 +24,7 @@ from station import Site, wait_for
 from tools import program
 
 from cachewatch.service import recover as wrong_clocks
-from cachewatch.service.outages import LONGEST_PAUSE, longest
+from cachewatch.service.recipients import LONGEST_PAUSE, longest
 from cachewatch.service.recover import recover
 from cachewatch.store import outbox
 from cachewatch.store.opening import open_database
