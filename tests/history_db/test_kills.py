@@ -17,7 +17,7 @@ KILLS = 10
 # text; two processes read.
 KILLED = """
 import itertools, os, signal, sys
-from cachewatch.history_db import build as building, engines
+from cachewatch.extensions.history import build as building
 from cachewatch.git.repository import Repository
 
 folder, path, number, text = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
@@ -33,10 +33,10 @@ def counted(path):
     connection.set_trace_callback(trace)
     return connection
 
-engines._VERSIONS_IN_UNIT = building._VERSIONS_AT_ONCE = 1
+building._VERSIONS_IN_UNIT = building._VERSIONS_AT_ONCE = 1
 building.open_for_writing = counted
 repository = Repository(building.Path(folder))
-building.bring_up_to_date(repository, building.Path(path), engines.in_jobs(repository, 2))
+building.bring_up_to_date(repository, building.Path(path), building.in_jobs(repository, 2))
 print(next(count))
 """
 
