@@ -1,13 +1,4 @@
-"""Build caches as Spack's clients publish them, read at their index.
-
-`address.py` says what an address means and how files are got from there, `layouts.py`
-finds the index in a mirror of layout 2 or 3 and `oci.py` in a registry, `record_slices.py`
-finds its records, `index.py` and `nodes.py` make specs of them, `spec_store.py` keeps them in
-a temporary file, `published_specs.py` puts those of several indexes together, `catalogue.py`
-reads the list of all of Spack's public caches, and `sizes.py` asks for the sizes of tarballs.
-
-What the address of a build cache means, and how files are got from there.
-"""
+"""What the address of a build cache means, and how files are got from there."""
 
 import re
 from collections.abc import Iterator, Mapping

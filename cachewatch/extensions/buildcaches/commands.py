@@ -1,7 +1,4 @@
-"""The options that say how a build cache is read, shared by the commands that read one.
-
-`cachewatch record`: keep the history of a build cache.
-"""
+"""`cachewatch record`, which keeps the history of a build cache, and the options of all commands that read one."""
 
 import shlex
 from collections.abc import Callable

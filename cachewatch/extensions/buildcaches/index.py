@@ -1,6 +1,6 @@
-"""The specs of an index in a temporary file, by package: in memory, a million of them are as large as their index.
+"""Read the index of a build cache: a database of Spack, of which only the specs that are in the cache count.
 
-The index of a build cache: a database of Spack, of which only what is really in the cache counts.
+The specs are kept in a temporary file, by package: in memory, a million of them are as large as their index.
 """
 
 import json

@@ -1,6 +1,6 @@
-"""Find the index in a mirror: layout 3 (content-addressed, since Spack 1.0), else layout 2.
+"""Fetch from a mirror: its index in layout 3 (content-addressed, since Spack 1.0) or else layout 2, and tarball sizes.
 
-The sizes of tarballs, which an index does not have: from one small file for each spec.
+An index has no sizes: they are read from one small file for each spec.
 """
 
 import hashlib

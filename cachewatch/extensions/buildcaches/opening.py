@@ -1,11 +1,8 @@
-"""The specs of a tag, put together package by package from the indexes of its stacks.
+"""What a build cache publishes now: for each tag that may have changed, the specs of all its stacks.
 
-The list of all of Spack's public caches: for each tag, where the index of each stack is.
-
-An index of layout 3 is listed by its sha256, so an address that is the same means an index
-that is the same, and the list alone tells what changed.
-
-What a source publishes now: for each tag that may have changed, the specs of all its stacks.
+The list of all of Spack's public caches says where the index of each stack of a tag is. An index of layout 3 is
+listed by its sha256, so an equal address means an equal index, and the list alone tells what changed. The specs of
+a tag are put together package by package from the indexes of its stacks.
 """
 
 import re

@@ -1,7 +1,4 @@
-"""`cachewatch why`: why specs were rebuilt.
-
-`cachewatch impact`: what would be rebuilt if a package changed.
-"""
+"""`cachewatch why`: why specs were rebuilt; `cachewatch impact`: what would be rebuilt if a package changed."""
 
 from collections.abc import Callable
 from contextlib import closing

@@ -1,4 +1,4 @@
-"""Walk two dependency graphs together, from two specs down to what differs.
+"""Compare two dependency graphs, from two specs down to what differs.
 
 A spec that differs in itself is a cause, and so is whatever is found below it; a spec that differs only
 in what is below it passes that on.

@@ -1,7 +1,4 @@
-"""What depends on a package: what would be rebuilt if it changed.
-
-What depends on a package in a recorded revision.
-"""
+"""What depends on a package, in a graph or a recorded revision: what would be rebuilt if it changed."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set

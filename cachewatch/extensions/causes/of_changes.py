@@ -1,8 +1,7 @@
-"""The specs of one tag that a revision rebuilt, with the causes: small enough to keep, and to send between processes.
+"""The causes of rebuilds between two revisions: the rebuilt specs of a tag, chains of causes, and `diff --why`.
 
-How causes reached a package in one revision: for each, the shortest way down the dependency graph.
-
-The causes of the rebuilds of a comparison: for `diff --why`.
+The rebuilt specs with their causes are small enough to keep, and to send between processes. A chain is the shortest
+way down the dependency graph from a package to a cause.
 """
 
 from collections import Counter, defaultdict

@@ -1,7 +1,4 @@
-"""Why a cache has other hashes of an environment's specs: its lock file against recorded dependency graphs.
-
-Why two lock files of one environment have other hashes.
-"""
+"""Why an environment's specs have other hashes: in a cache than in its lock file, or in one of two lock files."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,12 +1,7 @@
-"""Why specs of a recorded build cache, or of two lock files, have other hashes. docs/why.md describes the answers.
+"""Why a spec of a recorded build cache has another hash than its nearest predecessor: the answer to `cachewatch why`.
 
-The dependency graph of one tag in one revision, read package by package as it is asked for.
-
-The specs of one stack of a recorded graph, so that two stacks can be compared.
-
-Why the specs that a revision brought have other hashes than their nearest predecessors.
-
-What `why` was asked about: a hash, or a package with a version, and the step in which it came.
+The question is a hash, or a package with a version; it is answered for the step in which the spec came. The dependency
+graph of a tag is read package by package as it is asked for.
 """
 
 import itertools

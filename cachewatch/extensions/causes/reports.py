@@ -1,7 +1,4 @@
-"""What `cachewatch why` says to people: of a package, of all specs between two revisions, of two lock files.
-
-What would be rebuilt if a package changed, for people and for programs.
-"""
+"""The answers of `cachewatch why` and `cachewatch impact` as text, Markdown and JSON."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence

@@ -1,6 +1,6 @@
-"""The life of one hash: born, stacks joined and left, died, and what took its place.
+"""The life of one hash, and the tag and revision that had most of a set of hashes at once.
 
-In which tag and revision most of a set of hashes was there at once.
+A life says when the spec was born, which stacks it joined and left, when it died, and what replaced it.
 """
 
 from collections import defaultdict

@@ -1,13 +1,8 @@
-"""Where documents are followed: in this process, in several of this machine, or on a Dask cluster.
+"""Build the history index and update it; an interrupted build continues where it stopped.
 
-Each way answers the same units with equal values, so the index does not depend on it.
-
-Find the versions of all documents in several processes, each of which looks at some of the revisions.
-
-Build the index and bring it up to date; what is interrupted goes on where it was.
-
-A document is done when its rows and its name in the table `unit` are committed, in one transaction. When all documents
-are done up to the last revision, the index says so, and forgets the names.
+Documents are followed in this process, in several of this machine, or on a Dask cluster, with equal results.
+A document is done when its rows and its name in the table `unit` are committed, in one transaction. When all
+documents are done up to the last revision, the index records that revision, and deletes the names.
 """
 
 import fcntl

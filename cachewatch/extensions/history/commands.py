@@ -1,18 +1,6 @@
-"""The history index that a command asks, and its answer on the way out; neither git nor the configuration is loaded for it.
+"""The commands that ask the history index: `history`, `when`, `blame`, `log`, `churn` and `coverage --best`.
 
-`cachewatch coverage --best`: the tag and revision that had most of an environment.
-
-A range of indexed revisions, as options name it.
-
-`cachewatch history`: build the history index, keep it up to date, and see how far it is.
-
-`cachewatch when`: since when a version is in each stack, and how long after the first.
-
-`cachewatch blame`: the life of one hash.
-
-`cachewatch log`: what each revision did.
-
-`cachewatch churn`: how much came and went.
+To answer, neither git nor the configuration is loaded.
 """
 
 import os

@@ -1,8 +1,8 @@
 """All versions of all documents of a branch: which revision made which, in every tag.
 
-Only trees are read, level by level as in trees.py, so a revision costs what it touched. The history is that of first
-parents. What cannot be a document (a link, a module, a name that is there twice) is named, and what was there before
-it is remembered, so that it is compared with what comes after.
+Only trees are read, level by level as in git/trees.py, so a revision costs what it touched. The history is that of
+first parents. What cannot be a document (a link, a module, a name that is there twice) is named, and what was there
+before it is remembered, so that it is compared with what comes after.
 """
 
 from collections import defaultdict

@@ -1,6 +1,6 @@
-"""How many specs a version added, removed and rebuilt, by the laws of the comparison (docs/laws.md).
+"""Follow one document through its versions: since and until when each spec was there, and what each version changed.
 
-Follow one document through its versions, and tell since when and until when each of its specs was there.
+What a version added, removed and rebuilt is counted by the laws of the comparison (docs/laws.md).
 """
 
 from collections import Counter, defaultdict

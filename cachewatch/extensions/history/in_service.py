@@ -1,6 +1,6 @@
-"""Since when removed versions and packages had been there, added to what a digest says, where the source has a history index.
+"""The history index in the service: update it for sources with `history: true`, and add to digests what it knows.
 
-Keep the history index of a source up to date, for sources with `history: true`. No digest depends on it.
+Of a removed version or package, a digest then says since when it had been there. No digest depends on the index.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,6 +1,6 @@
-"""The log: what each revision did, by package, version and kind of change, as a comparison with the one before says it.
+"""What each revision did, as a comparison with the one before says it, and how many specs came and went in a range.
 
-How many specs came and went in a range of revisions: by package, by stack, or by the cause of rebuilds.
+The numbers of a range are by package, by stack, or by the cause of rebuilds.
 """
 
 from collections import defaultdict

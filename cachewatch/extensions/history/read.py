@@ -1,7 +1,4 @@
-"""The history index, opened for one question: names, revisions and times, and how far it goes.
-
-What a revision did to a document, by its intervals: which specs came and went, and which of them are alike.
-"""
+"""Open the history index for one question: names, revisions and times, and what a revision did to a document."""
 
 import re
 import time

@@ -97,7 +97,7 @@ CREATE TABLE interval(                   -- specs of one document and signature 
     first INTEGER NOT NULL,              -- the first revision that has them
     last INTEGER,                        -- the first revision that does not; NULL if they are still there
     size INTEGER NOT NULL,               -- how many specs
-    hashes NOT NULL                      -- see hashes.py. A hash in a row that ends and in one that begins at the same
+    hashes NOT NULL                      -- see values.py. A hash in a row that ends and in one that begins at the same
                                          -- revision was kept: its stacks changed, or the document writes it differently
 );
 CREATE TABLE spec(                       -- the intervals of a hash; filled when a build is complete

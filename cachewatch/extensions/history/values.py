@@ -1,13 +1,9 @@
-"""The history index: since when, and until when, each spec of a catalogue was there, in one SQLite file that can be rebuilt.
+"""The values of the history index: hashes as bytes, numbers for names, and what readers of documents hand over.
 
-Hashes as the index keeps them: 20 bytes each, sorted, one after the other.
-
-A hash is 32 letters of base32, which is 160 bits. If one of a set is another text, the whole set is kept as a JSON array, so
-SQLite's own type (BLOB or TEXT) says which of the two it is.
-
-The numbers of tags, packages, builds and sets of stacks, which the tables of the index use instead of their values.
-
-The values that pass between those who read documents and the one who writes the index: picklable, without its numbers.
+A hash is 32 letters of base32, which is 160 bits: sets of hashes are kept as 20 bytes each, sorted, one after the
+other. If one of a set is another text, the whole set is kept as a JSON array, so SQLite's own type (BLOB or TEXT)
+says which of the two it is. Tables have numbers instead of tags, packages, builds and sets of stacks.
+What readers hand to the writer passes between processes: it is picklable, and has no such numbers.
 """
 
 import base64

@@ -1,6 +1,6 @@
 """Since when, and until when, each version of a package was in each stack, and how long after the first stack.
 
-Since when something that was there in a revision had been there, without a break.
+Also since when something that a revision had was there, without a break.
 """
 
 from collections import defaultdict

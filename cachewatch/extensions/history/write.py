@@ -1,6 +1,6 @@
-"""Write what was found of documents into the index; the caller begins and ends the transactions.
+"""Write rows into the history index, and take back revisions that a force-push removed from the branch.
 
-Take revisions back out of the index, as a force-push took them out of the chain.
+The caller begins and ends the transactions.
 """
 
 import sqlite3

@@ -1,13 +1,8 @@
-"""What a PostgreSQL server says is wrong, and what to do about it.
+"""The state in a PostgreSQL database, which several hosts may share.
 
-Who may write, of the hosts that share a database: a lease with a number that grows whenever another takes over.
-
-A host that was cut off or stopped may not know that its lease is over; its number is an old one then, and it writes nothing.
-
-The state in a PostgreSQL database, which several hosts may share.
-
-Writers wait for each other as in SQLite, by a lock that the server gives back when a transaction ends, and takes
-from a host that stops in the middle of one. Readers see one state of everything, and hold nobody up.
+Writers wait for each other as in SQLite, by a lock that the server releases when a transaction ends or its client is
+gone. Readers see one state of everything, and block nobody. One host at a time has the lease and may write. Its number
+grows whenever another host takes over: a host that was cut off has an old number, and so writes nothing.
 """
 
 from collections.abc import Iterator

@@ -1,10 +1,9 @@
 """A static site of a catalogue and its past. Start reading here.
 
-`read_history.py` gets everything out of the repository, `recorded_causes.py` why things were rebuilt. A module for each kind of page says what its
-pages say, as the values in `page_values.py`: `overview.py` and `cards.py` the first page, `packages.py`
-and `builds.py` those of packages, `stacks.py`, `tagpages.py` and `revisions.py` the others, `feeds.py`
-the feeds and `search_index.py` what the search field knows. templates/site/ makes pages of them, and
-`write_pages.py` writes those that changed.
+`reading.py` reads all from the repository, also why specs were rebuilt; `past.py` has what happened to each package.
+A module for each kind of page says what it shows, as the values in `values.py`: `overview.py` the first page,
+`packages.py` the pages of packages, `lists.py` those of stacks, tags and revisions and the search index, `feeds.py`
+the feeds and the archive of digests. templates/site/ makes pages of them, and `writing.py` writes those that changed.
 """
 
 import hashlib

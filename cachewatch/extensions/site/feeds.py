@@ -1,7 +1,4 @@
-"""Atom feeds: one of the tag, of every package and of every stack.
-
-Digests that were sent, as the site shows them; whoever keeps them hands them over as these values.
-"""
+"""The Atom feeds of a tag, its packages and its stacks, and the archive of digests, which the service hands over."""
 
 import hashlib
 import re

@@ -1,14 +1,8 @@
-"""The list of revisions, and the page of each: what it did, in the statements of every other report.
+"""The pages that list: revisions, packages, stacks and tags; and the files of the search index.
 
-Packages in lists.
-
-What the search field knows: names, versions, stacks and tags in one file, hashes in a file for each first letter.
-
-The files are scripts that hand over data, because a page on disk may load scripts and nothing else.
-
-The page of one stack: what it builds, and what came to it and left it.
-
-The pages of tags: what each holds, and what moving to it from another one means.
+A revision is told in the statements of every other report. The search index is scripts that hand over data, because
+a page that is opened from a disk may load scripts and nothing else: one file has the names, versions, stacks and tags,
+and there is one of hashes for each first letter.
 """
 
 import json

@@ -1,7 +1,4 @@
-"""What comes first on the first page: what is new, what is unusual, and which versions are new.
-
-The first page: what is new, what is wrong, and the figures of a tag.
-"""
+"""The first page: what is new, what is unusual, which versions are new, and the figures of a tag."""
 
 from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence

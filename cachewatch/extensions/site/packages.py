@@ -1,9 +1,4 @@
-"""What there is of a package now: stacks by versions, how to install it, and every binary with its hash.
-
-Why a package was rebuilt, as a picture: the package that changed on top, and the way down to the one that was rebuilt.
-
-The page of one package: what there is of it and where, and how that came about.
-"""
+"""The page of one package: what there is of it and where, how to install it, its past, and why it was rebuilt."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

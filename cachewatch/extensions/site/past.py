@@ -1,25 +1,9 @@
-"""What is kept of the past of a package: changes only, so that years of it stay small.
+"""What became of every package, revision by revision: the past that a site tells.
 
-When a version came to a stack, how long it stayed, and how much later than elsewhere that was.
-
-Sums over all packages, revision by revision.
-
-What was seen of each revision while documents were followed one by one.
-
-Statements are about a whole tag, and documents are followed each through all revisions; so what
-each of them showed is kept, small, until all are through.
-
-Follow documents through their revisions, one document at a time.
-
-What each revision did to the whole tag, in the statements of every other report.
-
-What became of every package, revision by revision: the past that a site tells.
-
-Each document is followed through all revisions by itself (walk_revisions.py): deltas of one path
-lie together in git, two neighbours at a time are alive, and a document that did not change
-is never read. What stays of a package is one small value (values.py), from which arrivals
-(arrivals.py) and totals (totals.py) are counted. What each revision did to the whole tag is
-put together at the end (sightings.py, revision_reports.py).
+Each document is followed through all revisions by itself: deltas of one path lie together in git, two neighbours at
+a time are in memory, and a document that did not change is never read. Of a package only changes are kept, so that
+years of it stay small; when versions came to stacks, and sums over all packages, are counted from these.
+Statements are about a whole tag, so what each document showed is kept, small (`Sightings`), until all were followed.
 """
 
 import hashlib

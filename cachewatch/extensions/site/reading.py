@@ -1,8 +1,7 @@
-"""When versions came to stacks before the first revision that a site shows, where a history index knows it.
+"""Read all that a site is made of from a repository; what is known from the last build of the site is not read again.
 
-Why each revision rebuilt what it did, where the catalogue has a dependency graph.
-
-All that a site is made of, read from a repository; what is known from the last time is not read again.
+A history index, if there is one, says when versions came before the first revision that the site shows. A recorded
+dependency graph says why each revision rebuilt what it did.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

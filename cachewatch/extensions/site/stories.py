@@ -1,9 +1,7 @@
-"""What pages are called, whatever the things are called that they are about.
+"""What each revision did, in the statements of digests and of `cachewatch diff`, as kept for the next build of a site.
 
-Names come from documents that strangers wrote. A file name is made of few characters, in
-one case, so that it means the same on every file system and in every address.
-
-What each revision did, in the statements of digests and of `cachewatch diff`: as it is kept for the next build.
+Also the names of pages. Names of packages come from strangers: a file name is made of few characters, in one case,
+so that it means the same on every file system and in every address.
 """
 
 import hashlib

@@ -1,6 +1,6 @@
 """The history of every document: in which revisions it changed, and to what.
 
-Only trees are read here, level by level as in trees.py, so a revision costs what it touched.
+Only trees are read here, level by level as in git/trees.py, so a revision costs what it touched.
 The history is that of first parents: what was published, one state after the other.
 """
 

@@ -1,10 +1,8 @@
-"""The geometry of the plots: where on a scale of 0 to 100 something is drawn.
+"""What pages say, as values for templates, and where the plots draw it.
 
-Shapes are drawn in percent of the width that there is, and words are ordinary text beside
-them, so that a plot is as readable on a phone as on paper. docs/site.md says why this is
-not left to a library.
-
-What pages say, as values for templates. All text from documents has passed page_names.shown().
+All text from documents has passed `stories.shown`. Shapes are drawn in percent of the width that there is, and words
+are ordinary text beside them, so that a plot is as readable on a phone as on paper. docs/site.md says why no library
+draws them.
 """
 
 from collections.abc import Sequence
