@@ -1,4 +1,7 @@
-"""Complete commands, options and names of the catalogue in a shell: `cachewatch completion`, and the values of options."""
+"""`cachewatch completion`: complete commands, options and names of the catalogue in a shell.
+
+What completes the values of options and arguments is loaded when a shell asks for it (completion_values.py).
+"""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any

@@ -1,1 +1,1 @@
-"""Environments of Spack: what a lock file needs, what a build cache has of it, and what a revision changes about that."""
+"""Environments of Spack: what a lock file needs, what a cache has of it, and what a revision changes about that."""

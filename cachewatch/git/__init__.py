@@ -1,1 +1,1 @@
-"""git."""
+"""Git repositories: reading revisions of a catalogue, keeping clones, writing revisions."""

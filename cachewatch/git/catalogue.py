@@ -1,8 +1,6 @@
-"""Compare two revisions: pairs of tags, with the documents that differ.
+"""Read a catalogue from git: compare two revisions as pairs of tags, and read the documents of one tag.
 
-What one tag of a revision has: its documents, read one after the other.
-
-The last readable version of a document whose newest one cannot be read.
+Where the newest version of a document cannot be read, its last readable version can be found.
 """
 
 from collections import defaultdict

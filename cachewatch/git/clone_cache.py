@@ -1,8 +1,6 @@
-"""Addresses of repositories: which are URLs, and where their clones lie. Nothing here needs git, which is slow to load.
+"""Clones of repositories on other machines: which addresses are URLs, where their clones are, and how they are updated.
 
-Which objects a partial clone lacks, and how many are fetched at a time.
-
-Repositories on other machines: cloned into a local folder, and refreshed.
+A partial clone lacks objects, which are fetched in groups.
 """
 
 import fcntl

@@ -1,17 +1,9 @@
-"""Git repositories: reading revisions of a catalogue, keeping clones, writing revisions.
+"""Start git, with an environment and a configuration that cachewatch controls completely.
 
-How git is started: with an environment and a configuration that cachewatch controls completely.
-
-Nothing that a shell, a user's configuration or a repository says can make git run a command,
-ask for a password, follow a redirection or leave a process behind.
-
-Start git processes, which end in time and with us, and take no more memory than any needs.
-
-Every command is a list with its environment, every name from outside goes through standard input or after
-`--end-of-options`, and `hardening` makes the environment from nothing. GitPython could start
-processes too, but its import takes more than half as long as a small comparison.
-
-Start git such that it ends with us, in time and before it uses up the memory, by programs that every Linux has.
+No shell, user configuration or repository can make git run a command, ask for a password, follow a redirection or
+leave a process behind. Every command is a list, and every name from outside goes through standard input or after
+`--end-of-options`. Programs that every Linux has end git with us, in time, and before it uses up the memory.
+GitPython could start processes too, but its import takes more than half as long as a small comparison.
 """
 
 import os

@@ -1,10 +1,7 @@
-"""Write revisions into a repository without a work tree, by git fast-import.
+"""Add revisions to a bare repository without a work tree, by git fast-import.
 
-A bare repository to which cachewatch adds revisions.
-
-Nothing is checked out. What a revision holds goes through one `git fast-import`, which moves
-the branch at its very end, so that a revision is there whole or not at all. One lock keeps
-two of us apart.
+One `git fast-import` has all that a revision holds and moves the branch at its end, so that the revision exists
+completely or not at all. A lock keeps two writers apart.
 """
 
 import fcntl

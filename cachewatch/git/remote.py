@@ -1,9 +1,7 @@
-"""How git authenticates to a server, and how the secrets stay out of every message.
+"""The remote of a clone: how git authenticates there, what it has, what is fetched, and why a fetch failed.
 
-Secrets stay in files that git, ssh or a helper opens itself: none is ever in an argument, in
-an environment, in the configuration of a clone or in our memory.
-
-The remote of a clone: what it has, what is fetched from it, and why that failed.
+Secrets stay in files that git, ssh or a helper opens itself: none is ever in an argument, in an environment, in the
+configuration of a clone or in our memory, and none gets into a message.
 """
 
 import re

@@ -1,17 +1,9 @@
-"""Read objects through one git process that stays open.
+"""Find, read, make and write repositories on this machine, through git's plumbing.
 
-Find the git folder of a repository with GitPython, which is loaded here and nowhere else.
-
-It knows work trees, and what is no repository. Nothing else of it is used: its own diff loses every
-change of a commit when one file name is odd, and its objects are not safe to share; see docs/design.md.
-
-Find the git folder of a repository.
-
-Read a repository on this machine through git's plumbing.
-
-Nothing is ever checked out, nor written to a repository that is not ours.
-
-Make bare repositories, and write to those that are ours.
+Nothing is ever checked out, nor written to a repository that is not ours. Objects are read through one git process
+that stays open. GitPython, loaded here alone, finds the git folder in unusual cases: it knows work trees. Nothing
+else of it is used: its diff loses every change of a commit when one file name is odd, and its objects are not safe
+to share; see docs/design.md.
 """
 
 import configparser

@@ -1,15 +1,9 @@
-"""The tree of the tags of a revision, wherever its documents are.
+"""Find the documents that differ between two trees, without reading any document.
 
-Upstream has it as `_cache/`, a layout may name another folder, and either is read as git stores it. Where documents are
-elsewhere, the trees that a `_cache/` with them would have are made in memory. They have the ids that git would give
-them, so that documents that were moved compare as equal, and everything that reads trees reads these too (trees.py).
-
-Which documents differ between two trees, found without reading any document.
-
-Trees are read as git stores them, in bytes. The depth is fixed: tag, package, document. Nothing below
-or beside that is looked at, so a tree of a hundred million files costs nothing.
-
-Trees of packages that were compared, remembered for whoever compares them next.
+Trees are read as git stores them, in bytes, at a fixed depth: tag, package, document. Nothing beside or below is
+looked at, so a tree of a hundred million files costs nothing. Where documents are not in `_cache/` or a folder like
+it, the trees that a `_cache/` with them would have are made in memory, with the ids that git would give them: so
+documents that were moved compare as equal. The trees of compared packages are remembered for the next comparison.
 """
 
 import hashlib

@@ -1,14 +1,10 @@
-"""What a killed git process leaves in a clone: locks and partial packs.
+"""Maintenance of a clone: its locks, what killed git processes left, packing, disk space and damage. See clone.py.
 
-The locks beside a clone: which process updates it, and whether a git process writes to it.
-
-    NAME.git.lock     held by who updates the clone; no git and no forked worker inherits it
+    NAME.git.lock     held by the process that updates the clone; no git and no forked worker inherits it
     NAME.git.running  shared by all who write it, pins among them; their gits inherit it
 
 So whoever gets the second one alone knows that no git writes, not even one of a cachewatch that
-was killed, and that no lock of git's in there belongs to anybody.
-
-Maintenance of a clone over months: packing, disk space, damage; see service_clone.py.
+was killed, and that no lock file of git's in the clone belongs to anybody.
 """
 
 import fcntl

@@ -1,8 +1,7 @@
-"""Addresses of http and https: which are taken, and how they are told to people.
+"""Addresses of http and https: which are allowed, how they are shown, and which credentials go there.
 
-Who is reached from where: a server of the internet sends nobody into a private network.
-
-Credentials out of files that not everybody can read, as headers.
+A server of the internet cannot redirect a request into a private network. Credentials come out of files that not
+everybody can read.
 """
 
 import asyncio

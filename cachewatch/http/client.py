@@ -1,16 +1,8 @@
-"""What is asked of servers, what they answer, and how long anybody waits for it.
+"""Send requests over HTTP, with a deadline and a limit of size, and turn every failure into an HttpError with advice.
 
-What went wrong with a request, in one kind of error and in words that help.
-
-The only module, with failures.py beside it, that talks to httpx2.
-
-Ask servers over HTTP, patiently but not for ever. `client.py` talks to httpx2.
-
-`Client.get` is for sources: it tries again, follows redirects, and gives credentials to
-nobody but the server they are for. `post` is for webhooks: one attempt, no redirects, and
-whatever the server answered. Both end at a deadline, whatever the server does, and read no
-more than they were told to.
-
+`Client.get` is for sources: it tries again, follows redirects, and gives credentials to nobody but the server they are
+for. `post` is for webhooks: one attempt, no redirects, and whatever the server answered. Both end at a deadline,
+whatever the server does, and read no more than they were told to. This module alone uses httpx2.
 Nothing here ever says a password, a token or the query of an address.
 """
 

@@ -1,6 +1,6 @@
 """Who is notified of a package, and why: which subscription, which of its patterns, which silence.
 
-What the sources have of a package now, for `explain`.
+For this the package is read as the sources have it now.
 """
 
 from collections.abc import Iterable, Iterator

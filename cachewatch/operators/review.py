@@ -1,10 +1,8 @@
-"""Review all alerts: which are over, and which follow from the state.
+"""Review all alerts against the state, and send the daily summary while one is open.
 
-What is held and which addresses are suppressed stand in the state, and so do the alerts about
-them: they are opened and resolved to agree with it, whoever changed it. No alert stays open that
-nothing could resolve any more, such as one of a source that the configuration names no more.
-
-The daily summary: while an alert is open, operators are reminded once a day.
+What is held and which addresses are suppressed is in the state, and so are the alerts about them: they are opened and
+resolved to agree with it, whoever changed it. No alert stays open that nothing could resolve any more, such as one
+of a source that the configuration no longer has.
 """
 
 from collections.abc import Collection, Iterator, Sequence

@@ -1,8 +1,6 @@
-"""The status of the service, for `status`, its JSON, readiness and metrics.
+"""The status of the service, and the one list of its problems, for `status`, /readyz, metrics, alerts and the summary.
 
-The one list of what is wrong, for `status`, /readyz, the metrics, the alerts and the daily summary.
-
-It is made from one look at the state: what the state shows by itself, and the alerts that are open.
+The list is made from one read of the state: what the state shows by itself, and the open alerts.
 """
 
 from collections import Counter

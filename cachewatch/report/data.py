@@ -1,10 +1,7 @@
-"""JSON in ASCII, so that it does no harm wherever it is shown.
+"""Changesets for programs: the JSON of packages, events and statements, and CSV.
 
-A package change as JSON, fast: a hundred specs of one signature encode it once.
-
-The form is that of config/changesets.schema.json.
-
-Changesets as a table: one line for each fact, spec, judgement, event and warning.
+The JSON has the form of config/changesets.schema.json, and is ASCII, so that it does no harm wherever it is shown.
+Specs of one signature encode it once. CSV has one line for each fact, spec, judgement, event and warning.
 """
 
 import csv

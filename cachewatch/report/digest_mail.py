@@ -1,6 +1,6 @@
-"""Digest -> RenderedDigest: the mail that people read, in every form that a channel may want.
+"""Render a digest, or a notice to operators, in every form that a channel may want.
 
-Notice -> RenderedDigest: what operators are told of cachewatch itself, and readers never.
+Recipients of digests never get the notices.
 """
 
 import base64

@@ -1,6 +1,6 @@
-"""What a cache has of an environment, for people and for programs.
+"""What a cache has of an environment, and what a change means for it, as sentences, JSON and data for templates.
 
-An environment, and a pinned snapshot, as words and as plain data for templates and JSON.
+Also what moving a pinned snapshot means.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

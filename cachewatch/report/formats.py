@@ -1,8 +1,7 @@
-"""Formats that people read: each is made from one Report, once all packages are through.
+"""Write changesets in the formats of `diff`: text, Markdown, JSON, JSON lines and `--stat`.
 
-Changesets as JSON, written as they come: one package a line, totals behind the packages.
-
-One line a package, like `git diff --stat`, but of specs.
+Text and Markdown are made from one Report, once all packages are through. JSON is written as packages come, one a
+line, with totals behind them. `--stat` has one line a package, like `git diff --stat`, but of specs.
 """
 
 import textwrap

@@ -1,9 +1,7 @@
-"""A digest and a notice that never happened, with something under every heading: to try templates and channels on.
+"""Sample digests and notices, to try templates and channels on, and a lint for the mails that are made of them.
 
-Find what mail programs would cut, drop or distrust in a mail, before anybody gets it.
-
-The rules are what Gmail, Outlook, Apple Mail and Thunderbird are known to do with HTML and CSS.
-They are checked on the bytes that would be sent, whoever wrote the template.
+The rules of the lint are what Gmail, Outlook, Apple Mail and Thunderbird are known to do with HTML and CSS. They are
+checked on the bytes that would be sent, whoever wrote the template.
 """
 
 import re

@@ -1,11 +1,4 @@
-"""An answer as a table: aligned for people, as CSV, or as Markdown.
-
-Lists of tags, stacks and packages: as a table for people, as names, JSON, CSV or Markdown.
-
-What there is of one package: a table of versions and stacks by targets.
-
-What there is of a package or a spec: the facts of single specs, as text, and whole packages as JSON.
-"""
+"""Answers as tables: aligned text, names, CSV, Markdown or JSON; for tags, stacks, packages and single specs."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

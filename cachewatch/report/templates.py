@@ -1,12 +1,9 @@
-"""What templates can do to a value; docs/templates.md lists these.
+"""Render templates: ours in this process, those of users in a sandbox. Jinja2 is used here and nowhere else.
 
-Render templates: ours as they are, those of users in a cage. Jinja2 is used here and nowhere else.
-
-A user's template is a file of the same name in their folder, and is preferred to ours. As soon
-as there is such a folder, everything is rendered in a process of its own, with a sandbox, a
-deadline and limits to memory and output; it is given plain data only, and so can reach nothing.
-
-Changesets as one page of HTML: nothing to fetch, nothing that needs a script, a little script for comfort.
+A user's template is a file of the same name in their folder, and is preferred to ours. As soon as there is such
+a folder, everything is rendered in a process of its own, with a sandbox, a deadline and limits to memory and output;
+it is given plain data only. docs/templates.md lists the filters of templates.
+A page of HTML fetches nothing, and works without its small script.
 """
 
 import base64

@@ -1,17 +1,7 @@
-"""Colours of a terminal, or none. Words carry the meaning; colour only helps the eye.
+"""Make a report into blocks, in one order and with one cut for every format, and print it on a terminal.
 
-Say in one line what is compared with what: `develop  25 May -> 1 June 2025  (6001b26 -> 1afa5ee, 1 revision)`.
-
-What a terminal, Markdown and a page show of statements, as values: blocks of lines, and what a reader asked for.
-
-What happened to a whole tag, as a block for each statement: its numbers, its exceptions, and what followed from it.
-
-Make a report into blocks, in one order and with one cut for every format.
-
-Whatever a format shows, the counts of its blocks and of what is left out of them are those of
-the total line.
-
-A report for a terminal: a heading says what happened, a line says to whom, and nothing but ASCII of our own.
+Whatever a format shows, the counts of its blocks and of what is left out of them are those of the total line.
+On a terminal all text of ours is ASCII. Colour only helps; the words carry the meaning.
 """
 
 import re

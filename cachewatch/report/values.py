@@ -1,24 +1,8 @@
-"""What a digest and a report say, as values.
+"""The values of reports: a report, a digest, a notice, a move between snapshots, and a rendered digest on its way.
 
-A report is what people read of a changeset: its statements, and totals that add up.
-
-What moving from one snapshot to another means: values in, values out, one outcome for each package.
-
-Who stays with a snapshot wants to know of three things: what the other one lacks, what it has in
-another version, and whether the binaries are the same at all. "Nothing is lost" says nothing of
-the last: a snapshot that was built anew has other hashes throughout.
-
-A digest: the selected changes of one span, for one subscription, as values to be rendered.
-
-Links from the page of one digest to the one before it and the one after it.
-
-A page is final when it is made, and which ones are beside it is not known yet. So it has an empty
-place for these links, which whoever keeps the pages fills and fills again.
-
-A digest on its way to its recipients: what a channel receives, builds and reports.
-
-A channel turns one digest into messages, one per recipient, file or address, whose bytes are
-final: they are stored before anything is sent, and every retry sends the same ones.
+A channel turns one digest into messages, one per recipient, file or address, whose bytes are final: they are stored
+before anything is sent, and every retry sends the same ones. A page is final when it is made too, but has an empty
+place for the links to the pages before and after it, which whoever keeps the pages fills again and again.
 """
 
 import re
@@ -112,7 +96,12 @@ class PackageOutcome(Struct, frozen=True, kw_only=True):
 
 
 class SnapshotMove(Struct, frozen=True, kw_only=True):
-    """What moving from `base` to `target` means; both are tags."""
+    """What moving from `base` to `target` means; both are tags.
+
+    Who stays with a snapshot asks three things: what the other one lacks, what it has in another version, and whether
+    the binaries are the same. The last does not follow from the first two: a snapshot that was built anew loses
+    nothing, and has other hashes throughout.
+    """
 
     base: str
     target: str
@@ -452,7 +441,7 @@ class RenderedDigest(Struct, frozen=True, kw_only=True):
     bullets: tuple[str, ...] = ()  # what a chat shows: a line each, the most important first
     text: str
     html: str
-    page: str = ""  # all of it as a page of an archive, with a place for neighbours.py
+    page: str = ""  # all of it as a page of an archive, with an empty place for its Neighbours
     feed: str = ""  # the same as HTML for inside of another page, without any styles
     markdown: str = ""
     json: bytes

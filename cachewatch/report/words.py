@@ -1,15 +1,4 @@
-"""Changesets in, bytes out: one module for each format, and the words that they share.
-
-The facts of statements in words, the same on a terminal, on a page and in a mail.
-
-What became of all specs of a digest, in one sentence that adds up: every item of every statement, once.
-
-How far two states are apart, in words that every kind of report shares.
-
-The line that adds up: of how many packages it speaks, and what became of their specs.
-
-Why specs were rebuilt, in a few words: "1,405 because of openssl 3.4.0 -> 3.4.1, 17 for other reasons".
-"""
+"""The words that all reports share: facts of statements, counts that add up, elapsed times, and causes of rebuilds."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set

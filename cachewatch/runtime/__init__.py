@@ -1,1 +1,1 @@
-"""runtime."""
+"""Processes, files and other services of the operating system."""

@@ -1,17 +1,10 @@
-"""Write files: readers see the old one or the whole new one, also after a power cut; and lock files.
+"""Write files atomically, open files that others may have written, take lock files, and inflate gzip data.
 
-Folders that others may write in are not trusted: nothing is written through a symbolic link
-below the folder that the operator named, and no lock is taken in a file that somebody else put there.
-
-Open files that others may have written: in a build cache, an environment, a folder of templates.
-
-A link may lead elsewhere inside the folder, as the files of a mounted ConfigMap do, and never out of it:
-else who may write in the folder could have everything read, and told, that this process may read.
-A pipe or a device is never opened, so that nobody waits for it.
-
-The file system that a folder is on, as far as it matters: whether other machines may share it.
-
-Decompress gzip data completely or not at all, and never more than a limit.
+Readers see the old file or the whole new one, also after a power cut. Folders that others may write in are not
+trusted: nothing is written through a symbolic link below the folder that the operator named, and no lock is taken in
+a file that somebody else put there. A link may lead elsewhere inside the folder, as those of a mounted ConfigMap do,
+and never out of it, else who may write in it could read, and publish, all that this process may read. A pipe or
+a device is never opened, so that nobody waits for it.
 """
 
 import errno

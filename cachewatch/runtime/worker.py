@@ -1,14 +1,8 @@
-"""Processes, files and other services of the operating system.
+"""Work on untrusted input in a process with limits of memory and time, which is replaced when it ends.
 
-A process that works within limits of memory and time, and is replaced when it ends.
-
-It is forked where this process has no other threads, whose locks a fork would take along; else it
-comes from a server of multiprocessing, which has none.
-
-Work on untrusted input in a worker process; if that ends, only the document that ended it is lost.
-
-Work is done on many items at once. Where it fails it is done again on halves, down to the single
-items that it fails on; those are handed back with the reason.
+The process is forked where this one has no other threads, whose locks a fork would copy; else it comes from
+a server of multiprocessing, which has none. Work is done on many items at once. Where it fails it is done again on
+halves, down to the single documents that it fails on; those are handed back with the reason.
 """
 
 import gc

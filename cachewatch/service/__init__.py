@@ -1,1 +1,4 @@
-"""The service: poll sources, create digests, deliver them. Read `run_pass.py` first; docs/design.md has a map of all modules."""
+"""The service: poll sources, create digests, deliver them.
+
+Read `passes.py` first; docs/design.md has a map of all modules.
+"""

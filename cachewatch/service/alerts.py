@@ -1,10 +1,7 @@
-"""Notices: messages to the operators of cachewatch, never to the recipients of digests.
+"""Alerts and notices: messages to the operators of cachewatch, never to the recipients of digests.
 
-Alerts: operators are notified once when one opens and once when it is resolved, however often it is reported.
-
-Reporting an alert that is open brings its sentences up to date and sends nothing.
-
-Stale sources: operators are notified when the newest data of a source is older than its `stale_after`.
+Operators are notified once when an alert opens and once when it is resolved. Reporting an open alert updates its
+sentences and sends nothing. A source whose newest data is older than its `stale_after` has an alert.
 """
 
 import hashlib

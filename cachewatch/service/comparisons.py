@@ -1,17 +1,9 @@
-"""What comparing packages found, kept in a file so that many subscriptions select from it.
+"""Compare two states of a tag once a pass; every stream then selects from what was found.
 
-The functions here run in a worker process. It keeps what was used last in its memory, and may end at any time:
-all that is kept is in the file.
-
-Two states of a tag are read, parsed and compared once a pass; every subscription selects from what was found.
-
-What was told of a tag is told again to whoever chooses the same of what changed there.
-
-Most subscriptions that choose other packages choose the same of the few that changed.
-
-Two states of a tag are compared once a pass, and every stream selects from what was found.
-
-The environment that a subscription watches, and the snapshot that it is pinned to.
+What comparing packages found is kept in a file, by functions that run in a worker process. The worker may end at any
+time: all that is kept is in the file, and its memory has only what was used last. What was selected is remembered for
+other subscriptions: most that choose other packages choose the same of the few that changed.
+Also the environment that a subscription watches, and the snapshot that it is pinned to.
 """
 
 import pickle

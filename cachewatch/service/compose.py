@@ -1,6 +1,6 @@
-"""Assemble the digest that a stream is due from the diffs of its sources. Nothing is written.
+"""Assemble the digest that is due for a stream, and build its final bytes for every channel and target.
 
-Build the final bytes of a digest for every channel and target.
+Nothing is written here.
 """
 
 import hashlib

@@ -1,13 +1,8 @@
-"""A subscription with a new name continues where its old name stood.
+"""Create the digest of a stream that is due: plan the ranges, compare them, assemble the digest, store it.
 
-Store a digest with its deliveries and cursors, all in the transaction of the caller.
-
-Whether a stream is due: where it begins, its next scheduled time, and whether there is a newer revision.
-
-Create the digest of a stream that is due: plan the ranges, compare them, assemble the digest, store it.
-
-The first three steps write nothing (assembling_digests.py). Storing is one transaction (storing_digests.py): whatever ends the process,
-either the recipients will get the digest and the cursors have moved, or neither. Sending works from what is stored.
+The first three steps write nothing (compose.py). Storing the digest, its deliveries and the cursors is one transaction:
+whatever ends the process, either the recipients will get the digest and the cursors have moved, or neither. Sending
+works from what is stored. A renamed subscription continues where its old name was.
 """
 
 import hashlib

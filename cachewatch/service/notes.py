@@ -1,10 +1,7 @@
-"""What the service has to know of a comparison beside its digest: what is suspicious, removed or back.
+"""What the service notes of a comparison beside the digest: suspicious changes, removals, returns and unread documents.
 
-A comparison passes its packages to a body that notes them before the digest's own body takes them.
-
-What is back, of what a stream reported as removed.
-
-Documents that could not be compared: what to compare them with instead, and what to compare later.
+A comparison passes its packages to NotesCollector, which notes them before the digest's own collector takes them.
+For documents that could not be compared it is noted what to compare them with later.
 """
 
 import heapq

@@ -1,12 +1,8 @@
-"""Maintenance: delete pins without a cursor, old digests and deliveries, and clones without a source; tidy the database.
+"""One pass: poll the sources, create the digests that are due, deliver what is queued; then maintenance and the ping.
 
-One pass: poll the sources, create the digests that are due, deliver what is queued.
-
-`once` is this and no more; the daemon does the same things as they fall due.
-
-Which of several hosts works on a state that they share; on a state of one host, its lock has decided that.
-
-Ping the URL of a service that raises an alarm when pings stop: after a pass that was whole.
+`once` is one pass; the daemon does the same things as they fall due. The maintenance deletes pins without a cursor, old
+digests and deliveries, and clones without a source. Of several hosts that share a state, one works (Leadership);
+on a state of one host, its lock has decided that.
 """
 
 import re

@@ -1,6 +1,6 @@
-"""Poll one source for its newest revision, and record the result.
+"""Poll the sources for their newest revision, all at the same time, and record the result.
 
-Poll all sources of a pass at the same time, so that one that hangs delays only what depends on it.
+So a source that hangs delays only what depends on it.
 """
 
 import time

@@ -1,11 +1,7 @@
-"""Whether the recipients of a stored delivery still want it: the configuration may have changed since.
+"""Deliveries that wait or fail: whether a recipient is still wanted, when to try again, and suppressed addresses.
 
-How long to wait before something that failed is tried again.
-
-Time in which nothing ran does not count: no delivery is given up because of it, and nothing is deleted at its end.
-
-Suppressed addresses: an address that refuses digests for days gets no more, but one a week to see whether it takes them again.
-
+Time in which the service did not run does not count: no delivery is given up because of it, and nothing is deleted at
+its end. An address that refuses digests for days is suppressed: it gets one a week, to see whether it accepts them.
 Addresses of operators are never suppressed, since nobody else hears of problems.
 """
 

@@ -1,12 +1,8 @@
-"""Damaged rows of the state are set aside and reported; everything else continues.
+"""Repair the state before anything else is done with it: unfinished work, damaged rows, and times of a wrong clock.
 
-Times that lie further ahead than their own interval were written by a wrong clock: they are computed again.
-
-A clock that is set, a year ahead for one pass or back at the next start, would otherwise keep slots,
-polls and deliveries waiting until it is there again. Times that only say what was are left alone, and
-whoever reads them takes none for more than now.
-
-Recover what another process left unfinished, before anything else is done with the state.
+Damaged rows are set aside and reported; everything else continues. Times that lie further ahead than their own
+interval were written by a wrong clock, and are computed again: else slots, polls and deliveries would wait until that
+time. Times that only say what was are left alone, and whoever reads them takes none for more than now.
 """
 
 import socket

@@ -1,18 +1,9 @@
-"""The streams of digests: each subscription has a regular one, and an urgent one if it is configured.
+"""The streams of a subscription, the revisions that are pending for each, and what it selects and silences.
 
-Each stream has cursors and slots of its own, so that what was told at once is told again in its
-place in the regular digest, where its recipients look for it.
-
-What is pending for a stream: the revisions between its cursors and the newest revision of a source.
-
-Short sentences that digests and notices share.
-
-What a subscription or a silence selects: its `match` in the configuration as patterns.
-
-What is silenced is left out of a digest, and counted under the name of the silence.
-
-A package is hidden as far as a silence covers it: kinds that it names, or all, if everything
-that happened to the package happened to specs that it matches. What is only partly covered is told.
+Each subscription has a regular stream, and an urgent one if it is configured. Each has cursors and slots of its own,
+so what the urgent one told is told again in the regular digest, where its recipients look for it.
+A silenced package is hidden as far as the silence covers it: kinds that it names, or all, if everything that happened
+to the package happened to specs that it matches. A package that is only partly covered is told.
 """
 
 import shlex

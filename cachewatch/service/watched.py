@@ -1,7 +1,4 @@
-"""The local copy of a source, of whatever type: a clone, or the recorded history of a build cache.
-
-The clone of a git repository, or the recorded history of a folder, as a source that subscriptions can watch.
-"""
+"""The local copy of a source: the clone of a repository, or the recorded history of a build cache or a folder."""
 
 from collections.abc import Collection, Iterator
 from contextlib import closing, suppress

@@ -1,15 +1,8 @@
-"""Where documents come from: folders, git repositories and live build caches, opened for a comparison.
-
-Documents that lie in files: one, or a folder of them.
+"""Documents in files: one, or a folder of them; and the recorded history of a folder, whose states become revisions.
 
 In a folder, `_cache/<tag>/<package>/specs.md` is what upstream has; else every file counts that is a document
-(core/names.py). Links are followed, because a user named the folder. What cannot be read is never missing:
-it is listed, and its fault is found when it is compared.
-
-Keep the history of a folder of documents, which keeps none: each state of it becomes a revision.
-
-Documents have the paths that they have in the folder. What cannot be read now was not removed, so that it stays as it
-was recorded last.
+(core/names.py). Links are followed, because a user named the folder. What cannot be read is not missing: it is listed,
+and its fault is found when it is compared; a recorded history keeps what it recorded of it last.
 """
 
 import os

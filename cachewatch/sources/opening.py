@@ -1,7 +1,4 @@
-"""What `diff BEFORE AFTER` was asked to compare: revisions, tags, files, folders, or a mix.
-
-`A..B`: two revisions as git writes them, each of which may be left out.
-"""
+"""Open what `diff BEFORE AFTER` compares: revisions, `A..B` as git writes it, tags, files, folders, or a mix."""
 
 import os
 import re

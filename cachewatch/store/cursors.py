@@ -1,6 +1,6 @@
-"""What streams were told is gone, so that its return can be told with since when.
+"""How far each stream was compared with its sources, what it could not read, and what removals it was told of.
 
-How far each stream of a subscription was compared with its sources, and what it could not read on the way.
+So the return of what was removed can be told with since when it was gone.
 """
 
 from collections import defaultdict

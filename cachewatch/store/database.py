@@ -1,11 +1,7 @@
-"""The database of the state, whichever it is: `sqlite.py` and `postgresql.py` have what differs.
+"""The database of the state, of either kind: transactions, the form of its tables, and copying to another database.
 
-A write is alone: it waits until any other is done. A read sees one state of everything, and holds nobody up.
-
-All rows of one database into another, of either kind: to back up, and to move.
-
-The form of the tables, which a database has in `alembic_version`: looked up, made, or upgraded by Alembic's revisions.
-
+`sqlite.py` and `extensions/shared_state/postgresql.py` have what differs. A write is alone: it waits until any other
+is done. A read sees one state of everything, and blocks nobody. The form of the tables is in `alembic_version`;
 Alembic is slow to load, and only an upgrade needs it.
 """
 

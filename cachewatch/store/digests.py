@@ -1,9 +1,4 @@
-"""Digests as they are kept: what was told to whom, and the cursors that went with it.
-
-Digests that wait for an operator, what they are held for, and since when.
-
-When each stream is due next, and when it was.
-"""
+"""Digests as they are kept, with the advances of their cursors; why some are held; and when each stream is due."""
 
 import lzma
 import zlib

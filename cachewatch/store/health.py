@@ -1,10 +1,6 @@
-"""The health of sources and channels, and counters.
+"""The health of sources and channels, counters, open alerts, the last outage, and times that a wrong clock wrote.
 
-Alerts: what operators have to know until it is over, each found by its kind and what it is about.
-
-When the service ran last, and its last outage: a time in which nothing ran.
-
-Times in the state that lie further ahead than a right clock could have put them, or that cannot be read at all.
+A time that lies further ahead than a right clock could have put it, or that cannot be read, is wrong.
 """
 
 import re

@@ -1,9 +1,7 @@
-"""The bytes of messages: what several have in common is stored once, and what is read is what was stored.
+"""The stored bytes of messages, and suppressed addresses.
 
-A delivery has a part of its own, its `payload`, and behind it perhaps a row of `bodies`: of a
-mail, everything after the headers; of any other message, all of it.
-
-Addresses that are left out because they kept refusing.
+What several messages have in common is stored once. A delivery has a part of its own, its `payload`, and perhaps a row
+of `bodies` that follows it: of a mail, everything after the headers; of any other message, all of it.
 """
 
 import zlib

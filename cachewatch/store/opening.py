@@ -1,7 +1,4 @@
-"""Open the state, wherever the configuration says that it is.
-
-Look through a whole state for what is damaged.
-"""
+"""Open the state, wherever the configuration says that it is, and look through all of it for damage."""
 
 from collections.abc import Iterator
 from pathlib import Path

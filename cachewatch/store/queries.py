@@ -1,8 +1,7 @@
-"""Insert a row, or change the one that is there: SQLAlchemy has no common form of it, the databases have.
+"""Queries and statements that the store shares: prepared queries, inserts that update, and checksums.
 
-Queries that are made once: to make one takes longer than to ask it.
-
-Checksums of what is stored for long: a bit that flips on a disk is found before anybody gets it.
+A query is made once: to make one takes longer than to run it. SQLAlchemy has no common form of an insert that updates.
+The checksum of stored bytes finds a bit that flipped on a disk before anybody gets the message.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -1,15 +1,6 @@
-"""What is remembered between runs: cursors, slots, digests, deliveries, and how sources and channels fare.
+"""The tables of the state in this version, and how each database keeps times and text.
 
-`database.py` opens it, `lock.py` keeps others out, `schema.py` has the tables. The other modules
-are functions on an open transaction, so that a caller decides what belongs together.
-
-Moments as SQLite keeps them, as UTC text of one width, which sorts as time does; and whose clock counts.
-
-The types of columns, and how each database keeps them.
-
-The tables of the state, as they are in this version; migrations.py brings older ones here.
-
-column_types.py says how each database keeps times and text.
+database.py upgrades older tables. A time is UTC text of one width in SQLite, which sorts as time does.
 """
 
 import re

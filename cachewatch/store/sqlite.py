@@ -1,13 +1,8 @@
-"""A whole copy of the database, made while others work on it.
+"""The state in SQLite: a file in the folder of the state, durable at every commit, used by one process at a time.
 
-The folder of the state: ours, and closed to others.
-
-The state in SQLite: a file in the folder of the state, durable at every commit.
-
-Writers begin with BEGIN IMMEDIATE, because a reader that turns writer fails at once whatever
-the timeout; readers hold nobody up (WAL), except on a network file system (`journal_mode`).
-
-One process works on a state at a time.
+Writers begin with BEGIN IMMEDIATE, because a reader that turns writer fails at once whatever the timeout; readers
+block nobody (WAL), except on a network file system (`journal_mode`). The folder is ours and closed to others.
+A copy is whole although others work on the database meanwhile.
 """
 
 import errno
