@@ -14,7 +14,7 @@ from msgspec import Struct
 from cachewatch.comparing import changesets
 from cachewatch.core import changesets as streams
 from cachewatch.core import names as tag_names
-from cachewatch.core import package_changes as comparing
+from cachewatch.core import package_changes
 from cachewatch.core.changesets import Comparison, Listing
 from cachewatch.core.coverage import Coverage, Environment, cover
 from cachewatch.core.model import Diagnostic, Document, Kind, PackageChange, PackageCounts, Side, SpecCounts
@@ -291,7 +291,7 @@ def compare(before: Document | None, after: Document | None) -> PackageChange | 
         raise UsageError("there is nothing to compare; pass at least one document")
     if before and after and before.package != after.package:
         raise UsageError(f"the documents are of two packages, {before.package} and {after.package}")
-    return comparing.compare(later.package, before, after, is_pruned=tag_names.is_mutable(later.tag or None))
+    return package_changes.compare(later.package, before, after, is_pruned=tag_names.is_mutable(later.tag or None))
 
 
 def coverage(

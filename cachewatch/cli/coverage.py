@@ -13,7 +13,7 @@ from cachewatch.cli.mistakes import examples
 from cachewatch.cli.terminal import COLOR_OPTION, FORMAT_OPTION, OUTPUT_OPTION, palette, progress_line, write
 from cachewatch.core.coverage import Availability, Coverage, cover
 from cachewatch.core.names import safe
-from cachewatch.environments import contents as cache_contents
+from cachewatch.environments import contents
 from cachewatch.environments.lockfiles import open_environment, open_lock_graph
 from cachewatch.errors import DocumentError, UsageError
 from cachewatch.extensions.buildcaches.commands import single_tag
@@ -123,13 +123,13 @@ def coverage(
         raise UsageError("--repo and --source cannot be combined; give one of them")
     if source is None:
         with closing(progress_line()) as line, closing(open_catalogue(repo, line)) as opened:
-            held = cache_contents.recorded_in(
+            held = contents.recorded_in(
                 opened, repo or str(opened.path), f"{rev}:{tag}" if tag else rev, environment.packages
             )
             found = cover(environment, held.holdings, is_pruned=held.is_pruned)
             found = _with_causes(found, opened, held, lockfile)
     else:
-        held = cache_contents.published(
+        held = contents.published(
             single_tag(source, tag, view=view, token_file=token_file, login_file=login_file), environment.packages
         )
         found = cover(environment, held.holdings, is_pruned=held.is_pruned)

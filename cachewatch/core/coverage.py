@@ -13,7 +13,7 @@ from enum import StrEnum
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cachewatch.core import spellings as target_compatibility
+from cachewatch.core import spellings
 from cachewatch.core.causes import Cause
 from cachewatch.core.model import Signature
 from cachewatch.core.spellings import NO_COMPILER
@@ -83,7 +83,7 @@ class Environment(Struct, frozen=True, kw_only=True):
     def targets(self) -> frozenset[str]:
         """The targets whose binaries its machines run; empty where these are unknown, and so any may do."""
         found = frozenset(need.target for need in self.needs)
-        return frozenset() if "" in found else frozenset().union(*map(target_compatibility.runnable, found))
+        return frozenset() if "" in found else frozenset().union(*map(spellings.runnable, found))
 
 
 class Resolution(Struct, frozen=True):
@@ -311,7 +311,7 @@ def _is_runnable(need: Need, spec: Signature) -> bool:
     return (
         need.platform in ("", spec.platform)
         and need.os in ("", spec.os)
-        and (not need.target or target_compatibility.runs(need.target, spec.target))
+        and (not need.target or spellings.runs(need.target, spec.target))
     )
 
 
@@ -345,4 +345,4 @@ def _name(variant: str) -> str:
 def _distance(need: Need, spec: Signature) -> tuple[int, bool, int]:
     """Return how far another build is from what is needed: by variants, then compiler, then target."""
     variants = set(spec.variants) ^ set(spec.variants if need.variants is None else need.variants)
-    return (len(variants), _has_another_compiler(need, spec), -target_compatibility.closeness(spec.target))
+    return (len(variants), _has_another_compiler(need, spec), -spellings.closeness(spec.target))

@@ -11,7 +11,7 @@ from functools import cached_property
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from cachewatch.core import spellings as target_compatibility
+from cachewatch.core import spellings
 from cachewatch.core.model import (
     VALUES,
     Kind,
@@ -376,7 +376,7 @@ class _Reader:
     def _best_build(self, lost: Signature, version: str) -> Remains:
         """Return the best that there is now of a version for machines that ran `lost`, in whatever stack."""
         targets = self._builds.get((version, lost.platform, lost.os), {})
-        usable = (left for target, left in targets.items() if target_compatibility.runs(lost.target, target))
+        usable = (left for target, left in targets.items() if spellings.runs(lost.target, target))
         return min(usable, default=Remains.NOTHING)
 
     @cached_property

@@ -24,7 +24,7 @@ from msgspec.structs import replace
 from cachewatch.config.model import Config
 from cachewatch.config.sources import Source
 from cachewatch.core.names import safe
-from cachewatch.daemon import monitor as endpoints
+from cachewatch.daemon import monitor
 from cachewatch.daemon.monitor import Monitor, Page
 from cachewatch.daemon.scheduler import Job, Scheduler
 from cachewatch.errors import CachewatchError, StateError
@@ -268,7 +268,7 @@ class Daemon:
         ping(self._context.config, self._context.log, is_whole=self._readyz("").status == 200)
 
     def _is_well(self) -> bool:
-        return time.monotonic() - self._beat < endpoints.STUCK_SECONDS
+        return time.monotonic() - self._beat < monitor.STUCK_SECONDS
 
     def _look_around(self) -> None:
         """Reload if asked to, notice a clock that was set, and tell the watchdog that we live."""
@@ -361,12 +361,12 @@ class Daemon:
                 open_now(self._context, alert)
 
     def _healthz(self, _accept: str = "") -> Page:
-        return endpoints.healthz(time.monotonic() - self._beat, self._failures.lasting())
+        return monitor.healthz(time.monotonic() - self._beat, self._failures.lasting())
 
     def _readyz(self, _accept: str) -> Page:
         if self._leadership.is_ours:
-            return endpoints.readyz(self._snapshot(), self._healthz())
-        return endpoints.standby(self._leadership.other, self._healthz())
+            return monitor.readyz(self._snapshot(), self._healthz())
+        return monitor.standby(self._leadership.other, self._healthz())
 
     def _metrics(self, accept: str) -> Page:
         daemon = DaemonStatus(
@@ -376,7 +376,7 @@ class Daemon:
             failing_jobs=len(self._failures.lasting()),
             is_leader=self._leadership.is_ours,
         )
-        return endpoints.figures(self._snapshot(), daemon, accept)
+        return monitor.figures(self._snapshot(), daemon, accept)
 
     def _stop(self, number: int, _: Any) -> None:
         if self._context.is_ending.is_set():

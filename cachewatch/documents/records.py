@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from cachewatch.core import spellings as spack_spellings
+from cachewatch.core import spellings
 from cachewatch.core.model import CompilerForm, Signature, Specs
 from cachewatch.errors import UnreadableDocument
 
@@ -165,7 +165,7 @@ def _learn(text: str, known: Known) -> Signature | None:
     is_usual = text.count('":') == len(record.__struct_fields__) and not record.hash
     if not is_usual or ("\\" in text and "\\u0000" in text):
         return None
-    if spack_spellings.is_old_compiler(record.compiler):
+    if spellings.is_old_compiler(record.compiler):
         known.old.add(text)
     if not record.compiler:
         known.unnamed.add(text)
@@ -189,7 +189,7 @@ def _spelled(spell: Callable[[tuple[str, ...]], tuple[str, ...]]) -> Callable[[m
     return find
 
 
-_variants, _stacks = _spelled(spack_spellings.variants), _spelled(spack_spellings.stacks)
+_variants, _stacks = _spelled(spellings.variants), _spelled(spellings.stacks)
 
 
 def _are_hashes(hashes: Collection[str]) -> bool:
@@ -212,7 +212,7 @@ def records_of(details: Any, known: Known) -> Records:
     unnamed: list[Signature] = []
     counts = Counter(record.hash for record in records if record.hash)
     for record in records:
-        signature = _signature(record, spack_spellings.variants(record.variants), spack_spellings.stacks(record.stacks))
+        signature = _signature(record, spellings.variants(record.variants), spellings.stacks(record.stacks))
         if any("\0" in text for text in _texts(signature)):
             raise UnreadableDocument("holds a NUL character")
         if record.hash:
@@ -232,7 +232,7 @@ def _form_of(compilers: Sequence[str | UnsetType | None]) -> CompilerForm:
     names = [_named(compiler) for compiler in compilers]
     if names and not any(names):
         return CompilerForm.MISSING
-    is_old = any(map(spack_spellings.is_old_compiler, names))
+    is_old = any(map(spellings.is_old_compiler, names))
     return CompilerForm.OLD if is_old else CompilerForm.NEW
 
 
@@ -243,7 +243,7 @@ def _named(compiler: str | UnsetType | None) -> str | None:
 def _signature(record: "_Record | _AnyRecord", variants: tuple[str, ...], stacks: tuple[str, ...]) -> Signature:
     return Signature(
         versions=record.versions,
-        compiler=spack_spellings.compiler(_named(record.compiler)),
+        compiler=spellings.compiler(_named(record.compiler)),
         os=record.os,
         platform=record.platform,
         target=record.target,

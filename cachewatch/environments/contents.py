@@ -11,7 +11,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from cachewatch.core import names as tag_names
-from cachewatch.core import spellings as spack_spellings
+from cachewatch.core import spellings
 from cachewatch.core.changesets import Blob, Content, Listing
 from cachewatch.core.coverage import Coverage, Environment, Holdings, Need, Resolution, better, cover
 from cachewatch.core.model import Diagnostic, DiagnosticKind, Document, Signature
@@ -72,12 +72,12 @@ def _signature(spec: Listed) -> Signature:
     binary = spec.binary
     return Signature(
         versions=(binary.version,),
-        compiler=spack_spellings.compiler(binary.compiler),
+        compiler=spellings.compiler(binary.compiler),
         os=binary.os,
         platform=binary.platform,
         target=binary.target,
-        variants=spack_spellings.variants(binary.variants),
-        stacks=spack_spellings.stacks(spec.stacks),
+        variants=spellings.variants(binary.variants),
+        stacks=spellings.stacks(spec.stacks),
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from cachewatch.core import spellings as spack_spellings
+from cachewatch.core import spellings
 from cachewatch.core.causes import GraphNode, shared_names
 from cachewatch.core.coverage import Environment, Need
 from cachewatch.core.versions import parse_ranges
@@ -154,8 +154,8 @@ def _need(spec_hash: str, nodes: Mapping[str, Node], roots: set[str]) -> Need:
         platform=arch.platform,
         os=arch.platform_os,
         target=arch.target_name,
-        compiler=spack_spellings.compiler(compiler_of(node, _lookup(nodes), dependencies_of(node))),
-        variants=spack_spellings.variants(variants_of(node)) if node.has_parameters else None,
+        compiler=spellings.compiler(compiler_of(node, _lookup(nodes), dependencies_of(node))),
+        variants=spellings.variants(variants_of(node)) if node.has_parameters else None,
         is_root=spec_hash in roots,
     )
 

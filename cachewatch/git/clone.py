@@ -23,9 +23,7 @@ from msgspec.structs import replace
 
 from cachewatch.core.names import ANYWHERE, TAGS_FILE, Layout
 from cachewatch.errors import BrokenSource, SourceError, UnknownRevision
-from cachewatch.git import upkeep as clone_locks
-from cachewatch.git import upkeep as clone_maintenance
-from cachewatch.git import upkeep as stale_files
+from cachewatch.git import upkeep
 from cachewatch.git.clone_cache import Clone, absent_of, at_once
 from cachewatch.git.remote import Access, Remote, Tip, Unreachable, redact
 from cachewatch.git.repository import Repository
@@ -76,7 +74,7 @@ class Mirror:
         partial: bool | None = None,
         layout: Layout = ANYWHERE,
         wanted_tag: Callable[[str], bool] = lambda _: True,
-        reserve: int = clone_maintenance.RESERVE,
+        reserve: int = upkeep.RESERVE,
     ) -> None:
         """Say what to clone; nothing is done yet.
 
@@ -102,20 +100,20 @@ class Mirror:
         Raises SourceError, with `is_transient` to tell whether waiting may help; nothing that was here is lost.
         """
         with self._updating() as writing:
-            stale_files.tidy(self.folder, is_alone=writing.was_alone)
+            upkeep.tidy(self.folder, is_alone=writing.was_alone)
             tip = self._remote.tip(self._branch)
             if not self.folder.exists():
                 return self._clone(writing, tip)
-            clone_maintenance.check_owner(self.folder)
+            upkeep.check_owner(self.folder)
             try:
                 done = self._fetch(tip)
-            except clone_maintenance.DamagedClone as error:
+            except upkeep.DamagedClone as error:
                 return self._clone(writing, tip, str(error))
             except SourceError as error:
                 self._failures += 1
                 # A fault of the way is no sign of damage, unless it comes again and again.
                 is_suspect = not isinstance(error, Unreachable) or self._failures % 3 == 0
-                problem = error.is_transient and clone_maintenance.damage(self.folder, thoroughly=is_suspect)
+                problem = error.is_transient and upkeep.damage(self.folder, thoroughly=is_suspect)
                 if not problem:
                     raise
                 return self._clone(writing, tip, problem)
@@ -128,7 +126,7 @@ class Mirror:
         For when reading failed. Raises SourceError where a new clone cannot be had now.
         """
         with self._updating() as writing:
-            problem = clone_maintenance.damage(self.folder, thoroughly=True)
+            problem = upkeep.damage(self.folder, thoroughly=True)
             return self._clone(writing, self._remote.tip(self._branch), problem) if problem else None
 
     def open(self) -> "MirrorRepository":
@@ -146,7 +144,7 @@ class Mirror:
             with self._updating():
                 self._make_whole(self._remote, self.folder, commit)
         with self._writing():
-            done = clone_maintenance.read(self.folder, ["update-ref", "--stdin"], [f"update {_ref(name)} {commit}"])
+            done = upkeep.read(self.folder, ["update-ref", "--stdin"], [f"update {_ref(name)} {commit}"])
             if done.code:
                 raise SourceError(f"{self.folder}: cannot pin {commit}: {redact(done.error.strip())}")
 
@@ -162,14 +160,14 @@ class Mirror:
         with self._updating():
             if not self._remote.has_tag(name):
                 return False
-            options = ["--filter=blob:none"] if clone_maintenance.is_partial(self.folder) else []
+            options = ["--filter=blob:none"] if upkeep.is_partial(self.folder) else []
             self._remote.fetch_tag(self.folder, name, most=self._room(), options=options)
         return True
 
     def unpin(self, name: str) -> None:
         """Keep the revision of `name` no longer; a name that pins nothing is fine."""
         with self._writing():
-            done = clone_maintenance.read(self.folder, ["update-ref", "--stdin"], [f"delete {_ref(name)}"])
+            done = upkeep.read(self.folder, ["update-ref", "--stdin"], [f"delete {_ref(name)}"])
             if done.code:
                 raise SourceError(f"{self.folder}: cannot unpin {name!r}: {redact(done.error.strip())}")
 
@@ -179,13 +177,13 @@ class Mirror:
 
     def obtain(self, ids: Iterable[str], tell: Callable[[int], None] = lambda _: None) -> None:
         """Fetch those of these objects that are not here, as many as possible in one go, and `tell` first how many."""
-        if not clone_maintenance.is_partial(self.folder):
+        if not upkeep.is_partial(self.folder):
             return
         wanted = list(ids)
         if not wanted:
             return
         options = ["--batch-all-objects", "--batch-check=%(objectname)", "--unordered"]
-        listed = clone_maintenance.read(self.folder, ["cat-file", *options])
+        listed = upkeep.read(self.folder, ["cat-file", *options])
         absent = absent_of(wanted, listed.output)
         if absent:
             tell(len(absent))
@@ -197,10 +195,10 @@ class Mirror:
         """Tell whether `after` does not build upon `before`; False where our own history is cut short."""
         if before == after or (self.folder / "shallow").exists():
             return False
-        return clone_maintenance.read(self.folder, ["merge-base", "--is-ancestor", before, after]).code == 1
+        return upkeep.read(self.folder, ["merge-base", "--is-ancestor", before, after]).code == 1
 
     def _room(self) -> int:
-        return clone_maintenance.room(self.folder, reserve=self._reserve)
+        return upkeep.room(self.folder, reserve=self._reserve)
 
     def _reached(self, seconds: float, silence: float | None = None) -> Remote:
         return Remote(self._address, self._access, trusts_owner=self._trusts_owner, seconds=seconds, silence=silence)
@@ -219,8 +217,8 @@ class Mirror:
         self._check_is_clone()  # before stale locks are removed
         with (
             self._explained(),
-            clone_locks.locked(self.folder, seconds=self._remote.seconds),
-            clone_locks.writing(self.folder, seconds=clone_locks.PATIENCE_SECONDS) as writing,
+            upkeep.locked(self.folder, seconds=self._remote.seconds),
+            upkeep.writing(self.folder, seconds=upkeep.PATIENCE_SECONDS) as writing,
         ):
             self._remote.begin()
             yield writing
@@ -229,7 +227,7 @@ class Mirror:
     def _writing(self) -> Iterator[None]:
         """Write beside others: git keeps changes of refs apart."""
         self._check_is_clone()
-        with self._explained(), clone_locks.writing(self.folder):
+        with self._explained(), upkeep.writing(self.folder):
             yield
 
     @contextmanager
@@ -242,8 +240,8 @@ class Mirror:
 
     def _fetch(self, tip: Tip) -> Update:
         before = self._head()
-        if None in (before, self._whole) and (problem := clone_maintenance.damage(self.folder, thoroughly=False)):
-            raise clone_maintenance.DamagedClone(problem)
+        if None in (before, self._whole) and (problem := upkeep.damage(self.folder, thoroughly=False)):
+            raise upkeep.DamagedClone(problem)
         tip = self._follow(self._remote, self.folder, tip)
         self._make_whole(self._remote, self.folder, tip.commit)
         self._whole = tip.commit
@@ -252,17 +250,17 @@ class Mirror:
 
     def _keep_small(self, writing: Writing, done: Update, tip: Tip) -> Update:
         try:
-            clone_maintenance.pack(self.folder)
+            upkeep.pack(self.folder)
         except SourceError as error:  # what was fetched is none the worse
             logger.warning("%s", redact(str(error)))
-            if problem := clone_maintenance.damage(self.folder, thoroughly=True):
+            if problem := upkeep.damage(self.folder, thoroughly=True):
                 anew = self._clone(writing, tip, problem)
                 return replace(anew, before=done.before, rewritten=done.rewritten)
         return done
 
     def _follow(self, remote: Remote, folder: Path, tip: Tip) -> Tip:
         """Fetch until the branch here is what the branch there is, as both sides say."""
-        options = ["--filter=blob:none"] if self._partial or clone_maintenance.is_partial(folder) else []
+        options = ["--filter=blob:none"] if self._partial or upkeep.is_partial(folder) else []
         for _ in range(_ATTEMPTS + 1):
             if _commit_of(folder, f"refs/heads/{tip.branch}") == tip.commit:
                 _turn_to(folder, tip.branch)
@@ -278,7 +276,7 @@ class Mirror:
             return
         if _commit_of(folder, commit) is None:
             raise UnknownRevision(f"{folder}: the revision {commit} is not here")
-        if not clone_maintenance.is_partial(folder):
+        if not upkeep.is_partial(folder):
             return
         absent = self._absent(folder, commit)
         if absent:
@@ -290,7 +288,7 @@ class Mirror:
         """Tell whether documents of `commit` were left out, or that is not here at all."""
         if _commit_of(folder, commit) is None:
             return True
-        return clone_maintenance.is_partial(folder) and bool(self._absent(folder, commit))
+        return upkeep.is_partial(folder) and bool(self._absent(folder, commit))
 
     def _absent(self, folder: Path, commit: str) -> list[str]:
         with closing(Clone(folder, layout=self.layout)) as repository:
@@ -301,7 +299,7 @@ class Mirror:
             f":(literal){folder_of(repository, tag)}" for tag in named if self._wanted_tag(tag) and "\n" not in tag
         ]
         paths = wanted if tags else self.layout.pathspecs
-        return clone_maintenance.missing(folder, [commit], [f":(literal){TAGS_FILE}", *paths])
+        return upkeep.missing(folder, [commit], [f":(literal){TAGS_FILE}", *paths])
 
     def _clone(self, writing: Writing, tip: Tip, problem: str = "") -> Update:
         """Clone beside what is there, if anything, and take its place."""
@@ -309,9 +307,9 @@ class Mirror:
         try:
             tip, lost = self._clone_into(new, tip)
             before = self._head()
-            with writing.alone(clone_locks.PATIENCE_SECONDS):
+            with writing.alone(upkeep.PATIENCE_SECONDS):
                 lost += self._carry_over(self._reached(self._remote.seconds), self.folder, new, but=lost)
-                kept = clone_maintenance.set_aside(self.folder) if self.folder.exists() else None
+                kept = upkeep.set_aside(self.folder) if self.folder.exists() else None
                 new.rename(self.folder)
         except BaseException:
             shutil.rmtree(new, ignore_errors=True)
@@ -327,13 +325,13 @@ class Mirror:
     def _clone_into(self, new: Path, tip: Tip) -> tuple[Tip, tuple[str, ...]]:
         options = ["--bare", "--quiet", f"--initial-branch={tip.branch}"]
         form = "sha256" if len(tip.commit) == 64 else "sha1"
-        made = clone_maintenance.read(new, ["init", *options, f"--object-format={form}", str(new)])
+        made = upkeep.read(new, ["init", *options, f"--object-format={form}", str(new)])
         if made.code:
             raise SourceError(f"{new}: {redact(made.error.strip())}")
         patient = self._reached(_CLONING_SECONDS, silence=self._remote.seconds)
         tip = self._follow(patient, new, tip)
         self._make_whole(patient, new, tip.commit)
-        old = self.folder if self.folder.exists() else next(reversed(clone_maintenance.damaged_ones(self.folder)), None)
+        old = self.folder if self.folder.exists() else next(reversed(upkeep.damaged_ones(self.folder)), None)
         return tip, self._carry_over(patient, old, new) if old else ()
 
     def _carry_over(self, remote: Remote, old: Path, new: Path, *, but: Collection[str] = ()) -> tuple[str, ...]:
@@ -350,11 +348,11 @@ class Mirror:
                 lost.append(name)
                 logger.warning("%s: the pinned revision %s of %r exists nowhere any more", self.folder, commit, name)
             else:
-                clone_maintenance.read(new, ["update-ref", "--stdin"], [f"update {_ref(name)} {commit}"])
+                upkeep.read(new, ["update-ref", "--stdin"], [f"update {_ref(name)} {commit}"])
         return tuple(lost)
 
     def _rescue(self, remote: Remote, old: Path, new: Path, commit: str) -> None:
-        options = ["--filter=blob:none"] if clone_maintenance.is_partial(new) else []
+        options = ["--filter=blob:none"] if upkeep.is_partial(new) else []
         try:
             remote.fetch_commit(new, commit, most=self._room(), options=options)
         except SourceError:
@@ -386,16 +384,14 @@ class MirrorRepository(Repository):
 
 def _commit_of(folder: Path, name: str) -> str | None:
     """Return the commit that `name` means in the clone at `folder`, if it is readable."""
-    found = clone_maintenance.read(
-        folder, ["rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}"]
-    )
+    found = upkeep.read(folder, ["rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}"])
     return found.output.decode().strip() or None if found.code == 0 else None
 
 
 def _turn_to(folder: Path, branch: str) -> None:
     ref = f"refs/heads/{branch}"
     if (folder / "HEAD").read_text("utf-8", "replace").strip() != f"ref: {ref}":
-        clone_maintenance.read(folder, ["symbolic-ref", "HEAD", ref])
+        upkeep.read(folder, ["symbolic-ref", "HEAD", ref])
 
 
 def _ref(name: str) -> str:

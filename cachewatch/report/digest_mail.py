@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from cachewatch.core.names import safe
 from cachewatch.errors import TemplateError
-from cachewatch.report import headline as subject_and_headline
+from cachewatch.report import headline
 from cachewatch.report.collecting import MOST_CSV
 from cachewatch.report.data import COLUMNS, csv_table, encode
 from cachewatch.report.digest_view import DigestForm, cleaner, is_cut, moment, view
@@ -147,9 +147,9 @@ class DigestRenderer:
 
     def _head(self) -> dict[str, Any]:
         head = {
-            "title": subject_and_headline.title(self._digest),
-            "sentence": subject_and_headline.sentence(self._digest),
-            "subtitle": subject_and_headline.subtitle(self._digest),
+            "title": headline.title(self._digest),
+            "sentence": headline.sentence(self._digest),
+            "subtitle": headline.subtitle(self._digest),
         }
         if self._names.has_own("subject"):
             (said,) = self._names.render(("subject", {**head, **_shown(self._digest, _BRIEF, None)}))

@@ -12,7 +12,7 @@ from urllib.parse import quote
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from cachewatch.core import spellings as target_compatibility
+from cachewatch.core import spellings
 from cachewatch.core.coverage import Need
 from cachewatch.core.model import Diagnostic, Side
 from cachewatch.core.names import safe, safe_name
@@ -435,7 +435,7 @@ def serves(need: Need, machines: Iterable[Machine]) -> bool:
     return any(
         need.platform in ("", one.platform)
         and need.os in ("", one.os)
-        and (not need.target or target_compatibility.runs(need.target, one.target))
+        and (not need.target or spellings.runs(need.target, one.target))
         for one in machines
     )
 

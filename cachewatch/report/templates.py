@@ -27,7 +27,7 @@ from cachewatch.core.model import Side
 from cachewatch.core.names import safe
 from cachewatch.core.statement_values import Severity, StatementKind
 from cachewatch.errors import TemplateError
-from cachewatch.report import words as elapsed_time
+from cachewatch.report import words
 from cachewatch.report.formats import ToldReport, told_reports
 from cachewatch.report.text import Block, Requested
 from cachewatch.report.words import how_long, number
@@ -152,7 +152,7 @@ Job = tuple[str, Context]  # the name of a template, and what it is given
 
 def render(name: str, **context: Any) -> str:
     """Render our own template `name`, or raise TemplateError saying which and why."""
-    return _render(_own(), name, {"words": elapsed_time, **context})
+    return _render(_own(), name, {"words": words, **context})
 
 
 def render_all(jobs: Sequence[Job], folder: Path | None = None) -> list[str]:
@@ -299,7 +299,7 @@ def _values(told: ToldReport) -> dict[str, Any]:
     return {
         "name": told.name,
         "spans": [
-            {"before": _side(report.before), "after": _side(report.after), "between": elapsed_time.span(report)}
+            {"before": _side(report.before), "after": _side(report.after), "between": words.span(report)}
             for report in told.reports
         ],
         "total": told.shown.total,

@@ -19,9 +19,7 @@ from cachewatch.core.model import Delta, Kind, Side, kind_of_fact
 from cachewatch.core.names import safe_name
 from cachewatch.core.spellings import NO_COMPILER
 from cachewatch.core.statement_values import Counts, Line, Severity, Statement, StatementKind
-from cachewatch.report import words as elapsed_time
-from cachewatch.report import words as rebuild_reasons
-from cachewatch.report import words as statement_phrases
+from cachewatch.report import words
 from cachewatch.report.values import Report
 from cachewatch.report.words import HEADINGS, MOST_NAMES, Wants, chosen_lines, names, nothing, number, signed, total
 
@@ -58,7 +56,7 @@ def heading(report: Report) -> tuple[str, str]:
         return _of_files(before, after), ""
     name = _both(safe_name(before.tag or ""), safe_name(after.tag or ""))
     revisions = _both(before.revision[:_SHORT], after.revision[:_SHORT])
-    apart = elapsed_time.span(report)
+    apart = words.span(report)
     return "  ".join(
         filter(None, (name, days(before.time, after.time)))
     ), f"({', '.join(filter(None, (revisions, apart)))})"
@@ -234,7 +232,7 @@ def block_of(one: Chosen, report: Report, asked: Requested) -> Block:
     statement, counts = one.statement, one.counts
     parts = [number(len(one.packages), "package"), signed(counts)] if one.packages else []
     if statement.kind is StatementKind.MIGRATION:
-        parts.append(f"in {statement_phrases.stacks_named(statement.stacks, asked.most_names)}")
+        parts.append(f"in {words.stacks_named(statement.stacks, asked.most_names)}")
     return Block(
         kind=statement.kind,
         severity=statement.severity,
@@ -249,11 +247,7 @@ def block_of(one: Chosen, report: Report, asked: Requested) -> Block:
 
 def name_of(statement: Statement) -> str:
     """Return what a statement on the whole tag is about: a stack, or what replaced what."""
-    return (
-        statement_phrases.replaced(statement)
-        if statement.kind is StatementKind.MIGRATION
-        else safe_name(statement.name)
-    )
+    return words.replaced(statement) if statement.kind is StatementKind.MIGRATION else safe_name(statement.name)
 
 
 def occurrences(statements: Iterable[Statement], wants: Callable[[Kind], bool]) -> str:
@@ -265,7 +259,7 @@ def occurrences(statements: Iterable[Statement], wants: Callable[[Kind], bool]) 
         if one.kind in _TITLES:
             of_tag.append(f"{_TITLES[one.kind].lower()} {name_of(one)}".strip())
         elif one.kind is StatementKind.PLACE_LOST and one.name:
-            places.append(f"{statement_phrases.names(one.packages)} in {statement_phrases.place_name(one.name)}")
+            places.append(f"{words.names(one.packages)} in {words.place_name(one.name)}")
         else:
             packages |= dict.fromkeys(line.package for line in one.lines if any(map(wants, line.kinds)))
     named = [", ".join([*found[:FEW_NAMES], *_rest(found)]) for found in (of_tag, [safe_name(p) for p in packages])]
@@ -281,17 +275,17 @@ def _notes(one: Chosen, report: Report, asked: Requested) -> Iterator[str]:
     most = ALL if asked.is_whole else FEW_NAMES
     if statement.kind is StatementKind.REBUILD_WAVE:
         yield _wave(one.counts, report)
-        yield from rebuild_reasons.lines(statement, most)
+        yield from words.lines(statement, most)
     yield _REMARKS.get(statement.kind, "")
     if statement.of and statement.of > statement.counts.total:
         yield f"in the whole tag {number(statement.of, 'spec')} came or went with it"
     if statement.exceptions:
-        yield f"still on {_old_value(statement)}: {statement_phrases.names(statement.exceptions, most)}"
+        yield f"still on {_old_value(statement)}: {words.names(statement.exceptions, most)}"
     packages = set(one.packages)
     for effect in statement.effects:
         affected = tuple(name for name in effect.packages if name in packages)
         if affected and not _goes_without_saying(effect.kind, statement):
-            yield f"{_EFFECTS[effect.kind]}: {statement_phrases.names(affected, most)}"
+            yield f"{_EFFECTS[effect.kind]}: {words.names(affected, most)}"
 
 
 def _goes_without_saying(effect: StatementKind, statement: Statement) -> bool:
@@ -316,7 +310,7 @@ def _wave(counts: Counts, report: Report) -> str:
 
 def _packages_named(packages: Sequence[str], asked: Requested) -> str:
     if asked.is_whole or asked.names_kinds or asked.names_packages or len(packages) <= FEW_NAMES:
-        return statement_phrases.names(packages, asked.most)
+        return words.names(packages, asked.most)
     return ""
 
 
@@ -360,7 +354,7 @@ def tell(report: Report, asked: Requested) -> Shown:
 
 
 def _sections(chosen: Sequence[Chosen], asked: Requested) -> Iterator[Block]:
-    for kind in statement_phrases.HEADINGS:
+    for kind in words.HEADINGS:
         own = [one for one in chosen if one.statement.kind is kind]
         if own and kind is not _PLAIN:
             yield _section(own, asked)
@@ -378,7 +372,7 @@ def _section(own: Sequence[Chosen], asked: Requested) -> Block:
     return Block(
         kind=kind,
         severity=severity,
-        title=statement_phrases.HEADINGS[kind],
+        title=words.HEADINGS[kind],
         total=", ".join(filter(None, (number(len(packages), "package"), signed(counts)))),
         entries=tuple(entries[:most]),
         more=_more(entries[most:]),
@@ -402,25 +396,25 @@ def _entries(one: Chosen, asked: Requested) -> Iterator[BlockEntry]:
             fact=_lost(one, asked),
             counts=one.counts,
             here=statement.here if len(one.lines) == len(statement.lines) else None,
-            where=statement_phrases.remaining(statement, one.packages),
+            where=words.remaining(statement, one.packages),
             is_harmless=statement.is_harmless,
         )
         return
     for line in one.lines:
         yield BlockEntry(
             name=safe_name(line.package),
-            fact=statement_phrases.fact(line, asked.most_names),
+            fact=words.fact(line, asked.most_names),
             counts=line.counts,
-            where=statement_phrases.where(line, asked.most_names),
+            where=words.where(line, asked.most_names),
         )
 
 
 def _lost(one: Chosen, asked: Requested) -> str:
     if len(one.packages) == len(one.lines) == 1:
         line = one.lines[0]
-        now = f", now in {statement_phrases.stacks_named(line.joined, asked.most_names)}" if line.joined else ""
-        return f"{safe_name(line.package)} {statement_phrases.fact(line)}".strip() + now
-    return statement_phrases.names(one.packages, ALL if asked.is_whole else FEW_NAMES)
+        now = f", now in {words.stacks_named(line.joined, asked.most_names)}" if line.joined else ""
+        return f"{safe_name(line.package)} {words.fact(line)}".strip() + now
+    return words.names(one.packages, ALL if asked.is_whole else FEW_NAMES)
 
 
 def _rebuilt(report: Report, chosen: Sequence[Chosen], asked: Requested) -> Iterator[Block]:
@@ -440,9 +434,9 @@ def _rebuilt(report: Report, chosen: Sequence[Chosen], asked: Requested) -> Iter
     yield Block(
         kind=_PLAIN,
         severity=Severity.ROUTINE,
-        title=statement_phrases.HEADINGS[_PLAIN],
+        title=words.HEADINGS[_PLAIN],
         total=f"{number(specs, 'spec')} of {number(len(packages), 'package')}",
-        notes=tuple(note for one in hidden for note in rebuild_reasons.lines(one.statement, FEW_NAMES)),
+        notes=tuple(note for one in hidden for note in words.lines(one.statement, FEW_NAMES)),
         entries=listed.entries if listed else (),
         more=listed.more if listed else "",
         packages=len(packages),

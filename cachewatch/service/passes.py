@@ -36,11 +36,10 @@ from cachewatch.service.poll import Polls
 from cachewatch.service.recover import recover, set_aside_damaged
 from cachewatch.service.send import deliver_all
 from cachewatch.service.streams import Stream, streams_of
-from cachewatch.store import cursors, digests, health, outbox
+from cachewatch.store import cursors, digests, health, messages, outbox
 from cachewatch.store import cursors as reported_removals
 from cachewatch.store import digests as scheduled_runs
 from cachewatch.store import health as alerts
-from cachewatch.store import messages as message_bytes
 from cachewatch.store import messages as suppressions
 from cachewatch.store.health import AlertKind
 
@@ -69,7 +68,7 @@ def _forget(context: Context) -> None:
         now = recipients.certain(connection, context.clock())
         digests_gone = digests.forget_digests(connection, now - retention.metadata)
         payloads_gone = outbox.delete_payloads(connection, now - retention.payload, kept_channels=feeds)
-        message_bytes.delete_unused(connection)
+        messages.delete_unused(connection)
         scheduled_runs.forget_slots(connection, now - retention.metadata)
         cursors.forget_vanished(connection, now - retention.metadata)
         reported_removals.forget(connection, now - retention.metadata)
