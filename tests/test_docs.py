@@ -84,7 +84,9 @@ def test_every_command_is_named(name: str) -> None:
 def test_every_event_is_described() -> None:
     """Whoever watches the log can look up what its events mean, and no other is described."""
     code = "".join(
-        path.read_text() for part in ("notify", "daemon", "cli") for path in (ROOT / "cachewatch" / part).glob("*.py")
+        path.read_text()
+        for part in ("service", "operators", "extensions", "daemon", "cli")
+        for path in (ROOT / "cachewatch" / part).rglob("*.py")
     )
     logged = set(
         re.findall(
