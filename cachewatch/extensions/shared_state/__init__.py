@@ -1,1 +1,1 @@
-"""shared_state."""
+"""A state that several hosts share, in a PostgreSQL database."""
