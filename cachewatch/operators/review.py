@@ -132,7 +132,7 @@ def _end(config: Config, over: OpenAlert) -> str:
         case AlertKind.LARGE_CHANGE:
             return f"no large change in {place(key.name, key.part)} is held"
         case AlertKind.DOCUMENTS_UNREADABLE if key.name in config.sources:
-            return f"all documents of {key.part} in {key.name} can be read again"
+            return f"documents of {key.part} in {key.name} were repaired or removed"
         case AlertKind.ADDRESS_SUPPRESSED if is_recipient(config, key.name, key.part):
             return f"{key.part} receives digests again"
         case _:

@@ -18,7 +18,7 @@ from cachewatch.core.statement_values import StatementKind
 from cachewatch.environments.contents import cover_both
 from cachewatch.extensions.causes import in_digests as rebuild_causes
 from cachewatch.extensions.history import in_service as removed_since
-from cachewatch.git.catalogue import Bases, compare_revisions, tags_of
+from cachewatch.git.catalogue import Bases, compare_revisions, document_in, tags_of
 from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import (
     Revision,
@@ -76,7 +76,7 @@ class SourceDiff(Struct, frozen=True, kw_only=True):
     spans: tuple[Span, ...] = ()
     news: tuple[TagNews, ...] = ()
     returns: tuple[Return, ...] = ()  # of what the stream was told is gone
-    resolved: Mapping[str, tuple[Unread, ...]] = {}  # documents that can be read again, by tag
+    resolved: Mapping[str, tuple[Unread, ...]] = {}  # documents that are not unreadable any more, by tag
     advance: Advance | None = None  # None where nothing was ever fetched
     steps: tuple[tuple[str, str, str, str], ...] = ()  # source, tag, before, after: what the key is made of
     coverage: tuple[Coverage, Coverage] | None = None  # of the environment, before and after
@@ -293,10 +293,15 @@ class OpenSource(Struct, frozen=True, kw_only=True):
 
     def _spans(self, unread: UnreadAfter) -> Iterator[Span]:
         """Yield what is covered; the first one carries what is to be said of the source as a whole."""
+        removed = {tag: tuple(filter(partial(self._lacks, tag), each)) for tag, each in unread.resolved.items()}
+        readable = {
+            tag: tuple(entry for entry in each if entry not in removed[tag]) for tag, each in unread.resolved.items()
+        }
         notes = (
             *notice_sentences.returned(self.ranges.returned, self.context.config.timezone),
             *notice_sentences.unread(unread.left),
-            *notice_sentences.read_again(unread.resolved),
+            *notice_sentences.read_again(readable),
+            *notice_sentences.removed(removed),
             *notice_sentences.unknown(unread.unknown),
         )
         packages = tuple(dict.fromkeys(entry.package for left in unread.left.values() for entry in left))
@@ -309,6 +314,9 @@ class OpenSource(Struct, frozen=True, kw_only=True):
             lost = notice_sentences.lost(self.ranges.lost) if self.ranges.lost else ()
             span = self._span_from(self.newest, 0, (*lost, *notes))
             yield structs.replace(span, is_unknown=bool(self.ranges.lost), unread=packages)
+
+    def _lacks(self, tag: str, entry: Unread) -> bool:
+        return document_in(self.repository, self.newest.commit, tag, entry.package) is None
 
     def _span(self, gap: PendingRange, notes: tuple[str, ...]) -> Span:
         recall = self.comparisons.of_revisions

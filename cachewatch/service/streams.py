@@ -240,6 +240,13 @@ def read_again(resolved: Mapping[str, Collection[Unread]]) -> Iterator[str]:
         yield f"documents of {tag} can be read again: {names}, compared with revision {base[:10]}"
 
 
+def removed(resolved: Mapping[str, Collection[Unread]]) -> Iterator[str]:
+    """Say which documents were removed while they could not be read."""
+    for tag, entries in sorted(resolved.items()):
+        if entries:
+            yield f"unreadable documents of {tag} were removed: {_listed(sorted(entry.package for entry in entries))}"
+
+
 def unknown(packages: Mapping[str, Collection[str]]) -> Iterator[str]:
     """Say which documents have no earlier version that can be read."""
     for tag, names in sorted(packages.items()):

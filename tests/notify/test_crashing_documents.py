@@ -81,7 +81,7 @@ def test_one_that_takes_too_long_is_unread_and_all_others_are_told(tmp_path: Pat
     assert "pa 7.1 -> 7.2" in texts[2]
     assert made.notices() == [
         "1 document of develop in public cannot be read: pa",
-        "all documents of develop in public can be read again",
+        "documents of develop in public were repaired or removed",
     ]
     notice = next(stored.rendered.text for stored in made.digests() if stored.subscription == "(operators)")
     assert "pa: reading it took more than 1 seconds of processor time." in " ".join(notice.split())

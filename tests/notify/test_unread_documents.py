@@ -94,7 +94,7 @@ def test_what_changed_meanwhile_is_told_when_it_can_be_read_again(tmp_path: Path
     )
     assert made.notices() == [
         "1 document of develop in public cannot be read: pa",
-        "all documents of develop in public can be read again",
+        "documents of develop in public were repaired or removed",
     ]
 
 
@@ -125,6 +125,15 @@ def test_one_that_goes_while_it_cannot_be_read_is_told_at_once(tmp_path: Path) -
     publish_each(made)
     (urgent,) = [stored for stored in made.digests() if stored.stream == "urgent"]
     assert "pa" in urgent.title
+
+
+@pytest.mark.slow
+def test_one_that_goes_while_it_cannot_be_read_is_removed_not_read_again(tmp_path: Path) -> None:
+    made = site(tmp_path, pa("1.0", 10), {PATH: BROKEN["truncated"]}, {})
+    publish_each(made)
+    last = " ".join(made.told()[-1].split())
+    assert ("read again" in last, "unreadable documents of develop were removed: pa" in last) == (False, True)
+    assert made.notices()[-1] == "documents of develop in public were repaired or removed"
 
 
 @pytest.mark.slow
@@ -225,7 +234,7 @@ def test_many_at_once_are_one_notice(tmp_path: Path) -> None:
     publish_each(made)
     assert [title for title in made.notices() if "read" in title] == [
         "20 documents of develop in public cannot be read: p00, p01, p02...",
-        "all documents of develop in public can be read again",
+        "documents of develop in public were repaired or removed",
     ]
     assert [net(made, package) for package in packages] == [[("1.0", "2.0")]] * 20
 
