@@ -1,7 +1,7 @@
 """Compare two documents of one package, and say what happened to the package. The laws are in docs/laws.md.
 
 Read `compare_all` first. Both sides are brought into one form; DeepDiff then says what was added and removed; matching
-and judging (matching.py) start from its answer. Only rebuilt specs and changed stacks of kept specs are known without
+and judging (verdicts.py) start from its answer. Only rebuilt specs and changed stacks of kept specs are known without
 it. A selection is applied last, to the judged package: so a pair stays a pair, and a verdict is of the whole place.
 """
 
