@@ -32,8 +32,10 @@ from cachewatch.config.reading import read_config
 from cachewatch.config.sources import Source
 from cachewatch.config.types import parse_mail
 from cachewatch.core.names import safe, similar
-from cachewatch.core.schedule import quiet_until
-from cachewatch.errors import AnotherInstance, DeliveryError, SourceError, UsageError
+from cachewatch.core.schedule import minute, quiet_until
+from cachewatch.errors import AnotherInstance, DeliveryError, SourceError, UnknownRevision, UsageError
+from cachewatch.git.clone_cache import is_url
+from cachewatch.git.revisions import resolve_upstream
 from cachewatch.operators.explaining import Explanation, explain_package, packages_now
 from cachewatch.operators.status import Problems, Status, StreamStatus, find_problems, read_status
 from cachewatch.report.digest_mail import render_notice
@@ -48,7 +50,9 @@ from cachewatch.service.passes import Result, leading, ping, run_pass
 from cachewatch.service.poll import poll
 from cachewatch.service.recover import resume
 from cachewatch.service.streams import REGULAR, URGENT, Stream, streams_of
+from cachewatch.service.watched import copy_for_now
 from cachewatch.store import cursors, digests, health, outbox
+from cachewatch.store.database import copy_rows
 from cachewatch.store.digests import DigestSummary
 from cachewatch.store.health import SourceHealth
 from cachewatch.store.opening import has_state, open_database
@@ -66,6 +70,7 @@ class PassSummary(Struct, frozen=True):
     before: Status
     after: Status
     problems: Problems
+    has_earlier: bool  # whether each source has a revision before its newest one
     delivered: tuple[tuple[DigestSummary | None, tuple[Delivery, ...]], ...]  # by digest; None: for operators
 
 
@@ -83,7 +88,9 @@ def summarize(context: Context, before: Status, begun: datetime) -> PassSummary:
             (digests.find(connection, key), tuple(each for each in touched if each.digest == key)) for key in keys
         )
     problems = find_problems(after, context.config, context.clock())
-    return PassSummary(begun.astimezone(ZoneInfo(context.config.timezone)), before, after, problems, delivered)
+    has_earlier = all(_has_earlier(context, source) for source in context.config.sources.values())
+    begun = begun.astimezone(ZoneInfo(context.config.timezone))
+    return PassSummary(begun, before, after, problems, has_earlier, delivered)
 
 
 def lines(summary: PassSummary) -> Iterator[str]:
@@ -144,7 +151,8 @@ def _regular(streams: Sequence[StreamStatus]) -> list[StreamStatus]:
 def _next(stream: StreamStatus, summary: PassSummary) -> str:
     due = f"next {when(stream.due, summary.begun)}" if stream.due else f"next {stream.schedule}"
     if any(source.revision is None for source in summary.before.sources):
-        return f"it begins here, {due} (`cachewatch preview {stream.subscription} --since HEAD~1` shows one)"
+        shown = f" (`cachewatch preview {stream.subscription} --since HEAD~1` shows one)" if summary.has_earlier else ""
+        return f"it begins here, {due}{shown}"
     return due
 
 
@@ -248,6 +256,8 @@ def _opened(config: Config, form: str, doing: Callable[[str], None] | None = Non
     return Context(config=config, database=database, log=log, clock=utc_now, doing=doing or (lambda _: None))
 
 
+# The tables of what was sent, which may be large.
+_NOT_LOOKED_AT = ("bodies", "deliveries", "attempts")
 _FORMS = ("text", "html", "markdown", "json", "eml")
 
 
@@ -285,15 +295,16 @@ def preview(
     """Print the digest that SUBSCRIPTION would receive from `cachewatch once` now.
 
     SUBSCRIPTION may be left out if there is only one. The output is byte for byte what would be sent, and nothing if
-    nothing would be sent. Nothing is sent or stored. Before the first `once`, sources that do not begin at their newest
-    revision are fetched, and forgotten again.
+    nothing would be sent. Nothing is sent or stored. Repositories and folders on this machine are fetched into a copy of
+    the state, which is forgotten again. Sources on the network are shown as of the last fetch; `cachewatch once` fetches
+    first. Before the first `once`, those that do not begin at their newest revision are fetched into the copy, too.
     """
     stream = _stream(config, subscription or _only_subscription(config), URGENT if urgent else REGULAR)
     with _state(config, stream, since) as service:
         draft = compose(service, stream, since=since)
         packed = _through(channel, build_messages(config, stream, draft.digest, forms=frozenset(Form)))
         is_sent = _would_be_sent(service, stream, draft, is_asked=since is not None)
-        _say(service, stream, draft, since, is_sent=is_sent)
+        _say(config, service, stream, draft, since, is_sent=is_sent)
     if lint:
         context.exit(_lint(config, packed))
     if is_sent:
@@ -301,32 +312,64 @@ def preview(
 
 
 def _state(config: Config, stream: Stream, since: str | None) -> AbstractContextManager[Context]:
-    """Open the state, or before the first pass one that is empty but for what that pass would look at."""
-    if has_state(config.database):
-        return reading(config)
-    return _first_state(config, [source for source in stream.sources if since or _begins_earlier(source)])
+    """Open the state as the next pass would find it: with what the sources on this machine have now.
+
+    Before the first pass, it is empty but for what that pass would look at.
+    """
+    if not has_state(config.database):
+        named = [source for source in stream.sources if since or _begins_earlier(source)]
+        return _first_state(config, named, [*named, *(each for each in stream.sources if _is_here(each))])
+    return _next_state(config, stream.sources) if any(map(_is_here, stream.sources)) else reading(config)
 
 
 def _begins_earlier(source: Source) -> bool:
     return source.since is not None or source.first_run == "report"
 
 
+def _is_here(source: Source) -> bool:
+    """Tell whether a source is a repository or folder on this machine, which costs little to look at."""
+    return source.type == "git" and (not is_url(source.address) or source.address.startswith("file:"))
+
+
 @contextmanager
-def _first_state(config: Config, sources: list[Source]) -> Iterator[Context]:
-    """Fetch `sources` into a state elsewhere; nothing is recorded of build caches, which have no earlier revisions."""
-    sources = [source for source in sources if source.type == "git"]
-    if sources:
-        names = ", ".join(source.name for source in sources)
+def _first_state(config: Config, named: list[Source], sources: list[Source]) -> Iterator[Context]:
+    """Fetch `sources` into a state elsewhere, and say so of those that are `named`.
+
+    Nothing is recorded of build caches, which have no earlier revisions.
+    """
+    if names := ", ".join(source.name for source in named if source.type == "git"):
         click.echo(f"cachewatch: nothing was fetched yet; fetching {names} for this preview alone ...", err=True)
+    with _state_elsewhere(config) as context:
+        for source in {source.name: source for source in sources if source.type == "git"}.values():
+            if not poll(context, source):
+                with context.database.read() as connection:
+                    raise SourceError(f"the source {source.name}: {health.source(connection, source.name).error}")
+        yield context
+
+
+@contextmanager
+def _next_state(config: Config, sources: Sequence[Source]) -> Iterator[Context]:
+    """Copy the state elsewhere, and fetch there those of `sources` that are on this machine."""
+    with reading(config) as stored, _state_elsewhere(config) as context:
+        with stored.database.read() as old, context.database.write() as new:
+            copy_rows(old, new, but=_NOT_LOOKED_AT)
+        for source in sources:
+            copy_for_now(stored.clone_folder(source.name), context.clone_folder(source.name))
+            if _is_here(source) and not poll(context, source):
+                with context.database.read() as connection:
+                    said = f"the source {source.name} cannot be read: {health.source(connection, source.name).error}"
+                click.echo(f"cachewatch: warning: {safe(said)}", err=True)
+        yield context
+
+
+@contextmanager
+def _state_elsewhere(config: Config) -> Iterator[Context]:
+    """Offer an empty state in a temporary folder."""
     with TemporaryDirectory(prefix="cachewatch-") as folder:
         own = config.model_copy(update={"state": Path(folder)})
         # What the service would log is not what was asked for.
         context = Context(config=own, database=open_database(own.state), log=open_log(level=logging.CRITICAL))
         with closing(context.database):
-            for source in sources:
-                if not poll(context, source):
-                    with context.database.read() as connection:
-                        raise SourceError(f"the source {source.name}: {health.source(connection, source.name).error}")
             yield context
 
 
@@ -353,12 +396,20 @@ def _stream(config: Config, subscription: str, name: str) -> Stream:
     raise UsageError(f"no subscription {subscription!r}; configured: {', '.join(config.subscriptions) or 'none'}")
 
 
-def _say(service: Context, stream: Stream, draft: PendingDigest, since: str | None, *, is_sent: bool) -> None:
+def _say(
+    config: Config, service: Context, stream: Stream, draft: PendingDigest, since: str | None, *, is_sent: bool
+) -> None:
     """Say on standard error what the digest does not: why there is none, or when it goes out."""
     name = stream.subscription.name
     with service.database.read() as connection:
         unfetched = [each.name for each in stream.sources if health.source(connection, each.name).revision is None]
         begun = [cursors.revision_of(connection, name, stream.name, each.name) for each in stream.sources]
+        fetched = {
+            each.name: health.source(connection, each.name).succeeded_at
+            for each in stream.sources
+            if not _is_here(each) and has_state(config.database)
+        }
+    unasked = {each: minute(at, config.timezone) for each, at in fetched.items() if at is not None}
     is_silent = not since and not any(begun) and not any(map(_begins_earlier, stream.sources))
     notes = []
     if unfetched and not is_silent:
@@ -367,14 +418,29 @@ def _say(service: Context, stream: Stream, draft: PendingDigest, since: str | No
         why = f"no changes since {since or 'the last report'} match {name}"
         why = f"{name} begins at the newest revision" if is_silent else why
         what = "the digest says so" if is_sent else "nothing would be sent"
-        earlier = "an earlier --since" if since else f"`cachewatch preview {name} --since HEAD~1`"
-        notes.append(f"{why}: {what}; {earlier} shows older changes")
+        has_earlier = all(_has_earlier(service, each) for each in stream.sources)
+        earlier = "an earlier --since" if since else has_earlier and f"`cachewatch preview {name} --since HEAD~1`"
+        notes.append(f"{why}: {what}{f'; {earlier} shows older changes' if earlier else ''}")
+    notes += [f"{each} as of the last fetch at {at}; `cachewatch once` fetches first" for each, at in unasked.items()]
     if draft.hold:
         notes.append(f"this digest would be held for the operators: {draft.hold}")
     elif is_sent and not since and (later := _later(service, stream)):
         notes.append(f"this digest is sent {later}, with what is new until then")
     for note in notes:
         click.echo(f"cachewatch: {note}", err=True)
+
+
+def _has_earlier(service: Context, source: Source) -> bool:
+    """Tell whether a source has a revision before its newest one, as far as that is known."""
+    with service.database.read() as connection:
+        if health.source(connection, source.name).revision is None:
+            return source.type == "git" and not _is_here(source)
+    try:
+        with closing(service.open_repository(source)) as repository:
+            resolve_upstream(repository, "HEAD~1")
+    except (SourceError, UnknownRevision):
+        return False
+    return True
 
 
 def _later(service: Context, stream: Stream) -> str:

@@ -1,5 +1,6 @@
 """The local copy of a source: the clone of a repository, or the recorded history of a build cache or a folder."""
 
+import shutil
 from collections.abc import Collection, Iterator
 from contextlib import closing, suppress
 from datetime import UTC, datetime
@@ -169,6 +170,21 @@ class RecordedFolder(RecordedSource):
         with closing(self.open()) as repository:
             newest = resolve(repository, "HEAD")
         return News(revision=newest.commit, time=newest.time, warnings=(), problem=" ".join(said))
+
+
+def copy_for_now(folder: Path, copy: Path) -> None:
+    """Make a copy of a copy, which may be updated; it is small, since it reads the objects and indexes of the first."""
+    if not folder.exists():
+        return
+    indexes = [path.resolve() for path in folder.glob("*.db")]
+    left_out = {"objects", *(path.name for path in folder.glob("*.db*"))}
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    with suppress(shutil.Error):  # locks of who works on it, which are gone meanwhile
+        shutil.copytree(folder, copy, ignore=lambda of, _: left_out if Path(of) == folder else ())
+    Path(copy, "objects", "info").mkdir(parents=True)
+    Path(copy, "objects", "info", "alternates").write_text(f"{(folder / 'objects').resolve()}\n", "utf-8")
+    for index in indexes:
+        (copy / index.name).symlink_to(index)
 
 
 def _warnings(update: Update, other: str) -> Iterator[str]:

@@ -6,7 +6,7 @@ Alembic is slow to load, and only an upgrade needs it.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from itertools import zip_longest
@@ -125,10 +125,12 @@ def after_commit(connection: Connection, act: Callable[[], None]) -> None:
 _BATCH = 500
 
 
-def copy_rows(source: Connection, target: Connection) -> int:
-    """Copy all rows into tables that are empty, and return how many there were."""
+def copy_rows(source: Connection, target: Connection, *, but: Collection[str] = ()) -> int:
+    """Copy the rows of all tables `but` these into tables that are empty, and return how many there were."""
     count = 0
     for table in metadata.sorted_tables:
+        if table.name in but:
+            continue
         for rows in _batches(source, table):
             target.execute(insert(table), rows)
             count += len(rows)

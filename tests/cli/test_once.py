@@ -4,13 +4,15 @@ import io
 import json
 import pkgutil
 import re
+import shutil
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from threading import Event
 
 import pytest
 from conftest import Run
-from helpers import catalogue, history, records
+from helpers import catalogue, document, history, records
 from servers import Says, serving
 
 from cachewatch.cli import service as once_and_daemon
@@ -333,6 +335,70 @@ def test_a_preview_of_a_subscription_that_is_new(run: Run) -> None:
     run("once")
     (text,) = sent("late")
     assert without_minutes(shown.output) == without_minutes(text)
+
+
+def publish(site: Path, *states: Mapping[str, bytes]) -> None:
+    """Let upstream have these revisions, and a new history if need be."""
+    shutil.rmtree(site / "upstream.git")
+    history(site / "upstream.git", *states)
+
+
+def stored() -> dict[Path, bytes]:
+    """Return all files of the state but those that SQLite makes for any reader."""
+    files = (path for path in Path("state").rglob("*") if path.is_file())
+    return {path: path.read_bytes() for path in files if not path.name.endswith(("-shm", "-wal"))}
+
+
+def test_a_preview_fetches_what_is_on_this_machine(configured: Path, run: Run) -> None:
+    """It is what `once` sends seconds later; the state has nothing of it."""
+    configure("HEAD~1")
+    run("once")
+    old = sent("all")
+    base = {"zlib": records([1])}
+    publish(configured, catalogue(base), catalogue(base | {"new": records([2])}), catalogue(base))
+    before = stored()
+    shown = run("preview", "all")
+    assert (shown.exit_code, shown.error) == (0, "")
+    assert stored() == before
+    run("once")
+    (text,) = set(sent("all")) - set(old)
+    assert without_minutes(shown.output) == without_minutes(text)
+    assert "new" in shown.output
+
+
+def test_a_preview_reads_a_folder_again(configured: Path, run: Run) -> None:
+    """What was changed in it since the last pass is what `once` would send; advice names no revision that is not there."""
+    configure("")
+    file, folder = Path("cachewatch.yaml"), configured / "folder"
+    file.write_text(file.read_text().replace("upstream.git", "folder"))
+    folder.mkdir()
+    (folder / "zlib.md").write_bytes(document(records([1]), package="zlib"))
+    assert "HEAD~1" not in run("preview").error
+    assert "HEAD~1" not in run("once").output
+    assert "HEAD~1" not in run("preview").error
+    (folder / "new.md").write_bytes(document(records([2]), package="new"))
+    shown = run("preview")
+    assert "  new  new: 1.0" in shown.output
+    run("once")
+    (text,) = sent("all")
+    assert "  new  new: 1.0" in text
+    assert "shows older changes" in run("preview").error
+
+
+@pytest.mark.usefixtures("configured")
+def test_a_preview_of_a_source_on_the_network_fetches_nothing(run: Run) -> None:
+    """It says as of when it is."""
+    configure("HEAD~1")
+    run("once")
+    file = Path("cachewatch.yaml")
+    file.write_text(file.read_text().replace("upstream.git", "http://127.0.0.1:9/upstream.git"))
+    shown = run("preview")
+    assert re.search(
+        r"^cachewatch: public as of the last fetch at [^;]* UTC; `cachewatch once` fetches first$",
+        shown.error,
+        re.MULTILINE,
+    )
+    assert "nothing would be sent" in shown.error
 
 
 @pytest.mark.usefixtures("configured")
