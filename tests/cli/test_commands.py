@@ -265,7 +265,7 @@ def test_a_test_message(site: Site, run: Run) -> None:
         assert (done.exit_code, done.output) == (0, "kim@example.org: sent\n")
         assert len(server.received) == 1
         mail = BytesParser(policy=policy.default).parsebytes(server.received[0].content)
-        html = mail.get_body(("html",)).get_content()
+        html = next(part.get_content() for part in mail.walk() if part.get_content_type() == "text/html")
         assert ("Test</b>" in html, "Recovered" in html) == (True, False), "nothing was broken"
     away = run("test", "mail", "--to", "kim@example.org", "--config", path)
     assert away.exit_code == 7
