@@ -5,9 +5,10 @@ import email.policy
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
 from pathlib import Path
 
-from model.sums import Line, added_up, read_digest
+from model.sums import Digest, Line, added_up, read_digest
 from model.world import Stream, Told, World
 
 _OUT = ("ready", "released")
@@ -37,8 +38,22 @@ def _sum_problems(world: World, stream: Stream) -> Iterator[str]:
     if not stream.is_everything:
         yield from _gone_problems(world, stream)
         return
-    read = [read_digest(told.json) for told in _of(world, stream, *_OUT, "dropped")]
-    yield from added_up(read, stream.selected, Line(world.first, world.line[-1], world.published, world.last_read))
+    yield from added_up(
+        list(_read(world, stream)), stream.selected, Line(world.first, world.line[-1], world.published, world.last_read)
+    )
+
+
+def _read(world: World, stream: Stream) -> Iterator[Digest]:
+    """Read what was told or dropped.
+
+    If operators had their time for some of a digest, what they still have time for is a digest of its own, made next.
+    """
+    made = _of(world, stream, *_OUT, "dropped", "superseded", "held")
+    digests = [read_digest(each.json) for each in made]
+    for told, digest, following in zip_longest(made, digests, digests[1:]):
+        if world.states[told.key] in (*_OUT, "dropped"):
+            is_split = digest.is_unconfirmed and following is not None and following.revision == digest.revision
+            yield digest._replace(held=following.tags) if is_split else digest
 
 
 def _gone_problems(world: World, stream: Stream) -> Iterator[str]:

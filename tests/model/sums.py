@@ -40,6 +40,13 @@ class Digest(NamedTuple):
     news: tuple[News, ...]
     returned: frozenset[str]  # tags of which a note says that they are back
     unknown: frozenset[tuple[str, str]]  # tags with packages of which a note says that nobody knows what they had
+    is_unconfirmed: bool  # operators did not answer in time
+    held: frozenset[str] = frozenset()  # tags that were held by themselves when it was sent
+
+    @property
+    def tags(self) -> frozenset[str]:
+        """Return the tags that it says something of."""
+        return self.returned | {news.tag for news in self.news} | {tag for tag, _ in self.unknown}
 
     def gone(self) -> Counter[tuple[str, str]]:
         """Count what it says has gone: packages, and tags, which have no package."""
@@ -55,7 +62,8 @@ def read_digest(content: bytes) -> Digest:
     returned = frozenset(found[1] for note in notes if (found := _RETURNED.match(note)))
     without_base = [(found[1], found[2].split(", ")) for note in notes if (found := _UNKNOWN.match(note))]
     unknown = frozenset((tag, package) for tag, packages in without_base for package in packages)
-    return Digest(revision, tuple(_news(tag) for tag in data["tags"]), returned, unknown)
+    is_unconfirmed = any(note.startswith("not confirmed by the operators") for note in notes)
+    return Digest(revision, tuple(_news(tag) for tag in data["tags"]), returned, unknown, is_unconfirmed)
 
 
 def _news(data: dict[str, Any]) -> News:
@@ -108,12 +116,12 @@ class Sum:
                 yield f"{tag}/{package} is said to be unknown, of which readers knew"
             if now := content_of(there).get(tag, {}).get(package):
                 known[package] = now
-        yield from self.differences(there)
+        yield from self.differences(there, digest.held)
 
-    def differences(self, there: Tags) -> Iterator[str]:
-        """Yield where what is known is not what is `there`, but for documents that cannot be read."""
+    def differences(self, there: Tags, held: frozenset[str] = frozenset()) -> Iterator[str]:
+        """Yield where what is known is not what is `there`, but for tags that are `held` and documents that cannot be read."""
         has = content_of(there)
-        for tag in sorted(has.keys() | self.known.keys()):
+        for tag in sorted((has.keys() | self.known.keys()) - held):
             if not there.get(tag) and (tag in self.gone or not self.known.get(tag)):
                 continue  # there is nothing in it that was asked for
             if (tag in has) != (tag in self.known and tag not in self.gone):

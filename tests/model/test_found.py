@@ -81,6 +81,14 @@ FOUND = {
         run(30 * DAY),
         Move("rewind", {"back": 3}),
     ],
+    "a tag loses most of its packages, and another does shortly before operators had their time for the first": [
+        change(Step("snapshot", is_new=True)),
+        run(),
+        change(Step("collapse")),
+        *(run(7 * HOUR) for _ in range(5)),
+        change(Step("collapse", tag=1)),
+        run(7 * HOUR),
+    ],
     "the clock is a year ahead for one pass": [run(skew=365 * DAY), UPGRADE, run()],
     "the clock is 30 days ahead for one pass": [run(skew=30 * DAY), UPGRADE, run()],
     "the clock is 30 days ahead while the mail server is away": [
