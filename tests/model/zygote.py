@@ -46,7 +46,7 @@ from cachewatch.store.sqlite import only_one
 from model.mutants import MUTANTS
 
 _ROOT = Path(cachewatch.__file__).parent
-_KILLED_IN = tuple(f"{_ROOT / room}{os.sep}" for room in ("notify", "store", "channels"))
+_KILLED_IN = tuple(f"{_ROOT / room}{os.sep}" for room in ("service", "store", "channels"))
 
 # What the commands print goes elsewhere.
 _ANSWERS = os.dup(1)
