@@ -278,7 +278,7 @@ def _events(statements: Sequence[Statement]) -> Iterator[Event]:
             name = "surplus copies" if one.kind is StatementKind.PRUNE else one.name
             yield Event(_KINDS[one.kind], name, len(one.packages), one.counts.specs)
         elif one.kind is StatementKind.MIGRATION:
-            yield Event(_kind_of_migration(one), one.name, len(one.packages), one.counts.vanished)
+            yield Event(_kind_of_migration(one), one.name, len(one.packages), one.counts.vanished or one.counts.new)
 
 
 def _kind_of_migration(statement: Statement) -> Kind:

@@ -124,6 +124,12 @@ class _Sum(Struct):
     kinds: set[Kind] = field(default_factory=set)
 
 
+def _counts_of(match: SpecMatch) -> Counts:
+    """Return how many specs of a pair are chosen; where only some are, it may be one of the two."""
+    new, vanished = (0 if is_out else match.count for is_out in (match.left, match.entered))
+    return Counts(vanished, new, alone=new - vanished)
+
+
 def items_of(change: PackageChange, sees_stack: SeesStack | None = None) -> tuple[Items, ...]:
     """Return all items of `change`; of stacks, only those that are seen are named."""
     return _Reader(change, sees_stack).items()
@@ -175,7 +181,7 @@ class _Reader:
         return _Step(
             before=before,
             after=after,
-            counts=Counts(match.count, match.count),
+            counts=_counts_of(match),
             otherwise=otherwise,
             kinds=frozenset(kinds),
             counterpart=after,
@@ -231,7 +237,7 @@ class _Reader:
         return _Step(
             before=kept.before,
             after=kept.after,
-            counts=Counts(kept=1),
+            counts=Counts(kept=1, entered=int(kept.entered), left=int(kept.left)),
             otherwise=Story(kind=kind, before=kept.before.versions),
             kinds=frozenset(kinds),
             is_again=is_unreferenced and kept.before in self._change.came.counts,
@@ -280,10 +286,10 @@ class _Reader:
             old, new = match.before.compiler, match.after.compiler  # differ where one document does not give it
             found[() if old == new else (old, new)].append(match)
         for compilers, alike in found.items():
-            count = sum(match.count for match in alike)
+            counts = sum(map(_counts_of, alike), start=Counts())
             stacks = {stack for match in alike for stack in match.after.stacks if self._sees(stack)}
             story = Story(kind=StatementKind.REBUILT, before=compilers[:1], after=compilers[1:])
-            self._sums[_Key((story,), is_again=True)] = _Sum(Counts(count, count), stacks, {Kind.REBUILT})
+            self._sums[_Key((story,), is_again=True)] = _Sum(counts, stacks, {Kind.REBUILT})
 
     def _add_empty(self) -> None:
         """Note that a document without specs came or went."""

@@ -342,6 +342,9 @@ class SpecMatch(Struct, frozen=True):
     before: Signature
     after: Signature
     count: int
+    # Where only some specs are chosen, and of the pair only the new one, or only the old one.
+    entered: bool = False
+    left: bool = False
 
 
 class StackChange(Struct, frozen=True):
@@ -350,6 +353,9 @@ class StackChange(Struct, frozen=True):
     hash: str
     before: Signature
     after: Signature
+    # Where only some specs are chosen, and this one only now, or not any more.
+    entered: bool = False
+    left: bool = False
 
     @property
     def gained(self) -> tuple[str, ...]:
@@ -394,6 +400,9 @@ class SpecCounts(Struct, frozen=True):
     extended: int = 0
     new_combination: int = 0
     extra_copy: int = 0
+    # Of a selection: specs of pairs of which the other spec is not in it, and kept specs that came into it or left it.
+    entered: int = 0  # of `added`
+    left: int = 0  # of `removed`
 
     def __add__(self, other: "SpecCounts") -> "SpecCounts":
         return SpecCounts(*map(add, astuple(self), astuple(other)))
@@ -408,8 +417,8 @@ class SpecCounts(Struct, frozen=True):
         """Whether nothing was counted twice or left out."""
         return (
             self.before + self.added - self.removed == self.after
-            and self.added == self.paired + self.new
-            and self.removed == self.paired + self.gone
+            and self.added == self.paired + self.new + self.entered
+            and self.removed == self.paired + self.gone + self.left
             and self.net_added == self.added - self.rebuilt
             and self.net_removed == self.removed - self.rebuilt
             and self.gone == sum([getattr(self, name) for name in VANISHED_CLASSES])
@@ -448,13 +457,27 @@ class PackageChange(Struct, frozen=True, kw_only=True):
 
     @property
     def added(self) -> tuple[Spec, ...]:
-        """The specs whose hash is new, by hash; few who ask for counts want to see them."""
-        return tuple(Spec(spec_hash, signature) for spec_hash, signature in self.came.in_order())
+        """The specs of `added_specs`, by hash; few who ask for counts want to see them."""
+        return tuple(Spec(spec_hash, signature) for spec_hash, signature in self.added_specs.in_order())
 
     @property
     def removed(self) -> tuple[Spec, ...]:
-        """The specs whose hash is gone, by hash."""
-        return tuple(Spec(spec_hash, signature) for spec_hash, signature in self.went.in_order())
+        """The specs of `removed_specs`, by hash."""
+        return tuple(Spec(spec_hash, signature) for spec_hash, signature in self.removed_specs.in_order())
+
+    @property
+    def added_specs(self) -> Specs:
+        """The specs whose hash is new, and the kept ones that came into the selection."""
+        return _and_kept(self.came, {kept.hash: kept.after for kept in self.restacked if kept.entered})
+
+    @property
+    def removed_specs(self) -> Specs:
+        """The specs whose hash is gone, and the kept ones that left the selection."""
+        return _and_kept(self.went, {kept.hash: kept.before for kept in self.restacked if kept.left})
+
+
+def _and_kept(specs: Specs, kept: Mapping[str, Signature]) -> Specs:
+    return Specs.of({**specs, **kept}) if kept else specs
 
 
 # The facts of a package, in the order of reports and JSON.

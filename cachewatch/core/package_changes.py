@@ -3,6 +3,7 @@
 Read `compare_all` first. Both sides are brought into one form; DeepDiff then says what was added and removed; matching
 and judging (verdicts.py) start from its answer. Only rebuilt specs and changed stacks of kept specs are known without
 it. A selection is applied last, to the judged package: so a pair stays a pair, and a verdict is of the whole place.
+Only chosen specs are counted: of a pair of which one is chosen, it came into the selection or left it.
 """
 
 import logging
@@ -28,6 +29,7 @@ from cachewatch.core.model import (
     Signature,
     SignatureCount,
     Spec,
+    SpecMatch,
     Specs,
     StackChange,
     StackVersions,
@@ -45,7 +47,6 @@ from cachewatch.core.verdicts import (
     judge_places,
     kinds_of,
     matched_across,
-    moves_of,
     place_changes,
     places_of,
 )
@@ -501,7 +502,8 @@ def _change_of(one: _Prepared, found: Matched, *, is_pruned: bool) -> PackageCha
             facts,
             places,
             counts,
-            moves_of(accounted.matches, one.restacked),
+            matches=accounted.matches,
+            restacked=one.restacked,
             has_unreferenced=bool(newly_unreferenced),
         ),
         before=one.had or NO_FACTS,
@@ -599,9 +601,9 @@ def part_of(change: PackageChange, chooses: Chooses, sees_stack: SeesStack | Non
     Of stacks, only what is seen is said.
     """
     is_seen = sees_stack or (lambda _: True)
-    matches = tuple(p for p in change.matches if chooses(p.before) or chooses(p.after))
+    matches = tuple(_chosen_sides(change.matches, chooses))
     gone, new = (tuple(a for a in side if chooses(a.signature)) for side in (change.gone, change.new))
-    moved = [k for k in change.restacked if chooses(k.before) or chooses(k.after)]
+    moved = tuple(_chosen_sides(change.restacked, chooses))
     restacked = tuple(k for k in moved if any(map(is_seen, k.gained + k.lost)))
     chosen = _Chosen(
         _added_up((*((p.before, p.count) for p in matches), *_counted(gone))),
@@ -613,13 +615,19 @@ def part_of(change: PackageChange, chooses: Chooses, sees_stack: SeesStack | Non
     went, came = _some(change.went, chosen.vanished), _some(change.came, chosen.new)
     still = _still(change, chooses)
     hashes = came.hashes | {k.hash for k in moved}
+    went, came = (_only(specs, chooses) for specs in (went, came))
     unreferenced = tuple(
         h for h in change.unreferenced if h in hashes or (h not in change.came and chooses(_of(change, h)))
     )
     newly_unreferenced = tuple(spec for spec in change.newly_unreferenced if spec.hash in hashes)
-    kept = still.total() + len(moved)
     counts = count_specs(
-        matches, gone, new, before=kept + len(went), after=kept + len(came), unreferenced=len(unreferenced)
+        matches,
+        gone,
+        new,
+        moved,
+        before=still.total() + sum(not k.entered for k in moved) + len(went),
+        after=still.total() + sum(not k.left for k in moved) + len(came),
+        unreferenced=len(unreferenced),
     )
     facts = _chosen_facts(change.facts, chosen, is_seen)
     touched = {Place(stack, s.target) for s in chosen.signatures() for stack in s.stacks}
@@ -642,11 +650,36 @@ def part_of(change: PackageChange, chooses: Chooses, sees_stack: SeesStack | Non
         unreferenced=unreferenced,
         newly_unreferenced=newly_unreferenced,
         kinds=kinds_of(
-            change.status, facts, places, counts, moves_of(matches, restacked), has_unreferenced=has_unreferenced
+            change.status,
+            facts,
+            places,
+            counts,
+            matches=matches,
+            restacked=restacked,
+            has_unreferenced=has_unreferenced,
         ),
         before=before,
         after=after,
     )
+
+
+_TwoSided = TypeVar("_TwoSided", SpecMatch, StackChange)
+
+
+def _chosen_sides(changes: Iterable[_TwoSided], chooses: Chooses) -> Iterator[_TwoSided]:
+    """Yield the changes of which a side is chosen, and note where it is only one."""
+    for one in changes:
+        is_before, is_after = chooses(one.before), chooses(one.after)
+        if is_before and is_after:
+            yield one
+        elif is_before or is_after:
+            yield replace(one, entered=is_after, left=is_before)
+
+
+def _only(specs: Specs, chooses: Chooses) -> Specs:
+    if all(map(chooses, specs.counts)):
+        return specs
+    return Specs.of({spec_hash: signature for spec_hash, signature in specs.items() if chooses(signature)})
 
 
 def _counted(side: Iterable[SignatureCount]) -> Iterator[tuple[Signature, int]]:

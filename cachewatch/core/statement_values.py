@@ -147,14 +147,34 @@ class Counts(Struct, frozen=True):
     vanished: int = 0
     new: int = 0
     kept: int = 0
+    entered: int = 0  # of `kept`, those that came into the selection
+    left: int = 0  # of `kept`, those that left it
+    alone: int = 0  # new specs less vanished ones, of pairs of which the other spec is not in the selection
 
     def __add__(self, other: "Counts") -> "Counts":
-        return Counts(self.vanished + other.vanished, self.new + other.new, self.kept + other.kept)
+        return Counts(
+            self.vanished + other.vanished,
+            self.new + other.new,
+            self.kept + other.kept,
+            self.entered + other.entered,
+            self.left + other.left,
+            self.alone + other.alone,
+        )
 
     @property
     def total(self) -> int:
         """All items; the two of a pair are two."""
         return self.vanished + self.new + self.kept
+
+    @property
+    def stayed(self) -> int:
+        """Kept specs that neither came into the selection nor left it."""
+        return self.kept - self.entered - self.left
+
+    @property
+    def beside(self) -> int:
+        """How many new specs took no place of an old one."""
+        return self.new - self.vanished - self.alone
 
     @property
     def specs(self) -> int:

@@ -81,7 +81,7 @@ def statements_of(
         head, story = _assigned(one, judgement, moved, tag)
         members[head].append(_Member(one, story))
         for place in _lost_places(one):
-            here[place] += Counts(vanished=one.counts.vanished, kept=one.counts.kept)
+            here[place] += replace(one.counts, new=0)
     found = [_statement(head, taken, judgement) for head, taken in members.items()]
     found = [*_with_places(found, here, judgement)]
     if is_part:

@@ -456,6 +456,7 @@ def count_specs(
     matches: Iterable[SpecMatch],
     gone: Iterable[SignatureCount],
     new: Iterable[SignatureCount],
+    restacked: Sequence[StackChange] = (),
     *,
     before: int,
     after: int,
@@ -463,8 +464,14 @@ def count_specs(
 ) -> SpecCounts:
     """Count specs by kind of match and class; `before`, `after` and `unreferenced` are taken as they are."""
     by_kind = dict.fromkeys(MatchKind, 0)
+    entered, left = (sum(getattr(kept, name) for kept in restacked) for name in ("entered", "left"))
     for match in matches:
-        by_kind[match.kind] += match.count
+        if match.entered:
+            entered += match.count
+        elif match.left:
+            left += match.count
+        else:
+            by_kind[match.kind] += match.count
     by_class: dict[SpecClass, int] = {}
     sums = []
     for side in (gone, new):
@@ -475,7 +482,7 @@ def count_specs(
         sums.append(total)
     gone_specs, new_specs = sums
     paired = sum(by_kind.values())
-    added, removed = paired + new_specs, paired + gone_specs
+    added, removed = paired + new_specs + entered, paired + gone_specs + left
     return SpecCounts(
         before=before,
         after=after,
@@ -486,12 +493,14 @@ def count_specs(
         net_added=added - by_kind[MatchKind.REBUILT],
         net_removed=removed - by_kind[MatchKind.REBUILT],
         unreferenced=unreferenced,
+        entered=entered,
+        left=left,
         **by_kind,
         **by_class,
     )
 
 
-def moves_of(matches: Iterable[SpecMatch], restacked: Iterable[StackChange]) -> Iterator[tuple[Signature, Signature]]:
+def _moves(matches: Iterable[SpecMatch], restacked: Iterable[StackChange]) -> Iterator[tuple[Signature, Signature]]:
     """Yield the specs that other stacks build now, before and after."""
     yield from ((match.before, match.after) for match in matches if match.kind is MatchKind.MOVED)
     yield from ((kept.before, kept.after) for kept in restacked)
@@ -502,16 +511,18 @@ def kinds_of(
     facts: Mapping[str, Delta],
     places: Iterable[PlaceChange],
     counts: SpecCounts,
-    moves: Iterable[tuple[Signature, Signature]],
     *,
+    matches: Sequence[SpecMatch],
+    restacked: Iterable[StackChange],
     has_unreferenced: bool,
 ) -> frozenset[Kind]:
     """Return every kind of change that holds for the package; there is no other source of them.
 
     A package that came or went has no other versions, compilers, systems, targets or variants than before: it had none,
-    or has none. `moves` are specs that other stacks build now, kept or rebuilt.
+    or has none.
     """
-    moves = tuple(moves)
+    matched = {match.kind for match in matches}
+    moves = tuple(_moves(matches, restacked))
     has_both = status is Status.CHANGED
     claims = {
         Kind.PACKAGE_ADDED: status is Status.ADDED,
@@ -519,19 +530,19 @@ def kinds_of(
         Kind.UNREFERENCED: has_unreferenced,
         Kind.VERSION_ADDED: has_both and facts["versions"].added,
         Kind.VERSION_REMOVED: has_both and facts["versions"].removed,
-        Kind.UPGRADED: counts.upgraded,
-        Kind.DOWNGRADED: counts.downgraded,
+        Kind.UPGRADED: MatchKind.UPGRADED in matched,
+        Kind.DOWNGRADED: MatchKind.DOWNGRADED in matched,
         Kind.STACK_ADDED: facts["stacks"].added or any(set(a.stacks) - set(b.stacks) for b, a in moves),
         Kind.STACK_REMOVED: facts["stacks"].removed or any(set(b.stacks) - set(a.stacks) for b, a in moves),
-        Kind.COMPILER: has_both and (counts.recompiled or facts["compilers"]),
+        Kind.COMPILER: has_both and (MatchKind.RECOMPILED in matched or facts["compilers"]),
         Kind.OS: has_both and (facts["oses"] or facts["platforms"]),
         Kind.TARGET: has_both and facts["targets"],
         Kind.VARIANT: has_both and facts["variants"],
-        Kind.RECONFIGURED: counts.reconfigured,
-        Kind.MOVED: counts.moved,
+        Kind.RECONFIGURED: MatchKind.RECONFIGURED in matched,
+        Kind.MOVED: MatchKind.MOVED in matched,
         Kind.SPEC_ADDED: counts.new,
         Kind.SPEC_REMOVED: counts.gone,
-        Kind.REBUILT: counts.rebuilt,
+        Kind.REBUILT: MatchKind.REBUILT in matched,
     }
     kinds = {kind for kind, holds in claims.items() if holds}
     return frozenset(kinds.union(*(place.kinds for place in places)))

@@ -66,11 +66,12 @@ def package_json(change: PackageChange) -> bytes:
     # Under a package these are lists; their lengths are the counts.
     del counts["added"], counts["removed"], counts["unreferenced"]
     # What was rebuilt is on both sides.
-    bodies = {signature: _body(signature) for signature in change.came.counts.keys() | change.went.counts.keys()}
+    added, removed = change.added_specs, change.removed_specs
+    bodies = {signature: _body(signature) for signature in added.counts.keys() | removed.counts.keys()}
     specs = [
         _members(counts),
-        b'"added":' + _specs(change.came, bodies),
-        b'"removed":' + _specs(change.went, bodies),
+        b'"added":' + _specs(added, bodies),
+        b'"removed":' + _specs(removed, bodies),
         b'"restacked":' + _encode([_restacked(entry) for entry in change.restacked]),
         b'"unreferenced":' + _encode(list(filter(known_hash, change.unreferenced))),
         b'"newly_unreferenced":' + _encode([spec.hash for spec in change.newly_unreferenced if known_hash(spec.hash)]),
@@ -137,7 +138,7 @@ def statement_values(statement: Statement) -> dict[str, Any]:
         "packages": statement.packages,
         "places": [{"stack": place.stack, "target": place.target} for place in statement.places],
         "stacks": statement.stacks,
-        "items": asdict(statement.counts),
+        "items": {name: getattr(statement.counts, name) for name in ("vanished", "new", "kept")},
         "of": statement.of,
         "exceptions": statement.exceptions,
         "effects": [{"kind": effect.kind, "packages": effect.packages} for effect in statement.effects],

@@ -177,7 +177,7 @@ def _behind(one: Statement) -> str:
 
 def is_beside(wave: Statement) -> bool:
     """Tell whether the old builds stay beside the new ones."""
-    return wave.counts.new > wave.counts.vanished
+    return wave.counts.beside > 0
 
 
 def rebuilt(wave: Statement) -> str:

@@ -300,7 +300,7 @@ def _old_value(statement: Statement) -> str:
 
 
 def _wave(counts: Counts, report: Report) -> str:
-    beside = counts.new - counts.vanished
+    beside = counts.beside
     if beside <= 0:
         return "nothing else about them changed"
     goes = " and go at the next prune" if tag_names.is_mutable(report.after.tag) else ""

@@ -143,7 +143,7 @@ def outcome_of(change: PackageChange) -> PackageOutcome:
         before=first,
         after=last,
         places=tuple(sorted(Place(place.stack, place.target) for place in where)),
-        keeps_hashes=change.counts.before > change.counts.removed or bool(change.went.hashes & change.came.hashes),
+        keeps_hashes=change.counts.before > len(change.went) or bool(change.went.hashes & change.came.hashes),
     )
 
 

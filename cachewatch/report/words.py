@@ -1,7 +1,7 @@
 """The words that all reports share: facts of statements, counts that add up, elapsed times, and causes of rebuilds."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from datetime import datetime
 from functools import partial
 
@@ -274,15 +274,22 @@ def accounting(statements: Iterable[Statement]) -> str:
     """Return `+96: 64 rebuilt, 15 in upgrades; -79: 64 rebuilt, 15 in upgrades`; empty where nothing changed."""
     statements = sorted((one for one in statements if one.counts.total), key=lambda one: RANKS[one.kind])
     parts = [
-        _side("+", [(SHARES[one.kind], one.counts.new) for one in statements]),
-        _side("-", [(SHARES[one.kind], one.counts.vanished) for one in statements]),
+        _side("+", _with_kept((SHARES[one.kind], one.counts.new, one.counts.entered) for one in statements)),
+        _side("-", _with_kept((SHARES[one.kind], one.counts.vanished, one.counts.left) for one in statements)),
     ]
-    kept = [(one.counts.kept, one.kind in _UNBUILT) for one in statements]
+    kept = [(one.counts.stayed, one.kind in _UNBUILT) for one in statements]
     old = sum(count for count, is_old in kept if is_old)
     moved = sum(count for count, is_old in kept if not is_old)
     parts.append(f"{number(old, 'old build')} kept until the next prune" if old else "")
     parts.append(f"{number(moved, 'build')} kept, now in other stacks" if moved else "")
     return "; ".join(filter(None, parts))
+
+
+def _with_kept(shares: Iterable[tuple[str, int, int]]) -> Iterator[tuple[str, int]]:
+    """Yield how many specs of each share came (or went), and how many kept ones came into the selection (or left it)."""
+    for name, count, kept in shares:
+        yield name, count
+        yield f"kept {name}", kept
 
 
 def _side(sign: str, shares: Iterable[tuple[str, int]]) -> str:
@@ -389,7 +396,9 @@ def _packages(report: Report, lines: Sequence[Line]) -> str:
 
 def _shares(shares: Shares) -> str:
     """Say of every spec that came, went or moved what became of it."""
-    came, went, moved = ({name: getattr(c, side) for name, c in shares.items()} for side in ("new", "vanished", "kept"))
+    came = dict(_with_kept((name, c.new, c.entered) for name, c in shares.items()))
+    went = dict(_with_kept((name, c.vanished, c.left) for name, c in shares.items()))
+    moved = {name: c.stayed for name, c in shares.items()}
     if came == went:
         parts = (
             [f"+{sum(came.values()):,} -{sum(went.values()):,}: {_counts_listed(came)}"] if any(came.values()) else []

@@ -1,5 +1,6 @@
 """The laws of comparing: one table of what becomes what, and what must hold of anything."""
 
+import random
 from typing import Any
 
 import pytest
@@ -7,11 +8,14 @@ from helpers import Record, parsed, record, records, signature, spec_hash
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
+from pairs import some_pair
 
 from cachewatch.core.items import items_of
 from cachewatch.core.model import Delta, Direction, Kind, PackageChange, SpecClass, Status
 from cachewatch.core.package_changes import compare, describe_reused, part_of
 from cachewatch.core.selection import Globs, Selection
+from cachewatch.core.statement_values import Counts
+from cachewatch.core.versions import Versions
 
 RUNGS = ("rebuilt", "moved", "upgraded", "downgraded", "recompiled", "reconfigured", "new", "gone")
 
@@ -494,12 +498,13 @@ def part(before: list[Record] | None, after: list[Record] | None, **chosen: Any)
 
 
 def test_a_pair_stays_a_pair_if_one_of_the_two_is_chosen() -> None:
-    """A selection picks from what was paired before: half a pair is no addition."""
+    """A selection picks from what was paired before: half a pair is told as the pair, and counted as the half."""
     found = part([record(1), record(5)], [record(2, stacks=["ml"]), record(6)], stacks=["ml"])
 
     assert found is not None
-    assert match_kinds(found) == {"moved": 1}
-    assert (found.counts.before, found.counts.after) == (1, 1)
+    assert [match.kind for match in found.matches] == ["moved"]
+    assert Kind.MOVED in found.kinds
+    assert (found.counts.before, found.counts.after, found.counts.entered) == (0, 1, 1)
     assert found.counts.adds_up
     assert part([record(1), record(3, stacks=["ml"])], [record(2), record(3, stacks=["ml"])], stacks=["ml"]) is None
     assert part(None, records([4]), stacks=["ml"]) is None
@@ -595,9 +600,50 @@ def test_every_part_adds_up(before: list[Record], after: list[Record], kept: int
         assert (one.counts.added, one.counts.removed) == (len(one.added), len(one.removed))
         items = items_of(one, selection.sees_stack if one is found else None)
         assert frozenset().union(*(each.kinds for each in items)) == one.kinds
-        assert sum(each.counts.vanished for each in items) == one.counts.removed
-        assert sum(each.counts.new for each in items) == one.counts.added
+        assert sum(each.counts.vanished + each.counts.left for each in items) == one.counts.removed
+        assert sum(each.counts.new + each.counts.entered for each in items) == one.counts.added
         assert sum(each.counts.kept for each in items) == len(one.restacked)
+
+
+@pytest.mark.parametrize(
+    "selection",
+    [
+        Selection(stacks=Globs(["ml"])),
+        Selection(stacks=Globs(["!e4s"])),
+        Selection(compilers=Globs(["gcc@11*"])),
+        Selection(compilers=Globs(["none"])),
+        Selection(oses=Globs(["a"])),
+        Selection(targets=Globs(["x"])),
+        Selection(versions=Versions(["@1.10:"])),
+        Selection(stacks=Globs(["e4s"]), compilers=Globs(["gcc*"]), versions=Versions(["!develop"])),
+    ],
+    ids=["stack", "not-stack", "compiler", "no-compiler", "os", "target", "version", "several"],
+)
+def test_each_side_of_a_part_is_counted_by_itself(selection: Selection) -> None:
+    """The numbers of a selection are those of the specs that it chooses of either side, counted one by one."""
+    chance = random.Random(1)
+    crossings = 0
+    for _ in range(500):
+        change = maybe_changed(*some_pair(chance))
+        if change is None:
+            continue
+        sides = (change.specs_before, change.specs_after)
+        before, after = (sorted(h for h, s in side.items() if selection.chooses(s)) for side in sides)
+        found = part_of(change, selection.chooses, selection.sees_stack)
+        if found is None:
+            assert before == after
+            continue
+        counts = found.counts
+        assert (counts.before, counts.after) == (len(before), len(after))
+        assert counts.adds_up
+        assert {spec.hash for spec in found.added} <= set(after)
+        assert {spec.hash for spec in found.removed} <= set(before)
+        items = items_of(found, selection.sees_stack)
+        told = sum((one.counts for one in items), start=Counts())
+        assert (told.new + told.entered, told.vanished + told.left) == (counts.added, counts.removed)
+        crossings += counts.entered + counts.left
+    if selection.oses.is_open and selection.targets.is_open:  # no pair crosses systems or targets
+        assert crossings > 20
 
 
 @given(generated, generated, st.integers(0, 4))

@@ -152,7 +152,7 @@ def digest_names(repository: Path, kind: str) -> set[str]:
             [{}], [{"versions": ["2.0"]}], ("--kind", "version-added"), "1.0 -> 2.0", id="a kind of the facts"
         ),
         pytest.param([{}], [{"versions": ["2.0"]}], ("--versions", "@2:"), "1.0 -> 2.0", id="paired, then selected"),
-        pytest.param([{}], [{"stacks": ["ml"]}], ("--stack", "ml"), "zlib 1.0 +1 -1 in ml", id="moved is not gone"),
+        pytest.param([{}], [{"stacks": ["ml"]}], ("--stack", "ml"), "zlib 1.0 +1 in ml", id="moved is not gone"),
         pytest.param(
             [{}, {}], [{}, {"versions": ["9.9"]}], (), "1.0 -> 9.9 (1.0 stays) +1 -1", id="the old version stays"
         ),

@@ -104,7 +104,7 @@ def sides(tmp_path: Path) -> tuple[Path, Path]:
 @pytest.mark.parametrize(
     ("option", "pattern", "expected"),
     [
-        ("--stack", "e4s", {"before": 2, "after": 2, "rebuilt": 1, "restacked": 1}),
+        ("--stack", "e4s", {"before": 2, "after": 1, "rebuilt": 1, "restacked": 1, "left": 1}),
         ("--stack", "ml", {"before": 2, "after": 2, "rebuilt": 0, "upgraded": 1, "restacked": 0}),
         ("--target", "aarch64", {"before": 1, "after": 1, "upgraded": 1}),
         ("--os", "!rhel8", {"before": 2, "after": 2, "rebuilt": 1, "upgraded": 0}),

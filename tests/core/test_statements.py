@@ -42,9 +42,15 @@ def counted(found: dict[str, Any]) -> tuple[dict[str, int], dict[str, int]]:
     items = [one["items"] for one in found["statements"]]
     sums = {name: sum(one[name] for one in items) for name in ("vanished", "new", "kept")}
     packages = [package["specs"] for package in found["packages"]]
+
+    def moved(specs: dict[str, Any], side: str) -> int:
+        """Count the listed specs that are not kept: a kept one that came into the selection or left it is listed, too."""
+        kept = {entry["hash"] for entry in specs["restacked"]}
+        return sum(spec["hash"] not in kept for spec in specs[side])
+
     return sums, {
-        "vanished": sum(len(specs["removed"]) for specs in packages),
-        "new": sum(len(specs["added"]) for specs in packages),
+        "vanished": sum(moved(specs, "removed") for specs in packages),
+        "new": sum(moved(specs, "added") for specs in packages),
         "kept": sum(len(specs["restacked"]) for specs in packages),
     }
 

@@ -10,6 +10,7 @@ import unicodedata
 from datetime import timedelta
 from pathlib import Path
 
+import digests
 import pytest
 import scripted
 from conftest import Golden, Run
@@ -17,9 +18,11 @@ from helpers import START, catalogue, document, history, record, records
 from pairs import some_pair
 
 from cachewatch.core.names import safe
+from cachewatch.core.selection import select
 from cachewatch.git.recording import NewRevision, write_repository
 from cachewatch.report.templates import markdown
 from cachewatch.report.text import Palette
+from cachewatch.report.words import accounting
 
 
 def test_the_demo_looks_as_it_should(run: Run, demo_repository: Path, golden: Golden) -> None:
@@ -187,11 +190,55 @@ def test_headings_add_up_to_the_total(run: Run, tmp_path: Path, options: tuple[s
     headings = [line for block in blocks for line in block.splitlines() if line[0] != " "]
     rebuilt = sum(int(count) for line in headings for count in re.findall(r"^REBUILT  (\d+)", line))
     told = {sign: sum(int(n) for line in headings for n in re.findall(rf" \{sign}(\d+)", line)) for sign in "+-="}
-    assert {**told, "+": told["+"] + rebuilt, "-": told["-"] + rebuilt} == sums
     before, after = map(int, re.findall(r"(\d+) -> (\d+) \(", total)[0])
     assert before + sums["+"] - sums["-"] == after
+    # A heading says of kept specs that they are kept; the total, on which side of it they came into the selection.
+    for sign, side in re.findall(r"([+-])\d+: ([^;)]*)", total):
+        sums[sign] -= sum(map(int, re.findall(r"(\d+) kept", side)))
+    assert {**told, "+": told["+"] + rebuilt, "-": told["-"] + rebuilt} == sums
     assert rebuilt
     assert len(headings) > 6
+
+
+@pytest.mark.parametrize(
+    ("options", "numbers", "told"),
+    [
+        (("--stack", "ml"), (1, 2), "+2: 1 in new places, 1 kept in new places; -1: 1 in removed packages"),
+        (("--stack", "e4s"), (2, 1), "+1: 1 built in another way; -2: 1 in lost builds, 1 built in another way"),
+        (("--compiler", "gcc@13*"), (0, 1), "+1: 1 built in another way"),
+    ],
+    ids=["stack", "other-stack", "compiler"],
+)
+def test_each_side_of_a_selection_is_counted_alike_everywhere(
+    run: Run, tmp_path: Path, options: tuple[str, str], numbers: tuple[int, int], told: str
+) -> None:
+    """A spec outside of the selection is in no number: in text, on the short page, in JSON, in a table, in a digest."""
+    before = {"kept": [record(1)], "moved": [record(2)], "other": [record(3)], "old": [record(4, stacks=["ml"])]}
+    after = {
+        "kept": [record(1, stacks=["e4s", "ml"])],
+        "moved": [record(12, stacks=["ml"])],
+        "other": [record(13, compiler="gcc@13.2.0")],
+    }
+    repository = history(tmp_path / "r.git", catalogue(before), catalogue(after))
+
+    def output(*form: str) -> str:
+        return run("diff", "HEAD~1", "--repo", repository, *options, *form).output
+
+    (found,) = json.loads(output("--format", "json"))["changesets"]
+    specs = found["summary"]["specs"]
+    assert (specs["before"], specs["after"]) == numbers
+    assert specs["before"] + specs["added"] - specs["removed"] == specs["after"]
+    assert sum(len(package["specs"]["added"]) for package in found["packages"]) == specs["added"]
+    assert sum(len(package["specs"]["removed"]) for package in found["packages"]) == specs["removed"]
+    said = f"their specs in your selection: {numbers[0]} -> {numbers[1]} ({told}"
+    for form in ([], ["--stat"], ["--all"]):
+        assert said in " ".join(output(*form).split())
+    assert f",total,,{numbers[0]},{numbers[1]}," in output("--format", "csv")
+    name, pattern = options
+    digest = digests.read(repository, selection=select(tags=["develop"], **{f"{name[2:]}s": [pattern]}))
+    assert (digest.report.specs.before, digest.report.specs.after) == numbers
+    parts, expected = (re.split("[,;] ", said) for said in (accounting((*digest.statements, *digest.rest)), told))
+    assert sorted(word.split(": ")[-1] for word in parts) == sorted(word.split(": ")[-1] for word in expected)
 
 
 @pytest.mark.slow_cases
