@@ -105,7 +105,7 @@ def run_pass(context: Context) -> Result:
                 if not pending:
                     summarize(context)
                 context.doing("delivering")
-                dead += deliver_all(context)
+                dead += deliver_all(context, is_last=not pending)
     update_histories(context)
     clean_up(context)
     with context.database.read() as connection:

@@ -57,16 +57,19 @@ class _Outcome(Struct, frozen=True):
     shorter: Message | None = None  # to be sent instead
 
 
-def deliver_all(context: Context) -> int:
-    """Send everything that is due; return how many deliveries failed for good."""
+def deliver_all(context: Context, *, is_last: bool) -> int:
+    """Send everything that is due; return how many deliveries failed for good.
+
+    Until the last time in a pass, nothing is given up because it was refused alone: it is tried again with what follows.
+    """
     # Of what fails operators are told at once, perhaps through a channel that had its turn.
-    return _deliver_due(context) + _deliver_due(context)
+    return _deliver_due(context, is_last=is_last) + _deliver_due(context, is_last=is_last)
 
 
-def _deliver_due(context: Context) -> int:
+def _deliver_due(context: Context, *, is_last: bool) -> int:
     with context.database.read() as connection:
         names = outbox.due_channels(connection, context.clock())
-    return sum(deliver(context, name) for name in names)
+    return sum(deliver(context, name, is_last=is_last) for name in names)
 
 
 def tell_of_gone(context: Context) -> None:
@@ -78,14 +81,14 @@ def tell_of_gone(context: Context) -> None:
             alerts.open_now(context, _unknown(name))
 
 
-def deliver(context: Context, name: str) -> int:
+def deliver(context: Context, name: str, *, is_last: bool = True) -> int:
     """Send everything that is due through one channel; return how many deliveries failed for good."""
     dead = _settle_unwritten(context, name)
     recover(context)
-    return dead + _deliver(context, name)
+    return dead + _deliver(context, name, is_last=is_last)
 
 
-def _deliver(context: Context, name: str) -> int:
+def _deliver(context: Context, name: str, *, is_last: bool) -> int:
     config = context.config.channels.get(name)
     if config is None:
         alerts.open_now(context, _unknown(name))
@@ -98,7 +101,7 @@ def _deliver(context: Context, name: str) -> int:
         channel = open_channel(config)
         with channel.open(lambda target, most: _shelf(context, name, target, most)) as transport:
             lease = Lease(owner=context.owner, lasting=lease_of(context.config, name))
-            return _deliver_each(context, name, transport, lease)
+            return _deliver_each(context, name, transport, lease, is_last=is_last)
     except StateError:
         raise  # the channel is not to blame
     except Exception as error:  # noqa: BLE001  whatever a channel raises stops only itself
@@ -120,8 +123,8 @@ def _in_time(newest_first: Sequence[Message], now: datetime) -> Iterator[Message
         yield replace(message, created=before)
 
 
-def _deliver_each(context: Context, name: str, transport: Transport, lease: Lease) -> int:
-    run, dead = _Run(context, name), 0
+def _deliver_each(context: Context, name: str, transport: Transport, lease: Lease, *, is_last: bool) -> int:
+    run, dead = _Run(context, name, is_last=is_last), 0
     while name in context.config.channels and not context.is_ending.is_set():
         found = _next(context, name, lease)
         if found is None:
@@ -143,8 +146,8 @@ class _Run:
     channel's, and uses up nothing.
     """
 
-    def __init__(self, context: Context, name: str) -> None:
-        self._context, self._name = context, name
+    def __init__(self, context: Context, name: str, *, is_last: bool) -> None:
+        self._context, self._name, self._is_last = context, name, is_last
         self._undecided: list[_Answered] = []
         self._has_worked = False
         self._dead = 0
@@ -179,6 +182,8 @@ class _Run:
         for group in sorted(alike.values(), key=partial(_is_at_fault, is_away=is_away)):
             if _is_at_fault(group, is_away=is_away):
                 self._rest(group)
+            elif not self._is_last and group[0][1].outcome is DeliveryOutcome.DEAD:
+                self._put_back(group)
             else:
                 self._settle_all(group)
         return self._dead
@@ -192,6 +197,13 @@ class _Run:
         outcome = DeliveryOutcome.DEFERRED if first.is_lost else DeliveryOutcome.BLOCKED
         for delivery, answer in group:
             self._settle(delivery, replace(answer, outcome=outcome, is_channel=True, is_address=False))
+
+    def _put_back(self, group: Sequence[_Answered]) -> None:
+        """Let what was refused be tried again with what follows in the same pass."""
+        now = self._context.clock()
+        with self._context.database.write() as connection:
+            for delivery, answer in group:
+                outbox.settle(connection, delivery, State.QUEUED, now=now, said=answer.detail, counts=False)
 
     def _settle_all(self, group: Sequence[_Answered]) -> None:
         """Settle what is the fault of its own message."""

@@ -28,6 +28,13 @@ FOUND = {
         Move("set_mood", {"mood": Mood.ACCEPTS}),
         run(2 * HOUR),
     ],
+    "the mail server refuses everybody, first one alone whose digest waited for the next pass": [
+        Move("set_mood", {"mood": Mood.DEFERS}),
+        run(4 * DAY),
+        Move("set_mood", {"mood": Mood.REFUSES}),
+        change(Step("remove", package="pb")),
+        run(7 * HOUR),
+    ],
     "upstream commits dates that no calendar holds": [
         change(Step("upgrade"), seconds=253402300800),
         run(),
