@@ -6,7 +6,6 @@ else of it is used: its diff loses every change of a commit when one file name i
 to share; see docs/design.md.
 """
 
-import configparser
 import fcntl
 import io
 import os
@@ -14,15 +13,13 @@ import re
 import select
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from copy import copy
 from pathlib import Path
 from threading import Thread
 from typing import Any, BinaryIO, TypeVar, cast
 from weakref import finalize
 
-import git
-from git.exc import GitError
 from msgspec import Struct
 
 from cachewatch.core.names import ANYWHERE, Layout
@@ -244,41 +241,6 @@ def _widen(process: Process) -> None:
         fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
 
 
-# Looking for git is our own business, with our own words.
-os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")
-# It would run `git version` with our whole environment, and the secrets that nobody has taken out of it yet.
-os.environ["GIT_PYTHON_GIT_EXECUTABLE"] = os.devnull
-
-del os.environ["GIT_PYTHON_GIT_EXECUTABLE"]
-
-# GitPython takes what these name for a part of whatever repository it opens.
-_VARIABLES = ("GIT_DIR", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_WORK_TREE")
-
-
-def git_dir_by_gitpython(path: Path) -> str:
-    """Return the absolute git folder of the repository that `path` is, or is in, or raise SourceError."""
-    try:
-        with (
-            _without_variables(),
-            git.Repo(os.path.realpath(path), search_parent_directories=True, expand_vars=False) as repository,
-        ):
-            return str(Path(repository.git_dir).absolute())
-    except (GitError, OSError, ValueError, AttributeError, configparser.Error) as error:
-        raise SourceError(
-            f"{path}: not a git repository, or a damaged one; a catalogue is a git repository or a folder with documents"
-        ) from error
-
-
-@contextmanager
-def _without_variables() -> Iterator[None]:
-    """Hide variables of git, which a shell or a hook may have set for another repository."""
-    hidden = {name: os.environ.pop(name) for name in _VARIABLES if name in os.environ}
-    try:
-        yield
-    finally:
-        os.environ.update(hidden)
-
-
 _HEAD = re.compile(rb"ref: refs/|[0-9a-f]{40}")
 
 
@@ -294,6 +256,8 @@ def find_git_dir(path: Path, *, is_ours: bool) -> str:
     likely = path if is_ours else check_repository(path, may_be_partial=not fetches_by_itself(version))
     if likely is not None and _is_plain(likely):
         return os.path.realpath(likely)  # to cut `..` off the name of a link would lead elsewhere
+    # To load GitPython takes more than half as long as a small comparison.
+    from cachewatch.git.gitpython import git_dir_by_gitpython  # noqa: PLC0415
 
     return git_dir_by_gitpython(path)
 

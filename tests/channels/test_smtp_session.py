@@ -567,7 +567,7 @@ def test_passwords_in_clear_stay_on_this_machine(monkeypatch: pytest.MonkeyPatch
     """`security: none` with a user is for a server on this machine only, wherever its name leads."""
     with post(auth_required=True, auth_require_tls=False) as server:
         assert answer_of(server.port, **LOGIN) == SENT
-        monkeypatch.setattr("cachewatch.config.types.is_loopback", lambda host: False)
+        monkeypatch.setattr("cachewatch.channels.smtp.is_loopback", lambda host: False)
         answer = answer_of(server.port, **LOGIN)
 
     assert answer.outcome is DeliveryOutcome.BLOCKED

@@ -136,7 +136,9 @@ def test_a_preview_is_what_is_sent_and_changes_nothing(site: Site, run: Run) -> 
 
 
 def contents(folder: Path) -> dict[Path, bytes]:
-    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    """Return all files but those that SQLite keeps beside a database that is read."""
+    beside = (".db-shm", ".db-wal")
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file() and not path.name.endswith(beside)}
 
 
 def without_moments(text: str) -> str:

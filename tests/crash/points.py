@@ -23,7 +23,7 @@ _PLACES: tuple[tuple[Any, str], ...] = (
     (sending_deliveries, "_attempt"),
     (sending_deliveries, "_settle"),
     (digests, "add"),
-    (digests, "forget"),
+    (digests, "forget_digests"),
     (health, "save_channel"),
     (health, "save_source"),
     (message_bytes, "share"),

@@ -96,10 +96,10 @@ def test_a_lock_that_a_killed_git_left_is_removed_at_once(
 ORPHANS = """
 import sys
 from pathlib import Path
-from cachewatch.git import guarded_command
+from cachewatch.git import processes
 from cachewatch.git.clone import Mirror
-tools = guarded_command._tools()
-guarded_command._tools = lambda: {name: path for name, path in tools.items() if name != "setpriv"}
+tools = processes._tools()
+processes._tools = lambda: {name: path for name, path in tools.items() if name != "setpriv"}
 Mirror(Path(sys.argv[1]), sys.argv[2], timeout=60).update()
 """
 
