@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
 
+from model.catalogue import Broken
 from model.sums import Digest, Line, added_up, read_digest
 from model.world import Stream, Told, World
 
@@ -57,14 +58,30 @@ def _read(world: World, stream: Stream) -> Iterator[Digest]:
 
 
 def _gone_problems(world: World, stream: Stream) -> Iterator[str]:
-    """What the regular digests say has gone was said at once too, or held until upstream took it back."""
+    """What the regular digests say has gone was said at once too, or held until upstream took it back.
+
+    That does not hold for what a new snapshot lacks where nobody could know that the snapshot before had it.
+    """
     regular = next(each for each in world.streams if each.subscription == stream.subscription)
     told = Counter[tuple[str, str]]()
     for each in _of(world, stream, *_OUT, "dropped", "superseded"):
         told += read_digest(each.json).gone()
     for each in _of(world, regular, *_OUT):
-        for tag, package in read_digest(each.json).gone() - told:
-            yield f"{tag}/{package} is gone, which was not told at once"
+        digest = read_digest(each.json)
+        bases = {news.tag: news.base for news in digest.news}
+        for tag, package in digest.gone() - told:
+            if bases[tag] == tag or not _was_unknown(world, tag, bases[tag], package):
+                yield f"{tag}/{package} is gone, which was not told at once"
+
+
+def _was_unknown(world: World, tag: str, base: str, package: str) -> bool:
+    """Tell whether a tag was there while its base had a document of a package that nobody could ever read."""
+    return any(
+        tag in tags
+        and isinstance(tags.get(base, {}).get(package), Broken)
+        and package not in world.last_read[commit].get(base, {})
+        for commit, tags in world.published.items()
+    )
 
 
 def _target_problems(world: World, stream: Stream) -> Iterator[str]:

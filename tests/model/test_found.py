@@ -157,6 +157,12 @@ FOUND = {
         change(Step("remove")),
         run(),
     ],
+    "a snapshot lacks what cannot be read of the one before, which is repaired later": [
+        change(Step("break", package="pb"), Step("snapshot"), Step("remove", package="pb")),
+        run(),
+        change(Step("snapshot")),
+        run(),
+    ],
 }
 
 
