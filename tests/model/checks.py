@@ -58,18 +58,21 @@ def _read(world: World, stream: Stream) -> Iterator[Digest]:
 
 
 def _gone_problems(world: World, stream: Stream) -> Iterator[str]:
-    """What the regular digests say has gone was said at once too, or held until upstream took it back.
+    """What the regular digests say has gone was said at once too, or it came and went while a digest was held.
 
     That does not hold for what a new snapshot lacks where nobody could know that the snapshot before had it.
     """
     regular = next(each for each in world.streams if each.subscription == stream.subscription)
-    told = Counter[tuple[str, str]]()
+    told, came = Counter[tuple[str, str]](), set[tuple[str, str]]()
     for each in _of(world, stream, *_OUT, "dropped", "superseded"):
-        told += read_digest(each.json).gone()
+        digest = read_digest(each.json)
+        told += digest.gone()
+        if world.states[each.key] == "superseded":
+            came |= _named(world, digest.revision).difference(*(_named(world, base) for base in digest.bases))
     for each in _of(world, regular, *_OUT):
         digest = read_digest(each.json)
         bases = {news.tag: news.base for news in digest.news}
-        for tag, package in digest.gone() - told:
+        for tag, package in (digest.gone() - told).keys() - came:
             if bases[tag] == tag or not _was_unknown(world, tag, bases[tag], package):
                 yield f"{tag}/{package} is gone, which was not told at once"
 
@@ -82,6 +85,11 @@ def _was_unknown(world: World, tag: str, base: str, package: str) -> bool:
         and package not in world.last_read[commit].get(base, {})
         for commit, tags in world.published.items()
     )
+
+
+def _named(world: World, revision: str) -> set[tuple[str, str]]:
+    """Name the packages in a revision, and the tags, which have no package."""
+    return {(tag, package) for tag, packages in world.published[revision].items() for package in ("", *packages)}
 
 
 def _target_problems(world: World, stream: Stream) -> Iterator[str]:

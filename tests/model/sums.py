@@ -37,6 +37,7 @@ class Digest(NamedTuple):
     """What is read in one digest."""
 
     revision: str
+    bases: frozenset[str]  # the revisions that it is compared with
     news: tuple[News, ...]
     returned: frozenset[str]  # tags of which a note says that they are back
     unknown: frozenset[tuple[str, str]]  # tags with packages of which a note says that nobody knows what they had
@@ -58,12 +59,14 @@ def read_digest(content: bytes) -> Digest:
     """Read a digest in its JSON form."""
     data = json.loads(content)
     (revision,) = {span["after"]["revision"] for span in data["spans"]}
+    bases = frozenset(span["before"]["revision"] for span in data["spans"])
     notes = [note for span in data["spans"] for note in span["notes"]]
     returned = frozenset(found[1] for note in notes if (found := _RETURNED.match(note)))
     without_base = [(found[1], found[2].split(", ")) for note in notes if (found := _UNKNOWN.match(note))]
     unknown = frozenset((tag, package) for tag, packages in without_base for package in packages)
     is_unconfirmed = any(note.startswith("not confirmed by the operators") for note in notes)
-    return Digest(revision, tuple(_news(tag) for tag in data["tags"]), returned, unknown, is_unconfirmed)
+    news = tuple(_news(tag) for tag in data["tags"])
+    return Digest(revision, bases, news, returned, unknown, is_unconfirmed)
 
 
 def _news(data: dict[str, Any]) -> News:

@@ -96,6 +96,14 @@ FOUND = {
         change(Step("collapse", tag=1)),
         run(7 * HOUR),
     ],
+    "a tag comes and goes while an urgent digest is held for another one, and a regular digest tells of it": [
+        change(Step("snapshot", is_new=True)),
+        run(),
+        change(Step("collapse", tag=1), Step("remove", tag=1), Step("snapshot")),
+        run(7 * DAY),
+        change(Step("remove_tag", tag=1)),
+        run(),
+    ],
     "the clock is a year ahead for one pass": [run(skew=365 * DAY), UPGRADE, run()],
     "the clock is 30 days ahead for one pass": [run(skew=30 * DAY), UPGRADE, run()],
     "the clock is 30 days ahead while the mail server is away": [
