@@ -373,7 +373,7 @@ def _judge(connection: Connection, context: Context, delivery: Delivery, answer:
         return _shortened(connection, context, delivery, answer)
     if answer.outcome is DeliveryOutcome.BLOCKED or answer.is_channel:
         is_blocked = answer.outcome is DeliveryOutcome.BLOCKED
-        rest = BLOCKED if is_blocked else pause(1)
+        rest = BLOCKED if is_blocked else max(pause(1), _asked_for(answer))
         return _Outcome(State.QUEUED if is_blocked else State.DEFERRED, answer.detail, due=now + rest)
     if _is_given_up(connection, context, delivery):
         return _Outcome(State.DEAD, f"given up after {days(now - delivery.created)}: {answer.detail}")
@@ -421,7 +421,7 @@ def _note_channel(
     elif not is_resting:  # or it is noted already
         failures = channel_health.failures + 1
         # Where the server is away, the others wait with this one and use up no attempts.
-        rest = now + pause(failures) if answer.is_channel else None
+        rest = now + max(pause(failures), _asked_for(answer)) if answer.is_channel else None
         channel_health = replace(channel_health, blocked_until=rest, failures=failures, error=said, error_at=now)
         if failures >= _AWAY:
             alerts.open_within(connection, context, _blockade(delivery.channel, said))
