@@ -329,7 +329,7 @@ _NOUNS = {
     "variants": "variant",
     "stacks": "stack",
 }
-_ENDS = re.compile(r"[ ,;()]+")
+_ENDS = re.compile(r",?[ ;()]+")
 _ROUTINE_SHARE = 4  # of the lines of a section, what is routine gets one in so many
 
 

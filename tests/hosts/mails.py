@@ -36,7 +36,8 @@ def read_mail(message: bytes) -> Digest:
     without_base = [(found[1], found[2].split(", ")) for found in _UNKNOWN.finditer(text)]
     unknown = frozenset((tag, package) for tag, packages in without_base for package in packages)
     is_unconfirmed = "not confirmed by the operators" in text
-    return Digest(revision_of(mail), tuple(_news(_part(mail, "text/csv"))), frozenset(), unknown, is_unconfirmed)
+    news = tuple(_news(_part(mail, "text/csv")))
+    return Digest(revision_of(mail), frozenset(), news, frozenset(), unknown, is_unconfirmed)
 
 
 def newest(taken: Sequence[bytes]) -> str:

@@ -87,7 +87,8 @@ def _plain(digest: Digest) -> Digest:
     """Return a digest without lists that are empty, and without tags of which it says nothing else."""
     plain = [news._replace(added=_some(news.added), removed=_some(news.removed)) for news in digest.news]
     return digest._replace(
-        news=tuple(news for news in plain if news != News(news.tag, news.base, {}, {}, (), *_NEITHER))
+        bases=frozenset(),
+        news=tuple(news for news in plain if news != News(news.tag, news.base, {}, {}, (), *_NEITHER)),
     )
 
 

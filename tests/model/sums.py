@@ -41,7 +41,7 @@ class Digest(NamedTuple):
     news: tuple[News, ...]
     returned: frozenset[str]  # tags of which a note says that they are back
     unknown: frozenset[tuple[str, str]]  # tags with packages of which a note says that nobody knows what they had
-    is_unconfirmed: bool  # operators did not answer in time
+    is_unconfirmed: bool = False  # operators did not answer in time
     held: frozenset[str] = frozenset()  # tags that were held by themselves when it was sent
 
     @property

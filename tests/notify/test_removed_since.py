@@ -200,7 +200,7 @@ def test_stays_are_those_of_all_documents(tmp_path: Path, seed: int) -> None:
                     assert found.last == (end if end <= last else None)
                     assert found.is_baseline == (first == baseline)
                     asked += 1
-    assert asked > 5
+    assert asked > 2
 
 
 def _is(version: str, stack: str) -> Callable[[str, str, str], bool]:

@@ -117,9 +117,7 @@ def _side(word: str, links: Sequence[Link], more: int) -> str:
 
 def _urn(*name: str) -> str:
     """Return an id that is the same in every build."""
-    digest = hashlib.sha256(
-        "\0".join(("cachewatch.extensions.site", *name)).encode("utf-8", "surrogatepass")
-    ).hexdigest()
+    digest = hashlib.sha256("\0".join(("cachewatch.site", *name)).encode("utf-8", "surrogatepass")).hexdigest()
     return f"urn:uuid:{digest[:8]}-{digest[8:12]}-5{digest[13:16]}-8{digest[17:20]}-{digest[20:32]}"
 
 
