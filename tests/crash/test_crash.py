@@ -17,14 +17,14 @@ pytestmark = pytest.mark.crash
 _IN_A_ROW = 3
 # Where the mutants are killed: around the transaction, and around the first delivery.
 _TEETH: tuple[str, ...] = (
-    "before creating_digests.store",
-    "after creating_digests.store",
-    "before sending_deliveries._settle",
-    "after sending_deliveries._attempt",
+    "before create.store",
+    "after create.store",
+    "before send._settle",
+    "after send._attempt",
 )
 _TEETH += (
-    "after sending_deliveries._settle",
-    "after creating_digests.build_messages",
+    "after send._settle",
+    "after create.build_messages",
     "before digests.add",
     "after Context.pin",
 )
