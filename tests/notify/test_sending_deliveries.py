@@ -289,7 +289,7 @@ def test_time_before_a_digest_was_made_does_not_count_for_it(site: Site) -> None
         for _ in range(4):
             site.run(later=HOUR)
         assert states(site) == {"kim": [State.DEFERRED, State.QUEUED]}
-        for _ in range(12):
+        for _ in range(36):
             site.run(later=HOUR)
     assert states(site) == {"kim": [State.DEAD, State.DEAD]}
 
