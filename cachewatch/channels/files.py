@@ -119,7 +119,7 @@ def _bytes(text: str) -> bytes:
     return text.encode(errors="surrogateescape")
 
 
-# What somebody has to mend, and no waiting will.
+# What somebody has to repair, and no waiting will.
 _OURS = {
     errno.EACCES,
     errno.EPERM,

@@ -190,7 +190,7 @@ class _Reader:
     def _of_vanished(self, gone: SignatureCount) -> _Step:
         kind, signature = _OF_CLASS[gone.spec_class], gone.signature
         named = self._configuration(signature, is_before=True) if kind is StatementKind.NARROWED else ()
-        system = _system_change(signature, gone.counterpart) if gone.spec_class in _SYSTEM_CLASSES else None
+        system = self._system_change(signature, gone.counterpart) if gone.spec_class in _SYSTEM_CLASSES else None
         return _Step(
             before=signature,
             after=None,
@@ -211,7 +211,7 @@ class _Reader:
         named = self._configuration(signature, is_before=False) if kind is StatementKind.WIDENED else ()
         if kind is StatementKind.UNREFERENCED:
             named = signature.versions
-        system = _system_change(new.counterpart, signature) if new.spec_class in _SYSTEM_CLASSES else None
+        system = self._system_change(new.counterpart, signature) if new.spec_class in _SYSTEM_CLASSES else None
         is_copy = kind in (StatementKind.EXTRA_COPY, StatementKind.UNREFERENCED)
         return _Step(
             before=None,
@@ -223,6 +223,31 @@ class _Reader:
             is_again=kind is StatementKind.EXTRA_COPY
             and system is None
             and signature in self._change.specs_before.counts,
+        )
+
+    def _system_change(self, old: Signature | None, new: Signature | None) -> Story | None:
+        """Return that specs are for another platform or operating system than the ones they took the place of, if so."""
+        if old is None or new is None or old.target != new.target:
+            return None
+        has = self._others(old.target, old.stacks, is_before=True)
+        had = self._others(new.target, new.stacks, is_before=False)
+        pairs = [
+            (a, b, ((a,) if a in now else ()) + ((b,) if b in then else ()))
+            for a, b, now, then in (
+                (old.platform, new.platform, has.platforms, had.platforms),
+                (old.os, new.os, has.oses, had.oses),
+            )
+            if a and b and a != b
+        ]
+        if not pairs:
+            return None
+        before, after, remaining = zip(*pairs, strict=True)
+        return Story(
+            kind=StatementKind.RECONFIGURED,
+            before=before,
+            after=after,
+            is_system=True,
+            remaining=tuple(name for names in remaining for name in names),
         )
 
     def _lost_versions(self, signature: Signature) -> tuple[str, ...]:
@@ -536,17 +561,6 @@ def _replacement(
     if not any(a or b for a, b in pairs):
         return None
     return Replacement(Build(*(a for a, _ in pairs)), Build(*(b for _, b in pairs)))
-
-
-def _system_change(old: Signature | None, new: Signature | None) -> Story | None:
-    """Return that specs are for another platform or operating system than the ones they took the place of, if so."""
-    if old is None or new is None or old.target != new.target:
-        return None
-    pairs = [(a, b) for a, b in ((old.platform, new.platform), (old.os, new.os)) if a and b and a != b]
-    if not pairs:
-        return None
-    before, after = zip(*pairs, strict=True)
-    return Story(kind=StatementKind.RECONFIGURED, before=before, after=after, is_system=True)
 
 
 def _attributes(old: Signature, new: Signature) -> tuple[tuple[str, str], ...]:

@@ -139,6 +139,7 @@ class Story(Struct, frozen=True, kw_only=True, cache_hash=True):
     of_stacks: int = 0  # stacks that have the package now
     remains: frozenset[tuple[Place, Remains]] = frozenset()  # of lost places, of each of their specs
     is_system: bool = False  # `before` and `after` are platforms and operating systems
+    remaining: tuple[str, ...] = ()  # those of them that other specs of these places have on both sides
 
 
 class Counts(Struct, frozen=True):

@@ -317,7 +317,7 @@ class Daemon:
                 open_now(self._context, alert)
 
     def _take_up(self) -> None:
-        """Look at what waits with the eyes of this configuration, which may have mended a channel."""
+        """Look at what waits with the eyes of this configuration, which may have repaired a channel."""
         try:
             unblock(self._context)
         except CachewatchError as error:

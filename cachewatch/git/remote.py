@@ -116,7 +116,7 @@ _LARGEST_LIST = 16 * 2**20  # of 200,000 branches
 # A name that may stand in a refspec: git's own rules, and no glob.
 _BRANCH = re.compile(r"(?![/.@-])(?!.*(?:\.\.|//|@\{|\.lock$|[/.]$))[^\x00-\x20\x7f~^:?*\[\\]{1,200}")
 
-# What only a person can mend, by what git, ssh or the kernel say of it. A server may write the most of that: each
+# What only a person can repair, by what git, ssh or the kernel say of it. A server may write the most of that: each
 # pattern looks at a bounded number of characters from each place on.
 _FOR_THE_ADMINISTRATOR = {
     r"could not read (Username|Password)|Authentication failed|terminal prompts disabled|returned error: 40[13]": (

@@ -116,9 +116,10 @@ def fact(line: Line, most: int = MOST_NAMES) -> str:
     if story.kind in BY_VERSION:
         return " ".join(filter(None, (replacement(line, most), staying(line, most))))
     if story.is_system:
-        return (
-            f"no longer for {' '.join(map(safe_name, story.before))}, now for {' '.join(map(safe_name, story.after))}"
-        )
+        old, new = (" ".join(map(safe_name, side)) for side in (story.before, story.after))
+        fewer = "no longer" if set(story.before).isdisjoint(story.remaining) else "fewer"
+        more = "now" if set(story.after).isdisjoint(story.remaining) else "more"
+        return f"{fewer} for {old}, {more} for {new}"
     listed = _compilers_listed if story.kind in _CONFIGURATIONS else partial(_versions, most=most)
     before, after = listed(story.before), listed(story.after)
     if story.kind is StatementKind.MOVED:

@@ -124,7 +124,7 @@ def _has_addresses(config: Config, channel: str) -> bool:
 # Minutes between attempts; the last one repeats.
 _MINUTES = (1, 5, 15, 60, 240)
 _LEAST, _MOST = 0.9, 1.2
-# Whatever the other side asks for, and what a channel rests that somebody has to mend.
+# Whatever the other side asks for, and what a channel rests that somebody has to repair.
 LONGEST_ASKED = BLOCKED = timedelta(hours=1)
 LONGEST_PAUSE = timedelta(minutes=_MINUTES[-1]) * _MOST
 

@@ -193,7 +193,7 @@ def resume(context: Context) -> None:
     recover(context)
     bury_unknown(context)
     set_aside_damaged(context)
-    if context.database.mended:
+    if context.database.repaired:
         _tell_of_damage(context)
     if count:
         context.log.warning("deliveries.interrupted", count=count)
@@ -233,11 +233,11 @@ def _requeue_expired(context: Context) -> None:
 
 def _tell_of_damage(context: Context) -> None:
     """Values that a flipped bit gave another type are whole again; other bits may have flipped unseen."""
-    place, values = context.database.place, ", ".join(context.database.mended)
-    context.log.error("state.mended", database=place, values=values)
+    place, values = context.database.place, ", ".join(context.database.repaired)
+    context.log.error("state.repaired", database=place, values=values)
     notice = Notice(
         topic="state",
-        title="the state was damaged, and mended",
+        title="the state was damaged, and repaired",
         lines=(
             f"{place}: {values} had another type, and has its own again.",
             "A disk that changes bits may have changed others: look at the disk, and restore a backup.",

@@ -485,7 +485,7 @@ def _unknown(name: str) -> Alert:
 
 
 def unblock(context: Context) -> None:
-    """Try every channel again: the configuration was loaded anew, perhaps to mend one."""
+    """Try every channel again: the configuration was loaded anew, perhaps to repair one."""
     for name in context.config.channels:
         with context.database.write() as connection:
             channel_health = health.channel(connection, name)

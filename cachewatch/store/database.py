@@ -39,7 +39,7 @@ class Database(ABC):
     place: str  # where it is, for messages; without secrets
     is_new: bool
     is_shared: bool  # by hosts, so that a lock of one of them says nothing of the others
-    mended: tuple[str, ...] = ()  # names of values that were damaged, and were put right when it was opened
+    repaired: tuple[str, ...] = ()  # names of values that were damaged, and were put right when it was opened
 
     def __init__(self, engine: Engine, clock: Clock) -> None:
         """Work with what `engine` connects to; statements know the time by `clock`."""

@@ -125,7 +125,7 @@ class SqliteDatabase(Database):
                     _check(self._engine, self.path, "quick_check")
                 self.is_new = bring_up(self._engine, self.place)
                 if is_checked:
-                    self.mended = _mend_types(self._engine)
+                    self.repaired = _repair_types(self._engine)
         except BaseException:
             self.close()
             raise
@@ -326,7 +326,7 @@ def _of_wrong_type(connection: Connection) -> Iterator[_Value]:
                 yield _Value(table.name, row, column.name, right)
 
 
-def _mend_types(engine: Engine) -> tuple[str, ...]:
+def _repair_types(engine: Engine) -> tuple[str, ...]:
     """Give every value the type of its column, and name those that had another; checksums tell if they are whole."""
     with engine.connect() as connection:
         found = list(_of_wrong_type(connection))

@@ -25,7 +25,7 @@ AXE = Path(os.environ.get("CACHEWATCH_AXE") or CACHE / "node_modules" / "axe-cor
 
 Scheme = Literal["light", "dark"]
 
-# Names what sticks out, so that a failure can be mended without a browser at hand.
+# Names what sticks out, so that a failure can be repaired without a browser at hand.
 _OVERFLOWING = """() => {
   const edge = document.documentElement.clientWidth;
   const scrolls = document.documentElement.scrollWidth > edge;

@@ -94,7 +94,7 @@ CODES = [
 
 @pytest.mark.parametrize(("command", "reply", "verdict", "more"), CODES, ids=[f"{c}-{r[:9]}" for c, r, _, _ in CODES])
 def test_what_replies_mean(command: str, reply: str, verdict: str, more: dict[str, bool]) -> None:
-    """Later, never, shorter, or somebody has to mend the configuration; and what was said is kept."""
+    """Later, never, shorter, or somebody has to repair the configuration; and what was said is kept."""
     with post(replies={command: [reply]}) as server:
         answer = answer_of(server.port)
 
@@ -492,7 +492,7 @@ def test_tls_on_a_plain_port(ca_file: Path) -> None:
 
 
 def test_a_ca_file_that_is_not_there(tmp_path: Path) -> None:
-    """Somebody has to mend the configuration."""
+    """Somebody has to repair the configuration."""
     with post() as server:
         answer = answer_of(server.port, security="tls", ca_file=tmp_path / "nowhere.pem")
 

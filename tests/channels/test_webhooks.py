@@ -96,7 +96,7 @@ def test_what_is_sent_again_has_a_name_of_its_own() -> None:
     ],
 )
 def test_what_statuses_mean(status: int, verdict: str) -> None:
-    """Later, never, or somebody has to mend the configuration."""
+    """Later, never, or somebody has to repair the configuration."""
     answer = answer_to(Says(status, b"because"))
 
     assert answer.outcome == verdict

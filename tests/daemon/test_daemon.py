@@ -275,7 +275,7 @@ def test_a_clock_that_is_set_wakes_every_job(site: Site, monkeypatch: pytest.Mon
 @pytest.mark.slow
 @pytest.mark.usefixtures("loopback")
 def test_a_daemon_may_live_and_not_be_ready(site: Site) -> None:
-    """Because a channel does not work, say; it says so, and is ready when that is mended."""
+    """Because a channel does not work, say; it says so, and is ready when that is repaired."""
     said: list[tuple[int, str]] = []
     obstacle = site.folder / "out"
 

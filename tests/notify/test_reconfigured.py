@@ -199,7 +199,7 @@ def test_what_is_held_is_shown_and_released_under_another_configuration(site: Si
 
 @pytest.mark.slow
 def test_a_restart_tries_what_rests_at_once(site: Site) -> None:
-    """Whoever restarts the daemon has mended something, or wants to see whether it was."""
+    """Whoever restarts the daemon has repaired something, or wants to see whether it was."""
     with site.open().database.write() as connection:
         channel_health = health.channel(connection, "mail")
         health.save_channel(connection, replace(channel_health, blocked_until=datetime.now(UTC) + HOUR))

@@ -341,5 +341,5 @@ def test_a_bit_that_makes_bytes_of_text_is_turned_back_and_named(
     assert (done.exit_code, f"{table}.{column} of row " in done.error) == (0, True), done.error
     assert {delivery.state for delivery in site.deliveries()} == {State.SENT}
     assert [received.recipient for received in server.received].count("kim@example.org") == 2
-    assert "the state was damaged, and mended" in site.notices()
+    assert "the state was damaged, and repaired" in site.notices()
     assert run("state", "check", *config).exit_code == 0
