@@ -21,7 +21,7 @@ Result = TypeVar("Result")
 _PIPE_BYTES = 2**20
 
 
-class WorkerEnded(RuntimeError):
+class ProcessEnded(RuntimeError):
     """A process ended before it answered, as when the system kills it because memory is short."""
 
 
@@ -30,7 +30,7 @@ def in_processes(
 ) -> Iterator[Result]:
     """Yield the result for each item, from `jobs` processes, each of which makes its own work.
 
-    With one job all is done in this process. What the work raises is raised here, and WorkerEnded if a process is killed.
+    With one job all is done in this process. What the work raises is raised here, and ProcessEnded if a process is killed.
     """
     jobs = min(jobs, len(items))
     if jobs <= 1:
@@ -136,7 +136,7 @@ def _receive(reader: "Connection") -> Any:
     try:
         result, error = reader.recv()
     except EOFError as end:
-        raise WorkerEnded("a worker process ended before its work was done") from end
+        raise ProcessEnded("a worker process ended before its work was done") from end
     if error is not None:
         raise error
     return result

@@ -45,7 +45,7 @@ from cachewatch.extensions.history.values import IndexedDocument, KnownDocument,
 from cachewatch.extensions.history.write import Writer, common_length, cut, fill_specs
 from cachewatch.git.repository import Repository
 from cachewatch.runtime.files import open_lock
-from cachewatch.runtime.parallel import WorkerEnded, in_processes
+from cachewatch.runtime.parallel import ProcessEnded, in_processes
 
 Causes = tuple[CountedCause, ...]
 # A run of documents, all versions of which are read one after the other: git then needs no cache of deltas. Or a run of
@@ -94,7 +94,7 @@ def in_jobs(repository: Repository, jobs: int) -> Engine:
                 for answer in in_processes(make_work, left, jobs):
                     yield left[done], answer
                     done += 1
-            except WorkerEnded as error:
+            except ProcessEnded as error:
                 # All that was not answered is asked of new processes; a unit that ends them each time is named.
                 attempts = 1 if done else attempts + 1
                 if attempts == _ATTEMPTS:
@@ -203,7 +203,7 @@ def find_in_jobs(repository: Repository, commits: Sequence[str], start: int, job
         for part in in_processes(make_work, runs, jobs):
             for one in part:
                 found[one.tag, one.package] += one.versions
-    except WorkerEnded:
+    except ProcessEnded:
         return find_versions(repository, commits, start)
     return [DocumentVersions(tag, package, tuple(versions)) for (tag, package), versions in sorted(found.items())]
 
