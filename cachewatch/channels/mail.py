@@ -4,6 +4,7 @@ The same digest gives the same bytes every time. Both parts are quoted-printable
 8BITMIME, and nothing in them looks like the beginning of a mail (`From `) or its end (a lone dot).
 """
 
+import hmac
 import re
 from collections.abc import Iterable, Sequence
 from email import quoprimime
@@ -80,7 +81,7 @@ def compose(mail: Mail, config: MailConfig, policy: EmailPolicy) -> bytes:
     for name, value in _headers(mail, config):
         message[name] = value
     rendered = mail.rendered
-    template, link = config.unsubscribe or "", _unsubscribe(config.unsubscribe or "", mail)
+    template, link = config.unsubscribe or "", _unsubscribe(config, mail)
     _attach_text(message, plain_lines(_linked(rendered.text, template, link)), "plain")
     if rendered.html:
         message.make_alternative(boundary=f"=_alternative_{mail.content}")  # cannot occur in quoted-printable
@@ -135,7 +136,7 @@ def _list_headers(mail: Mail, config: MailConfig) -> list[tuple[str, str]]:
     rendered = mail.rendered
     name = one_word(rendered.subscription)
     headers = [("List-Id", f"cachewatch {name} <{name}.{list_domain(config)}>")]
-    link = _unsubscribe(config.unsubscribe or "", mail)
+    link = _unsubscribe(config, mail)
     if 0 < len(link) <= _LINK:
         headers.append(("List-Unsubscribe", f"<{link}>"))
         if link.startswith("https:"):
@@ -149,12 +150,19 @@ def _list_headers(mail: Mail, config: MailConfig) -> list[tuple[str, str]]:
     return headers
 
 
-def _unsubscribe(template: str, mail: Mail) -> str:
+def _unsubscribe(config: MailConfig, mail: Mail) -> str:
+    """Return the address where the recipient unsubscribes; its token proves that cachewatch made it for this recipient."""
     recipient = mail.to[0].addr_spec if mail.to else ""
-    subscription = quote(mail.rendered.subscription, safe="", errors="replace")
-    link = template.replace("{subscription}", subscription).replace("{recipient}", quote(recipient, safe=""))
+    subscription = mail.rendered.subscription
+    values = {"subscription": subscription, "recipient": recipient}
+    if config.unsubscribe_key is not None:
+        named = f"{recipient}\0{subscription}".encode()
+        values["token"] = hmac.new(config.unsubscribe_key.reveal().encode(), named, "sha256").hexdigest()
+    link = config.unsubscribe or ""
+    for name, value in values.items():
+        link = link.replace(f"{{{name}}}", quote(value, safe="", errors="replace"))
     if link.startswith("mailto:") and "?" not in link:
-        link += f"?subject={subscription}"
+        link += f"?subject={quote(subscription, safe='', errors='replace')}"
     return _link(link)
 
 

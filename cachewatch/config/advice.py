@@ -8,7 +8,15 @@ from datetime import date
 from pathlib import Path
 from shutil import which
 
-from cachewatch.config.channels import ChannelConfig, EmailConfig, FeedConfig, FileConfig, MaildirConfig, SendmailConfig
+from cachewatch.config.channels import (
+    ChannelConfig,
+    EmailConfig,
+    FeedConfig,
+    FileConfig,
+    MailConfig,
+    MaildirConfig,
+    SendmailConfig,
+)
 from cachewatch.config.model import Config
 from cachewatch.config.secrets import PostgresAddress
 from cachewatch.config.sources import Source
@@ -34,8 +42,21 @@ def advise(config: Config, day: date) -> Iterator[str]:
         yield "there are no subscriptions, so no digests are sent"
     if not config.operators.channels:
         yield "there are no operators, so nobody is notified of alerts"
+    yield from _links_for_others(config)
     yield from obsolete_keys(config)
     yield from _missing(config)
+
+
+def _links_for_others(config: Config) -> Iterator[str]:
+    """Yield a sentence for each link that unsubscribes at a click, and that anybody can make for anybody."""
+    for name, channel in config.channels.items():
+        if not isinstance(channel, MailConfig) or channel.unsubscribe_key is not None:
+            continue
+        if (channel.unsubscribe or "").startswith("https:"):
+            yield (
+                f"channels.{name}.unsubscribe: a click unsubscribes whoever the link names, and anybody can make one for"
+                " others; add {token}, and `unsubscribe_key_file:` with its key"
+            )
 
 
 def obsolete_keys(config: Config) -> Iterator[str]:

@@ -107,7 +107,7 @@ class Smtp(WithSecrets):
         return self
 
 
-class MailConfig(ChannelConfig):
+class MailConfig(WithSecrets, ChannelConfig):
     """What all channels that send mail have."""
 
     sender: Sender = key("sender of the mail: `Name <name@example.org>`", name="from")
@@ -119,10 +119,11 @@ class MailConfig(ChannelConfig):
         "domain of the List-Id, by which recipients filter mail", None, if_left_out="the domain of `from`"
     )
     unsubscribe: Unsubscribe | None = key(
-        "`mailto:` or `https:` address where recipients unsubscribe, with `{subscription}` and `{recipient}`",
+        "`mailto:` or `https:` address where recipients unsubscribe, with `{subscription}`, `{recipient}` and `{token}`",
         None,
         if_left_out="no List-Unsubscribe header",
     )
+    unsubscribe_key: Password | None = secret("unsubscribe_key", "key of the `{token}` in `unsubscribe:`", None)
     attach: Literal["csv"] | None = key(
         "`csv` attaches every change as `changes.csv`, or `changes.csv.gz` above a megabyte",
         None,
@@ -131,6 +132,14 @@ class MailConfig(ChannelConfig):
     max_html: Annotated[Size, FromText(_html_size)] = key(
         "maximum size of the HTML part, at least 10kB; e-mail clients cut off at 100kB", 90_000, if_left_out="90kB"
     )
+
+    @model_validator(mode="after")
+    def _check_token(self) -> Self:
+        if ("{token}" in (self.unsubscribe or "")) != (self.unsubscribe_key is not None):
+            raise mistake(
+                "`{token}` in `unsubscribe:` and `unsubscribe_key_file:` belong together; set both or neither"
+            )
+        return self
 
 
 class EmailConfig(MailConfig):

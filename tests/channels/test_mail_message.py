@@ -1,5 +1,6 @@
 """The bytes of a mail: readable headers, two parts that say the same, nothing that harms."""
 
+import hmac
 import html
 from collections.abc import Callable
 from email.message import EmailMessage
@@ -12,6 +13,7 @@ from outgoing import HEADERS, email_config, maildir_config, part, read, rendered
 from cachewatch.channels import open_channel
 from cachewatch.channels.mail import INTERNET, MailChannel
 from cachewatch.config.channels import MailConfig
+from cachewatch.config.secrets import Secret
 from cachewatch.report.values import Attachment, Message, RenderedDigest
 
 HOSTILE = [
@@ -85,6 +87,19 @@ def test_one_click_only_with_https() -> None:
 
     assert "List-Unsubscribe: <https://example.org/u/ml-team?who=kim%40example.org>" in headers
     assert "List-Unsubscribe-Post: List-Unsubscribe=One-Click" in headers
+
+
+def test_a_token_proves_for_whom_a_link_was_made() -> None:
+    """In the header and in the text, of recipient and subscription: whoever has no key makes no link for others."""
+    config = email_config(
+        25, unsubscribe="https://example.org/{subscription}?who={recipient}&token={token}", unsubscribe_key=Secret("k")
+    )
+    token = hmac.new(b"k", b"kim@example.org\0ml-team", "sha256").hexdigest()
+    link = f"https://example.org/ml-team?who=kim%40example.org&token={token}"
+    payload = pack(rendered(text=f"Stop: {config.unsubscribe}"), config).payload
+
+    assert f"List-Unsubscribe: <{link}>" in raw_headers(payload)
+    assert f"Stop: {link}" in part(read(payload), "plain")
 
 
 def test_the_link_in_the_body_is_that_of_the_header() -> None:

@@ -242,6 +242,7 @@ WRONG = {
     "channels: {a: {type: email, from: a@b.org, smtp: {host: 'smtp://x'}}}": "'smtp://x' is not a host",
     "channels: {a: {type: email, from: a@b.org, smtp: {host: h, port: 0}}}": "'0' is not a whole number from 1 to 65535",
     "channels: {a: {type: email, from: a@b.org, smtp: {host: h, user: u}}}": "belong together; set both or neither",
+    "channels: {a: {type: sendmail, from: a@b.org, unsubscribe: 'https://h/{token}'}}": "belong together; set both or neither",
     "channels: {a: {type: file, overwrite: true, path: 'x/{subscription}'}, b: {type: feed, path: 'x/y/../{subscription}'}}": (
         "x/{subscription}, as the channel a does; give it another `path:`"
     ),

@@ -128,7 +128,7 @@ def test_what_is_shown_can_be_read(complete: Path) -> None:
     """`config show` prints a file that means the same, and stars where a secret is."""
     shown = show_config(read_config(complete))
     assert "geheim" not in shown
-    assert shown.count('"***"') == 7
+    assert shown.count('"***"') == 8
 
     without_secrets = re.sub(r"^(?=.*_file: )", "#", SAMPLE.read_text(), flags=re.MULTILINE)
     complete.write_text(without_secrets.replace("hold_for: 24h", "hold_for: never"))
@@ -162,6 +162,7 @@ def test_notes(run: Run, tmp_path: Path) -> None:
         "sources: [public]", "sources: [ours]"
     )
     text = text.replace("https://binaries.example.org/ours", "/nowhere/cache")
+    text = text.replace("mailto:cachewatch+unsubscribe@hpc.example.org", "https://hpc.example.org/stop?{recipient}")
     (tmp_path / "x.yaml").write_text(re.sub(r"^operators:\n(  .*\n)+", "", text, flags=re.MULTILINE))
     result = run("config", "check", "--config", tmp_path / "x.yaml")
 
@@ -170,6 +171,10 @@ def test_notes(run: Run, tmp_path: Path) -> None:
         "channels.box is not used",
         "silences.llvm-move ended on 2020-12-01; remove it",
         "there are no operators, so nobody is notified of alerts",
+        (
+            "channels.mail.unsubscribe: a click unsubscribes whoever the link names, and anybody can make one for others;"
+            " add {token}, and `unsubscribe_key_file:` with its key"
+        ),
         "channels.mail.smtp.ca_file: there is no file /nowhere/ca.crt here",
         "channels.local.command: there is no program /nowhere/sendmail here",
         "sources.ours: there is nothing at /nowhere/cache yet",
@@ -403,7 +408,7 @@ def test_the_example_of_the_documentation_is_real(run: Run, tmp_path: Path, monk
 def test_every_key_is_documented() -> None:
     """The page about the file has every key; secrets are explained once for all."""
     text = (ROOT / "docs/configuration.md").read_text()
-    secret = re.compile(r"((state_)?password|url|urls|signing_key|ping_url)_(file|env)")
+    secret = re.compile(r"((state_)?password|url|urls|signing_key|unsubscribe_key|ping_url)_(file|env)")
 
     for key in set(_all_keys(json.loads(json_schema()))):
         assert secret.fullmatch(key) or re.search(rf"`([a-z]+\.)?{key}[`:. ]|{{{key}:", text), key
