@@ -11,7 +11,7 @@ from contextlib import closing, suppress
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from msgspec import Struct
@@ -27,9 +27,6 @@ from cachewatch.git.checks import is_in_repository
 from cachewatch.git.clone_cache import Clone, clone_folder, is_url, open_repository
 from cachewatch.git.repository import Repository
 from cachewatch.git.trees import catalogue_of, nothing_found
-
-if TYPE_CHECKING:
-    pass
 
 VARIABLE = "CACHEWATCH_REPO"
 PUBLIC = "public"

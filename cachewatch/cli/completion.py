@@ -4,16 +4,13 @@ What completes the values of options and arguments is loaded when a shell asks f
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from click.shell_completion import CompletionItem, get_completion_class
 
 from cachewatch.cli import COMPLETING
 from cachewatch.cli.mistakes import examples
-
-if TYPE_CHECKING:
-    pass
 
 Complete = Callable[[click.Context, click.Parameter, str], "list[CompletionItem]"]
 

@@ -11,7 +11,7 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from click.core import ParameterSource
@@ -65,9 +65,6 @@ class GroupedOptions(click.Command):
                 with formatter.section(title):
                     formatter.write_dl(found)
 
-
-if TYPE_CHECKING:
-    pass
 
 FORMATS = ("text", "json", "jsonl", "csv", "markdown", "html")
 # The filters, and what each selects.

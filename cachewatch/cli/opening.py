@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager, contextmanager
 from functools import wraps
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -15,9 +15,6 @@ from cachewatch.runtime.log import open_log
 from cachewatch.service.context import Context
 from cachewatch.store.database import Database
 from cachewatch.store.opening import open_database, open_to_read
-
-if TYPE_CHECKING:
-    pass
 
 CONFIG_OPTION = click.option(
     "--config",

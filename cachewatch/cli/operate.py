@@ -18,7 +18,7 @@ from cachewatch.cli.opening import configured, configured_without_secrets, readi
 from cachewatch.cli.terminal import FORMAT_OPTION, waiting, write_json, write_lines
 from cachewatch.config.model import Config
 from cachewatch.config.secrets import PostgresAddress, Secret, read_secret_file, state_named
-from cachewatch.config.secrets import State as secrets_State
+from cachewatch.config.secrets import State as StatePlace
 from cachewatch.core.names import safe
 from cachewatch.core.schedule import minute, second
 from cachewatch.errors import AnotherInstance, StateError, UsageError
@@ -482,12 +482,12 @@ def move(*, source: str, target: str, password_file: str | None) -> None:
     click.echo(f"{safe(new.place)}: {count:,} rows copied and compared; name it in `state:`", err=True)
 
 
-def _place(text: str, password: Secret | None) -> secrets_State:
+def _place(text: str, password: Secret | None) -> StatePlace:
     found = state_named(text, Path.cwd())
     return PostgresAddress(found.url, password) if isinstance(found, PostgresAddress) else found
 
 
-def _check_places(source: secrets_State, target: secrets_State) -> None:
+def _check_places(source: StatePlace, target: StatePlace) -> None:
     """Raise UsageError where the first is no place of a state, or where both are one."""
     if isinstance(source, Path) and not source.is_file() and not has_state(source):
         raise UsageError(f"{source}: there is no such state")
@@ -499,7 +499,7 @@ def _check_places(source: secrets_State, target: secrets_State) -> None:
 
 
 @contextmanager
-def _source_state(place: secrets_State) -> Iterator[Database]:
+def _source_state(place: StatePlace) -> Iterator[Database]:
     """Open a state that nobody works on; of a backup, a copy, which is upgraded if it is older."""
     with ExitStack() as stack:
         if isinstance(place, Path) and place.is_file():
@@ -523,7 +523,7 @@ def _bring_up(folder: Path, backup: Path) -> None:
 
 
 @contextmanager
-def _target(place: secrets_State) -> Iterator[Database]:
+def _target(place: StatePlace) -> Iterator[Database]:
     with ExitStack() as stack:
         if isinstance(place, Path):
             stack.enter_context(only_one(place))

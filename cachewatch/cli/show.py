@@ -4,7 +4,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from msgspec import Struct
@@ -35,7 +35,7 @@ from cachewatch.errors import DocumentError, UnknownRevision, UnreadableDocument
 from cachewatch.git.catalogue import list_tag, read_documents, read_package, stacks_of, tags_of
 from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import Revision, resolve
-from cachewatch.git.trees import folders as trees_folders
+from cachewatch.git.trees import folders as folders_of
 from cachewatch.git.trees import nothing_found
 from cachewatch.report.tables import (
     Listed,
@@ -53,9 +53,6 @@ from cachewatch.report.tables import (
 from cachewatch.report.text import Palette
 from cachewatch.runtime import resources
 from cachewatch.sources import folders
-
-if TYPE_CHECKING:
-    pass
 
 # A hash, or with a slash before it what one begins with.
 _HASH = re.compile(r"/([a-z0-9]{1,64})|([a-z2-7]{32})")
@@ -287,7 +284,7 @@ def tags(*, patterns: tuple[str, ...], rev: str, repo: str | None, **form: Any) 
             raise UnknownRevision(nothing_found(repository, revision.commit, rev))
         declared = stacks_of(repository, revision)
         found = [
-            ListedTag(tag, len(trees_folders(repository, trees[tag]).ids), tuple(sorted(declared.get(tag, ()))))
+            ListedTag(tag, len(folders_of(repository, trees[tag]).ids), tuple(sorted(declared.get(tag, ()))))
             for tag in _chosen("tag", tag_names.in_order(trees), patterns)
         ]
     _write(found, **form)

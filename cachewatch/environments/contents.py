@@ -5,7 +5,7 @@ Each document is read once, and none is kept.
 
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -26,9 +26,6 @@ from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import Revision, resolve
 from cachewatch.runtime.worker import INLINE, Isolation, Piece
 from cachewatch.sources.contents import about_content, parse_side
-
-if TYPE_CHECKING:
-    pass
 
 
 class CacheContents(Struct, frozen=True):

@@ -13,7 +13,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from itertools import islice
 from sys import intern
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -23,9 +22,6 @@ from cachewatch.core.names import CATALOGUE, DOCUMENT, Layout, Wanted, is_name, 
 from cachewatch.documents.parsing import MOST_BYTES, Claim, claim_of, recognize
 from cachewatch.errors import BrokenSource, SourceError
 from cachewatch.git.repository import Repository
-
-if TYPE_CHECKING:
-    pass
 
 FOLDER, FILES = b"40000", (b"100644", b"100755", b"100664")
 _ODD = (b"120000", b"160000")  # links and modules

@@ -13,7 +13,6 @@ from datetime import UTC, datetime
 from itertools import islice
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -27,9 +26,6 @@ from cachewatch.documents.yaml import read_tags_file
 from cachewatch.errors import SourceError, UnreadableDocument, UsageError
 from cachewatch.git.recording import Recording, open_recording
 from cachewatch.runtime.files import read_beginning, read_inside
-
-if TYPE_CHECKING:
-    pass
 
 STDIN = "-"
 SUFFIXES = (".md", ".markdown", ".txt")

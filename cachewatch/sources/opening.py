@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -26,9 +25,6 @@ from cachewatch.git.revisions import file_of, resolve
 from cachewatch.runtime.files import read_beginning
 from cachewatch.sources import folders
 from cachewatch.sources.folders import is_documents
-
-if TYPE_CHECKING:
-    pass
 
 # How many files are looked at that may have been edited: a copy of a work tree has many that only look so.
 _MOST_EDITED = 200

@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -17,9 +17,6 @@ from cachewatch.extensions.buildcaches.opening import Cache, is_catalogue
 from cachewatch.extensions.buildcaches.recorder import Recorded, TagCounts
 from cachewatch.extensions.buildcaches.recorder import record as add_revision
 from cachewatch.report.words import number
-
-if TYPE_CHECKING:
-    pass
 
 _OPTIONS = (
     click.option(
@@ -86,9 +83,6 @@ def single_tag(
         login_file=login_file,
     )
 
-
-if TYPE_CHECKING:
-    pass
 
 _INTO = "catalogue.git"
 

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 from msgspec import Struct
@@ -34,9 +33,6 @@ from cachewatch.git.catalogue import require_tag
 from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import Revision, resolve
 from cachewatch.report.causes import explained_json, lock_json, night_json
-
-if TYPE_CHECKING:
-    pass
 
 
 @click.command(

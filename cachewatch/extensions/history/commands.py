@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from msgspec import Struct, json, to_builtins
@@ -45,9 +45,6 @@ from cachewatch.git.repository import Repository
 from cachewatch.report.data import ascii_only
 from cachewatch.report.tables import Table, write_table
 from cachewatch.report.words import number
-
-if TYPE_CHECKING:
-    pass
 
 DB_OPTION = click.option(
     "--db",
@@ -192,9 +189,6 @@ def numbers_of(index: Index, since: str | None, until: str) -> tuple[int, int]:
     """Return the numbers of both revisions; a date before the oldest one means the beginning."""
     return -1 if since is None else index.number_of(since, may_precede=True), index.number_of(until)
 
-
-if TYPE_CHECKING:
-    pass
 
 _LOOSE_OBJECTS = 5_000
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from msgspec.structs import astuple
 
@@ -18,9 +17,6 @@ from cachewatch.extensions.history.log import CauseRow, Churn, ChurnRow, Log, Lo
 from cachewatch.extensions.history.read import Point
 from cachewatch.extensions.history.when import When, WhenRow
 from cachewatch.report.tables import Cell, Row, Table
-
-if TYPE_CHECKING:
-    pass
 
 _NO_STACK = "(no stack)"
 _NOT_RECORDED = (

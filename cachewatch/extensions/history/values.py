@@ -9,13 +9,13 @@ What readers hand to the writer passes between processes: it is picklable, and h
 import base64
 import json
 import sqlite3
+import struct
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import lru_cache
 from itertools import accumulate, chain, pairwise
-from struct import Struct
 
-from msgspec import Struct as msgspec_Struct
+from msgspec import Struct
 from msgspec.json import decode, encode
 
 from cachewatch.core.model import CompilerForm, Signature
@@ -23,7 +23,7 @@ from cachewatch.extensions.history.document_versions import Version
 
 _LETTERS, BYTES, PREFIX_BYTES = 32, 20, 5
 # The prefix of each hash: its first eight letters.
-_PREFIXES = Struct("5s15x").iter_unpack
+_PREFIXES = struct.Struct("5s15x").iter_unpack
 UNUSUAL = b""
 _ALPHABET = "abcdefghijklmnopqrstuvwxyz234567"
 _BASE32 = frozenset(_ALPHABET)
@@ -172,7 +172,7 @@ def _json(names: tuple[str, ...]) -> str:
     return json.dumps(names)
 
 
-class OpenInterval(msgspec_Struct, frozen=True):
+class OpenInterval(Struct, frozen=True):
     """A row of the index whose specs are still there."""
 
     id: int
@@ -181,7 +181,7 @@ class OpenInterval(msgspec_Struct, frozen=True):
     hashes: bytes | str
 
 
-class KnownDocument(msgspec_Struct, frozen=True):
+class KnownDocument(Struct, frozen=True):
     """What the index has of a document already."""
 
     blob: str | None
@@ -190,7 +190,7 @@ class KnownDocument(msgspec_Struct, frozen=True):
     compiler_form: CompilerForm
 
 
-class Task(msgspec_Struct, frozen=True):
+class Task(Struct, frozen=True):
     """One document to follow: its new versions, and where the index left it."""
 
     tag: str
@@ -207,7 +207,7 @@ class Task(msgspec_Struct, frozen=True):
         return f"{self.tag}/{self.package}"
 
 
-class Interval(msgspec_Struct, frozen=True, order=True):
+class Interval(Struct, frozen=True, order=True):
     """Specs of one signature that came in one revision and went in one."""
 
     signature: Signature
@@ -217,7 +217,7 @@ class Interval(msgspec_Struct, frozen=True, order=True):
     size: int
 
 
-class Step(msgspec_Struct, frozen=True):
+class Step(Struct, frozen=True):
     """What one revision did to the document, in specs."""
 
     revision: int
@@ -227,7 +227,7 @@ class Step(msgspec_Struct, frozen=True):
     is_compiler_unknown: bool  # see law 1
 
 
-class Tally(msgspec_Struct, frozen=True):
+class Tally(Struct, frozen=True):
     """What one revision did to a set of stacks, in specs."""
 
     stacks: tuple[str, ...]
@@ -237,7 +237,7 @@ class Tally(msgspec_Struct, frozen=True):
     rebuilt: int
 
 
-class IndexedDocument(msgspec_Struct, frozen=True):
+class IndexedDocument(Struct, frozen=True):
     """All that the new versions of a task add to the index."""
 
     document: KnownDocument | None  # None if no version was ever readable

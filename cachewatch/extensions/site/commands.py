@@ -3,7 +3,6 @@
 import os
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 from msgspec.structs import replace
@@ -28,9 +27,6 @@ from cachewatch.extensions.site.reading import Catalogue, plan, read, read_arriv
 from cachewatch.extensions.site.writing import Folder
 from cachewatch.git.revisions import resolve
 from cachewatch.report.digest_view import public_mirror
-
-if TYPE_CHECKING:
-    pass
 
 _MOST_WARNINGS = 20
 

@@ -5,7 +5,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 from urllib.parse import quote, urlsplit
 
 from msgspec import Struct
@@ -127,10 +127,6 @@ def _time(time: datetime | None) -> str:
 
 def _clean(text: str) -> str:
     return _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text)
-
-
-if TYPE_CHECKING:
-    pass
 
 
 class ArchivedDigest(Struct, frozen=True, kw_only=True):
