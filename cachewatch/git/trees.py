@@ -19,7 +19,7 @@ from msgspec import Struct
 from cachewatch.core.changesets import USUAL_BYTES, Blob, Difference, DocumentPair
 from cachewatch.core.model import Diagnostic, DiagnosticKind, Unreadable
 from cachewatch.core.names import CATALOGUE, DOCUMENT, Layout, Wanted, is_name, why_contested
-from cachewatch.documents.parsing import MOST_BYTES, Claim, claim_of, recognize
+from cachewatch.documents.recognizing import MOST_BYTES, Claim, claim_of, recognize
 from cachewatch.errors import BrokenSource, SourceError
 from cachewatch.git.repository import Repository
 
@@ -139,8 +139,6 @@ class Arrangement:
 
     def _is_document(self, repository: "Repository", key: str) -> bool:
         """Tell whether a file is a document; what a clone left out is not fetched to know that."""
-        from cachewatch.documents.parsing import claim_of  # noqa: PLC0415  most have `_cache/`
-
         if key not in self._claims:
             try:
                 found = repository.objects().get(key)
