@@ -93,7 +93,8 @@ def _feed(folder: Path, seconds: float) -> int:
         config.chmod(0o600)
         daemon = subprocess.Popen([sys.executable, "-m", "cachewatch", "daemon", "--config", str(config)], stderr=log)
         try:
-            _wait(lambda: _text(folder / "log").count("stream.begun") >= 2)
+            for name in ("healthy", "theirs"):  # what is published before a stream begins is never told
+                _wait(lambda name=name: f"stream.begun subscription={name} " in _text(folder / "log"))
             answers = Answers(port)
             answers.start()
             published, megabytes, slowest, healthy = _publish_all(folder, daemon.pid, seconds)
