@@ -93,8 +93,7 @@ def _feed(folder: Path, seconds: float) -> int:
         config.chmod(0o600)
         daemon = subprocess.Popen([sys.executable, "-m", "cachewatch", "daemon", "--config", str(config)], stderr=log)
         try:
-            for name in ("healthy", "theirs"):  # what is published before a stream begins is never told
-                _wait(lambda name=name: f"stream.begun subscription={name} " in _text(folder / "log"))
+            _wait(lambda: _have_begun(_text(folder / "log")))
             answers = Answers(port)
             answers.start()
             published, megabytes, slowest, healthy = _publish_all(folder, daemon.pid, seconds)
@@ -114,6 +113,11 @@ def _feed(folder: Path, seconds: float) -> int:
     is_well = len(told) == published and healthy[0] < _HEALTHY and not answers.failed and max(answers.seconds) < 1
     is_well = is_well and (folder / "mine").exists()
     return int(not (is_well and code == 0))
+
+
+def _have_begun(log: str) -> bool:
+    """Return whether both streams have begun: what is published before is never told."""
+    return all(f"stream.begun subscription={name} " in log for name in ("healthy", "theirs"))
 
 
 def _configuration(folder: Path, port: int, stack: ExitStack) -> dict[str, object]:
