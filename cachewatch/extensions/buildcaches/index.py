@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import astuple
 
-from cachewatch.core.causes import Dependency
+from cachewatch.core.causes import Dependency, shared_names
 from cachewatch.core.model import Diagnostic, DiagnosticKind
 from cachewatch.core.names import is_name
 from cachewatch.documents.graph_files import EncodedIngredients, encode_ingredients, encode_node
@@ -35,14 +35,6 @@ from cachewatch.documents.spec_nodes import (
 from cachewatch.documents.writing import Binary
 from cachewatch.errors import SourceError
 from cachewatch.extensions.buildcaches.address import IndexFile
-from cachewatch.extensions.buildcaches.records import (
-    Database,
-    DecodedRecords,
-    NotSliced,
-    Records,
-    RecordSlices,
-    decode_file,
-)
 
 _BUFFER = 2**20
 
@@ -142,6 +134,15 @@ class Index(Struct, frozen=True):
     other_nodes: Mapping[str, bytes] = MappingProxyType({})  # those records, encoded; empty if nobody asked
 
 
+class _Installs(Struct):
+    version: str | int | float
+    installs: dict[str, Raw]  # each a view of the index, not a copy
+
+
+class _IndexContent(Struct):
+    database: _Installs
+
+
 class _Record(Struct):
     spec: Raw
     in_buildcache: bool = False
@@ -152,6 +153,7 @@ class _PlainRecord(Struct):
     in_buildcache: bool = False
 
 
+_decode_file = msgspec.json.Decoder(_IndexContent).decode
 _decode_record = msgspec.json.Decoder(_Record).decode
 _decode_plain = msgspec.json.Decoder(_PlainRecord).decode
 
@@ -162,27 +164,18 @@ def read_index(content: bytes, where: str, *, wants_graph: bool = False) -> Inde
     A record that cannot be read is named among the faults, and the others are read.
     """
     try:
-        records = RecordSlices(content)
-        return _read(records, records.version, where, wants_graph=wants_graph)
-    except NotSliced:
-        return _read_whole(content, where, wants_graph=wants_graph)
-
-
-def _read_whole(content: bytes, where: str, *, wants_graph: bool) -> Index:
-    """Read an index that is not written as Spack writes it, with more memory."""
-    try:
-        database = decode_file(content).database
+        database = _decode_file(content).database
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise SourceError(f"{where}: the index cannot be read ({error})") from error
-    records = DecodedRecords(database.installs)
-    return _read(records, str(database.version), where, _twice(content, database, where), wants_graph=wants_graph)
-
-
-def _read(records: Records, version: str, where: str, twice: Iterable[Diagnostic] = (), *, wants_graph: bool) -> Index:
-    reader = _Reader(records, where, wants_graph=wants_graph)
+    version = str(database.version)
+    reader = _Reader(database.installs, where, wants_graph=wants_graph)
     reader.read()
-    diagnostics = (*_unknown_version(version, where), *twice, *reader.diagnostics())
-    others = len(records) - len(reader.specs) - reader.broken
+    diagnostics = (
+        *_unknown_version(version, where),
+        *_twice(content, len(database.installs), where),
+        *reader.diagnostics(),
+    )
+    others = len(database.installs) - len(reader.specs) - reader.broken
     return Index(version, reader.specs, others, diagnostics, reader.other_nodes)
 
 
@@ -192,9 +185,8 @@ def _unknown_version(version: str, where: str) -> Iterable[Diagnostic]:
         yield Diagnostic(where, DiagnosticKind.INCONSISTENT, message, is_loss=False)
 
 
-def _twice(content: bytes, database: Database, where: str) -> Iterable[Diagnostic]:
+def _twice(content: bytes, count: int, where: str) -> Iterable[Diagnostic]:
     """Name the hashes of which there are two records: JSON allows that, and whoever reads it gets the last."""
-    count = len(database.installs)
     # Spack writes both keys into each record, and they are counted ten times as fast as hashes.
     is_plain = content.count(b'"in_buildcache"') == content.count(b'"ref_count"') == count
     if (is_plain or len(_KEY.findall(content)) == count) and not _ESCAPED_KEY.search(content):
@@ -232,7 +224,7 @@ def read_indexes(file: IndexFile, *, wants_graph: bool = False) -> tuple[Index, 
     return tuple(read_index(content, file.where, wants_graph=wants_graph) for content in (file.content, *file.more))
 
 
-def _decoded(raw: bytes | Raw) -> _PlainRecord | _Record:
+def _decoded(raw: Raw) -> _PlainRecord | _Record:
     """Decode a record at once, or else without its spec, which may be of a form of its own."""
     try:
         return _decode_plain(raw)
@@ -252,9 +244,9 @@ def _refuse_nul(binary: Binary) -> None:
 class _Reader:
     """Reads records one by one, so that a bad one spoils no other."""
 
-    def __init__(self, records: Records, where: str, *, wants_graph: bool = False) -> None:
+    def __init__(self, records: Mapping[str, Raw], where: str, *, wants_graph: bool = False) -> None:
         self._records = records
-        self._shared = records.shared
+        self._shared = shared_names(records)
         self._where = where
         self._wants_graph = wants_graph
         self.specs = SpecStore()
@@ -270,15 +262,14 @@ class _Reader:
         return self._reasons.total()
 
     def read(self) -> None:
-        """Read all records; raises NotSliced where one is no JSON, so that it may have been cut out wrongly."""
+        """Read all records."""
         for spec_hash, raw in self._records.items():
             try:
                 self._read_record(spec_hash, raw)
             except (msgspec.MsgspecError, RecursionError, ValueError) as error:
-                self._records.check(raw)
                 self._note(spec_hash, str(error))
 
-    def _read_record(self, spec_hash: str, raw: bytes | Raw) -> None:
+    def _read_record(self, spec_hash: str, raw: Raw) -> None:
         record = _decoded(raw)
         if record.in_buildcache:
             node = _node(record)
@@ -333,7 +324,7 @@ class _Reader:
         return self._versions[spec_hash]
 
     def _name_and_version(self, spec_hash: str) -> tuple[str, str] | None:
-        raw = self._records.find(spec_hash)
+        raw = self._records.get(spec_hash)
         try:
             node = read_node(_decode_record(raw).spec) if raw is not None else None
         except (msgspec.MsgspecError, RecursionError):
