@@ -10,7 +10,7 @@ from typing import Any
 from helpers import spec_hash
 
 from cachewatch.documents.writing import Binary
-from cachewatch.extensions.buildcaches.index import Index
+from cachewatch.extensions.buildcaches.index import CacheIndex
 
 Installs = dict[str, dict[str, Any]]
 
@@ -52,7 +52,7 @@ def database(found: Mapping[str, Any], version: str = "8") -> bytes:
     return json.dumps({"database": {"version": version, "installs": found}}).encode()
 
 
-def binaries(index: Index) -> list[Binary]:
+def binaries(index: CacheIndex) -> list[Binary]:
     """Return what an index says is in the cache, by package."""
     return [spec.binary for package in index.specs.packages for spec in index.specs.read(package)]
 

@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args, get_origin
 
 from cachewatch.config import model
 from cachewatch.config.channels import AnyChannel
-from cachewatch.config.section import Key, Section, keys_of
+from cachewatch.config.section import ConfigKey, ConfigSection, keys_of
 from cachewatch.config.showing import default_of
 from cachewatch.config.sources import Credentials
 
@@ -15,20 +15,20 @@ _PAGE = Path(__file__).parents[1] / "docs/configuration.md"
 _TABLE = re.compile(r"(?<=<!-- keys: )(\S+)( -->\n).*?(?=<!-- end -->)", re.DOTALL)
 # Short sections, whose keys stand in the table of the section around them.
 _INSIDE = ("poll", "push", "retry", "limit", "urgent", "retention")
-_SECTIONS: dict[str, tuple[type[Section], type[Section]]] = {
-    "top": (model.Config, Section),
-    "source": (model.Source, Section),
-    "credentials": (Credentials, Section),
-    "channel": (model.ChannelConfig, Section),
+_SECTIONS: dict[str, tuple[type[ConfigSection], type[ConfigSection]]] = {
+    "top": (model.Config, ConfigSection),
+    "source": (model.Source, ConfigSection),
+    "credentials": (Credentials, ConfigSection),
+    "channel": (model.ChannelConfig, ConfigSection),
     "mail": (model.MailConfig, model.ChannelConfig),
-    "smtp": (model.Smtp, Section),
-    "subscription": (model.Subscription, Section),
-    "match": (model.Match, Section),
+    "smtp": (model.Smtp, ConfigSection),
+    "subscription": (model.Subscription, ConfigSection),
+    "match": (model.Match, ConfigSection),
     "watch": (model.SubscriptionMatch, model.Match),
-    "silence": (model.Silence, Section),
-    "quiet": (model.QuietTime, Section),
-    "operators": (model.Operators, Section),
-    "monitor": (model.Monitor, Section),
+    "silence": (model.Silence, ConfigSection),
+    "quiet": (model.QuietTime, ConfigSection),
+    "operators": (model.Operators, ConfigSection),
+    "monitor": (model.Monitor, ConfigSection),
 }
 
 
@@ -50,11 +50,11 @@ def table(name: str) -> str:
     return "\n".join(["| key | meaning | if left out |", "|---|---|---|", *_rows(section, base), ""])
 
 
-def _base(kind: type[Section]) -> type[Section]:
+def _base(kind: type[ConfigSection]) -> type[ConfigSection]:
     return model.MailConfig if issubclass(kind, model.MailConfig) else model.ChannelConfig
 
 
-def _rows(section: type[Section], base: type[Section], prefix: str = "") -> Iterator[str]:
+def _rows(section: type[ConfigSection], base: type[ConfigSection], prefix: str = "") -> Iterator[str]:
     for name, key in keys_of(section).items():
         inside = _section_of(key) if name in _INSIDE else None
         if name in keys_of(base) or key.is_obsolete or (len(key.names) == 3 and name != key.names[0]):
@@ -62,15 +62,15 @@ def _rows(section: type[Section], base: type[Section], prefix: str = "") -> Iter
         if inside is None or key.if_left_out:
             yield f"| `{prefix}{name}`{_note(key)} | {key.about}{_choices(key)} | {_left_out(key)} |"
         if inside is not None:
-            yield from _rows(inside, Section, f"{name}.")
+            yield from _rows(inside, ConfigSection, f"{name}.")
 
 
-def _section_of(key: Key) -> type[Section] | None:
+def _section_of(key: ConfigKey) -> type[ConfigSection] | None:
     kinds = (key.field.annotation, *get_args(key.field.annotation))
-    return next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Section)), None)
+    return next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, ConfigSection)), None)
 
 
-def _choices(key: Key) -> str:
+def _choices(key: ConfigKey) -> str:
     """Return the values that the key can have, unless its description explains them."""
     words = list(_literals(key.field.annotation))
     is_explained = len(words) < 2 or any(f"`{word}`" in key.about for word in words[1:])
@@ -85,11 +85,11 @@ def _literals(annotation: Any) -> Iterator[str]:
             yield from _literals(each)
 
 
-def _note(key: Key) -> str:
+def _note(key: ConfigKey) -> str:
     return " (a secret)" if len(key.names) == 3 else ""
 
 
-def _left_out(key: Key) -> str:
+def _left_out(key: ConfigKey) -> str:
     is_required = key.is_required or (key.field.is_required() and not key.if_left_out)
     return "required" if is_required else default_of(key) or "none"
 

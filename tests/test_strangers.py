@@ -25,7 +25,7 @@ from cachewatch.extensions.buildcaches.oci import Image
 from cachewatch.git.remote import Remote
 from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import resolve
-from cachewatch.http.client import Limits
+from cachewatch.http.client import RequestLimits
 
 pytestmark = [pytest.mark.usefixtures("loopback"), pytest.mark.slow_cases]
 
@@ -56,7 +56,7 @@ def _challenge(words: int, _: Path, __: Run) -> Callable[[], object]:
     def ask() -> None:
         said = Says(401, headers={"WWW-Authenticate": "Bearer " + "a" * words})
         with serving(lambda _: said) as server:
-            image = Image(Registry(server.url, "a/b"), {}, Limits(attempts=1))
+            image = Image(Registry(server.url, "a/b"), {}, RequestLimits(attempts=1))
             with suppress(CachewatchError):
                 image.fetch_index(Validator())
             image.close()

@@ -9,7 +9,7 @@ from xml.etree import ElementTree as ET
 
 from cachewatch import __version__
 from cachewatch.channels.chats import markup, one_line
-from cachewatch.channels.files import Place, of_error
+from cachewatch.channels.files import OutputPlace, of_error
 from cachewatch.config.channels import FeedConfig
 from cachewatch.report.values import (
     SENT,
@@ -34,7 +34,7 @@ class FeedChannel:
     def __init__(self, config: FeedConfig) -> None:
         self.name = config.name
         self._config = config
-        self._place = Place(config.path)
+        self._place = OutputPlace(config.path)
 
     def build_messages(self, rendered: RenderedDigest) -> Sequence[Message]:
         """Return one entry, which knows the feed that it belongs to."""
@@ -61,7 +61,7 @@ class FeedChannel:
 class _FeedTransport:
     """Writes feeds."""
 
-    def __init__(self, config: FeedConfig, place: Place, sent_history: SentHistory) -> None:
+    def __init__(self, config: FeedConfig, place: OutputPlace, sent_history: SentHistory) -> None:
         self._config = config
         self._place = place
         self._shelf = sent_history

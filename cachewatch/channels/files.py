@@ -37,7 +37,7 @@ _DAY = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _SHAPES = {"period": rf"{_DAY}(?:T[0-9]{{4,6}}Z?|\.\.{_DAY})?(?:-urgent)?(?:-[0-9a-f]{{8}})?"}
 
 
-class Place:
+class OutputPlace:
     """A template of paths."""
 
     def __init__(self, template: str) -> None:
@@ -73,7 +73,7 @@ _SUFFIX = ".html"
 class DigestPages:
     """The pages of an archive, which lie in a folder for each subscription and are named after their days."""
 
-    def __init__(self, place: Place, mode: int) -> None:
+    def __init__(self, place: OutputPlace, mode: int) -> None:
         self._place = place
         self._mode = mode
         folder, name = Path(place.template).parent, Path(place.template).name
@@ -151,7 +151,7 @@ class FileChannel:
     def __init__(self, config: FileConfig) -> None:
         self.name = config.name
         self._config = config
-        self._place = Place(config.path)
+        self._place = OutputPlace(config.path)
 
     def build_messages(self, rendered: RenderedDigest) -> Sequence[Message]:
         """Return one file for each format."""
@@ -184,7 +184,7 @@ class FileChannel:
 class _FileTransport:
     """Puts files into their places."""
 
-    def __init__(self, config: FileConfig, place: Place, sent_history: SentHistory) -> None:
+    def __init__(self, config: FileConfig, place: OutputPlace, sent_history: SentHistory) -> None:
         self._config = config
         self._place = place
         self._shelf = sent_history
@@ -246,7 +246,7 @@ def _content(rendered: RenderedDigest, ext: str) -> bytes:
             return plain_lines(rendered.text).encode()
 
 
-def _remove(place: Place, pages: DigestPages, keep: timedelta) -> None:
+def _remove(place: OutputPlace, pages: DigestPages, keep: timedelta) -> None:
     oldest = time.time() - keep.total_seconds()
     with suppress(OSError):  # the next run tries again
         for path in place.made():

@@ -28,7 +28,7 @@ _SIZE = re.compile(r"5\.(2\.3|3\.4)\b")
 _OTHER_THAN_SIZE = re.compile(r"5\.[67]\.\d")
 
 
-class Step(StrEnum):
+class SmtpStep(StrEnum):
     """How far a session has come."""
 
     CONNECT = "connecting"
@@ -42,13 +42,13 @@ class Step(StrEnum):
     END = "the end of the message"
 
 
-_OPENING = frozenset({Step.CONNECT, Step.HELLO, Step.TLS, Step.LOGIN})
+_OPENING = frozenset({SmtpStep.CONNECT, SmtpStep.HELLO, SmtpStep.TLS, SmtpStep.LOGIN})
 
 
 class Refused(Exception):
     """The server's reply to a step is not the one that lets us go on."""
 
-    def __init__(self, step: Step, code: int, words: bytes | str) -> None:
+    def __init__(self, step: SmtpStep, code: int, words: bytes | str) -> None:
         """Remember what was said, and to what."""
         super().__init__(code, words)
         self.step = step
@@ -62,7 +62,7 @@ def of_reply(refused: Refused) -> DeliveryResult:
     code, step = refused.code, refused.step
     if not 400 <= code < 600:  # no server of mail speaks like this
         return DeliveryResult(
-            outcome=DeliveryOutcome.DEFERRED, detail=said, is_channel=True, may_have_arrived=step is Step.END
+            outcome=DeliveryOutcome.DEFERRED, detail=said, is_channel=True, may_have_arrived=step is SmtpStep.END
         )
     if code < 500:
         is_channel = step in _OPENING
@@ -72,21 +72,21 @@ def of_reply(refused: Refused) -> DeliveryResult:
         return DeliveryResult(outcome=DeliveryOutcome.BLOCKED, detail=said, is_channel=True)
     if code == 552:
         return DeliveryResult(outcome=_of_552(step, refused.words), detail=said)
-    if step is Step.MAIL:  # it is our own address that is not welcome
+    if step is SmtpStep.MAIL:  # it is our own address that is not welcome
         return DeliveryResult(outcome=DeliveryOutcome.BLOCKED, detail=said, is_channel=True)
-    return DeliveryResult(outcome=DeliveryOutcome.DEAD, detail=said, is_address=step is Step.RECIPIENT)
+    return DeliveryResult(outcome=DeliveryOutcome.DEAD, detail=said, is_address=step is SmtpStep.RECIPIENT)
 
 
-def _of_552(step: Step, words: str) -> DeliveryOutcome:
+def _of_552(step: SmtpStep, words: str) -> DeliveryOutcome:
     """Tell a message that is too large from a full mailbox, which may be emptied, and from unwelcome content."""
     if _SIZE.match(words):
         return DeliveryOutcome.TOO_LARGE
-    if step is Step.RECIPIENT:
+    if step is SmtpStep.RECIPIENT:
         return DeliveryOutcome.DEFERRED
     return DeliveryOutcome.DEAD if _OTHER_THAN_SIZE.match(words) else DeliveryOutcome.TOO_LARGE
 
 
-def of_failure(step: Step, error: Exception) -> DeliveryResult:
+def of_failure(step: SmtpStep, error: Exception) -> DeliveryResult:
     """Return what a lost or impossible connection means."""
     match error:
         case ssl.SSLCertVerificationError():
@@ -108,7 +108,7 @@ def of_failure(step: Step, error: Exception) -> DeliveryResult:
     return DeliveryResult(
         outcome=DeliveryOutcome.DEFERRED,
         detail=one_line(f"{step}: {words}", 300),
-        may_have_arrived=step is Step.END,
+        may_have_arrived=step is SmtpStep.END,
         is_channel=step in _OPENING,
         is_lost=step not in _OPENING,
     )
@@ -123,7 +123,7 @@ class Session:
     """One connection, from the greeting to QUIT. Raises Refused, smtplib's errors and OSError."""
 
     def __init__(self, config: Smtp) -> None:
-        self.step = Step.CONNECT
+        self.step = SmtpStep.CONNECT
         self._config = config
         self._seconds = config.timeout.total_seconds()
         self._server: _Server | None = None
@@ -142,18 +142,18 @@ class Session:
     def send(self, sender: str, recipient: str, message: bytes) -> None:
         """Hand over one message; when this returns, the server has taken it."""
         with self._within(3 * self._seconds):
-            self.step = Step.MAIL
+            self.step = SmtpStep.MAIL
             size = [f"size={len(message)}"] if self._open.has_extn("size") else []
             self._expect({250}, self._open.mail(sender, size))
-            self.step = Step.RECIPIENT
+            self.step = SmtpStep.RECIPIENT
             self._expect({250, 251}, self._open.rcpt(recipient))
-            self.step = Step.DATA
+            self.step = SmtpStep.DATA
             self._expect({354}, self._open.docmd("DATA"))
         with self._within(_PATIENCE * self._seconds):
             self._open.be_patient(_PATIENCE * self._seconds)
-            self.step = Step.BODY
+            self.step = SmtpStep.BODY
             self._open.send(_with_dots(message))
-            self.step = Step.END
+            self.step = SmtpStep.END
             self._expect(range(200, 300), self._open.getreply())
             self._open.be_patient(self._seconds)
 
@@ -178,13 +178,13 @@ class Session:
         return self._server
 
     def _hello(self) -> None:
-        self.step = Step.HELLO
+        self.step = SmtpStep.HELLO
         code, words = self._open.ehlo()
         if code != 250:
             self._expect({250}, self._open.helo() if code >= 500 else (code, words))
 
     def _start_tls(self) -> None:
-        self.step = Step.TLS
+        self.step = SmtpStep.TLS
         if not self._open.has_extn("starttls"):
             raise smtplib.SMTPNotSupportedError(
                 f"{self._config.host} does not offer STARTTLS, or it was removed in transit; nothing was sent in clear"
@@ -193,7 +193,7 @@ class Session:
         self._hello()
 
     def _log_in(self) -> None:
-        self.step = Step.LOGIN
+        self.step = SmtpStep.LOGIN
         if self._config.security == "none" and not self._open.is_here:
             raise smtplib.SMTPNotSupportedError(
                 f"{self._config.host} is another machine: passwords are sent only with TLS"

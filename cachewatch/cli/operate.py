@@ -28,8 +28,8 @@ from cachewatch.operators.status import (
     HeldDigest,
     Problem,
     Problems,
+    ServiceStatus,
     SilenceStatus,
-    Status,
     StreamStatus,
     find_problems,
     read_status,
@@ -79,7 +79,7 @@ def _in_a_line(problem: Problem) -> str:
     return f"{problem.what}: {problem.detail}" if problem.detail else problem.what
 
 
-def _lines(found: Status, problems: Problems, now: datetime) -> list[str]:
+def _lines(found: ServiceStatus, problems: Problems, now: datetime) -> list[str]:
     lines = ["SOURCES"]
     lines += [line for source in found.sources for line in _source_lines(source, now)]
     lines += ["", "NEXT"]

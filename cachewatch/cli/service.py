@@ -37,7 +37,7 @@ from cachewatch.errors import AnotherInstance, DeliveryError, SourceError, Unkno
 from cachewatch.git.clone_cache import is_url
 from cachewatch.git.revisions import resolve_upstream
 from cachewatch.operators.explaining import Explanation, explain_package, packages_now
-from cachewatch.operators.status import Problems, Status, StreamStatus, find_problems, read_status
+from cachewatch.operators.status import Problems, ServiceStatus, StreamStatus, find_problems, read_status
 from cachewatch.report.digest_mail import render_notice
 from cachewatch.report.samples import Grade, body_of, lint_digest
 from cachewatch.report.values import DeliveryOutcome, Form, Notice
@@ -67,14 +67,14 @@ class PassSummary(Struct, frozen=True):
     """The state before and after a pass, and what it made or tried to deliver."""
 
     begun: datetime  # in the time zone of the configuration
-    before: Status
-    after: Status
+    before: ServiceStatus
+    after: ServiceStatus
     problems: Problems
     has_earlier: bool  # whether each source has a revision before its newest one
     delivered: tuple[tuple[DigestSummary | None, tuple[Delivery, ...]], ...]  # by digest; None: for operators
 
 
-def summarize(context: Context, before: Status, begun: datetime) -> PassSummary:
+def summarize(context: Context, before: ServiceStatus, begun: datetime) -> PassSummary:
     """Return what the pass that began then did."""
     after = read_status(context)
     with context.database.read() as connection:
@@ -210,7 +210,7 @@ def _pinged_if_it_fails(config: Config) -> Iterator[None]:
         raise
 
 
-def _say_what_comes(before: Status) -> None:
+def _say_what_comes(before: ServiceStatus) -> None:
     """Say that the first fetch takes its time; the log has a line for what is done, not for what is going on."""
     new = [source.name for source in before.sources if source.revision is None]
     if new:

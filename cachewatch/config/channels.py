@@ -9,7 +9,16 @@ from typing import Annotated, Any, Literal, Self, get_args
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from cachewatch.config.secrets import Password, Secret, SecretUrl, WithSecrets, secret
-from cachewatch.config.section import Context, Section, holds, key, mistake, mistake_at, not_in_file, unknown
+from cachewatch.config.section import (
+    ConfigContext,
+    ConfigSection,
+    holds,
+    key,
+    mistake,
+    mistake_at,
+    not_in_file,
+    unknown,
+)
 from cachewatch.config.types import (
     ByName,
     ConvertedFrom,
@@ -42,7 +51,7 @@ def _port(values: Mapping[str, Any]) -> int:
     return _PORTS[values["security"]]
 
 
-def _place(text: str, context: Context) -> str:
+def _place(text: str, context: ConfigContext) -> str:
     """Return a path with placeholders that is relative to the folder of the file."""
     return str(context.folder / text)
 
@@ -59,13 +68,13 @@ def _type(name: str) -> Any:
     return Field(name, description="type of the channel", json_schema_extra={"required": True})
 
 
-class Retry(Section):
+class Retry(ConfigSection):
     """What happens when a delivery fails."""
 
     lasting: Duration = key("how long a delivery is tried", timedelta(days=5), name="for")
 
 
-class ChannelConfig(Section):
+class ChannelConfig(ConfigSection):
     """What all channels have."""
 
     type: str = _type("")
@@ -230,7 +239,7 @@ class WebhookConfig(WithSecrets, ChannelConfig):
     timeout: Duration = key("maximum time for a reply", timedelta(seconds=30))
 
 
-def _split(urls: Secret, _: Context) -> tuple[Secret, ...]:
+def _split(urls: Secret, _: ConfigContext) -> tuple[Secret, ...]:
     return tuple(map(Secret, urls.reveal().split()))
 
 

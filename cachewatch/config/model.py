@@ -32,7 +32,7 @@ from cachewatch.config.secrets import (
     parse_state,
     secret,
 )
-from cachewatch.config.section import Context, Section, checked, key, mistake, not_in_file
+from cachewatch.config.section import ConfigContext, ConfigSection, checked, key, mistake, not_in_file
 from cachewatch.config.sources import Poll, Source
 from cachewatch.config.subscriptions import (
     Addresses,
@@ -101,7 +101,7 @@ def _version(text: str) -> int:
     return int(text)
 
 
-def _folder(text: str, context: Context) -> Path:
+def _folder(text: str, context: ConfigContext) -> Path:
     path = path_in(context.folder, text)
     if not path.is_dir():
         raise ConfigError(f"{path} is not a folder; create it, or remove the line")
@@ -116,7 +116,7 @@ def _default_state() -> Path:
     return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state") / "cachewatch"
 
 
-def _moment(text: str, context: Context) -> datetime:
+def _moment(text: str, context: ConfigContext) -> datetime:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError as error:
@@ -126,7 +126,7 @@ def _moment(text: str, context: Context) -> datetime:
     return moment if moment.tzinfo else moment.replace(tzinfo=ZoneInfo(context.zone))
 
 
-def _end(text: str, context: Context) -> datetime:
+def _end(text: str, context: ConfigContext) -> datetime:
     """Return the first moment after a day or time that is still quiet."""
     moment = _moment(text, context)
     try:
@@ -136,7 +136,7 @@ def _end(text: str, context: Context) -> datetime:
     return moment + timedelta(days=1) if is_day else moment
 
 
-class QuietTime(Section):
+class QuietTime(ConfigSection):
     """A time in which no digest is made; one digest reports the changes afterwards."""
 
     days: Annotated[frozenset[int], FromText(parse_days, type="string")] = key(
@@ -158,7 +158,7 @@ class QuietTime(Section):
         return self
 
 
-def _quiet(time: QuietTime, context: Context) -> Quiet:
+def _quiet(time: QuietTime, context: ConfigContext) -> Quiet:
     return Quiet(days=time.days, start=time.start, end=time.end, zone=context.zone)
 
 
@@ -169,7 +169,7 @@ def _check_quiets(quiets: tuple[Quiet, ...], info: ValidationInfo) -> tuple[Quie
     return quiets
 
 
-class Operators(Section):
+class Operators(ConfigSection):
     """Who is notified of problems with cachewatch itself; recipients of digests never are."""
 
     channels: ChannelNames = key("channels that deliver alerts")
@@ -198,7 +198,7 @@ class Monitor(WithSecrets):
     )
 
 
-class Retention(Section):
+class Retention(ConfigSection):
     """How long the state keeps what is done."""
 
     payload: Duration = key(
@@ -218,7 +218,7 @@ class Retention(Section):
         return self
 
 
-def _values(entries: dict[str, Any], _: Context) -> tuple[Any, ...]:
+def _values(entries: dict[str, Any], _: ConfigContext) -> tuple[Any, ...]:
     return tuple(entries.values())
 
 

@@ -16,14 +16,14 @@ from pydantic import ValidationError
 
 from cachewatch.config.channels import CHANNEL_TYPES
 from cachewatch.config.model import Config
-from cachewatch.config.section import NOT_A_KEY, Broken, Context, Mistake, Node, plain
+from cachewatch.config.section import NOT_A_KEY, Broken, ConfigContext, ConfigNode, Mistake, plain
 from cachewatch.config.types import path_in
 from cachewatch.core.schedule import check_zone
 from cachewatch.errors import ConfigError
 from cachewatch.runtime.files import folder_around, read_inside
 
 
-def read_whole(node: Node, context: Context) -> Config:
+def read_whole(node: ConfigNode, context: ConfigContext) -> Config:
     """Make a Config of the file's tree, or raise ConfigError with all its mistakes."""
     entries = node.section()
     _look_ahead(entries, context)
@@ -41,7 +41,7 @@ def read_whole(node: Node, context: Context) -> Config:
     return config
 
 
-def _check_environments(config: Config, node: Node, context: Context) -> None:
+def _check_environments(config: Config, node: ConfigNode, context: ConfigContext) -> None:
     """Let subscriptions of other files read no environment that the operator does not offer: digests tell what is in it."""
     for name, subscription in config.subscriptions.items():
         path, theirs = subscription.match.environment, node.at(("subscriptions", name, "match", "environment"))
@@ -56,10 +56,10 @@ def _without_type(location: tuple[int | str, ...]) -> tuple[int | str, ...]:
     return (*location[:2], *location[3:]) if is_in_channel else location
 
 
-def _look_ahead(entries: Mapping[str, Node], context: Context) -> None:
+def _look_ahead(entries: Mapping[str, ConfigNode], context: ConfigContext) -> None:
     """Learn what sections refer to, whether or not those others are right."""
 
-    def names(section: str) -> Mapping[str, Node]:
+    def names(section: str) -> Mapping[str, ConfigNode]:
         value = entries[section].value if section in entries else None
         return value if isinstance(value, Mapping) else {}
 
@@ -99,17 +99,17 @@ def read_config(path: Path, *, with_secrets: bool = True) -> Config:
     read the file can ask what it means. Raises ConfigError, whose message lists every mistake
     with its line.
     """
-    context = Context(file=path, with_secrets=with_secrets)
+    context = ConfigContext(file=path, with_secrets=with_secrets)
     try:
         entries = dict(_section(_read_tree(path, context), context))
     except Broken:
         context.raise_mistakes()
         raise
     _add_subscriptions(entries, path, context)
-    return read_whole(Node(value=entries, file=path, line=1, path=""), context)
+    return read_whole(ConfigNode(value=entries, file=path, line=1, path=""), context)
 
 
-def _add_subscriptions(entries: dict[str, Node], path: Path, context: Context) -> None:
+def _add_subscriptions(entries: dict[str, ConfigNode], path: Path, context: ConfigContext) -> None:
     """Add the subscriptions of other files, which have the same form and nothing else in them."""
     main = entries.get("subscriptions")
     found = dict(main.value) if main and isinstance(main.value, Mapping) else {}
@@ -119,10 +119,12 @@ def _add_subscriptions(entries: dict[str, Node], path: Path, context: Context) -
                 context.note(node, f"stands in {found[name].file}:{found[name].line} already; choose another name")
             found.setdefault(name, node)
     if found:
-        entries["subscriptions"] = Node(value=found, file=path, line=main.line if main else 1, path="subscriptions")
+        entries["subscriptions"] = ConfigNode(
+            value=found, file=path, line=main.line if main else 1, path="subscriptions"
+        )
 
 
-def _others(folder: Path, context: Context) -> list[Path]:
+def _others(folder: Path, context: ConfigContext) -> list[Path]:
     try:
         files = sorted(folder.iterdir()) if folder.is_dir() else []
     except OSError as error:
@@ -131,7 +133,7 @@ def _others(folder: Path, context: Context) -> list[Path]:
     return [file for file in files if file.suffix in (".yaml", ".yml") and not file.name.startswith(".")]
 
 
-def _subscriptions_in(file: Path, context: Context) -> Mapping[str, Node]:
+def _subscriptions_in(file: Path, context: ConfigContext) -> Mapping[str, ConfigNode]:
     try:
         entries = _section(_read_tree(file, context, _read_others), context)
         for name in entries.keys() - {"subscriptions"}:
@@ -143,7 +145,7 @@ def _subscriptions_in(file: Path, context: Context) -> Mapping[str, Node]:
         return {}
 
 
-def _section(node: Node, context: Context) -> Mapping[str, Node]:
+def _section(node: ConfigNode, context: ConfigContext) -> Mapping[str, ConfigNode]:
     """Return the keys and values of a section; where it is none, that is noted, and Broken raised."""
     try:
         return node.section()
@@ -162,7 +164,7 @@ def _read_others(path: Path) -> bytes:
     return read_inside(path.parent, path.name, most=_MOST_BYTES)
 
 
-def _read_tree(path: Path, context: Context, read: Callable[[Path], bytes] = _read_own) -> Node:
+def _read_tree(path: Path, context: ConfigContext, read: Callable[[Path], bytes] = _read_own) -> ConfigNode:
     """Return the tree of a file; what is wrong with it as a whole is noted, and Broken raised."""
     content = b""
     try:
@@ -186,12 +188,12 @@ def _read_tree(path: Path, context: Context, read: Callable[[Path], bytes] = _re
 class _Composer:
     """Makes a tree of YAML's events."""
 
-    def __init__(self, file: Path, context: Context) -> None:
+    def __init__(self, file: Path, context: ConfigContext) -> None:
         self._file = file
         self._context = context
-        self._anchors: dict[str, Node] = {}
+        self._anchors: dict[str, ConfigNode] = {}
 
-    def compose(self, text: str) -> Node:
+    def compose(self, text: str) -> ConfigNode:
         events: Iterator[Any] = yaml.parse(text, Loader=yaml.CSafeLoader)
         next(events)
         if isinstance(next(events), yaml.StreamEndEvent):
@@ -203,7 +205,7 @@ class _Composer:
             self._refuse(extra, "", "begins a second document; a file may contain only one, so remove the ---")
         return tree
 
-    def _node(self, event: Any, events: Iterator[Any], line: int, path: str, depth: int) -> Node:
+    def _node(self, event: Any, events: Iterator[Any], line: int, path: str, depth: int) -> ConfigNode:
         """Return the value that begins with `event`; `line` is that of its key."""
         if isinstance(event, yaml.AliasEvent):
             if event.anchor not in self._anchors:
@@ -227,8 +229,8 @@ class _Composer:
         is_plain = event.implicit[0]
         return None if is_plain and event.value.lower() in ("", "~", "null") else event.value
 
-    def _mapping(self, events: Iterator[Any], path: str, depth: int) -> dict[str, Node]:
-        found: dict[str, Node] = {}
+    def _mapping(self, events: Iterator[Any], path: str, depth: int) -> dict[str, ConfigNode]:
+        found: dict[str, ConfigNode] = {}
         while not isinstance(event := next(events), yaml.MappingEndEvent):
             if not isinstance(event, yaml.ScalarEvent):
                 self._refuse(event, path, "has a key that is not a word")
@@ -247,14 +249,14 @@ class _Composer:
         if "\0" in event.value or _HALF.search(event.value):
             self._refuse(event, path, "contains a character that text cannot contain")
 
-    def _items(self, events: Iterator[Any], path: str, depth: int) -> Iterator[Node]:
+    def _items(self, events: Iterator[Any], path: str, depth: int) -> Iterator[ConfigNode]:
         number = 0
         while not isinstance(event := next(events), yaml.SequenceEndEvent):
             number += 1
             yield self._node(event, events, _line_of(event), f"{path}[{number}]", depth + 1)
 
-    def _make(self, value: Any, line: int, path: str) -> Node:
-        return Node(value=value, file=self._file, line=line, path=path)
+    def _make(self, value: Any, line: int, path: str) -> ConfigNode:
+        return ConfigNode(value=value, file=self._file, line=line, path=path)
 
     def _refuse(self, event: Any, path: str, message: str) -> NoReturn:
         self._context.note(self._make(None, _line_of(event), path), message)

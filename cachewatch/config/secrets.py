@@ -14,7 +14,7 @@ from urllib.parse import SplitResult, parse_qsl, urlsplit
 from msgspec import Struct
 from pydantic import ValidationInfo, model_validator
 
-from cachewatch.config.section import Context, Section, checked, key, keys_of
+from cachewatch.config.section import ConfigContext, ConfigSection, checked, key, keys_of
 from cachewatch.config.types import FromText, path_in, url_parser
 from cachewatch.errors import ConfigError
 
@@ -53,7 +53,7 @@ class Hidden(FromText):
         return checked(_secret, value, self.parse, info.context) if isinstance(value, Given) and info.context else value
 
 
-class WithSecrets(Section):
+class WithSecrets(ConfigSection):
     """A section with secrets, each of which has three keys: `name`, `name_file` and `name_env`."""
 
     @model_validator(mode="before")
@@ -81,7 +81,7 @@ def secret(name: str, about: str, default: Any = ...) -> Any:
     )
 
 
-def _secret(given: Given, check: Callable[[str], Any], context: Context) -> Secret:
+def _secret(given: Given, check: Callable[[str], Any], context: ConfigContext) -> Secret:
     if given.key.endswith(("_file", "_env")) and not context.with_secrets:
         return Secret("")
     value = _found(given, context)
@@ -89,14 +89,14 @@ def _secret(given: Given, check: Callable[[str], Any], context: Context) -> Secr
     return Secret(value)
 
 
-def _found(given: Given, context: Context) -> str:
+def _found(given: Given, context: ConfigContext) -> str:
     value = _find(given, context)
     if not value.strip():
         raise ConfigError("is empty, which no secret is")
     return value
 
 
-def _find(given: Given, context: Context) -> str:
+def _find(given: Given, context: ConfigContext) -> str:
     if given.key.endswith("_file"):
         return read_secret_file(given.text, context.folder)
     if given.key.endswith("_env"):
@@ -151,7 +151,7 @@ class ReadLater(Hidden):
 
     def read(self, value: Any, info: ValidationInfo) -> Any:
         """Return the secret, or what reads it later."""
-        context: Context | None = info.context
+        context: ConfigContext | None = info.context
         if not isinstance(value, Given) or context is None or context.with_secrets:
             return super().read(value, info)
         return Secret(lambda: _found(value, context))
@@ -179,7 +179,7 @@ class PostgresAddress(Struct, frozen=True):
 State = Path | PostgresAddress
 
 
-def parse_state(text: str, context: Context) -> State:
+def parse_state(text: str, context: ConfigContext) -> State:
     """Return the folder or the address that a file means."""
     return state_named(text, context.folder)
 

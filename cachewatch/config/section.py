@@ -39,21 +39,21 @@ _WANTED = {
 }
 
 
-class Node(Struct, frozen=True, kw_only=True):
+class ConfigNode(Struct, frozen=True, kw_only=True):
     """One value of the file; every scalar is still the text that was written."""
 
-    value: "str | Mapping[str, Node] | tuple[Node, ...] | None"
+    value: "str | Mapping[str, ConfigNode] | tuple[ConfigNode, ...] | None"
     file: Path
     line: int
     path: str  # sources.public.poll.every, or subscriptions.ml.to[1]
 
-    def section(self) -> "Mapping[str, Node]":
+    def section(self) -> "Mapping[str, ConfigNode]":
         """Return the keys and values of a section."""
         if isinstance(self.value, Mapping):
             return self.value
         raise ConfigError(holds(NOTHING if self.value is None else self.value, "section"))
 
-    def at(self, location: Iterable[int | str]) -> "Node":
+    def at(self, location: Iterable[int | str]) -> "ConfigNode":
         """Return the value at `location`, or the nearest section around it."""
         node = self
         for part in location:
@@ -81,7 +81,7 @@ class Broken(ConfigError):
     """Something inside is wrong, and has been noted."""
 
 
-class Context(Struct, kw_only=True):
+class ConfigContext(Struct, kw_only=True):
     """What is known while a file is read, and what was found wrong so far."""
 
     file: Path
@@ -98,7 +98,7 @@ class Context(Struct, kw_only=True):
         """Return the folder that relative paths begin at."""
         return self.file.absolute().parent
 
-    def note(self, node: Node, message: str) -> None:
+    def note(self, node: ConfigNode, message: str) -> None:
         """Remember a mistake."""
         self.mistakes.append(Mistake(str(node.file), node.line, node.path, message))
 
@@ -110,7 +110,7 @@ class Context(Struct, kw_only=True):
             raise ConfigError(count + "\n".join(map(str, found)))
 
 
-def plain(node: Node, known: dict[int, Any] | None = None) -> Any:
+def plain(node: ConfigNode, known: dict[int, Any] | None = None) -> Any:
     """Return the value of `node` without its places. What an alias refers to is converted once, and shared."""
     known = {} if known is None else known
     if id(node) not in known:
@@ -185,7 +185,7 @@ def not_in_file() -> Any:
     return Field(validation_alias=NOT_A_KEY)
 
 
-class Section(BaseModel):
+class ConfigSection(BaseModel):
     """A section with fixed keys."""
 
     model_config = ConfigDict(
@@ -202,7 +202,7 @@ class Section(BaseModel):
             raise ValidationError.from_exception_data(cls.__name__, described) from None
 
 
-class Key(Struct, frozen=True):
+class ConfigKey(Struct, frozen=True):
     """One key of a section, and the field that it fills."""
 
     name: str
@@ -239,10 +239,10 @@ class Key(Struct, frozen=True):
         return self.field.json_schema_extra if isinstance(self.field.json_schema_extra, dict) else {}
 
 
-def keys_of(section: type[Section]) -> dict[str, Key]:
+def keys_of(section: type[ConfigSection]) -> dict[str, ConfigKey]:
     """Return the keys of a section."""
     keys = (
-        Key(name, attribute, field)
+        ConfigKey(name, attribute, field)
         for attribute, field in section.model_fields.items()
         for name in _names(attribute, field)
     )
@@ -272,12 +272,12 @@ def mistake_at(location: tuple[str, ...], message: str) -> ValidationError:
     return ValidationError.from_exception_data("", [InitErrorDetails(type=mistake(message), loc=location, input=None)])
 
 
-def _described(section: type[Section], error: ErrorDetails, data: Any) -> InitErrorDetails | None:
+def _described(section: type[ConfigSection], error: ErrorDetails, data: Any) -> InitErrorDetails | None:
     sentence = _sentence(section, error, data)
     return InitErrorDetails(type=mistake(sentence), loc=error["loc"], input=None) if sentence else None
 
 
-def _sentence(section: type[Section], error: ErrorDetails, data: Any) -> str | None:
+def _sentence(section: type[ConfigSection], error: ErrorDetails, data: Any) -> str | None:
     kind, value = error["type"], error["input"]
     if kind == _OURS:
         return error["msg"]
@@ -294,7 +294,7 @@ def _sentence(section: type[Section], error: ErrorDetails, data: Any) -> str | N
     return holds(value, _WANTED_TYPE.get(kind, "value")) if is_of_file else error["msg"]
 
 
-def _missing(section: type[Section], name: str, data: Any) -> str | None:
+def _missing(section: type[ConfigSection], name: str, data: Any) -> str | None:
     keys = keys_of(section)
     if name not in keys:
         return f"lacks {name}"
@@ -306,7 +306,7 @@ def _missing(section: type[Section], name: str, data: Any) -> str | None:
     return f"lacks `{names[1]}:` (or `{names[2]}:`)"
 
 
-def _extra(section: type[Section], name: str) -> str:
+def _extra(section: type[ConfigSection], name: str) -> str:
     keys = keys_of(section)
     if name in keys:
         return f"set only one: one of {', '.join(keys[name].names)}"

@@ -13,7 +13,7 @@ from pydantic_core import core_schema
 
 from cachewatch.config.model import Config, QuietTime
 from cachewatch.config.secrets import PostgresAddress, Secret
-from cachewatch.config.section import Key, Section, keys_of
+from cachewatch.config.section import ConfigKey, ConfigSection, keys_of
 from cachewatch.config.sources import Credentials, Source
 from cachewatch.core.schedule import WEEKDAYS, Quiet, duration_in_words
 from cachewatch.core.selection import MEANINGS
@@ -34,7 +34,7 @@ def shown_values(config: Config) -> dict[str, Any]:
     return found
 
 
-def _section(section: Section) -> dict[str, Any]:
+def _section(section: ConfigSection) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key in keys_of(type(section)).values():
         value = getattr(section, key.attribute)
@@ -48,7 +48,7 @@ def _section(section: Section) -> dict[str, Any]:
 def _plain(value: Any, name: str) -> Any:
     """Return the value of a field as a file has it."""
     match value:
-        case Section():
+        case ConfigSection():
             return _section(value)
         case Quiet():
             return _section(QuietTime(days=value.days, start=value.start, end=value.end))
@@ -163,14 +163,14 @@ class _OfFile(GenerateJsonSchema):
         return found
 
 
-def default_of(key: Key) -> str:
+def default_of(key: ConfigKey) -> str:
     """Say what holds without the key, where anything does."""
     default = key.field.default
     if (
         key.if_left_out
         or key.is_required
         or key.field.is_required()
-        or isinstance(default, Section)
+        or isinstance(default, ConfigSection)
         or default in (None, {})
     ):
         return key.if_left_out
@@ -178,7 +178,7 @@ def default_of(key: Key) -> str:
     return f"`[{', '.join(value)}]`" if isinstance(value, list) else f"`{value}`"
 
 
-def _property(key: Key, properties: dict[str, JsonSchemaValue]) -> JsonSchemaValue:
+def _property(key: ConfigKey, properties: dict[str, JsonSchemaValue]) -> JsonSchemaValue:
     if key.is_obsolete:
         return {"deprecated": True}
     form = {word: value for word, value in properties[key.names[0]].items() if word not in _OF_PYTHON}

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from pydantic import ValidationInfo, model_validator
 
 from cachewatch.config.secrets import find_secret_file
-from cachewatch.config.section import Context, Section, checked, key, mistake, not_in_file
+from cachewatch.config.section import ConfigContext, ConfigSection, checked, key, mistake, not_in_file
 from cachewatch.config.types import (
     ConvertedFrom,
     Duration,
@@ -40,7 +40,7 @@ _PUBLIC = re.compile(r"(?:https?|git)://[^@?#]+")
 _LEAST_PERIOD = timedelta(seconds=1)
 
 
-def _repository(text: str, context: Context) -> str:
+def _repository(text: str, context: ConfigContext) -> str:
     """Return the address of a repository: a URL as it is, a path from the folder of the file on."""
     if not text or not text.isprintable() or text.startswith("-"):
         raise ConfigError(f"{text!r} is not an address; write a URL such as https://host/repository.git, or a path")
@@ -62,7 +62,7 @@ def _url(text: str) -> str:
     return text
 
 
-def _secret_path(name: str, context: Context) -> Path:
+def _secret_path(name: str, context: ConfigContext) -> Path:
     return find_secret_file(name, context.folder) if context.with_secrets else path_in(context.folder, name)
 
 
@@ -75,7 +75,7 @@ def _jitter(values: Mapping[str, Any]) -> timedelta:
 SecretPath = Annotated[Path, FromTextInContext(_secret_path, type="string")]
 
 
-class Poll(Section):
+class Poll(ConfigSection):
     """How often the source is polled."""
 
     every: Duration = key("time between two polls, at least one second", timedelta(hours=1))
@@ -93,7 +93,7 @@ class Poll(Section):
         return self
 
 
-class Credentials(Section):
+class Credentials(ConfigSection):
     """How to log in. Git uses no other credentials; secrets are in files that only their owner can read."""
 
     ssh_key: SecretPath | None = key("private key for git over ssh", None, name="ssh_key_file", if_left_out="none")
@@ -113,11 +113,11 @@ class Credentials(Section):
     )
 
 
-def _given(credentials: Credentials, _: Context) -> dict[str, str]:
+def _given(credentials: Credentials, _: ConfigContext) -> dict[str, str]:
     return {name: str(value) for name, value in credentials if value is not None}
 
 
-class Source(Section):
+class Source(ConfigSection):
     """Where revisions come from."""
 
     name: str = not_in_file()

@@ -7,7 +7,16 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, ValidationInfo, model_validator
 
 from cachewatch.config.channels import MAIL_TYPES
-from cachewatch.config.section import Context, Section, checked, key, mistake, not_in_file, obsolete, unknown
+from cachewatch.config.section import (
+    ConfigContext,
+    ConfigSection,
+    checked,
+    key,
+    mistake,
+    not_in_file,
+    obsolete,
+    unknown,
+)
 from cachewatch.config.types import (
     ConvertedFrom,
     Day,
@@ -47,7 +56,7 @@ def _change(text: str) -> str:
     return text
 
 
-def _chosen(words: Iterable[str], _: Context) -> frozenset[Kind]:
+def _chosen(words: Iterable[str], _: ConfigContext) -> frozenset[Kind]:
     chosen = chosen_kinds(words)
     if not chosen:
         raise ConfigError("selects no kind of change; see `cachewatch kinds`")
@@ -60,24 +69,24 @@ def _cron(value: Any) -> Any:
     return f"cron: {value['cron']}" if is_cron else value
 
 
-def _when(text: str, context: Context) -> str:
+def _when(text: str, context: ConfigContext) -> str:
     parse_when(text, context.zone)
     return text
 
 
-def _channel(name: str, context: Context) -> str:
+def _channel(name: str, context: ConfigContext) -> str:
     if name not in context.channels:
         raise ConfigError(f"there is no channel {name!r}; {unknown(name, context.channels)}")
     return name
 
 
-def _source(pattern: str, context: Context) -> str:
+def _source(pattern: str, context: ConfigContext) -> str:
     if not any(Globs([pattern.removeprefix("!")])(name) for name in context.sources):
         raise ConfigError(f"there is no source {pattern!r}; {unknown(pattern, context.sources)}")
     return pattern
 
 
-def _template(name: str, context: Context) -> str:
+def _template(name: str, context: ConfigContext) -> str:
     own = context.templates / name if context.templates else None
     if "/" in name or not name.endswith(".html.j2"):
         raise ConfigError(f"{name!r} is not a digest template; write a name that ends with .html.j2")
@@ -87,13 +96,13 @@ def _template(name: str, context: Context) -> str:
     return name
 
 
-def _renamed_from(name: str, context: Context) -> str:
+def _renamed_from(name: str, context: ConfigContext) -> str:
     if name in context.subscriptions:
         raise ConfigError(f"{name} is configured; write the name of a subscription that no longer exists")
     return name
 
 
-def check_recipients(to: Iterable[str], channels: Iterable[str], context: Context) -> None:
+def check_recipients(to: Iterable[str], channels: Iterable[str], context: ConfigContext) -> None:
     """Raise ConfigError where mail has no recipient, or recipients have no mail."""
     mails = [name for name in channels if context.channels.get(name) in MAIL_TYPES]
     if mails and not to:
@@ -109,7 +118,7 @@ ChannelNames = Once[Annotated[str, FromTextInContext(_channel)]]
 Addresses = Once[Recipient]
 
 
-class Match(Section):
+class Match(ConfigSection):
     """What is selected: all keys must match; one matching pattern of each key is enough; `!` excludes."""
 
     sources: Several[Annotated[Glob, FromTextInContext(_source)]] = key("names of sources", (), if_left_out="all")
@@ -139,7 +148,7 @@ class SubscriptionMatch(Match):
     )
 
 
-class Urgent(Section):
+class Urgent(ConfigSection):
     """Kinds of change that are also sent immediately."""
 
     changes: Changes = key("kinds of change that are urgent")
@@ -147,7 +156,7 @@ class Urgent(Section):
     to: Addresses = key("recipients of urgent mail", (), if_left_out="those of the subscription")
 
 
-class Limit(Section):
+class Limit(ConfigSection):
     """How large a digest may be."""
 
     rows: Annotated[int, whole_number(1, 100_000)] = key("maximum lines of each list", 25)
@@ -161,7 +170,7 @@ class Limit(Section):
     )
 
 
-class Subscription(Section):
+class Subscription(ConfigSection):
     """Who is notified of what, and when."""
 
     name: str = not_in_file()
@@ -204,7 +213,7 @@ class Subscription(Section):
         return self
 
 
-class Silence(Section):
+class Silence(ConfigSection):
     """Changes that are hidden for a time."""
 
     name: str = not_in_file()
@@ -224,7 +233,7 @@ class Silence(Section):
         return self
 
 
-def _check_subscription(subscription: Subscription, context: Context) -> None:
+def _check_subscription(subscription: Subscription, context: ConfigContext) -> None:
     check_recipients(subscription.to, subscription.channels, context)
     urgent = subscription.urgent
     if urgent is not None and any(context.channels[channel] in MAIL_TYPES for channel in urgent.channels):

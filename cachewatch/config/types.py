@@ -18,7 +18,7 @@ from pydantic import AfterValidator, BeforeValidator, GetCoreSchemaHandler, GetJ
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
-from cachewatch.config.section import NOT_A_KEY, Context, checked, unknown
+from cachewatch.config.section import NOT_A_KEY, ConfigContext, checked, unknown
 from cachewatch.core.schedule import DURATION, SIZE, parse_duration, parse_size
 from cachewatch.core.selection import matcher
 from cachewatch.core.versions import parse_ranges
@@ -145,7 +145,7 @@ class FromTextInContext(FromText):
 class ConvertedFrom:
     """The type of a value that `make` makes of another: of a section, or of a list."""
 
-    def __init__(self, of: Any, make: Callable[[Any, Context], Any]) -> None:
+    def __init__(self, of: Any, make: Callable[[Any, ConfigContext], Any]) -> None:
         self.of = of
         self._make = make
 
@@ -249,7 +249,7 @@ def _day(text: str) -> date:
         raise ConfigError(f"{text!r} is not a date; write it as 2026-12-01") from error
 
 
-def _path(text: str, context: Context) -> Path:
+def _path(text: str, context: ConfigContext) -> Path:
     return path_in(context.folder, text)
 
 

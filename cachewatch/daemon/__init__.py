@@ -25,7 +25,7 @@ from cachewatch.config.model import Config
 from cachewatch.config.sources import Source
 from cachewatch.core.names import safe
 from cachewatch.daemon import monitor
-from cachewatch.daemon.monitor import Monitor, Page
+from cachewatch.daemon.monitor import MonitorPage, MonitorServer
 from cachewatch.daemon.scheduler import Job, Scheduler
 from cachewatch.errors import CachewatchError, StateError
 from cachewatch.extensions.history.in_service import update_history
@@ -147,7 +147,7 @@ class Daemon:
         self._failures = Failures(context.log)
         self._scheduler = Scheduler(_THREADS, self._note)
         self._leadership = Leadership(context, self._begin)
-        self._monitor: Monitor | None = None
+        self._monitor: MonitorServer | None = None
         self._listens = ""  # where the monitor does
 
     def run(self) -> int:
@@ -334,7 +334,7 @@ class Daemon:
         host, _, port = listen.rpartition(":")
         try:
             pages = {"/healthz": self._healthz, "/readyz": self._readyz, "/metrics": self._metrics}
-            self._monitor = Monitor(host, int(port), pages)
+            self._monitor = MonitorServer(host, int(port), pages)
         except OSError as error:
             self._context.log.error("monitor.failed", listen=listen, error=str(error))
             return
@@ -360,15 +360,15 @@ class Daemon:
                 alert = Alert(key=key, title=f"the job `{job}` of the daemon keeps failing", lines=(said_of(error),))
                 open_now(self._context, alert)
 
-    def _healthz(self, _accept: str = "") -> Page:
+    def _healthz(self, _accept: str = "") -> MonitorPage:
         return monitor.healthz(time.monotonic() - self._beat, self._failures.lasting())
 
-    def _readyz(self, _accept: str) -> Page:
+    def _readyz(self, _accept: str) -> MonitorPage:
         if self._leadership.is_ours:
             return monitor.readyz(self._snapshot(), self._healthz())
         return monitor.standby(self._leadership.other, self._healthz())
 
-    def _metrics(self, accept: str) -> Page:
+    def _metrics(self, accept: str) -> MonitorPage:
         daemon = DaemonStatus(
             tick=time.time() - (time.monotonic() - self._beat),
             started=self._started,

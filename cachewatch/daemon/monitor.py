@@ -31,7 +31,7 @@ _MOST_CLIENTS = 16
 _PORT = re.compile(r":[0-9]*\Z")
 
 
-class Page(Struct, frozen=True):
+class MonitorPage(Struct, frozen=True):
     """What is answered."""
 
     status: int
@@ -39,10 +39,10 @@ class Page(Struct, frozen=True):
     content_type: str = "text/plain; charset=utf-8"
 
 
-Pages = Mapping[str, Callable[[str], Page]]  # by path; each is given the header Accept
+Pages = Mapping[str, Callable[[str], MonitorPage]]  # by path; each is given the header Accept
 
 
-class Monitor:
+class MonitorServer:
     """A small HTTP server in threads of its own."""
 
     def __init__(self, host: str, port: int, pages: Pages) -> None:
@@ -51,7 +51,7 @@ class Monitor:
         family, *_, where = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
         is_local = ip_address(where[0]).is_loopback
         handler = type("Handler", (_Handler,), {"pages": pages, "name": host, "is_local": is_local})
-        self._server = _Server(family, where, handler)
+        self._server = _BoundedServer(family, where, handler)
         self._thread = Thread(target=self._server.serve_forever, name="monitor", daemon=True)
 
     @property
@@ -69,7 +69,7 @@ class Monitor:
         self._server.server_close()
 
 
-class _Server(ThreadingMixIn, HTTPServer):
+class _BoundedServer(ThreadingMixIn, HTTPServer):
     daemon_threads = True
     allow_reuse_address = True
     request_queue_size = _MOST_CLIENTS
@@ -134,12 +134,12 @@ class _Handler(BaseHTTPRequestHandler):
         if self.command == "GET":
             self.wfile.write(body)
 
-    def _page(self) -> Page:
+    def _page(self) -> MonitorPage:
         found = self.pages.get(self.path.partition("?")[0])
         if found is None:
-            return Page(404, "not found\n")
+            return MonitorPage(404, "not found\n")
         if self.is_local and self._host() not in (self.name, "localhost", "127.0.0.1", "[::1]"):
-            return Page(421, "not this host\n")
+            return MonitorPage(421, "not this host\n")
         return found(self.headers.get("Accept", ""))
 
     def _host(self) -> str:
@@ -196,36 +196,38 @@ def expose(samples: Iterable[Sample], accept: str) -> tuple[str, str]:
 STUCK_SECONDS = 900.0
 
 
-def healthz(age: float, failing: list[str]) -> Page:
+def healthz(age: float, failing: list[str]) -> MonitorPage:
     """Say whether a daemon lives whose last tick was `age` seconds ago, and of which these jobs keep failing."""
     if failing:
-        return Page(503, f"failing: {', '.join(failing)}\n")
+        return MonitorPage(503, f"failing: {', '.join(failing)}\n")
     return (
-        Page(200, f"ok: last tick {age:.0f} s ago\n") if age < STUCK_SECONDS else Page(503, f"stuck for {age:.0f} s\n")
+        MonitorPage(200, f"ok: last tick {age:.0f} s ago\n")
+        if age < STUCK_SECONDS
+        else MonitorPage(503, f"stuck for {age:.0f} s\n")
     )
 
 
-def readyz(context: Context, health: Page) -> Page:
+def readyz(context: Context, health: MonitorPage) -> MonitorPage:
     """Say what keeps the service from its work, be it the daemon itself or something else."""
     try:
         found = find_problems(read_status(context), context.config, context.clock())
     except CachewatchError as error:
-        return Page(503, f"{error}\n")
+        return MonitorPage(503, f"{error}\n")
     lines = [*([health.text] if health.status != 200 else []), *(f"{problem.what}\n" for problem in found.problems)]
     first = [] if lines else ["ready\n"]
     if found.warnings:
         lines.append(f"{number(len(found.warnings), 'warning')}: see `cachewatch status --check`\n")
-    return Page(200 if first else 503, "".join([*first, *lines]))
+    return MonitorPage(200 if first else 503, "".join([*first, *lines]))
 
 
-def standby(leader: str, health: Page) -> Page:
+def standby(leader: str, health: MonitorPage) -> MonitorPage:
     """Say that another process works on the state, and this one would take over."""
-    return Page(200, f"standby: {leader} works on the state\n") if health.status == 200 else health
+    return MonitorPage(200, f"standby: {leader} works on the state\n") if health.status == 200 else health
 
 
-def figures(context: Context, daemon: DaemonStatus, accept: str) -> Page:
+def figures(context: Context, daemon: DaemonStatus, accept: str) -> MonitorPage:
     """Return all metrics, in the form that the header `accept` asks for."""
     try:
-        return Page(200, *expose(metrics(context, daemon), accept))
+        return MonitorPage(200, *expose(metrics(context, daemon), accept))
     except CachewatchError as error:
-        return Page(503, f"{error}\n")
+        return MonitorPage(503, f"{error}\n")

@@ -35,7 +35,7 @@ class _Group(Ingredients, frozen=True, gc=False):
     specs: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
 
 
-class _Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+class _GraphRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """Ingredients with the dependencies: in the file of a tag, and in the first files of packages, without groups."""
 
     recipe: str = ""
@@ -56,11 +56,11 @@ class _TagNode(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     os: str = ""
     target: str = ""
     variants: tuple[str, ...] = ()
-    ingredients: _Record = _Record()
+    ingredients: _GraphRecord = _GraphRecord()
 
 
 _decode_groups = msgspec.json.Decoder(list[_Group]).decode
-_decode_records = msgspec.json.Decoder(dict[str, _Record]).decode
+_decode_records = msgspec.json.Decoder(dict[str, _GraphRecord]).decode
 _decode_tag = msgspec.json.Decoder(dict[str, _TagNode]).decode
 
 
@@ -91,7 +91,7 @@ def _group(made_of: bytes, specs: list[bytes]) -> bytes:
 def encode_node(node: GraphNode) -> bytes:
     """Return a spec that is no binary as `write_tag_graph` takes it."""
     made_of = node.ingredients
-    record = _Record(
+    record = _GraphRecord(
         recipe=made_of.recipe,
         namespace=made_of.namespace,
         external=made_of.external,
@@ -143,11 +143,11 @@ def _read_records(content: bytes) -> Iterator[tuple[str, MadeOf]]:
         yield spec_hash, (_ingredients(record), tuple([name_of(edge.hash) for edge in record.dependencies]))
 
 
-def _ingredients(found: _Record) -> Ingredients:
+def _ingredients(found: _GraphRecord) -> Ingredients:
     return _interned(found, [edge.use for edge in found.dependencies])
 
 
-def _interned(made_of: Ingredients | _Record, uses: Iterable[Use]) -> Ingredients:
+def _interned(made_of: Ingredients | _GraphRecord, uses: Iterable[Use]) -> Ingredients:
     return Ingredients(
         recipe=sys.intern(made_of.recipe),
         namespace=sys.intern(made_of.namespace),

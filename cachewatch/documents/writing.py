@@ -34,7 +34,7 @@ class Binary(Struct, frozen=True):
     variants: tuple[str, ...]
 
 
-class Listed(Struct, frozen=True):
+class ListedSpec(Struct, frozen=True):
     """A binary in the catalogue: with the stacks that build it, and the bytes of its tarball where known."""
 
     binary: Binary
@@ -42,21 +42,21 @@ class Listed(Struct, frozen=True):
     size: int | None = None
 
 
-def write_document(package: str, tag: str, specs: Collection[Listed]) -> bytes:
+def write_document(package: str, tag: str, specs: Collection[ListedSpec]) -> bytes:
     """Return the document of `package`; its specs are sorted by hash and all belong to the union stack."""
-    write = _Writer().write
+    write = _DocumentWriter().write
     records = ", ".join(write(spec) for spec in sorted(specs, key=lambda spec: spec.binary.hash))
     text = _TEMPLATE.format(package=package, tag=tag, meta=json.dumps(_meta(specs)), details=f"[{records}]")
     return text.encode()
 
 
-class _Writer:
+class _DocumentWriter:
     """Writes records; those of specs that differ only in their hash are encoded once."""
 
     def __init__(self) -> None:
         self._parts: dict[tuple[object, ...], tuple[str, str]] = {}
 
-    def write(self, spec: Listed) -> str:
+    def write(self, spec: ListedSpec) -> str:
         _, spec_hash, *rest = astuple(spec.binary)
         kind = (*rest, spec.size, spec.stacks)
         parts = self._parts.get(kind)
@@ -66,7 +66,7 @@ class _Writer:
         return f'{parts[0]}"{spec_hash}"{parts[1]}' if is_plain else f"{parts[0]}{json.dumps(spec_hash)}{parts[1]}"
 
 
-def _parts(spec: Listed) -> tuple[str, str]:
+def _parts(spec: ListedSpec) -> tuple[str, str]:
     """Return what stands before and after the hash in the record of a spec."""
     binary = spec.binary
     after = {
@@ -81,7 +81,7 @@ def _parts(spec: Listed) -> tuple[str, str]:
     return f'{{"compiler": {json.dumps(binary.compiler)}, "hash": ', f", {json.dumps(after)[1:]}"
 
 
-def _meta(specs: Collection[Listed]) -> dict[str, object]:
+def _meta(specs: Collection[ListedSpec]) -> dict[str, object]:
     by_stack: Counter[str] = Counter()
     for stacks, count in Counter(spec.stacks for spec in specs).items():
         by_stack.update(dict.fromkeys({*stacks, UNION_STACK}, count))

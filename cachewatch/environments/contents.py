@@ -18,7 +18,7 @@ from cachewatch.core.model import Diagnostic, DiagnosticKind, Document, Signatur
 from cachewatch.documents.frontmatter import MAX_BYTES
 from cachewatch.documents.parsing import parse
 from cachewatch.documents.records import Known
-from cachewatch.documents.writing import Listed
+from cachewatch.documents.writing import ListedSpec
 from cachewatch.errors import DocumentError, SourceError, UnknownRevision, UsageError, WorkFailed
 from cachewatch.extensions.buildcaches.opening import Cache, CacheSource, Failed
 from cachewatch.git.catalogue import Bases, list_revision, list_tree, tags_of
@@ -65,7 +65,7 @@ def published(cache: Cache, packages: Collection[str]) -> CacheContents:
     raise UsageError(f"{cache.address}: has no tag {cache.tag}")
 
 
-def _signature(spec: Listed) -> Signature:
+def _signature(spec: ListedSpec) -> Signature:
     binary = spec.binary
     return Signature(
         versions=(binary.version,),

@@ -43,12 +43,12 @@ class _Specs(Struct):
     roots: list[_Root] = []
 
 
-class _Meta(Struct, rename="kebab"):
+class _LockMeta(Struct, rename="kebab"):
     lockfile_version: int
 
 
 class _Lock(_Specs):
-    meta: _Meta = msgspec.field(name="_meta", default_factory=lambda: _Meta(0))
+    meta: _LockMeta = msgspec.field(name="_meta", default_factory=lambda: _LockMeta(0))
     include_concrete: dict[str, _Specs] = {}
 
 

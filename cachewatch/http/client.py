@@ -30,7 +30,7 @@ from cachewatch.http.addresses import basic, bearer, check_secrecy, check_url, c
 from cachewatch.runtime.files import NotInflated, TooMuch, TooPacked, inflate
 
 
-class Limits(Struct, frozen=True, kw_only=True):
+class RequestLimits(Struct, frozen=True, kw_only=True):
     """How long and how much."""
 
     seconds: float = 600.0  # for one answer, with all attempts and pauses
@@ -178,8 +178,8 @@ _PACKED = {"gzip", "x-gzip", "deflate"}
 class Client:
     """Asks servers for files; keeps connections open until it is closed."""
 
-    def __init__(self, limits: Limits | None = None) -> None:
-        self._limits = limits or Limits()
+    def __init__(self, limits: RequestLimits | None = None) -> None:
+        self._limits = limits or RequestLimits()
         self._runner = asyncio.Runner()
         self._client: httpx2.AsyncClient | None = None
         self._waited = 0.0  # seconds for answers
@@ -411,8 +411,8 @@ def _target(url: str, answer: Answer) -> str:
 __all__ = [
     "Answer",
     "Client",
-    "Limits",
     "Request",
+    "RequestLimits",
     "basic",
     "bearer",
     "check_secrecy",

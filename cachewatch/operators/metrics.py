@@ -13,7 +13,7 @@ from msgspec import Struct
 from cachewatch import __version__
 from cachewatch.config.model import Config
 from cachewatch.core.schedule import quiet_until
-from cachewatch.operators.status import ChannelStatus, Status, find_problems, read_status
+from cachewatch.operators.status import ChannelStatus, ServiceStatus, find_problems, read_status
 from cachewatch.service.context import Context
 from cachewatch.store import health
 from cachewatch.store.digests import DigestState
@@ -113,7 +113,7 @@ def _zeros(config: Config) -> dict[Counter, float]:
     return dict.fromkeys(found, 0.0)
 
 
-def _samples(config: Config, status: Status, daemon: DaemonStatus, now: datetime) -> Iterator[Sample]:
+def _samples(config: Config, status: ServiceStatus, daemon: DaemonStatus, now: datetime) -> Iterator[Sample]:
     problems = find_problems(status, config, now)
     yield "cachewatch_build_info", {"version": __version__}, 1
     yield "cachewatch_ready", {}, problems.is_ready

@@ -85,7 +85,7 @@ class AlertStatus(Struct, frozen=True, kw_only=True):
     detail: str
 
 
-class Status(Struct, frozen=True, kw_only=True):
+class ServiceStatus(Struct, frozen=True, kw_only=True):
     """Everything that `status` shows."""
 
     sources: tuple[SourceHealth, ...]
@@ -103,14 +103,14 @@ class Status(Struct, frozen=True, kw_only=True):
         return sum(channel.queue.get(State.DEAD, 0) for channel in self.channels)
 
 
-def read_status(context: Context) -> Status:
+def read_status(context: Context) -> ServiceStatus:
     """Look at everything in one moment."""
     config = context.config
     now = context.clock()
     is_over = quiet_until(config.quiet, now)
     with context.database.read() as connection:
         slots = scheduled_runs.all_pending(connection)
-        return Status(
+        return ServiceStatus(
             sources=tuple(health.source(connection, name) for name in config.sources),
             streams=tuple(_stream(slots, stream) for stream in streams_of(config)),
             quiet_until=is_over if is_over > now else None,
@@ -234,7 +234,7 @@ class Problems(Struct, frozen=True, kw_only=True):
         return (*self.problems, *self.warnings)
 
 
-def find_problems(status: Status, config: Config, now: datetime) -> Problems:
+def find_problems(status: ServiceStatus, config: Config, now: datetime) -> Problems:
     """Return what is wrong with a service of this status, at this moment."""
     since = {AlertKey(alert.kind, alert.name, alert.part): alert.since for alert in status.alerts}
     shown = [replace(each, since=since.get(each.key, each.since)) for each in _shown_by_state(status, config, now)]
@@ -251,12 +251,12 @@ def find_problems(status: Status, config: Config, now: datetime) -> Problems:
     return Problems(problems=tuple(shown), warnings=tuple(warnings))
 
 
-def late(status: Status, config: Config, now: datetime) -> Iterator[Problem]:
+def late(status: ServiceStatus, config: Config, now: datetime) -> Iterator[Problem]:
     """Yield what should have happened by now."""
     return (problem for problem in _shown_by_state(status, config, now) if problem.kind in LATE)
 
 
-def _shown_by_state(status: Status, config: Config, now: datetime) -> Iterator[Problem]:
+def _shown_by_state(status: ServiceStatus, config: Config, now: datetime) -> Iterator[Problem]:
     """Yield the problems for which there need not be an alert, or that are worse than their alerts say."""
     every = min((source.poll.every for source in config.sources.values()), default=timedelta(0))
     limit = now - max(PATIENCE, every)
@@ -325,7 +325,7 @@ def _of_addresses(suppressed: Collection[Suppressed], config: Config) -> Iterato
             )
 
 
-def _failed_deliveries(status: Status) -> Iterator[Problem]:
+def _failed_deliveries(status: ServiceStatus) -> Iterator[Problem]:
     for channel in status.channels:
         if dead := channel.queue.get(State.DEAD, 0):
             yield Problem(

@@ -28,7 +28,7 @@ from cachewatch.store.health import AlertKey, AlertKind
 from cachewatch.store.outbox import Delivery, State
 
 
-class Way(Struct, frozen=True):
+class Route(Struct, frozen=True):
     """Channels, and whom those of mail go to."""
 
     channels: tuple[str, ...]
@@ -88,29 +88,29 @@ def is_used(config: Config, channel: str) -> bool:
     return channel in config.channels and bool(_ways_through(config, channel))
 
 
-def _ways_through(config: Config, channel: str) -> list[Way]:
+def _ways_through(config: Config, channel: str) -> list[Route]:
     return [way for way in (*_ways(config.subscriptions.values()), _operators(config)) if channel in way.channels]
 
 
-def _ways_of(config: Config, subscription: str) -> Iterable[Way]:
+def _ways_of(config: Config, subscription: str) -> Iterable[Route]:
     if subscription == OPERATORS:
         return [_operators(config)]
     known = config.subscriptions.get(subscription)
     return _ways([known] if known else config.subscriptions.values())
 
 
-def _ways(subscriptions: Iterable[Subscription]) -> Iterator[Way]:
+def _ways(subscriptions: Iterable[Subscription]) -> Iterator[Route]:
     for each in subscriptions:
-        yield Way(each.channels, each.to)
+        yield Route(each.channels, each.to)
         if each.urgent is not None:
-            yield Way(each.urgent.channels, each.urgent.to or each.to)
+            yield Route(each.urgent.channels, each.urgent.to or each.to)
 
 
-def _operators(config: Config) -> Way:
-    return Way(config.operators.channels, config.operators.to)
+def _operators(config: Config) -> Route:
+    return Route(config.operators.channels, config.operators.to)
 
 
-def _reaches(config: Config, ways: Iterable[Way], channel: str, target: str) -> bool:
+def _reaches(config: Config, ways: Iterable[Route], channel: str, target: str) -> bool:
     return not _has_addresses(config, channel) or target.lower() in {
         address_of(to).lower() for way in ways for to in way.to
     }

@@ -15,7 +15,7 @@ from outgoing import HEADERS, email_config, part, read, rendered
 
 from cachewatch.channels import open_channel
 from cachewatch.channels.chats import markup, plain_lines
-from cachewatch.channels.files import Place
+from cachewatch.channels.files import OutputPlace
 from cachewatch.config.channels import FeedConfig, FileConfig, WebhookConfig
 from cachewatch.config.secrets import Secret
 from cachewatch.core.names import UNFIT, safe
@@ -92,6 +92,6 @@ def test_any_path(fields: Mapping[str, Any]) -> None:
 @given(ANY, ANY)
 def test_different_names_are_different_paths(one: str, other: str) -> None:
     """So nobody can write over what is another's."""
-    place = Place("/srv/{subscription}.md")
+    place = OutputPlace("/srv/{subscription}.md")
 
     assert (place.path(subscription=one) == place.path(subscription=other)) == (one == other)

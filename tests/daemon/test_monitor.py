@@ -8,20 +8,20 @@ from http.client import HTTPConnection
 import pytest
 
 from cachewatch.daemon import monitor
-from cachewatch.daemon.monitor import Monitor, Page, Pages
+from cachewatch.daemon.monitor import MonitorPage, MonitorServer, Pages
 
 pytestmark = pytest.mark.usefixtures("loopback")
 
 PAGES: Pages = {
-    "/healthz": lambda _: Page(200, "ok\n"),
-    "/metrics": lambda accept: Page(503, "stuck\n", accept or "text/plain"),
+    "/healthz": lambda _: MonitorPage(200, "ok\n"),
+    "/metrics": lambda accept: MonitorPage(503, "stuck\n", accept or "text/plain"),
 }
 
 
 @contextmanager
 def listening(host: str) -> Iterator[int]:
     """Answer on any port."""
-    server = Monitor(host, 0, PAGES)
+    server = MonitorServer(host, 0, PAGES)
     server.start()
     try:
         yield server.port

@@ -18,15 +18,15 @@ from servers import Asked, Says, over_tls, serving
 from cachewatch.errors import HttpError, RefusedAddress
 from cachewatch.http import client
 from cachewatch.http import client as http
-from cachewatch.http.client import Client, Limits, Request
+from cachewatch.http.client import Client, Request, RequestLimits
 from cachewatch.runtime.files import NotInflated, inflate
 
 pytestmark = pytest.mark.usefixtures("loopback")
 
-QUICK = Limits(pause=0.01, silence=10.0, seconds=60.0)
+QUICK = RequestLimits(pause=0.01, silence=10.0, seconds=60.0)
 
 
-def get(url: str, limits: Limits = QUICK, **options: object) -> http.Answer:
+def get(url: str, limits: RequestLimits = QUICK, **options: object) -> http.Answer:
     """Ask once, with little patience."""
     with Client(limits) as asking:
         return asking.get(url, **options)  # type: ignore[arg-type]
@@ -123,7 +123,7 @@ def test_a_cut_answer_is_no_answer() -> None:
 
 def test_all_answers_together_have_a_deadline() -> None:
     """A server that takes its time for each of many files does not hold up a poll for all of them."""
-    limits = Limits(pause=0.01, total=1.0)
+    limits = RequestLimits(pause=0.01, total=1.0)
     with serving(lambda _: Says(wait=0.6)) as server, Client(limits) as asking:
         for _ in range(10):
             with suppress(HttpError):
@@ -136,7 +136,7 @@ def test_all_answers_together_have_a_deadline() -> None:
 def test_silence_ends() -> None:
     """A server that accepts and says nothing."""
     with serving({"/a": Says(wait=30)}) as server, pytest.raises(HttpError, match="stopped sending"):
-        get(f"{server.url}/a", Limits(silence=0.2, attempts=1))
+        get(f"{server.url}/a", RequestLimits(silence=0.2, attempts=1))
 
 
 @pytest.mark.parametrize("drips_head", [True, False])
@@ -146,7 +146,7 @@ def test_dripping_ends(drips_head: bool) -> None:
     with serving({"/a": says}) as server:
         began = time.monotonic()
         with pytest.raises(HttpError, match="took too long"):
-            get(f"{server.url}/a", Limits(seconds=0.5, silence=5))
+            get(f"{server.url}/a", RequestLimits(seconds=0.5, silence=5))
 
     assert time.monotonic() - began < 40  # all of it takes 50 seconds
 
@@ -158,7 +158,7 @@ def test_too_much_is_refused() -> None:
     with serving(answers) as server:
         for path in answers:
             with pytest.raises(HttpError, match=r"more than 1,000 bytes|more than 20,000 bytes"):
-                get(f"{server.url}{path}", Limits(size=20_000 if path == "/bomb" else 1000, attempts=1))
+                get(f"{server.url}{path}", RequestLimits(size=20_000 if path == "/bomb" else 1000, attempts=1))
 
 
 def test_packed_answers_are_unpacked() -> None:

@@ -21,11 +21,11 @@ from cachewatch.extensions.buildcaches.address import Registry, Validator
 from cachewatch.extensions.buildcaches.oci import Image
 from cachewatch.http import addresses as private_networks
 from cachewatch.http.addresses import basic
-from cachewatch.http.client import Client, Limits
+from cachewatch.http.client import Client, RequestLimits
 
 pytestmark = pytest.mark.usefixtures("loopback")
 
-QUICK = Limits(pause=0.01, silence=2.0, seconds=10.0)
+QUICK = RequestLimits(pause=0.01, silence=2.0, seconds=10.0)
 LOGIN = "reader:geheim"
 
 

@@ -26,10 +26,10 @@ from cachewatch.extensions.buildcaches.opening import Cache
 from cachewatch.extensions.buildcaches.recorder import Recorded, record
 from cachewatch.extensions.buildcaches.watching import RecordedHistory
 from cachewatch.git.repository import Repository
-from cachewatch.http.client import Limits
+from cachewatch.http.client import RequestLimits
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-QUICK = Limits(pause=0.01, attempts=2, silence=2, seconds=5)
+QUICK = RequestLimits(pause=0.01, attempts=2, silence=2, seconds=5)
 
 
 @pytest.fixture
@@ -413,7 +413,7 @@ def test_faults_of_a_server_make_no_revision(mirror: Path, into: Path) -> None:
     for name, spoilt in itertools.product(diagnostics, ("index.manifest.json", "blobs")):
         answers = spoiling(serve, spoilt, diagnostics[name])
         with serving(answers) as server, pytest.raises((SourceError, HttpError)):
-            record(Cache(address=server.url, limits=Limits(pause=0.01, attempts=2, seconds=1.0)), into)
+            record(Cache(address=server.url, limits=RequestLimits(pause=0.01, attempts=2, seconds=1.0)), into)
         assert git(into, "rev-parse", "HEAD") == before, name
     with serving(serve) as server:
         assert record(Cache(address=server.url), into).commit

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from cachewatch.errors import HttpError, RefusedAddress, SourceError, TooLarge
 from cachewatch.http.addresses import check_url, shown
-from cachewatch.http.client import Client, Limits, Request
+from cachewatch.http.client import Client, Request, RequestLimits
 from cachewatch.runtime.files import LargeFile, read_inside
 
 
@@ -33,7 +33,7 @@ class IndexFile(Struct, frozen=True):
     more: tuple[bytes, ...] = ()  # further indexes of the same cache
 
 
-class Mirror(Protocol):
+class CacheMirror(Protocol):
     """A place that holds files under relative paths."""
 
     @property
@@ -44,20 +44,20 @@ class Mirror(Protocol):
     def max_index(self) -> int:
         """How many bytes an index may have, unpacked."""
 
-    def get(self, path: str, *, etag: str = "", size: int | None = None) -> "File | None":
+    def get(self, path: str, *, etag: str = "", size: int | None = None) -> "MirrorFile | None":
         """Return a file, or None if there is none; raises SourceError if that cannot be known.
 
         TooLarge is raised where it has more than `size` bytes.
         """
 
-    def get_all(self, paths: list[str]) -> "list[File | None]":
+    def get_all(self, paths: list[str]) -> "list[MirrorFile | None]":
         """Return many small files; None where there is none or it cannot be read."""
 
     def close(self) -> None:
         """Let go of connections."""
 
 
-class File(Struct, frozen=True):
+class MirrorFile(Struct, frozen=True):
     """What a mirror gave."""
 
     content: bytes
@@ -75,9 +75,9 @@ _INSIDE = re.compile(r"/(build_cache(/index\.json)?|v3(/manifests/index/index\.m
 _IMAGE = re.compile(r"[a-z0-9]+([._/-]+[a-z0-9]+)*")
 
 
-def patience(seconds: float = 3600.0) -> Limits:
+def patience(seconds: float = 3600.0) -> RequestLimits:
     """Return how long a file of a cache may take, and how large it may be."""
-    return Limits(seconds=seconds, size=_LARGEST_FILE)
+    return RequestLimits(seconds=seconds, size=_LARGEST_FILE)
 
 
 class Registry(Struct, frozen=True):
@@ -124,12 +124,12 @@ def parse_address(address: str) -> Path | str | Registry:
 def open_mirror(
     place: Path | str,
     headers: Mapping[str, str],
-    limits: Limits | None = None,
+    limits: RequestLimits | None = None,
     *,
     max_index: int = LARGEST_INDEX,
-) -> Mirror:
+) -> CacheMirror:
     """Open a folder or a URL; `headers` are sent along with every request to the URL."""
-    return Folder(place, max_index) if isinstance(place, Path) else Remote(place, headers, limits, max_index)
+    return FolderMirror(place, max_index) if isinstance(place, Path) else WebMirror(place, headers, limits, max_index)
 
 
 @contextmanager
@@ -143,7 +143,7 @@ def oversized() -> Iterator[None]:
         raise
 
 
-class Folder:
+class FolderMirror:
     """A mirror on this machine."""
 
     def __init__(self, path: Path, max_index: int = LARGEST_INDEX) -> None:
@@ -157,10 +157,10 @@ class Folder:
         """What to call it in messages."""
         return str(self._path)
 
-    def get(self, path: str, *, etag: str = "", size: int | None = None) -> File | None:  # noqa: ARG002
+    def get(self, path: str, *, etag: str = "", size: int | None = None) -> MirrorFile | None:  # noqa: ARG002
         """Return the file at `path`, or None."""
         try:
-            return File(read_inside(self._path, _relative(path), most=_LARGEST_FILE if size is None else size))
+            return MirrorFile(read_inside(self._path, _relative(path), most=_LARGEST_FILE if size is None else size))
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             return None
         except LargeFile as error:
@@ -168,25 +168,25 @@ class Folder:
         except OSError as error:
             raise SourceError(f"{self._path / path}: {error.strerror}") from error
 
-    def get_all(self, paths: list[str]) -> list[File | None]:
+    def get_all(self, paths: list[str]) -> list[MirrorFile | None]:
         """Return many small files."""
         return [self._try(path) for path in paths]
 
     def close(self) -> None:
         """Nothing is open."""
 
-    def _try(self, path: str) -> File | None:
+    def _try(self, path: str) -> MirrorFile | None:
         try:
             return self.get(path, size=_SMALL)
         except SourceError:
             return None
 
 
-class Remote:
+class WebMirror:
     """A mirror behind a web server."""
 
     def __init__(
-        self, url: str, headers: Mapping[str, str], limits: Limits | None = None, max_index: int = LARGEST_INDEX
+        self, url: str, headers: Mapping[str, str], limits: RequestLimits | None = None, max_index: int = LARGEST_INDEX
     ) -> None:
         self._url = url
         self.max_index = max_index
@@ -198,7 +198,7 @@ class Remote:
         """What to call it in messages."""
         return shown(self._url)
 
-    def get(self, path: str, *, etag: str = "", size: int | None = None) -> File | None:
+    def get(self, path: str, *, etag: str = "", size: int | None = None) -> MirrorFile | None:
         """Return the file at `path`, None for a 404, or that it is unchanged since `etag`."""
         headers = {**self._headers, **({"If-None-Match": etag} if etag else {})}
         expected = (404, 304) if etag else (404,)
@@ -206,13 +206,14 @@ class Remote:
             answer = self._client.get(self._at(path), headers=headers, expected=expected, size=size)
         if answer.status == 404:
             return None
-        return File(answer.body, answer.headers.get("etag", ""), is_unchanged=answer.status == 304)
+        return MirrorFile(answer.body, answer.headers.get("etag", ""), is_unchanged=answer.status == 304)
 
-    def get_all(self, paths: list[str]) -> list[File | None]:
+    def get_all(self, paths: list[str]) -> list[MirrorFile | None]:
         """Return many small files, several at once."""
         requests = (Request(self._at(path), self._headers, size=_SMALL) for path in paths)
         return [
-            None if isinstance(answer, Exception) else File(answer.body) for answer in self._client.get_all(requests)
+            None if isinstance(answer, Exception) else MirrorFile(answer.body)
+            for answer in self._client.get_all(requests)
         ]
 
     def close(self) -> None:

@@ -124,7 +124,7 @@ _KEY = re.compile(rb'"[a-z0-9]{16,64}"\s*:\s*\{')
 _ESCAPED_KEY = re.compile(rb'\\u00[0-9a-fA-F]{2}[^"]{0,400}"\s*:\s*\{')
 
 
-class Index(Struct, frozen=True):
+class CacheIndex(Struct, frozen=True):
     """What an index says is in the cache."""
 
     version: str
@@ -143,7 +143,7 @@ class _IndexContent(Struct):
     database: _Installs
 
 
-class _Record(Struct):
+class _IndexRecord(Struct):
     spec: Raw
     in_buildcache: bool = False
 
@@ -154,11 +154,11 @@ class _PlainRecord(Struct):
 
 
 _decode_file = msgspec.json.Decoder(_IndexContent).decode
-_decode_record = msgspec.json.Decoder(_Record).decode
+_decode_record = msgspec.json.Decoder(_IndexRecord).decode
 _decode_plain = msgspec.json.Decoder(_PlainRecord).decode
 
 
-def read_index(content: bytes, where: str, *, wants_graph: bool = False) -> Index:
+def read_index(content: bytes, where: str, *, wants_graph: bool = False) -> CacheIndex:
     """Read an index of any version; raises SourceError where it is none, or only part of one.
 
     A record that cannot be read is named among the faults, and the others are read.
@@ -168,7 +168,7 @@ def read_index(content: bytes, where: str, *, wants_graph: bool = False) -> Inde
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise SourceError(f"{where}: the index cannot be read ({error})") from error
     version = str(database.version)
-    reader = _Reader(database.installs, where, wants_graph=wants_graph)
+    reader = _RecordReader(database.installs, where, wants_graph=wants_graph)
     reader.read()
     diagnostics = (
         *_unknown_version(version, where),
@@ -176,7 +176,7 @@ def read_index(content: bytes, where: str, *, wants_graph: bool = False) -> Inde
         *reader.diagnostics(),
     )
     others = len(database.installs) - len(reader.specs) - reader.broken
-    return Index(version, reader.specs, others, diagnostics, reader.other_nodes)
+    return CacheIndex(version, reader.specs, others, diagnostics, reader.other_nodes)
 
 
 def _unknown_version(version: str, where: str) -> Iterable[Diagnostic]:
@@ -219,12 +219,12 @@ def _repeated(content: bytes) -> list[str]:
     return list(found)
 
 
-def read_indexes(file: IndexFile, *, wants_graph: bool = False) -> tuple[Index, ...]:
+def read_indexes(file: IndexFile, *, wants_graph: bool = False) -> tuple[CacheIndex, ...]:
     """Read all indexes that a cache has."""
     return tuple(read_index(content, file.where, wants_graph=wants_graph) for content in (file.content, *file.more))
 
 
-def _decoded(raw: Raw) -> _PlainRecord | _Record:
+def _decoded(raw: Raw) -> _PlainRecord | _IndexRecord:
     """Decode a record at once, or else without its spec, which may be of a form of its own."""
     try:
         return _decode_plain(raw)
@@ -232,7 +232,7 @@ def _decoded(raw: Raw) -> _PlainRecord | _Record:
         return _decode_record(raw)
 
 
-def _node(record: _PlainRecord | _Record) -> Node:
+def _node(record: _PlainRecord | _IndexRecord) -> Node:
     return record.spec if isinstance(record, _PlainRecord) else read_node(record.spec)
 
 
@@ -241,7 +241,7 @@ def _refuse_nul(binary: Binary) -> None:
         raise ValueError("it holds a NUL character")
 
 
-class _Reader:
+class _RecordReader:
     """Reads records one by one, so that a bad one spoils no other."""
 
     def __init__(self, records: Mapping[str, Raw], where: str, *, wants_graph: bool = False) -> None:

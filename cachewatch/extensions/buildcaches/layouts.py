@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from cachewatch.documents.writing import Binary
 from cachewatch.errors import HttpError, SourceError, TooLarge
-from cachewatch.extensions.buildcaches.address import File, IndexFile, Mirror, Validator
+from cachewatch.extensions.buildcaches.address import CacheMirror, IndexFile, MirrorFile, Validator
 from cachewatch.runtime.files import NotInflated, TooMuch, inflate
 
 _INDEX_V3 = "v3/manifests/index/{view}index.manifest.json"
@@ -43,21 +43,21 @@ class BlobOf(Struct, frozen=True, rename="camel"):
     compression: str = "none"
 
 
-class Manifest(Struct, frozen=True):
+class BlobManifest(Struct, frozen=True):
     """A manifest of layout 3."""
 
     data: tuple[BlobOf, ...]
     version: int = 3
 
 
-_decode_manifest = msgspec.json.Decoder(Manifest).decode
+_decode_manifest = msgspec.json.Decoder(BlobManifest).decode
 _SIGNED = b"-----BEGIN PGP SIGNED MESSAGE-----"
 _GZIP = b"\x1f\x8b"
 _SIGNATURE = b"-----BEGIN PGP SIGNATURE-----"
 
 
 def fetch_index(
-    mirror: Mirror,
+    mirror: CacheMirror,
     known: Validator,
     *,
     view: str = "",
@@ -102,7 +102,7 @@ class _Missing:
 _MISSING = _Missing()
 
 
-def _fetch_v3(mirror: Mirror, known: Validator, view: str) -> IndexFile | _Missing | None:
+def _fetch_v3(mirror: CacheMirror, known: Validator, view: str) -> IndexFile | _Missing | None:
     etag = known.etag if known.layout == "v3" else ""
     path = _INDEX_V3.format(view=_folder(view))
     file = mirror.get(path, etag=etag, size=_LARGEST_MANIFEST)
@@ -129,7 +129,7 @@ def index_blob(manifest: bytes, where: str) -> BlobOf:
     raise SourceError(f"{where}: names no index")
 
 
-def read_manifest(content: bytes, where: str) -> Manifest:
+def read_manifest(content: bytes, where: str) -> BlobManifest:
     """Read a manifest, signed or not; signatures are not checked, for nothing is installed from here."""
     if content.lstrip().startswith(_SIGNED):
         content = content.partition(b"{")[1] + content.partition(b"{")[2].partition(_SIGNATURE)[0]
@@ -139,7 +139,7 @@ def read_manifest(content: bytes, where: str) -> Manifest:
         raise SourceError(f"{where}: is not a manifest of a build cache ({error})") from error
 
 
-def fetch_blob(mirror: Mirror, blob: BlobOf, *, said_by: str) -> bytes:
+def fetch_blob(mirror: CacheMirror, blob: BlobOf, *, said_by: str) -> bytes:
     """Return the content of a blob, verified and unpacked."""
     if blob.checksum_algorithm != "sha256" or not _SHA256.fullmatch(blob.checksum):
         raise SourceError(f"{mirror.where}/{said_by}: names a blob by {blob.checksum_algorithm!a}, not by sha256")
@@ -196,7 +196,7 @@ def inflated(content: bytes, most: int, where: str) -> bytes:
 
 
 def _fetch_v2(
-    mirror: Mirror, known: Validator, looked: float, sleep: Callable[[float], None], path: str = _INDEX_V2
+    mirror: CacheMirror, known: Validator, looked: float, sleep: Callable[[float], None], path: str = _INDEX_V2
 ) -> IndexFile | _Missing | None:
     was_v2 = known.layout == "v2"
     for reading in range(1, _READINGS + 1):
@@ -223,7 +223,7 @@ def _fetch_v2(
 
 
 def fetch_v2_at(
-    mirror: Mirror, path: str, known: Validator, *, sleep: Callable[[float], None] = time.sleep
+    mirror: CacheMirror, path: str, known: Validator, *, sleep: Callable[[float], None] = time.sleep
 ) -> IndexFile | None:
     """Return the index of layout 2 at `path`, or None where it is the one that is `known`."""
     found = _fetch_v2(mirror, known, 0.0, sleep, path)
@@ -232,7 +232,7 @@ def fetch_v2_at(
     return found
 
 
-def fetch_v3_at(mirror: Mirror, path: str, digest: str) -> IndexFile:
+def fetch_v3_at(mirror: CacheMirror, path: str, digest: str) -> IndexFile:
     """Return the index that lies at `path` because `digest` is its sha256."""
     with limited_to(mirror.max_index):
         file = mirror.get(path, size=mirror.max_index)
@@ -245,7 +245,7 @@ def fetch_v3_at(mirror: Mirror, path: str, digest: str) -> IndexFile:
     return IndexFile(content, where, Validator(layout="v3", digest=digest))
 
 
-def _said_hash(mirror: Mirror, path: str) -> str:
+def _said_hash(mirror: CacheMirror, path: str) -> str:
     """Return what the .hash beside the index at `path` says; "" where there is none."""
     try:
         file = mirror.get(f"{path}.hash", size=_LARGEST_MANIFEST)
@@ -264,7 +264,7 @@ def _said_hash(mirror: Mirror, path: str) -> str:
 _TARBALL = "application/vnd.spack.install"
 
 
-def sizes_in_mirror(mirror: Mirror, binaries: Sequence[Binary]) -> list[int | None]:
+def sizes_in_mirror(mirror: CacheMirror, binaries: Sequence[Binary]) -> list[int | None]:
     """Return the bytes of each tarball in a mirror of layout 3; None where that cannot be known."""
     return [_size(file) for file in mirror.get_all([_path(binary) for binary in binaries])]
 
@@ -279,7 +279,7 @@ def _path(binary: Binary) -> str:
     return f"v3/manifests/spec/{binary.package}/{name.replace('/', '_')}"
 
 
-def _size(file: File | None) -> int | None:
+def _size(file: MirrorFile | None) -> int | None:
     if file is None:
         return None
     try:

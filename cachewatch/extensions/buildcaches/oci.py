@@ -15,7 +15,7 @@ from cachewatch.errors import HttpError, SourceError
 from cachewatch.extensions.buildcaches.address import LARGEST_INDEX, IndexFile, Registry, Validator, oversized, patience
 from cachewatch.extensions.buildcaches.layouts import inflated, limited_to, verify
 from cachewatch.http.addresses import origin, shown
-from cachewatch.http.client import Answer, Client, Limits, Request
+from cachewatch.http.client import Answer, Client, Request, RequestLimits
 
 _INDEX_TAG = "index.spack"
 _LARGEST_MANIFEST = 4 * 2**20
@@ -83,7 +83,7 @@ class Image:
         self,
         registry: Registry,
         headers: Mapping[str, str],
-        limits: Limits | None = None,
+        limits: RequestLimits | None = None,
         *,
         max_index: int = LARGEST_INDEX,
     ) -> None:

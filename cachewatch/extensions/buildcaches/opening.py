@@ -20,29 +20,29 @@ from cachewatch.core.model import Diagnostic, DiagnosticKind
 from cachewatch.core.names import is_name
 from cachewatch.core.spellings import UNION_STACK
 from cachewatch.documents.graph_files import EncodedIngredients
-from cachewatch.documents.writing import Binary, Listed
+from cachewatch.documents.writing import Binary, ListedSpec
 from cachewatch.errors import SourceError, TooLarge, UsageError
 from cachewatch.extensions.buildcaches.address import (
     LARGEST_INDEX,
+    CacheMirror,
     IndexFile,
-    Mirror,
     Registry,
     Validator,
     open_mirror,
     parse_address,
     root_of,
 )
-from cachewatch.extensions.buildcaches.index import Index, SpecStore, StoredSpec, read_indexes
+from cachewatch.extensions.buildcaches.index import CacheIndex, SpecStore, StoredSpec, read_indexes
 from cachewatch.extensions.buildcaches.layouts import fetch_index, fetch_v2_at, fetch_v3_at, sizes_in_mirror, tag_of
 from cachewatch.extensions.buildcaches.oci import Image
 from cachewatch.http.addresses import basic, bearer, check_secrecy
-from cachewatch.http.client import Limits
+from cachewatch.http.client import RequestLimits
 
 
 class PackageSpecs(Struct, frozen=True):
     """The specs of one package."""
 
-    listed: Sequence[Listed]
+    listed: Sequence[ListedSpec]
     graph: Mapping[str, EncodedIngredients]  # what each spec was made of, by hash; empty if nobody asked
 
 
@@ -78,18 +78,18 @@ class PublishedSpecs:
         if len(self._stores) == 1:
             ((label, store),) = self._stores
             specs = list(store.read(package))
-            return _package_specs([Listed(spec.binary, (label,)) for spec in specs], specs)
+            return _package_specs([ListedSpec(spec.binary, (label,)) for spec in specs], specs)
         found: dict[str, StoredSpec] = {}
         stacks: dict[str, dict[str, None]] = {}
         for label, store in self._stores:
             for spec in store.read(package):
                 found.setdefault(spec.binary.hash, spec)
                 stacks.setdefault(spec.binary.hash, {})[label] = None
-        listed = [Listed(spec.binary, tuple(stacks[spec_hash])) for spec_hash, spec in found.items()]
+        listed = [ListedSpec(spec.binary, tuple(stacks[spec_hash])) for spec_hash, spec in found.items()]
         return _package_specs(listed, found.values())
 
 
-def _package_specs(listed: Sequence[Listed], specs: Iterable[StoredSpec]) -> PackageSpecs:
+def _package_specs(listed: Sequence[ListedSpec], specs: Iterable[StoredSpec]) -> PackageSpecs:
     return PackageSpecs(listed, {spec.binary.hash: spec.ingredients for spec in specs if spec.ingredients})
 
 
@@ -105,7 +105,7 @@ class CatalogueEntry(Struct, frozen=True):
     path: str  # below the folder that the list itself lies in
     digest: str  # "" for an index of layout 2, which may change where it is
 
-    def fetch(self, mirror: Mirror, known: Validator) -> IndexFile | None:
+    def fetch(self, mirror: CacheMirror, known: Validator) -> IndexFile | None:
         """Return the index, or None where it is the one that is `known`."""
         if not self.digest:
             return fetch_v2_at(mirror, self.path, known)
@@ -120,15 +120,15 @@ class CatalogueListing(Struct, frozen=True):
     fresh: Validator
 
 
-class _Entry(Struct):
+class _ListedIndex(Struct):
     label: str
     url: str
 
 
-_decode = msgspec.json.Decoder(dict[str, list[_Entry]]).decode
+_decode = msgspec.json.Decoder(dict[str, list[_ListedIndex]]).decode
 
 
-def fetch_listing(mirror: Mirror, name: str, known: Validator) -> CatalogueListing | None:
+def fetch_listing(mirror: CacheMirror, name: str, known: Validator) -> CatalogueListing | None:
     """Return the list, or None where it is the one that is `known` and all that it names stays what it is."""
     etag = known.etag if known.layout == "catalogue" else ""
     file = mirror.get(name, etag=etag, size=_LARGEST_LIST)
@@ -143,7 +143,7 @@ def fetch_listing(mirror: Mirror, name: str, known: Validator) -> CatalogueListi
     return _listing(listed, mirror.where, file.etag)
 
 
-def _listing(listed: Mapping[str, list[_Entry]], where: str, etag: str) -> CatalogueListing:
+def _listing(listed: Mapping[str, list[_ListedIndex]], where: str, etag: str) -> CatalogueListing:
     tags: dict[str, tuple[CatalogueEntry, ...]] = {}
     ignored: list[str] = []
     for tag, entries in listed.items():
@@ -159,7 +159,7 @@ def _listing(listed: Mapping[str, list[_Entry]], where: str, etag: str) -> Catal
     return CatalogueListing(tags, tuple(ignored), fresh)
 
 
-def _entry(entry: _Entry, where: str) -> CatalogueEntry | None:
+def _entry(entry: _ListedIndex, where: str) -> CatalogueEntry | None:
     path = _path(entry.url, where)
     if path is None or not is_name(entry.label.encode()):
         return None
@@ -196,7 +196,7 @@ class Cache(Struct, frozen=True, kw_only=True):
     wanted_tag: Callable[[str], bool] = lambda _: True  # of a catalogue
     token_file: Path | None = None
     login_file: Path | None = None
-    limits: Limits | None = None
+    limits: RequestLimits | None = None
     max_index: int = LARGEST_INDEX  # bytes, unpacked
 
 
@@ -245,7 +245,7 @@ class CacheSource:
         if headers and not isinstance(place, Path):
             check_secrecy(place.base if isinstance(place, Registry) else place)
         self._image: Image | None = None
-        self._mirror: Mirror | None = None
+        self._mirror: CacheMirror | None = None
         self._list_name = ""
         if isinstance(place, Registry):
             self._image = Image(place, headers, cache.limits, max_index=cache.max_index)
@@ -292,7 +292,7 @@ class CacheSource:
             return None
         return _publish(self._cache.tag, {self._cache.stack: self._read_file(file)}, {key: file.fresh})
 
-    def _read_list(self, mirror: Mirror, remembered: Remembered) -> Iterator[Published | Failed]:
+    def _read_list(self, mirror: CacheMirror, remembered: Remembered) -> Iterator[Published | Failed]:
         key = "catalogue"
         listing = fetch_listing(mirror, self._list_name, remembered.get(key, Validator()))
         if listing is None:
@@ -313,7 +313,7 @@ class CacheSource:
             yield Published("", (), PublishedSpecs(()), {key: listing.fresh}, _ignored(mirror, listing))
 
     def _read_tag(
-        self, mirror: Mirror, tag: str, entries: Sequence[CatalogueEntry], remembered: Remembered
+        self, mirror: CacheMirror, tag: str, entries: Sequence[CatalogueEntry], remembered: Remembered
     ) -> Published | None:
         """Read all indexes of a tag if any of them changed."""
         keys = {entry.label: f"{tag}/{entry.label}" for entry in entries}
@@ -337,7 +337,7 @@ class CacheSource:
         return _read(file, wants_graph=self._wants_graph)
 
 
-_Read = tuple[tuple[Index, ...], Validator]
+_Read = tuple[tuple[CacheIndex, ...], Validator]
 
 
 def _read(file: IndexFile, *, wants_graph: bool) -> _Read:
@@ -361,7 +361,7 @@ def _publish(tag: str, read: Mapping[str, _Read], fresh: Mapping[str, Validator]
     return Published(tag, tuple(sorted({*read, UNION_STACK})), specs, fresh, tuple(diagnostics), other_nodes)
 
 
-def _ignored(mirror: Mirror, listing: CatalogueListing) -> tuple[Diagnostic, ...]:
+def _ignored(mirror: CacheMirror, listing: CatalogueListing) -> tuple[Diagnostic, ...]:
     if not listing.ignored:
         return ()
     names = ", ".join(ascii(name)[1:-1][:60] for name in listing.ignored[:5])

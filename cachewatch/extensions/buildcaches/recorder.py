@@ -19,7 +19,7 @@ from cachewatch.core.model import Diagnostic, DiagnosticKind
 from cachewatch.core.names import CATALOGUE, DOCUMENT, PACKAGE_GRAPH, TAG_GRAPH, TAGS_FILE
 from cachewatch.core.spellings import UNION_STACK
 from cachewatch.documents.graph_files import write_package_graph, write_tag_graph
-from cachewatch.documents.writing import Listed, write_document
+from cachewatch.documents.writing import ListedSpec, write_document
 from cachewatch.documents.yaml import read_tags_file, write_tags_file
 from cachewatch.extensions.buildcaches.address import Validator
 from cachewatch.extensions.buildcaches.opening import Cache, CacheSource, Failed, Published
@@ -35,7 +35,7 @@ _COUNTS = re.compile(rb'^meta: .*?"num_specs_by_stack": (\{[^}]*\})', re.MULTILI
 _SIZE = re.compile(rb'"hash": "([a-z0-9]+)", "os": "[^"]*", "platform": "[^"]*", "size": (\d+),')
 
 
-class Held(Struct, frozen=True):
+class HeldTag(Struct, frozen=True):
     """A tag that lost so much at once that somebody has to say that it is true."""
 
     tag: str
@@ -64,12 +64,12 @@ class Recorded(Struct, frozen=True):
     commit: str | None  # the new revision; None if nothing is different
     before: str | None = None  # the newest revision until then; None if this is the first
     tags: tuple[TagCounts, ...] = ()  # those that were read
-    held: tuple[Held, ...] = ()
+    held: tuple[HeldTag, ...] = ()
     failed: tuple[Failed, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
 
 
-class _State(Struct):
+class _RecordState(Struct):
     """What is remembered beside the repository; without it everything is read once more."""
 
     commit: str = ""
@@ -112,7 +112,7 @@ def record(
             each: names if _address_of(each) == cache.address else _without(names, read)
             for each, names in state.known.items()
         }
-        _write_state(recording, _State(recording.head or "", {**others, key: known}))
+        _write_state(recording, _RecordState(recording.head or "", {**others, key: known}))
         return Recorded(
             commit, before, tuple(work.counts), tuple(work.held), tuple(work.failed), (*work.diagnostics, *moved)
         )
@@ -130,7 +130,7 @@ def _tag_of(name: str) -> str:
     return name.partition("/")[0]
 
 
-def _moved(state: _State, address: str, tags: Collection[str]) -> Iterator[Diagnostic]:
+def _moved(state: _RecordState, address: str, tags: Collection[str]) -> Iterator[Diagnostic]:
     """Yield what to say of tags that were recorded from another address until now."""
     for key, names in state.known.items():
         other = _address_of(key)
@@ -153,7 +153,7 @@ class _Work:
         self._wants_sizes = wants_sizes
         self._stacks: dict[str, frozenset[str]] = {}
         self.counts: list[TagCounts] = []
-        self.held: list[Held] = []
+        self.held: list[HeldTag] = []
         self.failed: list[Failed] = []
         self.diagnostics: list[Diagnostic] = []
         self.fresh: dict[str, Validator] = {}
@@ -168,7 +168,7 @@ class _Work:
         documents = before.get(DOCUMENT, {})
         if found.tag:
             if (reason := self._suspicion(found, documents)) and not self._is_confirmed:
-                self.held.append(Held(found.tag, reason))
+                self.held.append(HeldTag(found.tag, reason))
                 return
             self._write(found, documents, before.get(PACKAGE_GRAPH, {}))
             self._stacks[found.tag] = frozenset(found.stacks)
@@ -264,10 +264,10 @@ class _Work:
             self._recording.write(TAGS_FILE, write_tags_file(stacks))
 
 
-def _sized(specs: Iterable[Listed], sizes: Mapping[str, int]) -> list[Listed]:
+def _sized(specs: Iterable[ListedSpec], sizes: Mapping[str, int]) -> list[ListedSpec]:
     if not sizes:
         return list(specs)
-    return [Listed(spec.binary, spec.stacks, sizes.get(spec.binary.hash)) for spec in specs]
+    return [ListedSpec(spec.binary, spec.stacks, sizes.get(spec.binary.hash)) for spec in specs]
 
 
 def _message(address: str, counts: Iterable[TagCounts], otherwise: str) -> str:
@@ -282,15 +282,15 @@ def _message(address: str, counts: Iterable[TagCounts], otherwise: str) -> str:
     return "\n".join((subject, "", *details, "", f"CacheSource: {address}", ""))
 
 
-def _read_state(recording: Recording) -> _State:
+def _read_state(recording: Recording) -> _RecordState:
     """Return what is remembered, if it is about the newest revision."""
     try:
-        state = msgspec.json.decode((recording.folder / _STATE_FILE).read_bytes(), type=_State)
+        state = msgspec.json.decode((recording.folder / _STATE_FILE).read_bytes(), type=_RecordState)
     except (OSError, msgspec.MsgspecError):
-        return _State()
-    return state if state.commit == recording.head else _State()
+        return _RecordState()
+    return state if state.commit == recording.head else _RecordState()
 
 
-def _write_state(recording: Recording, state: _State) -> None:
+def _write_state(recording: Recording, state: _RecordState) -> None:
     content = msgspec.json.format(msgspec.json.encode(state), indent=1)
     publish(recording.folder / _STATE_FILE, content, base=recording.folder, mode=0o644)

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 
 from cachewatch.core.model import DiagnosticKind
 from cachewatch.documents.parsing import parse
-from cachewatch.documents.writing import Binary, Listed, write_document
+from cachewatch.documents.writing import Binary, ListedSpec, write_document
 from cachewatch.documents.yaml import read_tags_file, write_tags_file
 from cachewatch.errors import RefusedAddress, SourceError
 from cachewatch.extensions.buildcaches.address import Registry, Validator, open_mirror, parse_address
-from cachewatch.extensions.buildcaches.index import Index, read_index
+from cachewatch.extensions.buildcaches.index import CacheIndex, read_index
 from cachewatch.extensions.buildcaches.layouts import fetch_index, read_manifest
 from cachewatch.extensions.buildcaches.opening import Cache
 from cachewatch.extensions.buildcaches.recorder import record
@@ -240,12 +240,12 @@ json_values = st.recursive(
 def test_no_record_stops_the_others(values: dict[str, Any]) -> None:
     """Whatever one record holds, the one beside it is read."""
     found = installs(node("zlib"), node("cmake") | values)
-    index: Index = read_index(database(found), "index")
+    index: CacheIndex = read_index(database(found), "index")
 
     assert "zlib" in [binary.package for binary in binaries(index)]
     assert len(binaries(index)) + len(index.diagnostics) == 2
     for binary in binaries(index):
-        document = write_document(binary.package, "develop", [Listed(binary, ("e4s",))])
+        document = write_document(binary.package, "develop", [ListedSpec(binary, ("e4s",))])
         assert parse(document, "specs.md").diagnostics == ()
 
 
@@ -350,7 +350,7 @@ def test_addresses() -> None:
 def test_a_document_is_what_the_generator_writes() -> None:
     """Byte for byte, and read back as it was; a size is a number."""
     binary = Binary("zlib", spec_hash(1), "1.3", "gcc@12.2.0", "rhel8", "linux", "zen2", ("+pic",))
-    content = write_document("zlib", "develop", [Listed(binary, ("e4s",), 1234)])
+    content = write_document("zlib", "develop", [ListedSpec(binary, ("e4s",), 1234)])
 
     assert content.decode() == (
         '---\ntitle: "zlib"\nlayout: cache\ncategories: [package, develop]\n'

@@ -28,7 +28,7 @@ from cachewatch.extensions.buildcaches.index import read_index
 from cachewatch.extensions.buildcaches.oci import Image
 from cachewatch.extensions.buildcaches.opening import Cache
 from cachewatch.extensions.buildcaches.recorder import Recorded, record
-from cachewatch.http.client import Limits
+from cachewatch.http.client import RequestLimits
 
 pytestmark = pytest.mark.usefixtures("loopback")
 
@@ -351,7 +351,7 @@ def test_registries_that_do_not_work(answer: Says) -> None:
     """Whatever they answer, it is a source that cannot be read."""
     answers = {"/v2/a/b/manifests/index.spack": answer, "/token": Says(body=b'{"token": "a\\nb"}')}
     with serving(answers) as server:
-        image = Image(Registry(server.url, "a/b"), {}, Limits(pause=0.01, attempts=2))
+        image = Image(Registry(server.url, "a/b"), {}, RequestLimits(pause=0.01, attempts=2))
         with pytest.raises(SourceError):
             image.fetch_index(Validator())
         image.close()
