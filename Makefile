@@ -8,7 +8,7 @@ AXE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/cachewatch-tests
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 TESTS := $(BIN)/pytest -p no:cacheprovider -n auto --dist worksteal
 
-ON_POSTGRESQL := $(addprefix tests/notify/test_,digests.py held_digests.py leases.py other_hosts.py)
+ON_POSTGRESQL := $(addprefix tests/service/test_,digests.py held_digests.py leases.py other_hosts.py)
 
 PICTURES := docs/pictures
 

@@ -15,7 +15,7 @@ from mutation.reach import Reach, reach
 from mutation.results import Results, Row
 from mutation.trees import End, Tree
 
-MODULES = ("cachewatch/store/", "cachewatch/notify/", "cachewatch/core/compare/", "cachewatch/core/schedule.py")
+MODULES = ("cachewatch/store/", "cachewatch/service/", "cachewatch/operators/", "cachewatch/core/")
 # Most changes are noticed by the first few tests, and not many files have to be loaded for those.
 _FIRST = 10
 

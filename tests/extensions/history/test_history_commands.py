@@ -18,7 +18,7 @@ from cachewatch.extensions.history import build
 from cachewatch.extensions.history.schema import NAME, VERSION, open_for_writing
 from cachewatch.store.opening import open_database
 
-_ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+_ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
 
 
 @pytest.fixture
