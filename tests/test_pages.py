@@ -26,21 +26,21 @@ def test_every_page_is_listed() -> None:
     listed = set(re.findall(r"^([\w/]+)$", (DOCS / "index.md").read_text(), re.MULTILINE))
     pages = {page.relative_to(DOCS).with_suffix("").as_posix() for page in PAGES}
 
-    assert {page for page in pages if not re.match(r"decisions/\d|index$", page)} == listed
+    assert {page for page in pages if not re.match(r"dev/decisions/\d|index$", page)} == listed
 
 
 def test_links_to_other_files_lead_to_the_project() -> None:
     """Pages are read where the project is hosted, too, so that their links are relative."""
     rewritten = runpy.run_path(str(DOCS / "conf.py"))["rewritten"]
-    text = "[a](service.md#alerts) [b](../config/cachewatch.yaml) [c](decisions) [d](https://x.org/y) ![e](pictures/f.png) [g](#h)"
+    text = "[a](service.md#alerts) [b](../config/cachewatch.yaml) [c](dev/decisions) [d](https://x.org/y) ![e](pictures/f.png) [g](#h)"
     address = "https://github.com/cachewatch/cachewatch/blob/main"
 
     assert rewritten(text, DOCS) == (
-        f"[a](service.md#alerts) [b]({address}/config/cachewatch.yaml) [c]({address}/docs/decisions)"
+        f"[a](service.md#alerts) [b]({address}/config/cachewatch.yaml) [c]({address}/docs/dev/decisions)"
         " [d](https://x.org/y) ![e](pictures/f.png) [g](#h)"
     )
-    assert rewritten("[x](../laws.md) [y](../../README.md)", DOCS / "decisions") == (
-        f"[x](../laws.md) [y]({address}/README.md)"
+    assert rewritten("[x](../../laws.md) [y](../../../README.md)", DOCS / "dev/decisions") == (
+        f"[x](../../laws.md) [y]({address}/README.md)"
     )
 
 

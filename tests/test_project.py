@@ -10,7 +10,7 @@ import yaml
 from conftest import ROOT
 
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
-DECISIONS = sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md"))
+DECISIONS = sorted((ROOT / "docs" / "dev" / "decisions").glob("[0-9]*.md"))
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
@@ -102,7 +102,7 @@ def test_the_project_has_addresses() -> None:
 def test_decisions_are_short_and_complete(path: Path) -> None:
     """A title with the number, a date, four sections, and a line in the index."""
     text = path.read_text()
-    index = (ROOT / "docs/decisions/README.md").read_text()
+    index = (ROOT / "docs/dev/decisions/README.md").read_text()
     date = re.search(r"^Date: (\d{4}-\d\d-\d\d)$", text, re.MULTILINE)
 
     assert len(text.splitlines()) <= 40
@@ -113,7 +113,7 @@ def test_decisions_are_short_and_complete(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md", "docs/api.md", "docs/decisions/README.md"]
+    "name", ["CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md", "docs/api.md", "docs/dev/decisions/README.md"]
 )
 def test_links_lead_somewhere(name: str) -> None:
     """Every file that the page links is there."""

@@ -1,7 +1,7 @@
 """Find the git folder of a repository with GitPython, which is loaded here and nowhere else.
 
 It knows work trees, and what is no repository. Nothing else of it is used: its own diff loses every
-change of a commit when one file name is odd, and its objects are not safe to share; see docs/design.md.
+change of a commit when one file name is odd, and its objects are not safe to share; see docs/dev/design.md.
 """
 
 import configparser

@@ -3,7 +3,7 @@
 Nothing is ever checked out, nor written to a repository that is not ours. Objects are read through one git process
 that stays open. GitPython, loaded here alone, finds the git folder in unusual cases: it knows work trees. Nothing
 else of it is used: its diff loses every change of a commit when one file name is odd, and its objects are not safe
-to share; see docs/design.md.
+to share; see docs/dev/design.md.
 """
 
 import fcntl

@@ -1,4 +1,4 @@
 """The service: poll sources, create digests, deliver them.
 
-Read `passes.py` first; docs/design.md has a map of all modules.
+Read `passes.py` first; docs/dev/design.md has a map of all modules.
 """

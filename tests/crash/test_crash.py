@@ -1,6 +1,6 @@
 """Killed at every system call, starved of disk space, failed by the disk: nothing is lost, nothing is invented.
 
-Figures of a run are printed with `-s`; docs/evidence.md has those of the last one that was written down.
+Figures of a run are printed with `-s`; docs/dev/figures.md has those of the last one that was written down.
 """
 
 import random
