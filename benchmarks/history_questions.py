@@ -161,7 +161,7 @@ def questions(path: Path) -> Mapping[str, Sequence[str]]:
         "churn": ["churn"],
         "churn of four weeks": ["churn", "--since", f"HEAD~{min(28, revisions - 1)}"],
         "churn --by stack": ["churn", "--by", "stack"],
-        "coverage --best (300 hashes)": ["coverage", str(lock), "--best"],
+        "best (300 hashes)": ["best", str(lock)],
     }
 
 

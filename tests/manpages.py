@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from cachewatch import __version__
-from cachewatch.cli import COMMANDS, SECTIONS, cli
+from cachewatch.cli import cli, commands
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "man"
@@ -28,7 +28,7 @@ _ENVIRONMENT = {
 def pages() -> Mapping[str, str]:
     """Return all pages by the names of their files."""
     found = {"cachewatch.1": _page("cachewatch", cli, "report what changed in a Spack build cache", _root())}
-    for name, entry in COMMANDS.items():
+    for name, entry in commands().items():
         command = cli.get_command(click.Context(cli), name)
         assert command is not None
         summary = entry.summary[0].lower() + entry.summary[1:].removesuffix(".")
@@ -38,7 +38,7 @@ def pages() -> Mapping[str, str]:
 
 def _page(words: str, command: click.Command, summary: str, more: list[str]) -> str:
     title = words.replace(" ", "-")
-    see = [f"cachewatch-{name}" for name in COMMANDS] if command is cli else ["cachewatch"]
+    see = [f"cachewatch-{name}" for name in commands()] if command is cli else ["cachewatch"]
     lines = [
         f'.TH "{title.upper()}" "1" "" "cachewatch {__version__}" "cachewatch manual"',
         ".SH NAME",
@@ -106,10 +106,11 @@ def _examples(command: click.Command, heading: str) -> Iterator[str]:
 def _root() -> list[str]:
     """Return the sections that only the first page has."""
     lines = [".SH COMMANDS"]
-    for title, entries in SECTIONS.items():
+    for title in dict.fromkeys(row.section for row in commands().values()):
         lines.append(f".SS {_text(title)}")
-        for name, entry in entries.items():
-            lines += [".TP", f".BR cachewatch\\-{_text(name)} (1)", _text(entry.summary)]
+        for row in commands().values():
+            if row.section == title:
+                lines += [".TP", f".BR cachewatch\\-{_text(row.name)} (1)", _text(row.summary)]
     lines += [".SH ENVIRONMENT", *_terms(_ENVIRONMENT)]
     return [*lines, ".SH EXIT STATUS", *_terms(_exit_codes())]
 

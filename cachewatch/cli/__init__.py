@@ -1,17 +1,16 @@
 """The command line: the list of all commands, and `main`, which runs one and returns its exit code.
 
-The list has the module of each command and its line in the help. The help loads no command, and a command is
-loaded when it is called, so that `diff` pays for nothing that it does not use.
+The list names the object of each command and has its line of the help; extensions add theirs. The help loads no
+command, and a command is loaded when it is called, so that `diff` pays for nothing that it does not use.
 """
 
 import gc
-import importlib
 import os
 import signal
 import sys
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
 import click
 
@@ -19,60 +18,42 @@ from cachewatch import __version__
 from cachewatch.cli.mistakes import SuggestingGroup, examples, explained
 from cachewatch.core.names import safe, safe_lines
 from cachewatch.errors import CachewatchError
+from cachewatch.hooks import Command, extensions, load
 
 # In the environment of a shell that asks for completions; click derives the name from the program's.
 COMPLETING = "_CACHEWATCH_COMPLETE"
 
 
-class Entry(NamedTuple):
-    """A command: its module below `cachewatch`, and what it does in one line."""
+_OWN = (
+    Command("Compare", "diff", "Show what changed between two revisions, dates or documents.", "diff:diff"),
+    Command("Compare", "show", "Show the builds of packages by version, stack and target.", "show:show"),
+    Command("Compare", "packages", "List the packages of a tag.", "show:packages"),
+    Command("Compare", "stacks", "List the stacks of a tag.", "show:stacks"),
+    Command("Compare", "tags", "List the tags of a catalogue.", "show:tags"),
+    Command("Compare", "coverage", "Show which specs of an environment have binaries.", "coverage:coverage"),
+    Command("Compare", "kinds", "List the kinds of change, worst first.", "show:kinds"),
+    Command("Notify", "init", "Write a short, commented configuration file.", "init:init"),
+    Command("Notify", "config", "Check or show the configuration.", "config:config"),
+    Command("Notify", "preview", "Print the digest that a subscription would receive now.", "service:preview"),
+    Command("Notify", "explain", "Show which subscriptions report a package, and why.", "service:explain"),
+    Command("Notify", "test", "Send a test message through a channel.", "service:test"),
+    Command("Notify", "once", "Fetch, compare and deliver what is due, then exit.", "service:once"),
+    Command("Notify", "daemon", "Fetch, compare and deliver whenever something is due.", "service:daemon"),
+    Command("Notify", "template", "List, print, render and check message templates.", "template:template"),
+    Command("Operate", "status", "Show the health of sources and channels, and what is due.", "operate:status"),
+    Command("Operate", "deliveries", "List, retry, release or drop deliveries.", "operate:deliveries"),
+    Command("Operate", "backup", "Back up the state database.", "operate:backup"),
+    Command("Operate", "state", "Check the state, or move it to another database.", "operate:state"),
+    Command("Begin", "demo", "Compare two revisions of a bundled sample catalogue.", "demo:demo"),
+    Command("Begin", "completion", "Print the completion of commands for your shell.", "completion:completion"),
+    Command("Begin", "schema", "Print the JSON Schema of differences, digests or causes.", "show:schema"),
+)
 
-    module: str
-    summary: str
 
-
-SECTIONS: Mapping[str, Mapping[str, Entry]] = {
-    "Compare": {
-        "diff": Entry("cli.diff", "Show what changed between two revisions, dates or documents."),
-        "show": Entry("cli.show", "Show the builds of packages by version, stack and target."),
-        "packages": Entry("cli.show", "List the packages of a tag."),
-        "stacks": Entry("cli.show", "List the stacks of a tag."),
-        "tags": Entry("cli.show", "List the tags of a catalogue."),
-        "coverage": Entry("cli.coverage", "Show which specs of an environment have binaries."),
-        "why": Entry("extensions.causes.commands", "Explain why the specs of a package were rebuilt."),
-        "impact": Entry("extensions.causes.commands", "Show what would be rebuilt if a package changed."),
-        "log": Entry("extensions.history.commands", "Show what each revision did to a package."),
-        "when": Entry("extensions.history.commands", "Show since when a version is in each stack."),
-        "blame": Entry("extensions.history.commands", "Show when a spec was born and died."),
-        "churn": Entry("extensions.history.commands", "Show how many specs come and go."),
-        "kinds": Entry("cli.show", "List the kinds of change, worst first."),
-    },
-    "Notify": {
-        "init": Entry("cli.init", "Write a short, commented configuration file."),
-        "config": Entry("cli.config", "Check or show the configuration."),
-        "preview": Entry("cli.service", "Print the digest that a subscription would receive now."),
-        "explain": Entry("cli.service", "Show which subscriptions report a package, and why."),
-        "test": Entry("cli.service", "Send a test message through a channel."),
-        "once": Entry("cli.service", "Fetch, compare and deliver what is due, then exit."),
-        "daemon": Entry("cli.service", "Fetch, compare and deliver whenever something is due."),
-        "template": Entry("cli.template", "List, print, render and check message templates."),
-    },
-    "Operate": {
-        "status": Entry("cli.operate", "Show the health of sources and channels, and what is due."),
-        "deliveries": Entry("cli.operate", "List, retry, release or drop deliveries."),
-        "backup": Entry("cli.operate", "Back up the state database."),
-        "state": Entry("cli.operate", "Check the state, or move it to another database."),
-        "record": Entry("extensions.buildcaches.commands", "Record the current contents of a build cache."),
-        "history": Entry("extensions.history.commands", "Build the history index, or keep it up to date."),
-        "site": Entry("extensions.site.commands", "Generate a static site about a catalogue."),
-    },
-    "Begin": {
-        "demo": Entry("cli.demo", "Compare two revisions of a bundled sample catalogue."),
-        "completion": Entry("cli.completion", "Print the completion of commands for your shell."),
-        "schema": Entry("cli.show", "Print the JSON Schema of differences, digests or causes."),
-    },
-}
-COMMANDS: Mapping[str, Entry] = {name: entry for section in SECTIONS.values() for name, entry in section.items()}
+def commands() -> Mapping[str, Command]:
+    """Return all commands by name: those of the core, then those that extensions add."""
+    own = {each.name: each._replace(object=f"cachewatch.cli.{each.object}") for each in _OWN}
+    return own | {each.name: each for each in extensions().commands if each.name not in own}
 
 
 _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True}
@@ -83,22 +64,32 @@ class LazyCommands(SuggestingGroup):
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         """Name all commands."""
-        return sorted(COMMANDS)
+        return sorted(commands())
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:  # noqa: ARG002
         """Load one command."""
-        if name not in COMMANDS:
-            return None
-        module = importlib.import_module(f"cachewatch.{COMMANDS[name].module}")
-        command = getattr(module, name)
+        row = commands().get(name)
+        command = load(row.object) if row else None
         return command if isinstance(command, click.Command) else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """Write the commands by purpose, without loading them."""
-        width = max(map(len, COMMANDS))
-        for title, entries in SECTIONS.items():
-            with formatter.section(title):
-                formatter.write_dl([(name.ljust(width), entry.summary) for name, entry in entries.items()])
+        rows = commands().values()
+        width = max(len(row.name) for row in rows)
+        for section in dict.fromkeys(row.section for row in rows):
+            with formatter.section(section):
+                formatter.write_dl([(row.name.ljust(width), row.summary) for row in rows if row.section == section])
+
+
+def _show_version(context: click.Context, _: click.Parameter, is_wanted: bool) -> None:
+    """Print the version; with --verbose, also the extensions."""
+    if not is_wanted or context.resilient_parsing:
+        return
+    click.echo(f"cachewatch {__version__}")
+    if context.params.get("verbose"):
+        for name, package in extensions().loaded.items():
+            click.echo(f"  {name} ({package})")
+    context.exit()
 
 
 @click.group(
@@ -106,9 +97,16 @@ class LazyCommands(SuggestingGroup):
     context_settings=_SETTINGS,
     epilog=examples("cachewatch demo", "cachewatch diff", "cachewatch diff --help", title="Begin with:"),
 )
-@click.version_option(__version__, message="%(prog)s %(version)s")
+@click.option("--verbose", is_flag=True, is_eager=True, help="With --version: list the extensions, too.")
+@click.option(
+    "--version",
+    is_flag=True,
+    expose_value=False,
+    callback=_show_version,
+    help="Show the version and exit.",
+)
 @click.option("--no-pager", is_flag=True, help="Show long output without a pager.")
-def cli(*, no_pager: bool) -> None:  # terminal.py asks the context for it
+def cli(*, no_pager: bool, verbose: bool) -> None:  # terminal.py asks the context for it
     """Report what changed in a Spack build cache.
 
     On a terminal, text is shown in a pager: $PAGER, else less.
@@ -131,6 +129,9 @@ def main() -> NoReturn:
         # So that whatever was begun cleans up behind itself.
         signal.signal(number, lambda number, _: sys.exit(128 + number))
     gc.set_threshold(100_000, 20, 50)  # documents and comparisons make many values and few cycles
+    if COMPLETING not in os.environ:
+        for name, why in extensions().failed.items():
+            click.echo(f"cachewatch: warning: the extension {safe(name)} cannot be loaded: {safe(why)}", err=True)
     try:
         status = cli.main(prog_name="cachewatch", standalone_mode=False)
     except click.exceptions.Abort:

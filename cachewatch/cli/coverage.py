@@ -19,7 +19,6 @@ from cachewatch.errors import DocumentError, UsageError
 from cachewatch.extensions.buildcaches.commands import single_tag
 from cachewatch.extensions.causes.of_environments import add_causes, find_causes, replaced_in
 from cachewatch.extensions.causes.recorded import RecordedGraph
-from cachewatch.extensions.history.commands import DB_OPTION, PUBLIC_MIRROR, show_best
 from cachewatch.report.environments import coverage_json, render_coverage
 
 if TYPE_CHECKING:
@@ -35,8 +34,6 @@ _FAILURES = (_NOT_THERE, *(s.value for s in Availability if s is not Availabilit
     epilog=examples(
         "cachewatch coverage spack.lock --rev yesterday",
         "cachewatch coverage . --source https://binaries.example.org/cache --fail-on lost",
-        "cachewatch coverage spack.lock --best",
-        "cachewatch coverage spack.lock --best --pin",
     )
 )
 @click.argument("lockfile", type=Path)
@@ -48,9 +45,9 @@ _FAILURES = (_NOT_THERE, *(s.value for s in Availability if s is not Availabilit
 @click.option(
     "--tag",
     metavar="TAG",
-    show_default="develop; with --best, all",
+    show_default="develop",
     shell_complete=completing("tags"),
-    help="Tag to compare with; with --best, a glob.",
+    help="Tag to compare with.",
 )
 @click.option("--view", default="", show_default=False, metavar="NAME", help="With --source: read this view's index.")
 @click.option("--token-file", type=Path, metavar="FILE", help="File that contains a bearer token for the source.")
@@ -63,19 +60,6 @@ _FAILURES = (_NOT_THERE, *(s.value for s in Availability if s is not Availabilit
     metavar="WHAT",
     help=f"Exit with 1 if any spec is {', '.join(_FAILURES[:-1])} or {_FAILURES[-1]}; repeatable.",
 )
-@click.option(
-    "--best", is_flag=True, help="Ask the history index which tag and revision had most of it at the same time."
-)
-@click.option(
-    "--pin", is_flag=True, help="With --best: print only the command that adds the best tag that can be used now."
-)
-@click.option(
-    "--mirror",
-    metavar="URL",
-    show_default=PUBLIC_MIRROR,
-    help="With --pin: where the binaries of a tag are; {tag} stands for its name.",
-)
-@DB_OPTION
 @COLOR_OPTION
 @OUTPUT_OPTION
 @click.pass_context
@@ -93,10 +77,6 @@ def coverage(
     login_file: Path | None,
     format_: str,
     fail_on: tuple[str, ...],
-    best: bool,
-    pin: bool,
-    mirror: str | None,
-    db: Path | None,
     color: str,
     output: str | None,
 ) -> None:
@@ -104,19 +84,7 @@ def coverage(
 
     LOCKFILE is a spack.lock, a spack.yaml (its spack.lock is read too, if present) or an environment's folder.
     It is compared with a recorded revision (--repo) or with a live build cache (--source).
-
-    --best looks for the tag and revision that had most of its hashes at the same time, in the history index
-    (`cachewatch history build`).
     """
-    if best:
-        _refuse_beside_best(context)
-        show_best(
-            open_environment(lockfile), repo, db, tag=tag, mirror=mirror, is_pin=pin, format_=format_, output=output
-        )
-        return
-    if pin or mirror is not None or db is not None:
-        raise UsageError("--pin, --mirror and --db belong to --best; give --best too")
-
     environment = open_environment(lockfile)
     is_repo_given = context.get_parameter_source("repo") is ParameterSource.COMMANDLINE
     if source is not None and is_repo_given:
@@ -158,13 +126,6 @@ def _with_causes(found: Coverage, opened: "Repository", held: "CacheContents", l
         click.echo(f"cachewatch: warning: {safe(str(error))}", err=True)
         return found
     return add_causes(found, find_causes(open_lock_graph(lockfile), [graph], replaced))
-
-
-def _refuse_beside_best(context: click.Context) -> None:
-    for name in ("rev", "source", "view", "token_file", "login_file", "fail_on"):
-        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-            option = name.replace("_", "-")
-            raise UsageError(f"--best looks at all revisions that are indexed; leave out --{option}")
 
 
 def _happened(what: str, found: Coverage) -> bool:

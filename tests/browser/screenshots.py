@@ -13,7 +13,7 @@ from cachewatch import demo
 from cachewatch.comparing import changesets
 from cachewatch.core.changesets import NoCollector
 from cachewatch.core.selection import Globs, Selection
-from cachewatch.extensions.site import build
+from cachewatch.extensions.site.building import build
 from cachewatch.extensions.site.feeds import NoArchive
 from cachewatch.extensions.site.reading import plan, read
 from cachewatch.extensions.site.writing import Folder

@@ -8,7 +8,7 @@ from helpers import catalogue, history, hostile_states, record, records
 
 from browser.chromium import Shown, View
 from browser.conftest import Audit, Show
-from cachewatch.extensions.site import build
+from cachewatch.extensions.site.building import build
 from cachewatch.extensions.site.feeds import NoArchive
 from cachewatch.extensions.site.reading import plan, read
 from cachewatch.extensions.site.writing import Folder

@@ -8,7 +8,7 @@ import click
 import pytest
 from conftest import Run
 
-from cachewatch.cli import COMMANDS, cli
+from cachewatch.cli import cli, commands
 
 ROOT = Path(__file__).parents[2]
 
@@ -32,17 +32,17 @@ def test_commands_stand_by_purpose(run: Run) -> None:
     titles = [line for line in output.splitlines() if line.endswith(":") and not line.startswith(" ")]
 
     assert titles == ["Options:", "Compare:", "Notify:", "Operate:", "Begin:"]
-    assert all(f"  {name} " in output for name in COMMANDS)
+    assert all(f"  {name} " in output for name in commands())
     assert "..." not in output.partition("Compare:")[2]
     assert max(map(len, output.splitlines())) <= 80
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", commands())
 def test_the_line_is_what_the_command_says(name: str) -> None:
     """The line of a command, which is written beside it, begins as its own help does."""
     command = cli.get_command(click.Context(cli), name)
     assert command is not None
-    own, listed = (text.partition(" ")[0] for text in (command.help or "", COMMANDS[name].summary))
+    own, listed = (text.partition(" ")[0] for text in (command.help or "", commands()[name].summary))
     assert own == listed
 
 

@@ -5,3 +5,18 @@ layout 2 or 3 and asks for the sizes of tarballs, and `oci.py` finds the index i
 specs of the records of an index and keeps them in a temporary file. `opening.py` puts the specs of several indexes
 together and reads the list of all of Spack's public caches; `recorder.py` keeps the history.
 """
+
+from cachewatch.hooks import Command, extends
+
+
+@extends
+def commands() -> list[Command]:
+    """Return the commands."""
+    return [
+        Command(
+            "Operate",
+            "record",
+            "Record the current contents of a build cache.",
+            "cachewatch.extensions.buildcaches.commands:record",
+        ),
+    ]

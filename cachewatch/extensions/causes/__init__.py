@@ -1,1 +1,22 @@
 """Why specs of a recorded build cache, or of two lock files, have other hashes. docs/why.md describes the answers."""
+
+from cachewatch.hooks import Command, extends
+
+
+@extends
+def commands() -> list[Command]:
+    """Return the commands."""
+    return [
+        Command(
+            "Compare",
+            "why",
+            "Explain why the specs of a package were rebuilt.",
+            "cachewatch.extensions.causes.commands:why",
+        ),
+        Command(
+            "Compare",
+            "impact",
+            "Show what would be rebuilt if a package changed.",
+            "cachewatch.extensions.causes.commands:impact",
+        ),
+    ]

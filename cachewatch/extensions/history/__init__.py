@@ -2,3 +2,37 @@
 
 It is one SQLite file that can be rebuilt from the repository at any time. `build.py` fills it, `read.py` opens it.
 """
+
+from cachewatch.hooks import Command, extends
+
+
+@extends
+def commands() -> list[Command]:
+    """Return the commands."""
+    return [
+        Command(
+            "Compare", "log", "Show what each revision did to a package.", "cachewatch.extensions.history.commands:log"
+        ),
+        Command(
+            "Compare",
+            "when",
+            "Show since when a version is in each stack.",
+            "cachewatch.extensions.history.commands:when",
+        ),
+        Command(
+            "Compare", "blame", "Show when a spec was born and died.", "cachewatch.extensions.history.commands:blame"
+        ),
+        Command("Compare", "churn", "Show how many specs come and go.", "cachewatch.extensions.history.commands:churn"),
+        Command(
+            "Compare",
+            "best",
+            "Find the snapshots with most binaries of an environment.",
+            "cachewatch.extensions.history.commands:best",
+        ),
+        Command(
+            "Operate",
+            "history",
+            "Build the history index, or keep it up to date.",
+            "cachewatch.extensions.history.commands:history",
+        ),
+    ]

@@ -1,4 +1,4 @@
-"""The commands that ask the history index: `history`, `when`, `blame`, `log`, `churn` and `coverage --best`.
+"""The commands that ask the history index: `history`, `when`, `blame`, `log`, `churn` and `best`.
 
 To answer, neither git nor the configuration is loaded.
 """
@@ -18,10 +18,10 @@ from cachewatch.cli.completion import completing
 from cachewatch.cli.mistakes import SuggestingGroup, examples
 from cachewatch.cli.terminal import FORMAT_OPTION, OUTPUT_OPTION, palette, progress_line, write, write_json
 from cachewatch.core import names as tag_names
-from cachewatch.core.coverage import Environment
 from cachewatch.core.names import safe
 from cachewatch.core.selection import Globs, every_compiler
 from cachewatch.core.versions import Versions
+from cachewatch.environments.lockfiles import open_environment
 from cachewatch.errors import NoHistoryIndex, UsageError
 from cachewatch.extensions.history.blame import BestSnapshots, find_best, find_blame
 from cachewatch.extensions.history.build import Built, Engine, Progress, bring_up_to_date, in_jobs, on_cluster
@@ -116,29 +116,54 @@ def write_answer(
         click.echo(f"cachewatch: {indexed_up_to(indexed)}", err=True)
 
 
-PUBLIC_MIRROR = "https://binaries.spack.io/{tag}"
+_PUBLIC_MIRROR = "https://binaries.spack.io/{tag}"
 _MOST_SNAPSHOTS = 10
 
 
-def show_best(
-    environment: Environment,
+@click.command(epilog=examples("cachewatch best spack.lock", "cachewatch best spack.lock --pin"))
+@click.argument("lockfile", type=Path)
+@click.option(
+    "--tag",
+    metavar="GLOB",
+    show_default="all",
+    shell_complete=completing("tags"),
+    help="Only tags that match this glob.",
+)
+@click.option("--pin", is_flag=True, help="Print only the command that adds the best tag that can be used now.")
+@click.option(
+    "--mirror",
+    metavar="URL",
+    show_default=_PUBLIC_MIRROR,
+    help="With --pin: where the binaries of a tag are; {tag} stands for its name.",
+)
+@REPO_OPTION
+@DB_OPTION
+@FORMAT_OPTION
+@OUTPUT_OPTION
+def best(
+    *,
+    lockfile: Path,
+    tag: str | None,
+    pin: bool,
+    mirror: str | None,
     repo: str | None,
     db: Path | None,
-    *,
-    tag: str | None,
-    mirror: str | None,
-    is_pin: bool,
     format_: str,
     output: str | None,
 ) -> None:
-    """Write the tags, or those that a glob names, that had most of `environment`, or the command that adds the best of them."""
-    if mirror is not None and not is_pin:
+    """Find the tags and revisions that had most binaries of an environment at the same time.
+
+    LOCKFILE is a spack.lock, or an environment's folder that has one. `cachewatch history build` indexes the history
+    for this.
+    """
+    environment = open_environment(lockfile)
+    if mirror is not None and not pin:
         raise UsageError("--mirror belongs to --pin; give --pin too")
-    if is_pin and format_ != "text":
+    if pin and format_ != "text":
         raise UsageError("--pin prints a command; leave out --format")
     if not environment.hashes:
-        raise UsageError(f"{environment.name}: names no hashes; --best needs a spack.lock")
-    most = _MOST_SNAPSHOTS if format_ == "text" and not is_pin else None
+        raise UsageError(f"{environment.name}: names no hashes; a spack.lock does")
+    most = _MOST_SNAPSHOTS if format_ == "text" and not pin else None
     with open_history(repo, db) as index:
         answer = find_best(index, environment.hashes, most=most, takes_tag=Globs([tag]) if tag else None)
     if not answer.snapshots:
@@ -147,8 +172,8 @@ def show_best(
             f"{environment.name}: {'its one hash was never' if count == 1 else f'none of its {count:,} hashes was ever'} "
             f"in {f'a tag {tag}' if tag else 'an indexed tag'} (up to {answer.indexed.revision[:10]})"
         )
-    if is_pin:
-        write([f"{_pin(answer, mirror or PUBLIC_MIRROR, is_chosen=tag is not None)}\n".encode()], output)
+    if pin:
+        write([f"{_pin(answer, mirror or _PUBLIC_MIRROR, is_chosen=tag is not None)}\n".encode()], output)
         return
     write_answer(answer, answer.indexed, lambda: snapshots_table(answer), format_=format_, output=output)
 

@@ -20,7 +20,7 @@ from cachewatch.core.selection import Globs
 from cachewatch.errors import NoHistoryIndex, StateError, UsageError
 from cachewatch.extensions.history.read import Index
 from cachewatch.extensions.history.schema import index_path
-from cachewatch.extensions.site import build
+from cachewatch.extensions.site.building import build
 from cachewatch.extensions.site.feeds import Archive, NoArchive, StateArchive, feed_address
 from cachewatch.extensions.site.packages import Sources
 from cachewatch.extensions.site.reading import Catalogue, plan, read, read_arrivals

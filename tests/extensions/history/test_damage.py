@@ -43,7 +43,7 @@ def commands(repository: Path, tmp_path: Path) -> list[tuple[str, ...]]:
         ("log", "p1"),
         ("churn",),
         ("churn", "--by", "stack"),
-        ("coverage", str(lockfile), "--best"),
+        ("best", str(lockfile)),
         ("history", "status"),
         ("history", "update"),
     ]

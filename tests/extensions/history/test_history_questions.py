@@ -51,7 +51,7 @@ def test_every_answer_ends_with_how_far_the_index_goes(run: Run, words: str) -> 
     assert found["indexed"] == {"revision": "f9449d145ae167c9bddf1f61f631925e93d98d69", "time": "2025-06-01T04:00:00Z"}
 
 
-@pytest.mark.parametrize("words", [*QUESTIONS, "coverage spack.lock --best"])
+@pytest.mark.parametrize("words", [*QUESTIONS, "best spack.lock"])
 def test_without_an_index(
     run: Run, demo_repository: Path, monkeypatch: pytest.MonkeyPatch, words: str, tmp_path: Path
 ) -> None:
@@ -174,21 +174,19 @@ def test_causes(run: Run, asked: Path) -> None:
 def test_best_snapshot(run: Run, asked: Path, tmp_path: Path) -> None:
     """The newest of the best first; a branch that has as much is better only if no snapshot is as good."""
     file = lockfile(tmp_path, HASH, "a" * 32)
-    found: dict[str, Any] = json.loads(run("coverage", file, "--best", "--format", "json").output)
+    found: dict[str, Any] = json.loads(run("best", file, "--format", "json").output)
     best = found["snapshots"][0]
     assert (best["tag"], best["found"], best["of"], best["missing"]) == ("develop-2025-06-01", 1, 2, ["a" * 32])
     assert best["is_current"]
-    assert "develop-2025-06-01" in run("coverage", file, "--best").output
-    assert run("coverage", file, "--best", "--pin").output == (
+    assert "develop-2025-06-01" in run("best", file).output
+    assert run("best", file, "--pin").output == (
         "spack mirror add develop-2025-06-01 https://binaries.spack.io/develop-2025-06-01  # 1 of 2 binaries\n"
     )
-    told = run("coverage", file, "--best", "--pin", "--mirror", "https://example.org/a b/{tag}")
+    told = run("best", file, "--pin", "--mirror", "https://example.org/a b/{tag}")
     assert told.output.startswith("spack mirror add develop-2025-06-01 'https://example.org/a b/develop-2025-06-01'")
-    assert "its one hash was never in an indexed tag" in run("coverage", lockfile(tmp_path, "b" * 32), "--best").error
-    assert "leave out --rev" in run("coverage", file, "--best", "--rev", "HEAD").error
-    assert "belong to --best" in run("coverage", file, "--pin").error
-    assert "give --pin too" in run("coverage", file, "--best", "--mirror", "https://example.org").error
-    assert "leave out --format" in run("coverage", file, "--best", "--pin", "--format", "json").error
+    assert "its one hash was never in an indexed tag" in run("best", lockfile(tmp_path, "b" * 32)).error
+    assert "give --pin too" in run("best", file, "--mirror", "https://example.org").error
+    assert "leave out --format" in run("best", file, "--pin", "--format", "json").error
     assert "'2025-02-30' is no date" in run("log", "--since", "2025-02-30").error
 
 
@@ -196,17 +194,17 @@ def test_best_snapshot(run: Run, asked: Path, tmp_path: Path) -> None:
 def test_a_tag_that_is_named_may_be_pinned(run: Run, tmp_path: Path) -> None:
     """Only the names of snapshots and releases say that they never change."""
     file = lockfile(tmp_path, HASH)
-    found = json.loads(run("coverage", file, "--best", "--tag", "devel??", "--format", "json").output)
+    found = json.loads(run("best", file, "--tag", "devel??", "--format", "json").output)
     assert [one["tag"] for one in found["snapshots"]] == ["develop"]
-    pinned = run("coverage", file, "--best", "--pin", "--tag", "develop").output
+    pinned = run("best", file, "--pin", "--tag", "develop").output
     assert pinned == "spack mirror add develop https://binaries.spack.io/develop  # 1 of 1 binaries\n"
-    assert "never in a tag ml-*" in run("coverage", file, "--best", "--pin", "--tag", "ml-*").error
+    assert "never in a tag ml-*" in run("best", file, "--pin", "--tag", "ml-*").error
 
 
 def test_without_a_snapshot_pin_says_which_names_it_takes(run: Run, tmp_path: Path) -> None:
     folder = history(tmp_path / "c.git", catalogue({"zlib": [record(0, hash=HASH)]}))
     build(folder, folder / "cachewatch-history.db")
-    told = run("coverage", lockfile(tmp_path, HASH), "--best", "--pin", "--repo", folder)
+    told = run("best", lockfile(tmp_path, HASH), "--pin", "--repo", folder)
     assert told.exit_code == 2
     assert "no snapshot (NAME-YYYY-MM-DD) or release (v1.2.3) has any of it now; develop has 1 of 1 at" in told.error
     assert told.error.endswith("name a tag that never changes by --tag\n")

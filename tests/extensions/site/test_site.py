@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from outgoing import rendered
 
 from cachewatch.errors import SourceError, UsageError
-from cachewatch.extensions.site import build
+from cachewatch.extensions.site.building import build
 from cachewatch.extensions.site.feeds import ArchivedDigest
 from cachewatch.extensions.site.packages import Sources
 from cachewatch.extensions.site.reading import Catalogue, plan, read
@@ -264,7 +264,7 @@ def test_several_processes_write_the_same(
     demo_repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However many processes render."""
-    monkeypatch.setattr("cachewatch.extensions.site._PAGES_AT_ONCE", 2)
+    monkeypatch.setattr("cachewatch.extensions.site.building._PAGES_AT_ONCE", 2)
     for jobs in (1, 2):
         folder = Folder(tmp_path / str(jobs))
         build(folder, _read(demo_repository, folder), _Archive(), title="T", jobs=jobs)
@@ -611,6 +611,6 @@ def test_lines_and_bars_stay_inside() -> None:
 
 def test_templates_are_all_counted() -> None:
     """A change of any template builds every page anew."""
-    from cachewatch.extensions.site import _TEMPLATES  # noqa: PLC0415
+    from cachewatch.extensions.site.building import _TEMPLATES  # noqa: PLC0415
 
     assert {file.name for file in (ROOT / "templates/site").glob("*.j2")} == set(_TEMPLATES)

@@ -453,7 +453,7 @@ def test_feeds_are_the_same_in_every_build(lost: Catalogue) -> None:
 
 def test_a_package_has_a_feed_of_versions(tmp_path: Path, lost: Catalogue) -> None:
     """What was merely rebuilt is no news, and every link of a feed leads to a page."""
-    from cachewatch.extensions.site import build  # noqa: PLC0415
+    from cachewatch.extensions.site.building import build  # noqa: PLC0415
     from cachewatch.extensions.site.feeds import NoArchive  # noqa: PLC0415
     from cachewatch.extensions.site.writing import Folder  # noqa: PLC0415
 

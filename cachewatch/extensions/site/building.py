@@ -1,0 +1,202 @@
+"""Build the site: all pages of a catalogue and its past.
+
+`reading.py` reads all from the repository, also why specs were rebuilt; `past.py` has what happened to each package.
+A module for each kind of page says what it shows, as the values in `values.py`: `overview.py` the first page,
+`packages.py` the pages of packages, `lists.py` those of stacks, tags and revisions and the search index, `feeds.py`
+the feeds and the archive of digests. templates/site/ makes pages of them, and `writing.py` writes those that changed.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from msgspec import Struct
+
+from cachewatch import __version__
+from cachewatch.extensions.site.feeds import (
+    Archive,
+    ArchivedDigest,
+    Feed,
+    NoArchive,
+    StateArchive,
+    digest_pages,
+    digests_page,
+    feed_address,
+    package_feed,
+    stack_feed,
+    tag_feed,
+)
+from cachewatch.extensions.site.lists import (
+    hash_files,
+    index_file,
+    package_names,
+    package_rows,
+    revision_list,
+    revision_pages,
+    stack_pages,
+    tag_pages,
+    tag_rows,
+)
+from cachewatch.extensions.site.overview import index_page, stacks_plot
+from cachewatch.extensions.site.packages import Sources, package_page
+from cachewatch.extensions.site.past import totals_of
+from cachewatch.extensions.site.reading import Arrivals, Catalogue
+from cachewatch.extensions.site.stories import file_name, page, shown
+from cachewatch.extensions.site.words import Times
+from cachewatch.extensions.site.writing import Built, Folder, key_of
+from cachewatch.report.templates import render
+from cachewatch.runtime import resources
+from cachewatch.runtime.parallel import in_processes
+
+__all__ = ["Archive", "ArchivedDigest", "NoArchive", "Sources", "StateArchive", "build", "feed_address"]
+
+_TEMPLATES = (
+    "_base.html.j2",
+    "_plots.html.j2",
+    "_search.html.j2",
+    "digests.html.j2",
+    "feed.xml.j2",
+    "index.html.j2",
+    "package.html.j2",
+    "packages.html.j2",
+    "revision.html.j2",
+    "revisions.html.j2",
+    "stack.html.j2",
+    "stacks.html.j2",
+    "tag.html.j2",
+    "tags.html.j2",
+)
+_ASSETS = ("site.css", "site.js")
+_PAGES_AT_ONCE = 50
+_NO_SOURCES = Sources()
+_NO_ARRIVALS = Arrivals()
+
+Progress = Callable[[int], None]
+
+
+class _Page(Struct, frozen=True):
+    """One page to be: where, by which template, and what it says."""
+
+    path: str
+    template: str
+    values: Mapping[str, object]
+
+
+def build(
+    folder: Folder,
+    catalogue: Catalogue,
+    archive: Archive,
+    *,
+    title: str,
+    sources: Sources = _NO_SOURCES,
+    jobs: int = 1,
+    progress: Progress = lambda _: None,
+) -> Built:
+    """Write the site of `catalogue` into `folder`, as far as it differs from what is there."""
+    digests = sorted(archive.digests(), key=lambda digest: (digest.created, digest.key), reverse=True)
+    templates = _digest_of_templates(title, *(["digests"] if digests else []))
+    for path, content in _files(catalogue, digests):
+        if folder.offer(path, hashlib.sha256(content).hexdigest()):
+            folder.put(path, content)
+    pages = _pages(catalogue, digests, title=shown(title, 120), sources=sources)
+    due = [p for p in pages if folder.offer(p.path, key_of(templates, p.values))]
+    for run in _render(due, shown(title, 120), jobs, has_digests=bool(digests)):
+        for path, content in run:
+            folder.put(path, content)
+        progress(len(run))
+    folder.remember(catalogue.remembered)
+    return folder.finish()
+
+
+def _files(catalogue: Catalogue, digests: Sequence[ArchivedDigest]) -> Iterator[tuple[str, bytes]]:
+    """Yield everything that no template makes."""
+    for name in _ASSETS:
+        yield f"assets/{name}", _asset(name)
+    packages = package_names(catalogue)
+    yield "assets/index.js", index_file(packages, catalogue, totals_of(catalogue.past))
+    yield from hash_files(packages, catalogue)
+    yield from digest_pages(digests)
+
+
+def _pages(catalogue: Catalogue, digests: Sequence[ArchivedDigest], *, title: str, sources: Sources) -> Iterator[_Page]:
+    past, stories = catalogue.past, catalogue.stories
+    totals, times = totals_of(past), Times(past)
+    told = shown(past.tag)
+    yield _Page("index.html", "index", {"view": index_page(catalogue, totals, times)})
+    yield _Page("packages.html", "packages", {"packages": package_rows(catalogue, times), "tag": told})
+    yield _Page("stacks.html", "stacks", {"plot": stacks_plot(totals, times, stories), "tag": told})
+    tags = tag_pages(catalogue)
+    yield _Page("tags.html", "tags", {"tags": tag_rows(catalogue, tags), "told": told})
+    yield _Page("revisions.html", "revisions", {"rows": revision_list(past, stories, totals, times), "tag": told})
+    yield _feed("feed", tag_feed(past, stories, times, title))
+    if digests:
+        yield _Page("digests.html", "digests", {"view": digests_page(digests)})
+    for path, revision_view in revision_pages(past, stories, times):
+        yield _Page(path, "revision", {"view": revision_view})
+    for stack, stack_view in stack_pages(past, totals, times).items():
+        yield _Page(page("stack", stack), "stack", {"view": stack_view})
+        yield _feed(f"stack/{file_name(stack)}", stack_feed(stack, stack_view, times))
+    for tag, tag_view in tags.items():
+        yield _Page(page("tag", tag), "tag", {"view": tag_view})
+    yield from _package_pages(catalogue, times, sources)
+
+
+def _package_pages(catalogue: Catalogue, times: Times, sources: Sources) -> Iterator[_Page]:
+    histories = {history.package: history for history in catalogue.past.packages}
+    names = package_names(catalogue)
+    has_page = frozenset(names).__contains__
+    for package in names:
+        in_tags = {tag: packages[package] for tag, packages in catalogue.tags.items() if package in packages}
+        view = package_page(
+            package,
+            catalogue.past.tag,
+            histories.get(package),
+            in_tags,
+            times=times,
+            sources=sources,
+            causes=catalogue.causes.get(package),
+            arrivals=catalogue.arrivals.get(package, _NO_ARRIVALS),
+            has_page=has_page,
+        )
+        yield _Page(page("package", package), "package", {"view": view})
+        if view.feed:
+            yield _feed(f"package/{file_name(package)}", package_feed(package, view, times))
+
+
+def _feed(path: str, feed: Feed) -> _Page:
+    return _Page(f"{path}.atom", "feed", {"feed": feed})
+
+
+def _render(pages: Sequence[_Page], title: str, jobs: int, *, has_digests: bool) -> Iterator[list[tuple[str, bytes]]]:
+    def make(run: Sequence[_Page]) -> list[tuple[str, bytes]]:
+        return [
+            (
+                p.path,
+                render(
+                    f"site/{_template(p)}",
+                    title=title,
+                    up="../" * p.path.count("/"),
+                    here=p.template,
+                    has_digests=has_digests,
+                    **p.values,
+                ).encode(),
+            )
+            for p in run
+        ]
+
+    runs = [pages[start : start + _PAGES_AT_ONCE] for start in range(0, len(pages), _PAGES_AT_ONCE)]
+    yield from in_processes(lambda: make, runs, jobs)
+
+
+def _template(made: _Page) -> str:
+    return "feed.xml.j2" if made.template == "feed" else f"{made.template}.html.j2"
+
+
+def _digest_of_templates(*words: str) -> str:
+    texts = [__version__, *words, *(_asset(name).decode() for name in _TEMPLATES)]
+    return hashlib.sha256("\0".join(texts).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _asset(name: str) -> bytes:
+    source = resources.template(f"site/{name}")
+    assert source is not None, name
+    return source.encode()

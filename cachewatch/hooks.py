@@ -1,0 +1,90 @@
+"""What an extension adds to cachewatch: the hooks, and the extensions that are installed. docs/extending.md shows three.
+
+An extension is a package whose `__init__.py` imports this module and nothing else, so that a command loads only what it
+uses: rows name objects as `module:object`, and `load` imports one when it is needed.
+"""
+
+import pkgutil
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
+from importlib import import_module
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pluggy
+
+from cachewatch.errors import UsageError
+
+extends = pluggy.HookimplMarker("cachewatch")
+_declares = pluggy.HookspecMarker("cachewatch")
+
+
+class Command(NamedTuple):
+    """A command: the section of the help that lists it, its name, what it does in one line, and its object."""
+
+    section: str
+    name: str
+    summary: str
+    object: str
+
+
+class Hooks:
+    """What an extension may implement: functions of these names in its package, marked with `@extends`."""
+
+    @_declares
+    def commands(self) -> Sequence[Command]:
+        """Return the commands that the extension adds."""
+        raise NotImplementedError
+
+
+class Extensions:
+    """The extensions that are installed: cachewatch's own, and those that announce themselves by an entry point."""
+
+    def __init__(self) -> None:
+        self._manager = pluggy.PluginManager("cachewatch")
+        self._manager.add_hookspecs(Hooks)
+        self.hook = self._manager.hook
+        self.loaded: dict[str, str] = {}  # the package of each, by name
+        self.failed: dict[str, str] = {}  # why, by name
+        for name, import_it in _found().items():
+            try:
+                package = import_it()
+                self._manager.register(package, name)
+                self._manager.check_pending()
+                self.hook.commands()
+                self.loaded[name] = package.__name__
+            except Exception as error:  # noqa: BLE001  whatever is wrong with one, the others work
+                self.failed[name] = f"{type(error).__name__}: {error}"
+                if self._manager.has_plugin(name):
+                    self._manager.unregister(name=name)
+
+    @property
+    def commands(self) -> Sequence[Command]:
+        """The commands of all extensions."""
+        return [row for rows in reversed(self.hook.commands()) for row in rows]
+
+
+@cache
+def extensions() -> Extensions:
+    """Return the extensions, which are imported once."""
+    return Extensions()
+
+
+def load(reference: str) -> Any:
+    """Import `module:object`; raises UsageError where that fails."""
+    module, _, name = reference.partition(":")
+    try:
+        return getattr(import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise UsageError(f"{reference} cannot be loaded: {error}") from error
+
+
+def _found() -> Mapping[str, Callable[[], Any]]:
+    folder = Path(__file__).with_name("extensions")
+    own = [each.name for each in pkgutil.iter_modules([str(folder)])]
+    others = {each.name: each.load for each in entry_points(group="cachewatch.extensions")}
+    found: dict[str, Callable[[], Any]] = {
+        name: partial(import_module, f"cachewatch.extensions.{name}") for name in own
+    }
+    return found | {name: each for name, each in others.items() if name not in found}
