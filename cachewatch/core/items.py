@@ -5,7 +5,7 @@ is lost because its stack left is the stack's story.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import cached_property
 
 from msgspec import Struct, field
@@ -68,8 +68,11 @@ _KINDS_OF_MATCH = {
     MatchKind.RECONFIGURED: Kind.RECONFIGURED,
 }
 _PRUNABLE = (SpecClass.PRUNED, SpecClass.SURPLUS, SpecClass.RETIRED, SpecClass.DROPPED)
-# Of these, another operating system or platform in the same places is told instead.
+# Of these, another operating system, platform or target in the same stacks is told instead.
 _SYSTEM_CLASSES = (SpecClass.DROPPED, SpecClass.SURPLUS, SpecClass.NEW_COMBINATION, SpecClass.EXTRA_COPY)
+# What may become of the specs that a change of target takes and brings; a lost place is told as such.
+_LEFT_TARGET = (*_SYSTEM_CLASSES, SpecClass.LOST)
+_JOINED_TARGET = (*_SYSTEM_CLASSES, SpecClass.GAINED)
 _System = tuple[str, str, str]  # a version, platform and operating system
 _Regraded = tuple[StatementKind, tuple[str, ...], tuple[str, ...]]  # the newest versions before and after
 _ChangedFact = tuple[Kind, frozenset[str], Callable[[Signature], tuple[str, ...]]]
@@ -81,6 +84,7 @@ class _Key(Struct, frozen=True):
     stories: tuple[Story, ...]
     left: frozenset[str] = frozenset()
     joined: frozenset[str] = frozenset()
+    staying: frozenset[str] = frozenset()
     replacement: Replacement | None = None
     is_again: bool = False
     is_prunable: bool = False
@@ -95,6 +99,7 @@ class _Step(Struct, frozen=True, kw_only=True):
     otherwise: Story
     kinds: frozenset[Kind]
     counterpart: Signature | None = None
+    instead: Story | None = None  # what came for another target, in lost places
     is_again: bool = False
     is_prunable: bool = False
 
@@ -105,6 +110,7 @@ class _Told(Struct, frozen=True):
     stories: tuple[Story, ...]
     left: frozenset[str]
     joined: frozenset[str]
+    staying: frozenset[str]
     stacks: frozenset[str]
     kinds: frozenset[Kind]
 
@@ -115,6 +121,7 @@ class _Others(Struct, frozen=True):
     compilers: frozenset[str]
     oses: frozenset[str]
     platforms: frozenset[str]
+    targets: frozenset[str]
     variants: frozenset[str]
 
 
@@ -148,7 +155,8 @@ class _Reader:
         self._regraded = self._regraded_places()
         self._sums: dict[_Key, _Sum] = {}
         self._known_told: dict[tuple[Hashable, ...], _Told] = {}
-        self._found_others: dict[tuple[str, tuple[str, ...], bool], _Others] = {}
+        self._found_others: dict[tuple[Hashable, ...], _Others] = {}
+        self._classes = tuple({one.signature: one.spec_class for one in side} for side in (change.gone, change.new))
 
     def items(self) -> tuple[Items, ...]:
         change = self._change
@@ -190,20 +198,23 @@ class _Reader:
     def _of_vanished(self, gone: SignatureCount) -> _Step:
         kind, signature = _OF_CLASS[gone.spec_class], gone.signature
         named = self._configuration(signature, is_before=True) if kind is StatementKind.NARROWED else ()
-        system = self._system_change(signature, gone.counterpart) if gone.spec_class in _SYSTEM_CLASSES else None
+        system = self._system_change(signature, gone.counterpart, gone.spec_class)
+        is_lost = gone.spec_class is SpecClass.LOST
         return _Step(
             before=signature,
             after=None,
             counts=Counts(vanished=gone.count),
             otherwise=system
-            or Story(
+            if system is not None and not is_lost
+            else Story(
                 kind=kind,
                 before=signature.versions if signature.stacks else self._lost_versions(signature),
                 after=named,
             ),
             kinds=frozenset({Kind.SPEC_REMOVED}),
             counterpart=gone.counterpart,
-            is_prunable=gone.spec_class in _PRUNABLE and system is None,
+            is_prunable=gone.spec_class in _PRUNABLE and (system is None or _is_for_other_target(signature, gone)),
+            instead=system if is_lost else None,
         )
 
     def _of_new(self, new: SignatureCount) -> _Step:
@@ -211,7 +222,7 @@ class _Reader:
         named = self._configuration(signature, is_before=False) if kind is StatementKind.WIDENED else ()
         if kind is StatementKind.UNREFERENCED:
             named = signature.versions
-        system = self._system_change(new.counterpart, signature) if new.spec_class in _SYSTEM_CLASSES else None
+        system = self._system_change(new.counterpart, signature, new.spec_class)
         is_copy = kind in (StatementKind.EXTRA_COPY, StatementKind.UNREFERENCED)
         return _Step(
             before=None,
@@ -221,21 +232,30 @@ class _Reader:
             kinds=frozenset({Kind.SPEC_ADDED, Kind.UNREFERENCED} if not signature.stacks else {Kind.SPEC_ADDED}),
             counterpart=new.counterpart,
             is_again=kind is StatementKind.EXTRA_COPY
-            and system is None
+            and (system is None or _is_for_other_target(signature, new))
             and signature in self._change.specs_before.counts,
         )
 
-    def _system_change(self, old: Signature | None, new: Signature | None) -> Story | None:
-        """Return that specs are for another platform or operating system than the ones they took the place of, if so."""
-        if old is None or new is None or old.target != new.target:
+    def _system_change(self, old: Signature | None, new: Signature | None, own: SpecClass) -> Story | None:
+        """Return that specs are for another platform, system or target than the ones they took the place of, if so."""
+        if old is None or new is None:
             return None
-        has = self._others(old.target, old.stacks, is_before=True)
-        had = self._others(new.target, new.stacks, is_before=False)
+        target = old.target if old.target == new.target else None
+        if target is not None:
+            is_told = own in _SYSTEM_CLASSES
+        else:
+            classes = self._classes[0].get(old), self._classes[1].get(new)
+            is_told = old.stacks == new.stacks and classes[0] in _LEFT_TARGET and classes[1] in _JOINED_TARGET
+        if not is_told:
+            return None
+        has = self._others(target, old.stacks, old.versions, is_before=True)
+        had = self._others(target, new.stacks, old.versions, is_before=False)
         pairs = [
             (a, b, ((a,) if a in now else ()) + ((b,) if b in then else ()))
             for a, b, now, then in (
                 (old.platform, new.platform, has.platforms, had.platforms),
                 (old.os, new.os, has.oses, had.oses),
+                (old.target, new.target, has.targets, had.targets),
             )
             if a and b and a != b
         ]
@@ -247,6 +267,7 @@ class _Reader:
             before=before,
             after=after,
             is_system=True,
+            versions=old.versions,
             remaining=tuple(name for names in remaining for name in names),
         )
 
@@ -272,7 +293,16 @@ class _Reader:
         told = self._told(step)
         replacement = _replacement(step.before, step.after, step.counterpart)
         stories = (*told.stories, step.otherwise)
-        key = _Key(stories, told.left, told.joined, replacement, step.is_again, step.is_prunable)
+        if step.otherwise.is_system:
+            stories = (step.otherwise,)
+        elif step.instead is not None:
+            target = step.instead.after[-1]
+            remaining = tuple(name for name in step.instead.remaining if name == target)
+            stories = tuple(
+                replace(s, target=target, remaining=remaining) if s.kind is StatementKind.PLACE_LOST else s
+                for s in stories
+            )
+        key = _Key(stories, told.left, told.joined, told.staying, replacement, step.is_again, step.is_prunable)
         found = self._sums.get(key)
         if found is None:
             found = self._sums[key] = _Sum()
@@ -297,10 +327,21 @@ class _Reader:
         kinds = {kind for place in places if place in self._judged for kind in self._judged[place].kinds}
         if self._change.status is not Status.CHANGED:
             kinds |= {Kind.PACKAGE_ADDED, Kind.PACKAGE_REMOVED}
+        left = self._stacks(before, after) if is_moved else frozenset()
+        joined = self._stacks(after, before) if is_moved else frozenset()
+        staying = frozenset[str]()
+        if before and after and is_moved:
+            had, has = self._versions_in
+            versions = set(before.versions)
+            staying = frozenset(
+                [s for s in left if versions <= has.get(s, set())]
+                + [s for s in joined if versions <= had.get(s, set())]
+            )
         return _Told(
             tuple(self._stories(step, old, new)),
-            left=self._stacks(before, after) if is_moved else frozenset(),
-            joined=self._stacks(after, before) if is_moved else frozenset(),
+            left=left,
+            joined=joined,
+            staying=staying,
             stacks=frozenset(place.stack for place in places),
             kinds=frozenset(kinds),
         )
@@ -332,6 +373,7 @@ class _Reader:
                 stories=key.stories,
                 left=key.left,
                 joined=key.joined,
+                staying=key.staying,
                 stacks=frozenset(found.stacks),
                 replacement=key.replacement,
                 is_again=key.is_again,
@@ -463,6 +505,15 @@ class _Reader:
         return _changed_facts(self._change, is_added=False), _changed_facts(self._change, is_added=True)
 
     @cached_property
+    def _versions_in(self) -> tuple[Mapping[str, Set[str]], Mapping[str, Set[str]]]:
+        """The versions of each stack, before and now."""
+        found: tuple[defaultdict[str, set[str]], ...] = (defaultdict(set), defaultdict(set))
+        for versions, side in zip(found, (self._change.specs_before, self._change.specs_after), strict=True):
+            for stack, one in {(stack, s.versions) for s in side.counts for stack in s.stacks}:
+                versions[stack].update(one)
+        return found[0], found[1]
+
+    @cached_property
     def _newest_in(self) -> Mapping[str, str]:
         """The newest version of each stack that has the package now."""
         versions: defaultdict[str, set[str]] = defaultdict(set)
@@ -503,17 +554,27 @@ class _Reader:
         named += [v for v in signature.variants if v not in others.variants]
         return tuple(named)
 
-    def _others(self, target: str, stacks: tuple[str, ...], *, is_before: bool) -> _Others:
-        """Return what the specs of the other side are built with that are for `target` and in any of `stacks`."""
-        key = (target, stacks, is_before)
+    def _others(
+        self, target: str | None, stacks: tuple[str, ...], versions: tuple[str, ...] | None = None, *, is_before: bool
+    ) -> _Others:
+        """Return what the specs of the other side are built with that are in any of `stacks`.
+
+        `target` and `versions` choose those that are for it, and that have them.
+        """
+        key = (target, stacks, versions, is_before)
         if key not in self._found_others:
             side = self._change.specs_after if is_before else self._change.specs_before
             wanted = set(stacks)
-            found = [s for s in side.counts if s.target == target and not wanted.isdisjoint(s.stacks)]
+            found = [
+                s
+                for s in side.counts
+                if target in (None, s.target) and versions in (None, s.versions) and not wanted.isdisjoint(s.stacks)
+            ]
             self._found_others[key] = _Others(
                 frozenset(s.compiler for s in found),
                 frozenset(s.os for s in found),
                 frozenset(s.platform for s in found),
+                frozenset(s.target for s in found),
                 frozenset(v for s in found for v in s.variants),
             )
         return self._found_others[key]
@@ -538,6 +599,10 @@ def change_versions(facts: Mapping[str, frozenset[str]]) -> tuple[str, ...]:
 def _built_for(signature: Signature | None) -> Hashable:
     """Return all of a spec that matters to what its places have to say."""
     return signature and (signature.versions, signature.stacks, signature.target, signature.platform, signature.os)
+
+
+def _is_for_other_target(signature: Signature, one: SignatureCount) -> bool:
+    return one.counterpart is not None and one.counterpart.target != signature.target
 
 
 def build_of(signature: Signature) -> Build:

@@ -138,8 +138,10 @@ class Story(Struct, frozen=True, kw_only=True, cache_hash=True):
     behind: tuple[str, ...] = ()  # stacks of the package whose newest version is older than the new one
     of_stacks: int = 0  # stacks that have the package now
     remains: frozenset[tuple[Place, Remains]] = frozenset()  # of lost places, of each of their specs
-    is_system: bool = False  # `before` and `after` are platforms and operating systems
-    remaining: tuple[str, ...] = ()  # those of them that other specs of these places have on both sides
+    is_system: bool = False  # `before` and `after` are platforms, operating systems and targets
+    versions: tuple[str, ...] = ()  # of these specs, where `before` and `after` are systems
+    target: str = ""  # of a lost place, for which the same came in its stack
+    remaining: tuple[str, ...] = ()  # systems, and targets, that other such specs of these stacks have on both sides
 
 
 class Counts(Struct, frozen=True):
@@ -190,6 +192,7 @@ class Items(Struct, frozen=True, kw_only=True):
     stories: tuple[Story, ...]  # as which it can be told; the first that no other statement explains
     left: frozenset[str] = frozenset()  # stacks
     joined: frozenset[str] = frozenset()
+    staying: frozenset[str] = frozenset()  # of these stacks, those that have the version before and after
     stacks: frozenset[str] = frozenset()  # that have or had them
     replacement: Replacement | None = None
     is_again: bool = False  # the same thing came again, in place of the old one or beside it
@@ -214,6 +217,8 @@ class Line(Struct, frozen=True, kw_only=True):
     story: Story
     left: frozenset[str] = frozenset()
     joined: frozenset[str] = frozenset()
+    staying: frozenset[str] = frozenset()  # of these, as in Items
+    is_move: bool = False  # the same specs left stacks and joined others
     stacks: frozenset[str] = frozenset()
     counts: Counts
     kinds: frozenset[Kind]

@@ -32,11 +32,14 @@ from cachewatch.core.statement_values import (
     is_of_tag,
     severity_of,
 )
+from cachewatch.core.versions import sorted_versions
 from cachewatch.core.whole_tag import Judgement, Observation, Survey, judge
 
 # Told package by package, place by place, or as one line each.
 _BY_PACKAGE = (StatementKind.PACKAGE_REMOVED, StatementKind.PACKAGE_ADDED)
 _BY_VERSION = (StatementKind.UPGRADED, StatementKind.DOWNGRADED)
+# Told apart where the same specs left other stacks.
+_BY_MOVE = (StatementKind.PLACE_GAINED, StatementKind.RETIRED, StatementKind.EXTENDED)
 
 
 class _Head(Struct, frozen=True):
@@ -225,7 +228,8 @@ def _lines(members: Iterable[_Member]) -> Iterator[Line]:
     found: dict[tuple[object, ...], list[_Member]] = {}
     for member in members:
         story, items = member.story, member.items
-        moves = (items.left, items.joined) if story.kind is StatementKind.MOVED else ()
+        is_split = story.kind is StatementKind.MOVED or (story.kind in _BY_MOVE and items.left and items.joined)
+        moves = (items.left, items.joined, items.staying) if is_split else ()
         key = (items.package, story.kind, story.before, story.after, *moves)
         found.setdefault(key, []).append(member)
     lines = [_line(group) for group in found.values()]
@@ -241,6 +245,8 @@ def _line(group: Sequence[_Member]) -> Line:
             story=first.story,
             left=items.left,
             joined=items.joined,
+            staying=items.staying,
+            is_move=bool(items.left and items.joined),
             stacks=items.stacks,
             counts=items.counts,
             kinds=items.kinds,
@@ -248,11 +254,23 @@ def _line(group: Sequence[_Member]) -> Line:
     places = frozenset(place for member in group for place in member.story.places)
     stays = frozenset(place for member in group for place in member.story.stays)
     remains = frozenset(found for member in group for found in member.story.remains)
+    versions = sorted_versions({version for member in group for version in member.story.versions})
+    targets = {member.story.target for member in group}
     return Line(
         package=first.items.package,
-        story=replace(first.story, places=places, stays=stays, remains=remains),
+        story=replace(
+            first.story,
+            places=places,
+            stays=stays,
+            remains=remains,
+            versions=tuple(versions),
+            target=targets.pop() if len(targets) == 1 else "",
+            remaining=tuple(sorted({name for member in group for name in member.story.remaining})),
+        ),
         left=frozenset(stack for member in group for stack in member.items.left),
         joined=frozenset(stack for member in group for stack in member.items.joined),
+        staying=frozenset(stack for member in group for stack in member.items.staying),
+        is_move=all(member.items.left and member.items.joined for member in group),
         stacks=frozenset(stack for member in group for stack in member.items.stacks),
         counts=sum((member.items.counts for member in group), start=Counts()),
         kinds=frozenset(kind for member in group for kind in member.items.kinds),

@@ -225,6 +225,7 @@ def _statements() -> Iterator[Statement]:
             _line("py-build", kinds.MOVED, ("1.2.1",), counts=Counts(0, 0, 2)),
             joined=frozenset({"e4s"}),
             left=frozenset({"radiuss"}),
+            staying=frozenset({"e4s", "radiuss"}),
         ),
     )
     yield _statement(

@@ -108,24 +108,31 @@ _FACTS: Mapping[StatementKind, Callable[[str, str], str]] = {
 
 
 def fact(line: Line, most: int = MOST_NAMES) -> str:
-    """Say what happened to the package of one line: `1.14.5 -> 1.14.6`, `left radiuss`.
+    """Say what happened to the package of one line: `1.14.5 -> 1.14.6`, `fewer in radiuss`.
 
     Up to `most` stacks are named, and about as many versions.
     """
     story = line.story
     if story.kind in BY_VERSION:
-        return " ".join(filter(None, (replacement(line, most), staying(line, most))))
+        told = " ".join(filter(None, (replacement(line, most), staying(line, most))))
+        return ", ".join(filter(None, (told, _moves(line, most) if line.is_move else "")))
     if story.is_system:
         old, new = (" ".join(map(safe_name, side)) for side in (story.before, story.after))
+        versions = _versions(story.versions, most)
         fewer = "no longer" if set(story.before).isdisjoint(story.remaining) else "fewer"
         more = "now" if set(story.after).isdisjoint(story.remaining) else "more"
-        return f"{fewer} for {old}, {more} for {new}"
+        return f"{versions} {fewer} for {old}, {more} for {new}".strip()
     listed = _compilers_listed if story.kind in _CONFIGURATIONS else partial(_versions, most=most)
     before, after = listed(story.before), listed(story.after)
     if story.kind is StatementKind.MOVED:
-        return f"{before} {_moved(line, most)}".strip()
+        return f"{before} {_moves(line, most)}".strip()
     said = _FACTS.get(story.kind)
-    return said(before, after) if said else before or after
+    told = said(before, after) if said else before or after
+    if story.target:
+        told += f", {'more' if story.target in story.remaining else 'now'} for {safe_name(story.target)}"
+    return ", ".join(
+        filter(None, (told, _moves(line, most) if line.is_move and story.kind is not StatementKind.PLACE_LOST else ""))
+    )
 
 
 def replacement(line: Line, most: int = MOST_NAMES) -> str:
@@ -213,10 +220,16 @@ def replaced(statement: Statement) -> str:
     return safe_name(f"{' '.join(before)} -> {' '.join(after)}")
 
 
-def _moved(line: Line, most: int) -> str:
-    parts = [f"joined {stacks_named(line.joined, most)}"] if line.joined else []
-    parts += [f"left {stacks_named(line.left, most)}"] if line.left else []
-    return ", ".join(parts)
+def _moves(line: Line, most: int) -> str:
+    """Name the stacks that the specs left and joined: `fewer in e4s, now in radiuss`, but for the places of the line."""
+    told = set() if line.story.kind is StatementKind.MOVED else {place.stack for place in line.story.places}
+    found = (
+        ("no longer in", line.left - line.staying),
+        ("fewer in", line.left & line.staying),
+        ("now in", line.joined - line.staying),
+        ("more in", line.joined & line.staying),
+    )
+    return ", ".join(f"{said} {stacks_named(stacks - told, most)}" for said, stacks in found if stacks - told)
 
 
 def remaining(one: Statement, packages: Sequence[str] | None = None) -> str:

@@ -159,10 +159,11 @@ def test_what_changed_beside_the_version_is_named(run: Run, tmp_path: Path) -> N
         ({"platform": "windows"}, "for linux, {} for windows"),
         ({"os": "rhel8"}, "for ubuntu22.04, {} for rhel8"),
         ({"platform": "windows", "os": "win11"}, "for linux ubuntu22.04, {} for windows win11"),
+        ({"target": "zen4"}, "for x86_64_v3, {} for zen4"),
     ],
 )
 def test_another_system_is_no_copy(run: Run, tmp_path: Path, after: dict[str, str], says: str) -> None:
-    """Specs for another platform or system in the same places are told together, under the same and other hashes."""
+    """Specs for another platform, system or target in the same stack are told together, whatever their hashes."""
     old, new = [record(8)], [record(9, **after)]
     for numbers in (range(4), range(10, 14)):
         for others, fewer, more in (
@@ -171,9 +172,60 @@ def test_another_system_is_no_copy(run: Run, tmp_path: Path, after: dict[str, st
             (new, "no longer", "more"),
             ([*old, *new], "fewer", "more"),
         ):
+            if fewer == "no longer" and "target" in after:
+                continue  # the place is lost
             said = told(run, tmp_path, [*records(range(4)), *others], [*records(numbers, **after), *others])
-            assert f"BUILT IN ANOTHER WAY 1 package, +4 -4 zlib {fewer} {says.format(more)} +4 -4 in e4s" in said
+            assert f"BUILT IN ANOTHER WAY 1 package, +4 -4 zlib 1.0 {fewer} {says.format(more)} +4 -4 in e4s" in said
             assert "COPIES" not in said
+
+
+@pytest.mark.parametrize(("others", "says"), [([], "now"), ([record(9, target="zen4")], "more")])
+def test_a_lost_target_names_the_one_that_replaced_it(
+    run: Run, tmp_path: Path, others: list[Record], says: str
+) -> None:
+    """Nothing is left for the old target, which is a loss; its line says for which target the version is built instead."""
+    said = told(run, tmp_path, [record(1), *others], [record(2, target="zen4"), *others])
+
+    assert f"NO BUILD ANY MORE 1 package, -1 e4s (x86_64_v3) zlib 1.0, {says} for zen4 -1" in said
+
+
+A, B, AB = (["a", "root"], ["b", "root"], ["a", "b", "root"])
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "says"),
+    [
+        ([AB, A], [B, A], "MOVED BETWEEN STACKS 1 package, {} zlib 1.0 fewer in a {} 1 of 1"),
+        ([A, A, B], [B, A, B], "MOVED BETWEEN STACKS 1 package, {} zlib 1.0 fewer in a, more in b {} 1 of 1"),
+        ([A, A], [B, A], "BUILT IN MORE PLACES 1 package, {} zlib 1.0, fewer in a {} in b on x86_64_v3 1 of 1"),
+        ([A, B], [B, B], "NO BUILD ANY MORE 1 package, {} a (x86_64_v3) zlib 1.0, now in b"),
+    ],
+)
+def test_stacks_of_a_moved_spec_are_all_named(
+    run: Run, tmp_path: Path, before: list[list[str]], after: list[list[str]], says: str
+) -> None:
+    """Those that it left and joined, in one line; a stack with other specs of the version has fewer or more."""
+    old = [record(position, stacks=stacks) for position, stacks in enumerate(before)]
+    for number, count in ((0, "1 spec kept"), (5, "+1 -1")):
+        new = [record(position or number, stacks=stacks) for position, stacks in enumerate(after)]
+
+        assert says.format(count, count) in told(run, tmp_path, old, new)
+
+
+def test_an_older_version_that_moved_is_named_with_both_stacks(run: Run, tmp_path: Path) -> None:
+    """One stack has it no longer, and the other one has had it before."""
+    newer = [record(number, versions=["2.0"], stacks=AB) for number in (5, 6)]
+    said = told(
+        run,
+        tmp_path,
+        [record(1, stacks=A), record(2, stacks=B), *newer],
+        [record(1, stacks=B), record(2, stacks=B), *newer],
+    )
+
+    assert (
+        "OLDER VERSIONS RETIRED 1 package, 1 spec kept zlib 1.0 removed, more in b 1 spec kept in a on x86_64_v3"
+        in said
+    )
 
 
 def test_a_lost_place_has_its_own_number(run: Run, tmp_path: Path) -> None:
