@@ -13,6 +13,7 @@ import msgspec
 
 from cachewatch.core import spellings
 from cachewatch.core.model import CompilerForm, Diagnostic, DiagnosticKind, Document, Facts, facts_of, known_hash
+from cachewatch.core.names import safe_name
 from cachewatch.documents.frontmatter import MAX_BYTES, MAX_PATIENT_BYTES, FrontMatter, NotPlain, brief, check, split
 from cachewatch.documents.records import Known, Records, read_records, records_of
 from cachewatch.documents.yaml import read_yaml
@@ -162,6 +163,9 @@ def _oddities(records: Records) -> Iterator[str]:
     """Say what is unusual about the records, which are compared as they are."""
     if records.unnamed:
         yield "specs without a hash: binaries cannot be told apart, so records are compared"
+    if records.misspelt:
+        named = ", ".join(f"{safe_name(key)} (for {meant}?)" for key, meant in records.misspelt.items())
+        yield f"keys that are not read, perhaps misspelt: {named}"
     if records.odd:
         yield f"hashes that are not 32 small letters and digits: {len(records.odd):,}, first {records.odd[0][:7]}"
     if () in [signature.versions for signature in records.specs.counts]:

@@ -7,6 +7,7 @@ left, and decodes, and checks, each of them once as JSON.
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any
 
@@ -25,6 +26,7 @@ class Records(Struct, frozen=True):
     repeated: Mapping[str, int]  # hashes that stand more than once, and how often
     unnamed: int = 0  # records without a hash
     odd: Sequence[str] = ()  # hashes that are not of the form that Spack gives them
+    misspelt: Mapping[str, str] = {}  # keys that are not read, each with the missing one that it resembles
     compiler_form: CompilerForm = CompilerForm.NEW
 
 
@@ -66,6 +68,10 @@ _decode_record_with_tarball = msgspec.json.Decoder(_RecordWithTarball).decode
 _decode_list = msgspec.json.Decoder(tuple[str, ...]).decode
 _LONGEST_KEPT = 2048  # bytes of a list, so that no document fills the memory with lists
 
+# Keys that records have and that say something.
+_KEYS = frozenset(_AnyRecord.__struct_fields__)
+_MOST_UNKNOWN, _LONGEST_UNKNOWN = 100, 20  # keys of a document that are looked at, and their characters
+_RESEMBLANCE = 0.75
 _MOST_UNNAMED = 20_000  # records without a hash, each of which gets a long key
 _HASH_LENGTH = 32
 # Texts of a few hundred characters, and their signatures: some 20 MB.
@@ -225,7 +231,24 @@ def records_of(details: Any, known: Known) -> Records:
     repeated = {spec_hash: count for spec_hash, count in counts.items() if count > 1}
     odd = [spec_hash for spec_hash in specs if not _are_hashes([spec_hash])]
     specs |= Specs.of({str(number): signature for number, signature in enumerate(unnamed)}).by_record()
-    return Records(Specs.of(specs), repeated, len(unnamed), odd, _form_of([record.compiler for record in records]))
+    form = _form_of([record.compiler for record in records])
+    return Records(Specs.of(specs), repeated, len(unnamed), odd, _misspelt(details), form)
+
+
+def _misspelt(details: Iterable[Mapping[str, Any]]) -> Mapping[str, str]:
+    """Return the keys that resemble one that their record lacks, with that one; new keys of the catalogue do not."""
+    missing: dict[str, frozenset[str]] = {}  # by unknown key, in the first record that has it
+    for record in details:
+        if len(missing) >= _MOST_UNKNOWN:
+            break
+        for key in record.keys() - _KEYS:
+            missing.setdefault(key, _KEYS - record.keys())
+    found = {
+        key: get_close_matches(key.lower(), sorted(keys), 1, _RESEMBLANCE)
+        for key, keys in sorted(missing.items())
+        if len(key) <= _LONGEST_UNKNOWN
+    }
+    return {key: alike[0] for key, alike in found.items() if alike}
 
 
 def _form_of(compilers: Sequence[str | UnsetType | None]) -> CompilerForm:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from helpers import document, meta_of, parsed, record, records, spec_hash
+from helpers import Record, document, meta_of, parsed, record, records, spec_hash
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -354,3 +354,37 @@ def test_specs_without_versions_and_odd_hashes_are_named_once() -> None:
         (DiagnosticKind.INCONSISTENT, "hashes that are not 32 small letters and digits: 2, first abc", False),
         (DiagnosticKind.INCONSISTENT, "specs without a version: 2, first caaaaaa", False),
     ]
+
+
+@pytest.mark.parametrize("form", ["lines", "yaml"])
+def test_a_misspelt_key_is_named_once_with_what_it_resembles(form: str) -> None:
+    """It resembles a key that its record lacks; what else the catalogue may add is no news."""
+    misspelt = [
+        record(number, **{key: ..., wrong: value})
+        for number, (key, wrong, value) in enumerate(
+            [
+                ("stacks", "stack", ["e4s"]),
+                ("stacks", "stack", ["root"]),
+                ("versions", "Version", ["1.0"]),
+                ("target", "traget", "zen4"),
+            ]
+        )
+    ]
+    added = [
+        record(5, oss=["rhel9"], stack="e4s", namespace="builtin", root="/x", package_hash="abc"),
+        record(6, **{f"key{number}": "" for number in range(1000)}),
+        record(7, size=..., namespace="builtin", targets_list=[], os=..., architecture="x"),
+    ]
+
+    def data(found: list[Record]) -> bytes:
+        written = document(found, meta={})
+        return (
+            written if form == "lines" else written.replace(b'"', b"'").replace(b"title: 'zlib'", b"title: zlib # yaml")
+        )
+
+    found = parse(data([*misspelt, *added[:1]]), "zlib").diagnostics
+    assert (
+        "keys that are not read, perhaps misspelt: Version (for versions?), stack (for stacks?), traget (for target?)"
+        in [one.message for one in found]
+    )
+    assert not [one for one in parse(data(added), "zlib").diagnostics if "misspelt" in one.message]
