@@ -17,6 +17,7 @@ from cachewatch.errors import ConfigError
 _ENDLESS = ("stable", "nightly", "trunk", "head", "master", "main", "develop")
 
 _SEGMENT = re.compile(r"[0-9]+|[A-Za-z]+")
+_UNKNOWN = re.compile(r"[^0-9A-Za-z._=-]")
 _PRERELEASES = ("alpha", "beta", "rc", "final")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _FINAL: "Prerelease" = (3,)
@@ -42,14 +43,14 @@ def version_key(version: str) -> VersionKey:
 
 
 def version_identity(version: str) -> VersionKey:
-    """Return what is equal of two versions if Spack calls them equal (1-2 and 1.2)."""
-    return (*version_key(version)[:4], "")
+    """Return what is equal of two versions if Spack calls them equal (1-2 and 1.2); signs that it does not know differ."""
+    return (*version_key(version)[:4], "".join(_UNKNOWN.findall(_parted(version)[1])))
 
 
 def agrees(version: str, other: str) -> bool:
     """Tell whether two texts may name one version: Spack calls them equal, or one lacks the git reference (git.x=1.2 and 1.2)."""
     one, another = version_identity(version), version_identity(other)
-    return one[:3] == another[:3] and (one[3] == another[3] or not (one[3] and another[3]))
+    return one[:3] == another[:3] and one[4] == another[4] and (one[3] == another[3] or not (one[3] and another[3]))
 
 
 def sorted_versions(versions: Iterable[str]) -> list[str]:

@@ -65,10 +65,13 @@ def test_words_of_spack(ascending: str) -> None:
         ("git.abc=1.0", "1.0", False),
         ("1.0", "1.0.0", False),
         ("1.0rc", "1.0rc0", False),
+        ("1.0", "1.0ü", False),
+        ("1.0+a", "1.0a", False),
+        ("git.x/y=1.0", "git.x/y=1_0", True),
     ],
 )
 def test_what_is_one_version(one: str, other: str, is_same: bool) -> None:
-    """Separators mean nothing; a git reference is a version of its own."""
+    """Separators mean nothing; a git reference is a version of its own, and so is a number with an unknown sign."""
     assert (version_identity(one) == version_identity(other)) is is_same
 
 
