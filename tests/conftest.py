@@ -42,6 +42,8 @@ STATES = ("sqlite", "postgresql")
 
 # All tests share one process, which is too large to be forked for each pass.
 Worker.may_fork = False
+# Processes that are started afresh would load pytest first, as what the main program needs.
+sys.modules["__main__"].__file__ = sys.modules["__main__"].__spec__ = None
 
 settings.register_profile(
     "default", deadline=None, derandomize=True, max_examples=100, suppress_health_check=[HealthCheck.too_slow]

@@ -6,11 +6,12 @@ a megabyte, so a process that is ahead waits, and nothing piles up.
 
 import fcntl
 import multiprocessing
-import resource
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from cachewatch.runtime.worker import limit_memory, server
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -69,8 +70,8 @@ def apart(function: Callable[..., Result], *arguments: object, seconds: float, m
     Raises TimeoutError when the time is up and MemoryError when the memory is; what the function
     raises is raised here. Function and arguments must be picklable: nothing else gets there.
     """
-    # Not forked: this process may have threads, whose locks a child would inherit.
-    context = multiprocessing.get_context("spawn")
+    # Not forked from this process, which may have threads, whose locks a child would inherit, and has secrets.
+    context = server()
     reader, writer = context.Pipe(duplex=False)
     process = context.Process(target=_answer, args=(writer, function, arguments, megabytes), daemon=True)
     with reader:
@@ -89,8 +90,7 @@ def apart(function: Callable[..., Result], *arguments: object, seconds: float, m
 
 def _answer(writer: "Connection", function: Callable[..., Any], arguments: tuple[object, ...], megabytes: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    limit = megabytes * 2**20
-    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    limit_memory(megabytes)
     with suppress(BrokenPipeError):
         try:
             writer.send((function(*arguments), None))

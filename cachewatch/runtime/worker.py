@@ -24,6 +24,9 @@ from msgspec import Struct
 
 from cachewatch.errors import CachewatchError, OutOfTime, SourceError, WorkerEnded, WorkFailed
 
+if TYPE_CHECKING:
+    from multiprocessing.context import ForkServerContext
+
 Result = TypeVar("Result")
 
 _OUT_OF_MEMORY = 97  # exit code
@@ -38,8 +41,16 @@ _PRELOADED = [
     "cachewatch.comparing",
     "cachewatch.core.package_changes",
     "cachewatch.report.collecting",
+    "cachewatch.report.templates",
     "cachewatch.environments.contents",
 ]
+
+
+def server() -> "ForkServerContext":
+    """Return what starts processes that share no memory with this one, from one that has loaded what they need."""
+    context = get_context("forkserver")
+    context.set_forkserver_preload(_PRELOADED)
+    return context
 
 
 class Limits(Struct, frozen=True, kw_only=True):
@@ -152,10 +163,7 @@ class Worker:
         return self.may_fork and threading.active_count() == 1
 
     def _begin(self) -> None:
-        method = "fork" if self._forks() else "forkserver"
-        context: Any = get_context(method)
-        if method == "forkserver":
-            context.set_forkserver_preload(_PRELOADED)
+        context: Any = get_context("fork") if self._forks() else server()
         self._connection, other = context.Pipe()
         self._process = context.Process(target=_serve, args=(other, self._limits.megabytes), daemon=True)
         self._process.start()
@@ -191,7 +199,7 @@ class _KilledFromOutside(WorkFailed):
 def _serve(connection: Connection, megabytes: int) -> None:
     """Do what is asked for until nobody is there to ask."""
     _leave_alone(connection.fileno())
-    _limit_memory(megabytes)
+    limit_memory(megabytes)
     with suppress(EOFError, ConnectionError):
         while True:
             try:
@@ -229,7 +237,8 @@ def _leave_alone(ours: int) -> None:
     os.closerange(ours + 1, os.sysconf("SC_OPEN_MAX"))
 
 
-def _limit_memory(megabytes: int) -> None:
+def limit_memory(megabytes: int) -> None:
+    """Let this process take so many megabytes more, and write no core dump."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with suppress(OSError, ValueError):  # not every system knows how much there is already, or counts it
         pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
@@ -245,10 +254,6 @@ def _limit_time(seconds: float) -> None:
 
 def _end(code: int) -> NoReturn:
     os._exit(code)
-
-
-if TYPE_CHECKING:  # a `diff` needs none
-    pass
 
 Item = TypeVar("Item")
 Work = Callable[[Sequence[Item]], Result]
