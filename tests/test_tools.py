@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tools import finding_tests, summary
+from tools import finding_tests
 
 TESTS = """
 import pytest
@@ -38,15 +38,6 @@ def test_missing_tools_are_one_line(tmp_path: Path, is_ci: bool, processes: str)
     assert done.stdout.count("no-such-browser") == done.stdout.count(SAID) == 1
     assert "1 passed, 2 skipped" in done.stdout
     assert done.returncode == (1 if is_ci else 0)
-
-
-def test_what_is_skipped_for_another_reason_has_a_line_of_its_own() -> None:
-    """No tool helps there."""
-    assert summary([]) == []
-    assert summary(["missing: strace", "missing: jq", "mounting takes root", "mounting takes root"]) == [
-        "2 tests were skipped because tools are missing (jq, strace); `make test-tools` installs them",
-        "2 tests were skipped: mounting takes root",
-    ]
 
 
 def test_the_container_has_the_scripts_that_install_the_tools() -> None:

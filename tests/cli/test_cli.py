@@ -1,6 +1,5 @@
 """The command line: exit codes, where output goes, and what it says when it is used wrongly."""
 
-import gc
 import io
 import json
 import logging
@@ -47,13 +46,6 @@ def sides(tmp_path: Path) -> tuple[Path, Path]:
 def test_exit_codes(run: Run, sides: tuple[Path, Path], options: tuple[str, ...], exit_code: int) -> None:
     """Changes are no failure unless they are asked to be."""
     assert run("diff", *sides, *options).exit_code == exit_code
-
-
-def test_garbage_is_searched_as_before(run: Run, sides: tuple[Path, Path]) -> None:
-    """Comparing searches seldom; what calls it in its own process must not go on like that."""
-    usual = gc.get_threshold()
-    run("diff", *map(str, sides))
-    assert gc.get_threshold() == usual
 
 
 def test_stat_has_one_form(run: Run, sides: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,14 +203,6 @@ def test_a_file_that_the_system_refuses_is_named(run: Run, monkeypatch: pytest.M
     monkeypatch.setattr("cachewatch.cli.cli.main", refused)
     told = run("tags")
     assert (told.exit_code, told.error) == (3, "cachewatch: /srv/a\\x0ab.db: Permission denied\n")
-
-
-def test_help_shows_defaults(run: Run) -> None:
-    """Each option says what it is if it is not given."""
-    text = " ".join(run("diff", "--help").output.split())
-
-    assert "Output format. [default: text]" in text
-    assert "[env var: CACHEWATCH_REPO; default: (the one you stand in, else the configured one, else" in text
 
 
 def test_version_and_unknown_commands(run: Run) -> None:
@@ -384,22 +368,6 @@ def test_a_progress_bar_estimates_what_is_left(capsys: pytest.CaptureFixture[str
     line.begin_pieces(10_000, 9_900)
     line.advance(50)
     assert capsys.readouterr().err == ""
-
-
-def test_a_diff_loads_little(tmp_path: Path) -> None:
-    """Nobody needs a template, a database, an HTTP client or the log of the service for it."""
-    before, after = (catalogue({"zlib": records([number])}) for number in (1, 2))
-    repository = history(tmp_path / "r.git", before, after)
-    code = (
-        "import sys\nfrom cachewatch.cli import cli\n"
-        f"cli.main(['diff', 'HEAD~1', 'HEAD', '--repo', {str(repository)!r}], standalone_mode=False)\n"
-        "print(sorted({name.split('.')[0] for name in sys.modules}))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
-    loaded = done.stdout.splitlines()[-1]
-
-    for name in ("jinja2", "structlog", "sqlalchemy", "apscheduler", "httpx2"):
-        assert f"'{name}'" not in loaded, name
 
 
 def _umask() -> int:

@@ -1,13 +1,9 @@
 """Completion: what the shells are given, and what they ask."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from click.shell_completion import ShellComplete
-from conftest import Run
 
 from cachewatch.cli import COMPLETING, cli
 
@@ -69,34 +65,3 @@ def test_nothing_is_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cap
     assert offered("diff", "--tag", "d") == []
     assert list(tmp_path.iterdir()) == []
     assert capfd.readouterr() == ("", "")
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_scripts(run: Run, shell: str) -> None:
-    """Each shell has a script, which asks in the way that click understands."""
-    output = run("completion", shell).output
-
-    assert f"{COMPLETING}={shell}_complete" in output
-    assert "_cachewatch_completion" in output
-
-
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        ("cachewatch sta", "stacks state status"),
-        ("cachewatch packages --tag develop-", "develop-2025-06-01 develop-2025-05-25"),
-    ],
-)
-def test_bash(tmp_path: Path, line: str, expected: str) -> None:
-    """Bash completes commands and values by the script."""
-    program = tmp_path / "cachewatch"
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m cachewatch "$@"\n')
-    program.chmod(0o755)
-    script = (
-        "source <(cachewatch completion bash); COMP_WORDS=($1); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); "
-        '_cachewatch_completion cachewatch; echo "${COMPREPLY[*]}"'
-    )
-    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    done = subprocess.run(["bash", "-c", script, "bash", line], capture_output=True, check=True, env=environment)
-
-    assert done.stdout.decode().strip() == expected

@@ -1,7 +1,6 @@
 """The pager, seen through a real terminal: what goes through it, and what does not."""
 
 import errno
-import json
 import os
 import pty
 import subprocess
@@ -12,7 +11,6 @@ from pathlib import Path
 
 import pytest
 from helpers import document, record
-from tools import program
 
 # A pager that shows who it is, the settings it was given, and each line.
 _MARKING = """#!/bin/sh
@@ -103,23 +101,6 @@ def test_output_goes_through_the_pager(terminal: Terminal, sides: tuple[Path, Pa
     assert all(line.startswith("> ") for line in seen.screen.splitlines()[1:-1])
 
 
-def test_settings_of_the_user_stay(terminal: Terminal, sides: tuple[Path, Path], make: Make) -> None:
-    """LESS is set only where it is not."""
-    seen = terminal("diff", *sides, PAGER=make("mine"), LESS="S")
-
-    assert seen.screen.startswith("BEGIN mine LESS=S\n")
-
-
-@pytest.mark.parametrize("arguments", [("show", "{a}"), ("kinds",), ("diff", "{a}", "{b}", "--stat")])
-def test_every_listing_is_paged(
-    terminal: Terminal, sides: tuple[Path, Path], make: Make, arguments: tuple[str, ...]
-) -> None:
-    """Not only differences are long."""
-    words = [word.format(a=sides[0], b=sides[1]) for word in arguments]
-
-    assert terminal(*words, PAGER=make("mine")).screen.startswith("BEGIN mine")
-
-
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -142,17 +123,6 @@ def test_what_is_not_paged(
     assert "BEGIN" not in seen.screen
 
 
-def test_a_pipe_has_no_pager(sides: tuple[Path, Path], make: Make) -> None:
-    """Who pipes has something else to read it."""
-    command = [sys.executable, "-m", "cachewatch", "diff", *map(str, sides)]
-    done = subprocess.run(
-        command, capture_output=True, check=True, text=True, env={**os.environ, "PAGER": make("mine")}
-    )
-
-    assert "BEGIN" not in done.stdout
-    assert "1.0 -> 2.0" in done.stdout
-
-
 def test_exit_codes_stay(terminal: Terminal, sides: tuple[Path, Path], make: Make) -> None:
     """A gate is a gate with a pager, also with one that is left early."""
     early = make("early", "#!/bin/sh\nread -r line; echo $line\n")
@@ -160,31 +130,6 @@ def test_exit_codes_stay(terminal: Terminal, sides: tuple[Path, Path], make: Mak
     assert terminal("diff", *sides, "--exit-code", PAGER=make("mine")).exit_code == 1
     assert terminal("diff", *sides, "--fail-on", "upgraded", PAGER=early).exit_code == 1
     assert terminal("diff", *sides, "--fail-on", "downgraded", PAGER=early).exit_code == 0
-
-
-def test_quitting_early_is_no_error(terminal: Terminal, tmp_path: Path, make: Make) -> None:
-    """Far more than a pipe holds, and a user who reads one line of it."""
-    many = [record(number, versions=[f"{number}.0"]) for number in range(3000)]
-    (tmp_path / "many.md").write_bytes(document(many))
-    early = make("early", "#!/bin/sh\nread -r line\necho seen\n")
-
-    assert terminal("show", tmp_path / "many.md", PAGER=early) == Seen(0, "seen\n")
-
-
-def test_a_pager_that_is_not_there(terminal: Terminal, sides: tuple[Path, Path]) -> None:
-    """The output comes without it."""
-    seen = terminal("diff", *sides, PAGER="no-such-pager --fast")
-
-    assert seen.exit_code == 0
-    assert "UPGRADED" in seen.screen
-
-
-def test_a_mistake_needs_no_pager(terminal: Terminal, sides: tuple[Path, Path], make: Make) -> None:
-    """What was asked wrongly is said where it can be read."""
-    seen = terminal("diff", *sides, "--stack", "no-such-stack", PAGER=make("mine"))
-
-    assert seen.exit_code == 2
-    assert "BEGIN" not in seen.screen
 
 
 def test_the_progress_line_is_gone_first(terminal: Terminal, tmp_path: Path, make: Make) -> None:
@@ -212,27 +157,3 @@ def test_the_progress_line_is_gone_first(terminal: Terminal, tmp_path: Path, mak
     assert "comparing [" in progress
     assert progress.endswith("\x1b[K")
     assert "\r\x1b[K" not in paged
-
-
-def test_less_itself(terminal: Terminal, sides: tuple[Path, Path], tmp_path: Path) -> None:
-    """Short output just stays on the screen; of long output one page is shown, and q ends it."""
-    program("less")
-    many = [record(number, versions=[f"{number}.0"]) for number in range(500)]
-    (tmp_path / "many.md").write_bytes(document(many))
-
-    short = terminal("diff", *sides)
-    long = terminal("show", tmp_path / "many.md", keys=b"q")
-    assert short.exit_code == long.exit_code == 0
-    assert "UPGRADED" in short.screen
-    assert len(long.screen.splitlines()) < 100
-
-
-@pytest.mark.parametrize("none", ["", "cat"])
-def test_a_user_may_want_no_pager(terminal: Terminal, sides: tuple[Path, Path], none: str) -> None:
-    """The output is that of `--no-pager`, with colour."""
-    assert terminal("diff", *sides, PAGER=none) == terminal("--no-pager", "diff", *sides)
-
-
-def test_json_stays_json(terminal: Terminal, sides: tuple[Path, Path], make: Make) -> None:
-    """Also on a terminal."""
-    assert json.loads(terminal("diff", *sides, "--format", "json", PAGER=make("mine")).screen)

@@ -4,7 +4,6 @@ import io
 import sys
 from pathlib import Path
 from threading import Event
-from threading import enumerate as enumerate_threads
 
 import pytest
 from conftest import Run
@@ -39,22 +38,6 @@ def test_work_that_tells_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
     assert "\r\x1b[Kreading \\x1b[31mx (0 s)" in terminal.getvalue()
     assert terminal.getvalue().endswith("\r\x1b[K")
-
-
-def test_there_is_no_thread_before_the_first_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Until then, processes may be started by forking."""
-    on_terminal(monkeypatch)
-
-    def has_thread() -> bool:
-        return "waiting" in {thread.name for thread in enumerate_threads()}
-
-    with waiting.steps() as begin:
-        before = has_thread()
-        begin("polling")
-        begin("comparing")
-        meanwhile = has_thread()
-
-    assert (before, meanwhile, has_thread()) == (False, True, False)
 
 
 def test_short_work_draws_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,6 @@
 """Reading the configuration file: what it means, and what it says about mistakes."""
 
 import os
-import pickle
 import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, timedelta
@@ -14,11 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cachewatch.config import model
-from cachewatch.config.channels import EmailConfig, Smtp, WebhookConfig
+from cachewatch.config.channels import EmailConfig, WebhookConfig
 from cachewatch.config.reading import read_config
 from cachewatch.config.secrets import PostgresAddress, Secret
 from cachewatch.config.showing import show_config
-from cachewatch.config.subscriptions import Limit
 from cachewatch.core.model import Kind
 from cachewatch.core.schedule import duration_in_words, parse_duration, parse_size
 from cachewatch.core.selection import DEFAULT, chosen_kinds
@@ -616,22 +614,3 @@ def test_aliases_that_multiply(mistakes: Read) -> None:
     assert "a29: there is no such key" in mistakes(
         "\n".join(["a0: &a0 [x]", *lines, MINIMAL.replace("[archive]", "*a29")])
     )
-
-
-def test_configurations_are_values(full: Path) -> None:
-    """Two readings are equal where nothing is secret; a process may send them to another, and nobody changes them."""
-    first, second = read_config(full), read_config(full)
-
-    assert first.subscriptions == second.subscriptions
-    assert hash(first.subscriptions["other"].match) == hash(second.subscriptions["other"].match)
-    assert pickle.loads(pickle.dumps(first)).subscriptions == first.subscriptions
-    with pytest.raises(ValueError, match="frozen"):
-        setattr(first.subscriptions["other"], "when", "daily 07:30")  # noqa: B010  mypy knows
-
-
-def test_mistakes_of_code_name_the_field() -> None:
-    """Values that code makes are checked like those of a file."""
-    with pytest.raises(ValueError, match="would send the password unencrypted"):
-        Smtp(host="smtp.example.org", security="none", user="kim", password=Secret("geheim"))
-    with pytest.raises(ValueError, match="valid integer"):
-        Limit.model_validate({"rows": None})

@@ -300,15 +300,6 @@ def test_surplus_meta_of_old_compilers_agrees() -> None:
     assert parsed([record(1, compiler="gcc@=11.4.0")]).compiler_form is CompilerForm.OLD
 
 
-def test_signatures_are_shared() -> None:
-    """Documents that are read together hold equal signatures once."""
-    known = Known()
-    old = parse(document(records(range(5))), "", known)
-    new = parse(document(records(range(5, 9), stacks=["root", "e4s"])), "", known)
-
-    assert len({id(s) for s in (*old.specs.values(), *new.specs.values())}) == 1
-
-
 @given(st.binary(max_size=200))
 def test_no_bytes_crash_the_parser(data: bytes) -> None:
     """Any bytes are a document or a DocumentError."""

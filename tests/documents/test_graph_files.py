@@ -45,14 +45,6 @@ def test_specs_that_begin_alike_have_their_whole_hashes() -> None:
     assert read_package_graph(written(specs), "x") == {ONE: specs[ONE], ALIKE: specs[ALIKE], "b" * 12: specs[TWO]}
 
 
-def test_ingredients_are_shared() -> None:
-    """Specs of a group have one value for all but which specs they depend on."""
-    found = read_package_graph(written(SPECS), "x")
-
-    assert found["a" * 12][0] is found["b" * 12][0]
-    assert found["a" * 12][1] != found["b" * 12][1]
-
-
 def test_the_first_form_is_read() -> None:
     """Files that were recorded before there were groups name whole hashes, of which the first letters count."""
     record = {

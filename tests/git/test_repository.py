@@ -1,6 +1,5 @@
 """Real repositories, honest and hostile."""
 
-import gc
 import json
 import os
 import subprocess
@@ -14,7 +13,7 @@ from conftest import Run
 from helpers import catalogue, document, history, record, records
 
 from cachewatch.core.schedule import as_datetime
-from cachewatch.errors import CachewatchError, RefusedAddress, SourceError, UnknownRevision
+from cachewatch.errors import RefusedAddress, SourceError
 from cachewatch.git import clone_cache
 from cachewatch.git import clone_cache as addresses
 from cachewatch.git.checks import is_in_repository, shared_git_dir
@@ -706,12 +705,6 @@ def test_two_processes_give_the_same_answer(run: Run, tmp_path: Path, monkeypatc
         assert "p31" in one
 
 
-def test_errors_are_of_one_tree() -> None:
-    """Whoever catches the root catches everything."""
-    assert issubclass(SourceError, CachewatchError)
-    assert issubclass(UnknownRevision, CachewatchError)
-
-
 def test_a_name_that_stands_twice(run: Run, bare: Path) -> None:
     """A tree that lists one name twice says nothing about it that could be believed."""
     one, other = (package(bare, b"twice", document(records([n]))) for n in (1, 2))
@@ -814,31 +807,6 @@ def test_git_is_heard_where_a_thousand_files_are_open() -> None:
         while opened.enter_context(Path(os.devnull).open("rb")).fileno() < 1100:
             pass
         assert ask(git_command().plus("--version"), seconds=20, silence=20).output.startswith(b"git version")
-
-
-def test_a_repository_in_use_stays_open_where_another_is_made_in_the_same_process(two: Path) -> None:
-    """As a build of the index does that turns out to be small enough for one process."""
-    repository = Repository(two)
-    before = repository.objects().get("HEAD")
-    with closing(repository.again()) as twin:
-        assert twin.objects().get("HEAD") == before is not None
-    assert repository.objects().get("HEAD") == before
-    repository.close()
-
-
-def test_a_forgotten_repository_leaves_no_process(two: Path) -> None:
-    """Whoever does not close it, as where an error ended the work, loses no process by that."""
-
-    def children() -> set[str]:
-        return set(Path(f"/proc/self/task/{os.getpid()}/children").read_text().split())
-
-    before = children()
-    repository = Repository(two)
-    repository.objects()
-    assert len(children() - before) == 1
-    del repository
-    gc.collect()
-    assert children() == before
 
 
 @pytest.mark.parametrize(

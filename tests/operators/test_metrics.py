@@ -8,7 +8,7 @@ import pytest
 from helpers import catalogue, records
 from station import Site
 
-from cachewatch.operators.metrics import SERIES, DaemonStatus, Sample, metrics
+from cachewatch.operators.metrics import DaemonStatus, Sample, metrics
 from cachewatch.store.health import AlertKind
 
 CONFIG = """\
@@ -41,13 +41,6 @@ def samples(tmp_path: Path) -> list[Sample]:
 def value(samples: list[Sample], name: str, **labels: str) -> float:
     (found,) = [value for each, of, value in samples if each == name and dict(of) == labels]
     return found
-
-
-def test_every_series_is_described(samples: list[Sample]) -> None:
-    """With the labels that its description has; nothing undescribed is given."""
-    for name, labels, _ in samples:
-        assert set(SERIES[name].labels) == set(labels), name
-        assert SERIES[name].about.endswith("."), name
 
 
 def test_what_the_figures_say(samples: list[Sample]) -> None:

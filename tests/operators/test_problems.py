@@ -350,14 +350,6 @@ def test_digests_are_counted(site: Site) -> None:
     assert measured(site)['cachewatch_digests_total{subscription="ml",result="ready"}'] == 1
 
 
-def test_labels_are_escaped(site: Site) -> None:
-    """Whatever a configuration may ever take for a name."""
-    job = 'a "b" \\ \n c'
-    with opened(site) as context:
-        samples = metrics(context, DaemonStatus(tick=1, started=1, job_failures={job: 1}, failing_jobs=0))
-    assert parsed(expose(samples, "")[0])[f'cachewatch_job_failures_total{{job="{job}"}}'] == 1
-
-
 @pytest.mark.parametrize(
     ("accept", "content_type"),
     [
@@ -381,12 +373,6 @@ def test_the_form_is_the_one_that_is_accepted(site: Site, accept: str, content_t
         assert [family.name for family in families] == [name.removesuffix("_total") for name in SERIES]
     else:
         assert parsed(text)["cachewatch_failing_jobs"] == 0
-
-
-def test_only_our_own_figures_are_given(site: Site) -> None:
-    """The library would add its own of this process, and of Python, to the registry that it shares."""
-    with opened(site) as context:
-        assert "python_" not in expose(metrics(context, DAEMON), "")[0]
 
 
 def test_counters_of_another_version_are_left_out(site: Site) -> None:

@@ -49,15 +49,6 @@ def test_the_demo_statement_by_statement(demo_repository: Path) -> None:
     assert {one.package: (one.added, one.removed) for one in tag.versions}["py-build"] == ((), ("1.2.0",))
 
 
-def test_processes_agree(demo_repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However the work is cut, the digest is the same."""
-    whole = read(demo_repository)
-    monkeypatch.setattr("cachewatch.comparing._BATCH_BYTES", 1)
-    monkeypatch.setattr("cachewatch.comparing._WORTH_TWO_PROCESSES", 1)
-
-    assert read(demo_repository, jobs=2) == whole
-
-
 def test_what_nobody_asked_for_is_only_summed_up(tmp_path: Path) -> None:
     """Kinds that were not chosen are told nowhere; that something was rebuilt is said all the same."""
     before = {"a": records([1]), "b": records([2]), "c": records([3])}

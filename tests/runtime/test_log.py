@@ -5,14 +5,11 @@ import json
 import logging
 import os
 import re
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import pytest
-
 from cachewatch.config.secrets import Secret
-from cachewatch.runtime.log import Log, open_log
+from cachewatch.runtime.log import open_log
 
 MOMENT = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
 
@@ -37,53 +34,6 @@ def test_both_forms_of_an_event() -> None:
         r'"error": "it said \\"no\\""}\n',
         data.getvalue(),
     )
-
-
-def test_bound_fields_come_first_and_stay_with_the_log_that_has_them() -> None:
-    """What a job is about is said once; another job's lines know nothing of it."""
-    said = io.StringIO()
-    log = open_log("json", said)
-    of_source = log.bind(source="public", revision="")
-    of_source.info("source.polled", is_new=False)
-    of_source.bind(revision="abc").info("source.polled")
-    log.info("daemon.stopping")
-
-    assert [list(line)[2:] for line in lines(said)] == [
-        ["event", "source", "is_new"],
-        ["event", "source", "revision"],
-        ["event"],
-    ]
-
-
-def test_what_is_deferred_is_bound_as_well() -> None:
-    """A line of a transaction is written when that is committed, and not at all if it never is."""
-    said, waiting = io.StringIO(), list[Callable[[], None]]()
-    log = open_log("json", said).bind(id=7).deferred(waiting.append)
-    log.bind(target="a").warning("delivery.dropped", said="gone")
-    assert said.getvalue() == ""
-    for write in waiting:
-        write()
-
-    assert lines(said)[0] | {"time": ""} == {
-        "time": "",
-        "level": "warning",
-        "event": "delivery.dropped",
-        "id": 7,
-        "target": "a",
-        "said": "gone",
-    }
-
-
-def test_nothing_is_logged_twice() -> None:
-    """A log that is opened again replaces the first, also for those who have that one."""
-    first, second = io.StringIO(), io.StringIO()
-    log, before = open_log("json", first), Log()
-    open_log("text", second)
-    log.info("daemon.stopping")
-    before.info("daemon.stopped")
-
-    assert first.getvalue() == ""
-    assert re.fullmatch(rf"{MOMENT} info daemon.stopping\n{MOMENT} info daemon.stopped\n", second.getvalue())
 
 
 def test_secrets_and_control_characters() -> None:
@@ -127,11 +77,3 @@ def test_threads_and_children_write_whole_lines(tmp_path: Path) -> None:
 
     found = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
     assert sorted(line["number"] for line in found) == list(range(201))
-
-
-def test_levels(capsys: pytest.CaptureFixture[str]) -> None:
-    """What is below the level is not written; the standard stream is that of errors."""
-    log = open_log("text", level=logging.ERROR)
-    log.warning("source.failed")
-    log.error("config.refused", error="")
-    assert re.fullmatch(rf"{MOMENT} error config.refused\n", capsys.readouterr().err)

@@ -16,7 +16,6 @@ from cachewatch.core.changesets import Changeset
 from cachewatch.core.selection import Selection, select
 from cachewatch.errors import WorkFailed
 from cachewatch.runtime.worker import INLINE, Inline, Isolated, Isolation, Worker
-from cachewatch.service import comparisons as kept_packages
 from cachewatch.service.comparisons import ComparedTags, KeptPackage
 from cachewatch.service.context import EndingError
 
@@ -78,30 +77,6 @@ def test_a_process_of_its_own_selects_the_same(tmp_path: Path) -> None:
         again = [digest_of(shared(folder, tags, selection)) for selection in SELECTIONS]
 
     assert found == again == [alone(folder, selection) for selection in SELECTIONS]
-
-
-def test_what_does_not_fit_in_memory_is_read_from_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_packages, "_MOST_IN_MEMORY", 1)
-    folder = history(tmp_path / "r.git", *states(5))
-    tags = ComparedTags(tmp_path / "kept", INLINE)
-
-    for selection in SELECTIONS:
-        assert digest_of(shared(folder, tags, selection)) == alone(folder, selection)
-
-
-def _limit(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Path:
-    monkeypatch.setattr(kept_packages, "MOST_ON_DISK", 10)
-    return folder / "kept"
-
-
-@pytest.mark.parametrize("make_file", [_limit, lambda _, folder: folder / "missing" / "kept"], ids=["limit", "disk"])
-def test_what_cannot_be_kept_is_left_to_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make_file: Callable[[pytest.MonkeyPatch, Path], Path]
-) -> None:
-    folder = history(tmp_path / "r.git", *states(5))
-    tags = ComparedTags(make_file(monkeypatch, tmp_path), INLINE)
-
-    assert shared(folder, tags, SELECTIONS[0]) is None
 
 
 class Failing(Inline):

@@ -3,7 +3,6 @@
 import re
 import shlex
 import subprocess
-from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -15,17 +14,13 @@ from sqlalchemy import update
 from station import Site, day
 from upstream import git
 
-from cachewatch.core.model import Side
 from cachewatch.errors import UsageError
 from cachewatch.git.clone import Mirror
 from cachewatch.operators import actions as operator_actions
 from cachewatch.operators.status import read_status
-from cachewatch.report.values import Span
 from cachewatch.service import compose as assembling_digests
-from cachewatch.service.differences import SourceDiff
-from cachewatch.service.passes import clean_up, create_digests, run_pass
+from cachewatch.service.passes import clean_up, create_digests
 from cachewatch.service.poll import poll
-from cachewatch.service.streams import streams_of
 from cachewatch.store.schema import cursors
 
 BASE = {"zlib": records(range(3)), "hdf5": records(range(10, 14))}
@@ -85,21 +80,6 @@ def test_the_period_of_a_digest_is_in_the_names_of_its_files(site: Site) -> None
     assert assembling_digests.period_of([], day(1, 7), is_urgent=True) == "2025-06-02T070000Z-urgent"
 
 
-@pytest.mark.parametrize(
-    ("begin", "end", "period"),
-    [
-        ("2025-06-02T01:00:00Z", "2025-06-02T23:00:00Z", "2025-06-02T230000Z"),
-        ("2025-06-01T23:00:00Z", "2025-06-02T01:00:00Z", "2025-06-01..2025-06-02"),
-        ("2025-06-02T01:00:00Z", "2025-07-02T01:00:00Z", "2025-06-02..2025-07-02"),
-    ],
-)
-def test_a_period_is_one_day_with_its_hour_or_two_days(begin: str, end: str, period: str) -> None:
-    before, after = (Side(name="x", time=time) for time in (begin, end))
-    part = SourceDiff(spans=(Span(source="public", address="x", before=before, after=after),))
-
-    assert assembling_digests.period_of([part], day(1, 7), is_urgent=False) == period
-
-
 def test_the_first_run_is_silent(site: Site) -> None:
     assert site.run().failed_sources == 0
     assert site.told() == []
@@ -115,37 +95,6 @@ def test_a_new_revision_is_told_once(site: Site) -> None:
     assert "change-one" in text
     assert "change-two" not in text
     assert (site.folder / "out" / "ml").exists()
-
-
-@pytest.mark.slow
-def test_the_log_names_a_digest_only_if_there_is_one(site: Site) -> None:
-    site.run()
-    site.publish(1)
-    site.run()
-    site.publish(2)
-    site.configure(CONFIG.replace("[all]", "[package-removed]"))
-    site.run()
-    (stored,) = site.digests()
-    made = [event for event in site.events() if event["event"] in ("digest.queued", "digest.empty")]
-    assert [event.get("digest") for event in made] == [stored.key[:12], None]
-
-
-def test_a_preview_before_the_first_pass_has_nothing_to_tell(site: Site) -> None:
-    context = site.open()
-    with closing(context.database):
-        poll(context, context.config.sources["public"])
-        (stream,) = streams_of(context.config)
-        assert assembling_digests.compose(context, stream).is_empty
-
-
-def test_whoever_waits_reads_what_is_being_done(site: Site) -> None:
-    site.run()
-    site.publish(1)
-    context, said = site.open(), list[str]()
-    context.doing = said.append
-    with closing(context.database):
-        run_pass(context)
-    assert set(said) == {"polling", "polling public", "comparing for ml", "delivering"}
 
 
 @pytest.fixture
@@ -619,19 +568,6 @@ def test_what_cannot_be_known_is_said(site: Site) -> None:
     assert "cannot be known" in " ".join(text.split())
     site.run()
     assert len(site.told()) == 1
-
-
-def test_a_new_snapshot_is_compared_with_the_one_before(tmp_path: Path) -> None:
-    first = catalogue(BASE) | catalogue(BASE, tag="develop-2025-06-01")
-    second = first | catalogue(ONE, tag="develop-2025-06-08")
-    site = Site(tmp_path, [first, second])
-    site.configure(CONFIG)
-    site.run()
-    site.publish(1)
-    site.run()
-    (text,) = site.told()
-    assert "change-one" in text
-    assert "zlib" not in text
 
 
 def test_moving_to_a_new_snapshot_is_judged_by_its_packages(tmp_path: Path) -> None:

@@ -372,17 +372,6 @@ def test_a_pinned_snapshot_that_is_gone(tmp_path: Path) -> None:
     assert "develop-2025-06-01 is not there any more in public" in " ".join(text.split())
 
 
-def test_explain_knows_of_both(tmp_path: Path, run: Run) -> None:
-    path = lock(tmp_path / "spack.lock", *OURS)
-    site = site_of(tmp_path, catalogue(ALL), environment=str(path), pinned="develop-2025-06-01")
-    site.run()
-    config = str(tmp_path / "cachewatch.yaml")
-    assert "needs 1 binary of it" in run("explain", "--config", config, "hdf5").output
-    assert "pinned: develop-2025-06-01" in run("explain", "--config", config, "hdf5").output
-    assert "would not be notified" in (told := run("explain", "--config", config, "other").output)
-    assert "does not need it" in told
-
-
 def test_a_document_that_cannot_be_read_is_no_loss(tmp_path: Path) -> None:
     path = lock(tmp_path / "spack.lock", *OURS)
     broken = catalogue(LESS | {"hdf5": records([10])})
@@ -393,12 +382,6 @@ def test_a_document_that_cannot_be_read_is_no_loss(tmp_path: Path) -> None:
     assert isinstance(environment, dict)
     assert environment["lost"]["count"] == 0
     assert environment["rebuilt"]["count"] == 1
-
-
-def test_environments_are_read_with_their_folder(tmp_path: Path) -> None:
-    """A folder is as good as the file in it."""
-    lock(tmp_path / "spack.lock", *OURS)
-    assert open_environment(tmp_path).packages == {"zlib", "hdf5", "curl"}
 
 
 @pytest.mark.slow

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from conftest import Run
 from helpers import catalogue, records
-from mailservers import DROP, SWALLOW, Received, exim, free_port, header, post, smtp_sink, talking
+from mailservers import DROP, SWALLOW, Received, free_port, header, post, smtp_sink, talking
 from outgoing import read
 from servers import Says, serving
-from station import Site, log, running, wait_for
+from station import Site, running, wait_for
 
 from cachewatch.errors import UsageError
 from cachewatch.operators import actions as operator_actions
@@ -854,18 +854,6 @@ def test_what_is_too_large_in_short_too_is_given_up(site: Site) -> None:
 
 
 @pytest.mark.slow
-def test_a_channel_that_is_configured_no_more_keeps_what_waits(site: Site) -> None:
-    configure(site, free_port())
-    site.publish(1)
-    site.run()
-    configure(site, free_port(), CONFIG.replace("  mail:", "  post:").replace("[mail]", "[post]"))
-    site.run(later=timedelta(days=1))
-    assert site.notices() == ["the channel mail is no longer configured"]
-    operator_actions.drop_delivery(site.open(), site.deliveries()[0].id, "nobody reads it")
-    assert states(site)["kim"] == [State.DROPPED]
-
-
-@pytest.mark.slow
 def test_postfix_takes_it_and_forgets_to_say_so(site: Site) -> None:
     with smtp_sink("-q", ".") as sink:
         configure(site, sink.port)
@@ -876,24 +864,6 @@ def test_postfix_takes_it_and_forgets_to_say_so(site: Site) -> None:
     assert len(messages) >= 2
     assert {each.state for each in mails(site)} <= {State.QUEUED, State.DEFERRED}
     assert any(each.may_have_arrived for each in site.deliveries())
-
-
-@pytest.mark.slow
-def test_exim_puts_it_into_the_mailboxes(site: Site) -> None:
-    text = CONFIG.replace("lee@example.org", "lee@example.org, grey@example.org, bad@example.org")
-    with exim() as server:
-        configure(site, server.port, text)
-        site.publish(1)
-        assert site.run().dead == 1
-        (kim,), (lee,) = server.mails("kim"), server.mails("lee")
-    assert states(site) == {
-        "kim": [State.SENT],
-        "lee": [State.SENT],
-        "grey": [State.DEFERRED],
-        "bad": [State.DEAD],
-    }
-    assert header(kim, "Message-ID") != header(lee, "Message-ID")
-    assert header(kim, "List-Id") == "cachewatch ml <ml.cachewatch.example.org>"
 
 
 @pytest.mark.slow_cases
@@ -939,22 +909,6 @@ def test_a_daemon_that_hangs_in_a_delivery_ends_in_time_and_loses_nothing(site: 
             assert outbox.requeue_interrupted(connection, site.now) == 1
         site.run()
     assert {received.recipient for received in server.received} == {"kim@example.org", "lee@example.org"}
-
-
-@pytest.mark.slow
-def test_a_daemon_refuses_a_bad_configuration_and_goes_on(site: Site) -> None:
-    with post() as server:
-        configure(site, server.port, CONFIG.replace("stale_after", "poll: {every: 1s, jitter: 0s}, stale_after"))
-        with running(site, "daemon") as daemon:
-            wait_for(lambda: "daemon.started" in log(site))
-            (site.folder / "cachewatch.yaml").write_text("version: 1\nsauces: {}\n")
-            daemon.send_signal(signal.SIGHUP)
-            wait_for(lambda: "config.refused" in log(site))
-            site.publish(1)
-            wait_for(lambda: len(server.received) == 2)
-            daemon.terminate()
-            assert daemon.wait(120) == 0
-    assert "did you mean" in log(site)
 
 
 def test_the_fault_of_a_channel_is_named_and_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

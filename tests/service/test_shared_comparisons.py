@@ -10,7 +10,6 @@ from station import Site
 from cachewatch.git import catalogue as catalogue_module
 from cachewatch.service import compose as assembling_digests
 from cachewatch.service import differences as net_differences
-from cachewatch.service.comparisons import kept_comparisons
 from cachewatch.service.passes import create_digests
 from cachewatch.service.poll import poll
 from cachewatch.service.streams import streams_of
@@ -107,28 +106,3 @@ def test_told_to_stop_within_a_comparison(site: Site, monkeypatch: pytest.Monkey
     monkeypatch.undo()
     site.run()
     assert {stored.subscription for stored in site.digests()} == {"ann", "kim", "bob", "eve"}
-
-
-def test_each_digest_is_a_sign_of_life(site: Site) -> None:
-    """A watchdog must not take a pass of many digests for one that hangs."""
-    context = site.open()
-    beats: list[int] = []
-    create_digests(context, lambda: beats.append(len(site.digests())))
-
-    assert len(beats) == 5
-
-
-def test_only_what_passes_left_is_removed(tmp_path: Path) -> None:
-    """A state may lie in a folder that has one called `compared` already."""
-    mine = tmp_path / "compared" / "run1.csv"
-    left = tmp_path / "compared" / "0123456789abcdef"
-    left.mkdir(parents=True)
-    mine.write_text("results")
-    with kept_comparisons(tmp_path, ["one", "two"]) as kept:
-        assert kept is not None
-        assert kept.is_dir()
-    assert [path.name for path in (tmp_path / "compared").iterdir()] == ["run1.csv"]
-    mine.unlink()
-    with kept_comparisons(tmp_path, []):
-        pass
-    assert not (tmp_path / "compared").exists()

@@ -1,6 +1,5 @@
 """What the messages of one digest have in common is stored once, and every message is read as it was stored."""
 
-import tracemalloc
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from datetime import timedelta
@@ -90,22 +89,6 @@ def test_messages_that_have_nothing_in_common(database: Database) -> None:
 
     assert read(database) == mails
     assert rows(database) == 0
-
-
-@pytest.mark.parametrize("is_shared", [True, False])
-def test_what_is_stored_is_not_held_a_second_time(database: Database, is_shared: bool) -> None:
-    """A digest of 100 kB for thousands of readers takes its memory once."""
-    mails = [mail(str(n), text=TEXT * 10 + (b"" if is_shared else b"%d" % n)) for n in range(100)]
-    with database.write() as connection:
-        message_bytes.share(connection, mails[:2])  # makes the statement, which stays
-        tracemalloc.start()
-        try:
-            message_bytes.share(connection, mails)
-            _, peak = tracemalloc.get_traced_memory()
-        finally:
-            tracemalloc.stop()
-
-    assert peak < sum(len(each.payload) for each in mails) / 4
 
 
 def test_what_was_sent_before_is_read_with_its_body(database: Database) -> None:

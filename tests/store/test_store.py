@@ -1,6 +1,5 @@
 """What is remembered: transactions that are whole, claims that are single, and a database that says what is wrong."""
 
-import random
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -9,24 +8,19 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from sqlalchemy import func, select
-from stored import DAY, HOUR, LEASE, NOW, OTHER, message, next_form, queue, rendered, stored
+from stored import DAY, HOUR, LEASE, NOW, OTHER, message, next_form, queue
 
 from cachewatch.config.secrets import State as Place
 from cachewatch.errors import StateError
 from cachewatch.store import cursors, digests, health, outbox
 from cachewatch.store import digests as held
-from cachewatch.store import digests as scheduled_runs
-from cachewatch.store import health as alerts
-from cachewatch.store import messages as suppressions
-from cachewatch.store.cursors import Advance, Cursor, CursorUpdate, Unread
-from cachewatch.store.database import Database, after_commit, bring_up, form_of
-from cachewatch.store.digests import DigestState, Hold, HoldEvent, HoldKind
-from cachewatch.store.health import AlertKey, AlertKind, Counter
+from cachewatch.store.cursors import Advance, CursorUpdate, Unread
+from cachewatch.store.database import Database, bring_up, form_of
+from cachewatch.store.digests import Hold, HoldEvent, HoldKind
+from cachewatch.store.health import Counter
 from cachewatch.store.opening import open_database, open_to_read
 from cachewatch.store.outbox import State
 from cachewatch.store.schema import FORM
-from cachewatch.store.schema import digests as table
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -40,26 +34,6 @@ def database(state: Place) -> Iterator[Database]:
     """Each of the databases, which are alike."""
     with closing(open_database(state, is_checked=True, clock=lambda: NOW)) as opened:
         yield opened
-
-
-def test_the_forms_of_a_digest_take_little_more_than_its_text(database: Database) -> None:
-    """All of them say what the text says, however far one is from the next."""
-    dice = random.Random(7)
-    lines = [dice.randbytes(40).hex() for _ in range(1500)]
-    text = "\n".join(lines)
-    html, markdown = "".join(f"<li>{line}</li>" for line in lines), "".join(f"* {line}\n" for line in lines)
-    whole = msgspec.structs.replace(
-        rendered("one"), text=text, html=html, page=html, feed=html, markdown=markdown, json=msgspec.json.encode(lines)
-    )
-    with database.write() as connection:
-        digests.add(connection, stored("one", rendered=whole, short=whole))
-        taken = connection.execute(select(func.length(table.c.rendered))).scalar_one()
-
-    assert taken <= len(text) + 12_000
-    with database.read() as connection:
-        found = digests.get(connection, "one")
-    assert found is not None
-    assert (found.rendered, found.short) == (whole, whole)
 
 
 def test_an_older_form_is_upgraded_as_a_whole_or_not_at_all(
@@ -113,22 +87,6 @@ def test_a_transaction_is_whole_or_nothing(database: Database) -> None:
         assert digests.get(connection, "one") is None
 
 
-def test_what_is_to_follow_a_transaction_follows_if_it_was_committed(database: Database) -> None:
-    done: list[str] = []
-
-    def fail() -> None:
-        with database.write() as connection:
-            after_commit(connection, lambda: done.append("rolled back"))
-            outbox.note(connection, 1, "sent", "of no delivery", NOW)
-
-    with pytest.raises(StateError, match=r"(?i)foreign key"):
-        fail()
-    with database.write() as connection:
-        after_commit(connection, lambda: done.append("committed"))
-        assert done == []
-    assert done == ["committed"]
-
-
 def test_the_same_digest_is_stored_once(database: Database) -> None:
     for _ in range(2):
         with database.write() as connection:
@@ -140,19 +98,6 @@ def test_the_same_digest_is_stored_once(database: Database) -> None:
 def advance(revision: str, *unread: Unread, **tags: str | None) -> Advance:
     updates = tuple(CursorUpdate(tag=tag, revision=place, unread=unread) for tag, place in tags.items())
     return Advance(subscription="ml", stream="regular", source="public", revision=revision, tags=updates)
-
-
-def test_cursors_move_and_remember_what_is_gone(database: Database) -> None:
-    with database.write() as connection:
-        cursors.advance(connection, [advance("a" * 40, develop="a" * 40, old="a" * 40)], NOW)
-        cursors.advance(connection, [advance("b" * 40, develop="b" * 40, old=None)], NOW + DAY)
-    with database.read() as connection:
-        position = cursors.position_of(connection, "ml", "regular", "public")
-        assert position is not None
-        assert position.revision == "b" * 40
-        assert position.cursors == {"develop": Cursor("b" * 40), "old": Cursor("a" * 40, NOW + DAY)}
-        assert cursors.revisions_in_use(connection, "public") == {"a" * 40, "b" * 40}
-        assert cursors.position_of(connection, "ml", "urgent", "public") is None
 
 
 def test_what_is_unread_is_kept_until_it_was_compared(database: Database) -> None:
@@ -273,79 +218,6 @@ def test_what_is_overdue_is_found_but_not_what_waits_behind_it(database: Databas
         assert outbox.overdue(connection, NOW + HOUR, by=2 * HOUR) == []
         found = outbox.overdue(connection, NOW + 2 * HOUR, by=2 * HOUR)
         assert [(each.digest, each.target) for each in found] == [("one", "a@example.org"), ("one", "b@example.org")]
-
-
-def test_a_blocked_channel_uses_up_no_attempts(database: Database) -> None:
-    with database.write() as connection:
-        queue(connection, "one", "a@example.org")
-        claimed = outbox.claim(connection, "mail", NOW, LEASE)
-        assert claimed is not None
-        outbox.settle(connection, claimed, State.QUEUED, now=NOW, said="535", due=NOW + DAY, counts=False)
-        found = outbox.delivery(connection, claimed.id)
-        assert found is not None
-        assert (found.attempts, found.due) == (0, NOW + DAY)
-        outbox.hasten(connection, "mail", NOW)
-        assert outbox.due_channels(connection, NOW) == ["mail"]
-
-
-def test_an_address_that_keeps_refusing_is_left_out_until_restored(database: Database) -> None:
-    with database.write() as connection:
-        for number, key in enumerate(("one", "two", "three"), 1):
-            queue(connection, key, "a@example.org")
-            claimed = outbox.claim(connection, "mail", NOW, LEASE)
-            assert claimed is not None
-            outbox.settle(connection, claimed, State.DEAD, now=NOW, said="550 unknown", event=suppressions.REFUSED)
-            assert suppressions.refusals_in_a_row(connection, "mail", "a@example.org") == [NOW] * number
-        suppressions.suppress(connection, "mail", "a@example.org", "550 unknown", NOW)
-        queue(connection, "four", "a@example.org", "b@example.org")
-        assert [each.state for each in outbox.find(connection, digest_key="four")] == [State.QUEUED, State.SUPPRESSED]
-        assert suppressions.restore(connection, "mail", "a@example.org")
-        assert not suppressions.restore(connection, "mail", "a@example.org")
-
-
-def test_held_digests_wait_and_go_together_with_their_deliveries(database: Database) -> None:
-    advances = (advance("b" * 40, develop="b" * 40),)
-    with database.write() as connection:
-        digests.add(connection, stored("one", state=DigestState.HELD, advances=advances))
-        outbox.add(connection, "mail", message("one"), state=State.HELD, lasting=DAY)
-        assert digests.held(connection, "ml", "regular") == ["one"]
-        assert digests.revisions_held(connection, "public") == {"b" * 40}
-        assert outbox.due_channels(connection, NOW) == []
-        digests.settle(connection, "one", DigestState.RELEASED, "by hand", NOW)
-        assert outbox.due_channels(connection, NOW) == ["mail"]
-        found = digests.get(connection, "on")
-        assert found is not None
-        assert (found.state, found.advances) == (DigestState.RELEASED, advances)
-
-
-def test_held_digests_are_listed_oldest_first(database: Database) -> None:
-    with database.write() as connection:
-        for key, days in (("b", 1), ("c", 0), ("a", 1), ("d", 2)):
-            digests.add(connection, stored(key, state=DigestState.HELD, created=NOW + days * DAY))
-        assert [record.key for record in digests.held_summaries(connection)] == ["c", "a", "b", "d"]
-
-
-def test_slots_are_planned_anew_and_finished(database: Database) -> None:
-    with database.write() as connection:
-        scheduled_runs.plan(connection, "ml", "regular", "mon", NOW)
-        scheduled_runs.plan(connection, "ml", "regular", "tue", NOW + DAY)
-        slot = scheduled_runs.pending(connection, "ml", "regular")
-        assert slot is not None
-        assert (slot.schedule, slot.due) == ("tue", NOW + DAY)
-        scheduled_runs.finish(connection, slot, "one", NOW)
-        assert scheduled_runs.pending(connection, "ml", "regular") is None
-
-
-def test_an_alert_is_news_once(database: Database) -> None:
-    key = AlertKey(AlertKind.SOURCE_FAILED, "public")
-    with database.write() as connection:
-        assert alerts.put_alert(connection, key, "down", "timeout", NOW)
-        assert not alerts.put_alert(connection, key, "still down", "refused", NOW + DAY)
-        (alert,) = alerts.all_open(connection)
-        assert (alert.key, alert.opened_at, alert.title, alert.detail) == (key, NOW, "still down", "refused")
-        assert alerts.remove(connection, key) == alert
-        assert alerts.remove(connection, key) is None
-        assert alerts.put_alert(connection, key, "down", "timeout", NOW)
 
 
 def test_old_digests_are_forgotten_but_not_what_is_open(database: Database) -> None:

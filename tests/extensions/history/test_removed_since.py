@@ -14,7 +14,6 @@ from history_questions import Everything
 from indexes import Catalogue, build, dump, write
 from station import Site
 
-from cachewatch.extensions.history import in_service as removed_since
 from cachewatch.extensions.history.read import Index
 from cachewatch.extensions.history.schema import NAME, check_whole
 from cachewatch.extensions.history.when import covering, find_presence
@@ -152,19 +151,6 @@ def test_an_index_whose_damage_a_question_finds_is_built_again(site: Site) -> No
     assert "history.failed" in site.said.getvalue()
     check_whole(index)
     assert dump(index)["progress"] == [(4,)]
-
-
-@pytest.mark.slow
-def test_only_so_many_questions_are_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(removed_since, "MOST", 2)
-    many = {f"p{n}": records([1000 + n]) for n in range(6)}
-    rest = {f"q{n}": records([2000 + n]) for n in range(60)}
-    site = Site(tmp_path, [catalogue({**rest, **many}), catalogue(rest)])
-    site.configure(CONFIG)
-    site.run()
-    site.publish(1)
-    site.run(later=DAY)
-    assert _last(site).count("was there since") == 2
 
 
 @pytest.mark.slow_cases

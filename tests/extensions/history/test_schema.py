@@ -4,7 +4,7 @@ import os
 import sqlite3
 import stat
 from collections.abc import Callable
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -21,11 +21,8 @@ from cachewatch.extensions.history.schema import (
     open_for_reading,
     open_for_writing,
 )
-from cachewatch.extensions.history.values import pack, prefix_of, prefix_range, prefixes, unpack
 
-USUAL = ["abcdefghijklmnopqrstuvwxyz234567", "2" * 32, "z" * 32]
 Opens = Callable[[Path], sqlite3.Connection]
-UNUSUAL = ["0" * 32, "abc", "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"]
 
 
 def _complete(path: Path) -> None:
@@ -75,27 +72,6 @@ def test_an_index_of_a_newer_version_is_left_alone(tmp_path: Path, opens: Opens)
         opens(path)
     with closing(sqlite3.connect(path)) as left:
         assert left.execute("SELECT indexed FROM progress").fetchall() == [(0,)]
-
-
-def held_files() -> list[Path]:
-    """Return what this process has open."""
-    found = []
-    for entry in Path("/proc/self/fd").iterdir():
-        with suppress(FileNotFoundError):  # the folder itself is no longer open
-            found.append(entry.readlink())
-    return found
-
-
-@pytest.mark.parametrize("opens", [open_for_reading, open_for_writing])
-def test_a_file_that_cannot_be_used_is_closed(tmp_path: Path, opens: Opens) -> None:
-    """Nothing keeps it open until Python happens to look for garbage."""
-    path = tmp_path / NAME
-    with closing(sqlite3.connect(path)) as other:
-        other.execute("CREATE TABLE precious(x)")
-    with pytest.raises(StateError, match="no history index") as refused:
-        opens(path)
-    # The error knows of the connection as long as somebody knows of the error.
-    assert (refused.type, path in held_files()) == (NotAnIndex, False)
 
 
 def test_what_is_no_index_is_left_alone(tmp_path: Path) -> None:
@@ -224,20 +200,3 @@ def test_where_the_index_is(tmp_path: Path) -> None:
     assert index_path(None, tmp_path, {}) == tmp_path / NAME
     assert index_path(None, tmp_path, {"CACHEWATCH_HISTORY": "/x/h.db"}) == Path("/x/h.db")
     assert index_path("y.db", tmp_path, {"CACHEWATCH_HISTORY": "/x/h.db"}) == Path("y.db")
-
-
-@pytest.mark.parametrize("hashes", [[], USUAL, UNUSUAL, USUAL + UNUSUAL])
-def test_hashes_are_kept(hashes: list[str]) -> None:
-    stored = pack(hashes)
-    assert unpack(stored) == sorted(hashes)
-    assert prefixes(stored) == {prefix_of(one) for one in hashes}
-    assert isinstance(stored, bytes) == (not set(hashes) & set(UNUSUAL))
-
-
-def test_the_beginning_of_a_hash_finds_its_prefix() -> None:
-    for one in USUAL:
-        for letters in (1, 7, 8, 32):
-            low, high = prefix_range(one[:letters])
-            assert low <= prefix_of(one) <= high
-            assert not any(low <= prefix_of(other) <= high for other in USUAL if other[0] != one[0])
-    assert prefix_range("abcdefgh") == (prefix_of(USUAL[0]),) * 2

@@ -22,7 +22,7 @@ from cachewatch.extensions.site.feeds import ArchivedDigest
 from cachewatch.extensions.site.packages import Sources
 from cachewatch.extensions.site.reading import Catalogue, plan, read
 from cachewatch.extensions.site.stories import file_name, shown
-from cachewatch.extensions.site.values import bars, clock, steps
+from cachewatch.extensions.site.values import clock
 from cachewatch.extensions.site.writing import Folder
 from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import resolve
@@ -573,40 +573,6 @@ def test_clocks_that_run_backwards_stand_still() -> None:
     assert clock([times[0], times[1], times[2], None, times[3]]).places == (0, 40, 40, 40, 100)
     assert clock([None, None]).places == (0, 100)
     assert clock([]).places == ()
-
-
-@pytest.mark.parametrize(
-    ("last", "labels"),
-    [
-        (datetime(2025, 6, 4, tzinfo=UTC), ["2 Jun", "3 Jun", "4 Jun"]),
-        (datetime(2025, 6, 28, tzinfo=UTC), ["2 Jun", "9 Jun", "16 Jun", "23 Jun"]),
-        (datetime(2026, 5, 1, tzinfo=UTC), ["Jul 2025", "Oct 2025", "Jan 2026", "Apr 2026"]),
-        (datetime(2029, 6, 1, tzinfo=UTC), ["Jan 2026", "Jan 2027", "Jan 2028", "Jan 2029"]),
-    ],
-)
-def test_an_axis_has_few_round_marks(last: datetime, labels: list[str]) -> None:
-    """Days, weeks, quarters or years, as many as fit."""
-    ticks = clock([datetime(2025, 6, 1, tzinfo=UTC), last]).ticks
-
-    assert [tick.label for tick in ticks] == labels
-    assert all(0 <= tick.at <= 100 for tick in ticks)
-
-
-def test_marks_do_not_touch_the_end() -> None:
-    """Where there is room for what came last, the axis ends with a word for it."""
-    where = clock([datetime(2025, 6, 1, tzinfo=UTC), datetime(2025, 6, 5, tzinfo=UTC)], past=0.96)
-
-    assert where.places == (0, 96)
-    assert [tick.label for tick in where.ticks] == ["2 Jun", "3 Jun", "4 Jun", "latest"]
-
-
-def test_lines_and_bars_stay_inside() -> None:
-    """A line holds its value until the next; a bar that is there is seen; both keep to the box."""
-    assert steps([0, 50, 100], [1, 2, 2], 2) == "M0 50H50V0H100"
-    lefts = re.findall(r"M([\d.]+) 100v-([\d.]+)h([\d.]+)", bars([0, 50, 100], [1, 0, 1000], 1000))
-
-    assert [float(height) for _, height, _ in lefts] == [4.0, 100.0]
-    assert all(0 <= float(left) <= 100 - float(width) for left, _, width in lefts)
 
 
 def test_templates_are_all_counted() -> None:

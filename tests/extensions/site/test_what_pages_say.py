@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 import scripted
 from helpers import catalogue, history, record, spec_hash
-from msgspec.structs import replace
 
 from cachewatch.comparing import changesets
 from cachewatch.core.changesets import NoCollector
@@ -466,28 +465,3 @@ def test_a_package_has_a_feed_of_versions(tmp_path: Path, lost: Catalogue) -> No
     for file in (tmp_path / "site").rglob("*.atom"):
         for link in ET.fromstring(file.read_bytes()).iter(f"{_ATOM}link"):
             assert (file.parent / link.attrib["href"]).is_file(), file
-
-
-def test_what_is_known_is_used_only_where_it_is_of_the_same(tmp_path: Path) -> None:
-    """What another version of cachewatch said, or what was said of other packages, is said anew."""
-    state = catalogue({"a": [record(1)], "b": [record(2)]})
-    repository = history(tmp_path / "r.git", state, catalogue({"a": [record(3)], "b": [record(2)]}))
-    known = _read(repository).remembered
-    opened = Repository(repository)
-
-    def is_used(known: Remembered, *packages: str) -> bool:
-        planned = plan(
-            opened,
-            resolve(opened, "HEAD"),
-            since=None,
-            wanted_tag=lambda _: True,
-            wanted_package=packages.__contains__,
-            known=known,
-        )
-        return planned.known.past is not None
-
-    assert is_used(known, "a", "b")
-    assert not is_used(known, "a")
-    assert not is_used(replace(known, by="0.0"), "a", "b")
-    assert not is_used(replace(known, stories=()), "a", "b")
-    opened.close()
