@@ -255,6 +255,7 @@ def _limit_time(seconds: float) -> None:
 def _end(code: int) -> NoReturn:
     os._exit(code)
 
+
 Item = TypeVar("Item")
 Work = Callable[[Sequence[Item]], Result]
 Done = Iterator[tuple[Sequence[Item], Result | WorkFailed]]
