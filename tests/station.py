@@ -21,6 +21,8 @@ from cachewatch.runtime.log import Log, open_log
 from cachewatch.service.context import Context
 from cachewatch.service.passes import Result, run_pass
 from cachewatch.service.recover import recover
+from cachewatch.service.stream_state import StreamState, read_stream
+from cachewatch.service.streams import Stream
 from cachewatch.store import digests, outbox
 from cachewatch.store.database import Connection, Database
 from cachewatch.store.digests import DigestRecord
@@ -170,3 +172,9 @@ def wait_for(holds: Callable[[], bool], seconds: float = 180) -> None:
     while not holds():
         assert time.monotonic() < end, "it does not come to pass"
         time.sleep(0.1)
+
+
+def state_of(context: Context, stream: Stream) -> StreamState:
+    """Return what the state knows of a stream."""
+    with context.database.read() as connection:
+        return read_stream(connection, stream)

@@ -49,9 +49,10 @@ from cachewatch.service.create import is_left_out
 from cachewatch.service.passes import Result, leading, ping, run_pass
 from cachewatch.service.poll import poll
 from cachewatch.service.recover import resume
+from cachewatch.service.stream_state import StreamState, read_stream
 from cachewatch.service.streams import REGULAR, URGENT, Stream, streams_of
 from cachewatch.service.watched import copy_for_now
-from cachewatch.store import cursors, digests, health, outbox
+from cachewatch.store import digests, health, outbox
 from cachewatch.store.database import copy_rows
 from cachewatch.store.digests import DigestSummary
 from cachewatch.store.health import SourceHealth
@@ -301,10 +302,12 @@ def preview(
     """
     stream = _stream(config, subscription or _only_subscription(config), URGENT if urgent else REGULAR)
     with _state(config, stream, since) as service:
-        draft = compose(service, stream, since=since)
+        with service.database.read() as connection:
+            state = read_stream(connection, stream)
+        draft = compose(service, stream, state, since=since)
         packed = _through(channel, build_messages(config, stream, draft.digest, forms=frozenset(Form)))
-        is_sent = _would_be_sent(service, stream, draft, is_asked=since is not None)
-        _say(config, service, stream, draft, since, is_sent=is_sent)
+        is_sent = _would_be_sent(stream, state, draft, service.clock(), is_asked=since is not None)
+        _say(config, service, stream, state, draft, since=since, is_sent=is_sent)
     if lint:
         context.exit(_lint(config, packed))
     if is_sent:
@@ -373,11 +376,11 @@ def _state_elsewhere(config: Config) -> Iterator[Context]:
             yield context
 
 
-def _would_be_sent(service: Context, stream: Stream, draft: PendingDigest, *, is_asked: bool) -> bool:
+def _would_be_sent(stream: Stream, state: StreamState, draft: PendingDigest, now: datetime, *, is_asked: bool) -> bool:
     """Tell whether a pass would make this digest; one that was asked for by --since, if it were due."""
     is_new = any(span.before.revision != span.after.revision for span in draft.digest.spans)
     is_due = is_asked or is_new or not stream.is_each_revision
-    return is_due and not is_left_out(service, stream, draft, service.clock())
+    return is_due and not is_left_out(stream, state, draft, now)
 
 
 def _only_subscription(config: Config) -> str:
@@ -397,20 +400,25 @@ def _stream(config: Config, subscription: str, name: str) -> Stream:
 
 
 def _say(
-    config: Config, service: Context, stream: Stream, draft: PendingDigest, since: str | None, *, is_sent: bool
+    config: Config,
+    service: Context,
+    stream: Stream,
+    state: StreamState,
+    draft: PendingDigest,
+    *,
+    since: str | None,
+    is_sent: bool,
 ) -> None:
     """Say on standard error what the digest does not: why there is none, or when it goes out."""
     name = stream.subscription.name
-    with service.database.read() as connection:
-        unfetched = [each.name for each in stream.sources if health.source(connection, each.name).revision is None]
-        begun = [cursors.revision_of(connection, name, stream.name, each.name) for each in stream.sources]
-        fetched = {
-            each.name: health.source(connection, each.name).succeeded_at
-            for each in stream.sources
-            if not _is_here(each) and has_state(config.database)
-        }
+    unfetched = [each.name for each in stream.sources if state.sources[each.name].revision is None]
+    fetched = {
+        each.name: state.sources[each.name].succeeded_at
+        for each in stream.sources
+        if not _is_here(each) and has_state(config.database)
+    }
     unasked = {each: minute(at, config.timezone) for each, at in fetched.items() if at is not None}
-    is_silent = not since and not any(begun) and not any(map(_begins_earlier, stream.sources))
+    is_silent = not since and not state.positions and not any(map(_begins_earlier, stream.sources))
     notes = []
     if unfetched and not is_silent:
         notes.append(f"warning: nothing has been fetched yet of {', '.join(unfetched)}; run `cachewatch once` first")

@@ -29,8 +29,8 @@ from cachewatch.service.comparisons import Comparisons, found_pins, joined, read
 from cachewatch.service.context import Context
 from cachewatch.service.differences import SourceDiff, open_source
 from cachewatch.service.notes import TagNews
+from cachewatch.service.stream_state import StreamState
 from cachewatch.service.streams import Stream
-from cachewatch.store import cursors, digests
 from cachewatch.store.cursors import Advance
 from cachewatch.store.digests import Hold, HoldEvent, HoldKind
 
@@ -51,6 +51,7 @@ class PendingDigest(Struct, frozen=True, kw_only=True):
 def compose(
     context: Context,
     stream: Stream,
+    state: StreamState,
     *,
     occasion: str = "",
     since: str | None = None,
@@ -72,24 +73,26 @@ def compose(
         )
         for source in stream.sources:
             with open_source(
-                context, stream, source, since=since, environment=environment, comparisons=shared, takes=takes
+                context, stream, source, state, since=since, environment=environment, comparisons=shared, takes=takes
             ) as opened:
                 parts.append(opened.compare() if opened else SourceDiff())
-    return _assembled(context, stream, parts, occasion)
+    return _assembled(context, stream, state, parts, occasion)
 
 
-def _assembled(context: Context, stream: Stream, parts: list[SourceDiff], occasion: str) -> PendingDigest:
+def _assembled(
+    context: Context, stream: Stream, state: StreamState, parts: list[SourceDiff], occasion: str
+) -> PendingDigest:
     """Assemble a digest of what changed in each source."""
     hidden = sum((each.hidden for part in parts for each in part.news), start=Counter[str]())
     tags = tuple(each.tag for part in parts for each in part.news)
     now, holds = context.clock(), tuple(_holds(parts, stream.subscription.limit.hold_above))
-    key = _key(context, stream, parts, occasion)
+    key = _key(stream, state, parts, occasion)
     digest = Digest(
         key=key,
         subscription=stream.subscription.name,
         description=stream.subscription.description,
         created=now,
-        period=_period(context, stream, parts, key, now),
+        period=_period(stream, state, parts, key, now),
         is_urgent=stream.is_urgent,
         spans=tuple(span for part in parts for span in part.spans),
         tags=tags,
@@ -123,25 +126,22 @@ def _silenced(context: Context, hidden: Counter[str]) -> Iterator[Silenced]:
             yield Silenced(silence.name, hidden[silence.name], silence.reason, silence.until.isoformat())
 
 
-def _key(context: Context, stream: Stream, parts: list[SourceDiff], occasion: str) -> str:
+def _key(stream: Stream, state: StreamState, parts: list[SourceDiff], occasion: str) -> str:
     """Return the same key for the same steps until they are stored; who goes back and takes them again gets another."""
     steps = sorted(step for part in parts for step in part.steps)
     made_of: list[object] = [_FORM, stream.subscription.name, stream.name, steps or occasion]
     key = hashlib.sha256(json.dumps(made_of).encode()).hexdigest()
-    with context.database.read() as connection:
-        for time in count(2):
-            if not digests.has(connection, key):
-                break
-            key = hashlib.sha256(json.dumps([*made_of, time]).encode()).hexdigest()
+    for time in count(2):
+        if key not in state.keys:
+            break
+        key = hashlib.sha256(json.dumps([*made_of, time]).encode()).hexdigest()
     return key
 
 
-def _period(context: Context, stream: Stream, parts: list[SourceDiff], key: str, now: datetime) -> str:
+def _period(stream: Stream, state: StreamState, parts: list[SourceDiff], key: str, now: datetime) -> str:
     """Name what a digest covers, as no other digest of the subscription is named."""
     period = period_of(parts, now, is_urgent=stream.is_urgent)
-    with context.database.read() as connection:
-        is_taken = digests.has_period(connection, stream.subscription.name, period)
-    return f"{period}-{key[:8]}" if is_taken else period
+    return f"{period}-{key[:8]}" if period in state.periods else period
 
 
 def period_of(parts: Sequence[SourceDiff], now: datetime, *, is_urgent: bool) -> str:
@@ -154,7 +154,13 @@ def period_of(parts: Sequence[SourceDiff], now: datetime, *, is_urgent: bool) ->
 
 
 def split(
-    context: Context, stream: Stream, holds: Iterable[Hold], due: Collection[Hold], comparisons: Comparisons
+    context: Context,
+    stream: Stream,
+    state: StreamState,
+    holds: Iterable[Hold],
+    due: Collection[Hold],
+    *,
+    comparisons: Comparisons,
 ) -> tuple[PendingDigest, PendingDigest]:
     """Return two digests instead of one that is held for `holds`: one to be sent, and one about the tags that stay held.
 
@@ -166,16 +172,14 @@ def split(
     def waits(source: str, tag: str) -> bool:
         return (source, tag) in places or ((source, "") in places and (source, tag) not in due_places)
 
-    sent = compose(context, stream, comparisons=comparisons, takes=lambda source, tag: not waits(source, tag))
-    stays = compose(context, stream, comparisons=comparisons, takes=waits)
-    with context.database.read() as connection:
-        # Tags that wait may be new, which they are only compared with the revision before them.
-        kept = [
-            replace(advance, revision=revision, tags=())
-            for advance in sent.advances
-            if any(source == advance.source for source, _ in places)
-            and (revision := cursors.revision_of(connection, advance.subscription, advance.stream, advance.source))
-        ]
+    sent = compose(context, stream, state, comparisons=comparisons, takes=lambda source, tag: not waits(source, tag))
+    stays = compose(context, stream, state, comparisons=comparisons, takes=waits)
+    # Tags that wait may be new, which they are only compared with the revision before them.
+    kept = [
+        replace(advance, revision=state.positions[advance.source].revision, tags=())
+        for advance in sent.advances
+        if advance.source in state.positions and any(source == advance.source for source, _ in places)
+    ]
     sent = replace(sent, holds=tuple(due), hold=_reason(due), advances=(*sent.advances, *kept))
     return unconfirmed(sent), replace(stays, holds=waiting, hold=_reason(waiting))
 

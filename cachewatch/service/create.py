@@ -1,8 +1,9 @@
-"""Create the digest of a stream that is due: plan the ranges, compare them, assemble the digest, store it.
+"""Create the digest of a stream that is due, in four acts: read its state, decide, keep the revisions, write.
 
-The first three steps write nothing (compose.py). Storing the digest, its deliveries and the cursors is one transaction:
-whatever ends the process, either the recipients will get the digest and the cursors have moved, or neither. Sending
-works from what is stored. A renamed subscription continues where its old name was.
+Deciding compares and renders (compose.py), and neither reads nor writes the database. Writing is one transaction, which
+first looks whether what was read still holds: whatever ends the process, either the recipients will get the digest and
+the cursors have moved, or neither. Sending works from what is stored. A renamed subscription continues where its old
+name was.
 """
 
 import hashlib
@@ -13,7 +14,6 @@ from datetime import datetime, timedelta
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cachewatch.config.sources import Source
 from cachewatch.core.model import DiagnosticKind
 from cachewatch.core.names import safe
 from cachewatch.core.schedule import is_quiet
@@ -28,13 +28,14 @@ from cachewatch.service.comparisons import Comparisons
 from cachewatch.service.compose import ChannelMessages, PendingDigest, build_messages, compose, split, unconfirmed
 from cachewatch.service.context import Context, EndingError
 from cachewatch.service.held import over
+from cachewatch.service.stream_state import StreamState, read_stream
 from cachewatch.service.streams import Stream, first_revision
 from cachewatch.store import cursors, digests, health, outbox
 from cachewatch.store import digests as held
 from cachewatch.store import digests as scheduled_runs
 from cachewatch.store.cursors import Advance, CursorUpdate
 from cachewatch.store.database import Connection
-from cachewatch.store.digests import DigestRecord, DigestState, Hold, Slot, first_held
+from cachewatch.store.digests import DigestRecord, DigestState, Slot, first_held
 from cachewatch.store.health import AlertKey, AlertKind, Counter
 from cachewatch.store.outbox import State
 
@@ -99,14 +100,6 @@ def store(
     if packed:
         _report_templates(connection, context, stream, next((each.problem for each in packed if each.problem), ""))
         _store_digest(connection, stream, draft, packed, now)
-
-
-def finish(connection: Connection, stream: Stream, slot: Slot, digest: str | None, now: datetime) -> None:
-    """Mark a slot as done with this digest, or with none, and plan the next one."""
-    scheduled_runs.finish(connection, slot, digest, now)
-    scheduled_runs.plan(
-        connection, slot.subscription, slot.stream, stream.schedule_text, stream.schedule.next_after(now)
-    )
 
 
 def reason_of(draft: PendingDigest) -> str:
@@ -191,151 +184,182 @@ def _report_templates(connection: Connection, context: Context, stream: Stream, 
     alerts.open_within(connection, context, alert)
 
 
-def begin(context: Context, stream: Stream) -> None:
-    """Let a stream begin with each source that it has not begun with, where that source begins."""
-    for source in stream.sources:
-        with context.database.read() as connection:
-            newest = health.source(connection, source.name).revision
-            first = cursors.revision_of(connection, stream.subscription.name, stream.name, source.name)
-        if newest is not None and first is None:
-            _begin(context, stream, source, newest)
-
-
-def _begin(context: Context, stream: Stream, source: Source, newest_commit: str) -> None:
-    with closing(context.open_repository(source)) as repository:
-        newest = resolve(repository, newest_commit)
-        first = first_revision(repository, source, newest)
-        tags = tags_of(repository, newest).ids.keys() | tags_of(repository, first).ids.keys()
-    begun = Advance(
-        subscription=stream.subscription.name,
-        stream=stream.name,
-        source=source.name,
-        revision=first.commit,
-        tags=tuple(
-            CursorUpdate(tag=tag, revision=first.commit) for tag in sorted(filter(stream.wants_tag(source), tags))
-        ),
-    )
-    context.pin([begun])
-    with context.database.write() as connection:
-        ask_about(connection, context, stream.subscription.name)
-        cursors.advance(connection, [begun], context.clock())
-    context.log.info(
-        "stream.begun",
-        subscription=stream.subscription.name,
-        stream=stream.name,
-        source=source.name,
-        revision=first.commit,
-    )
-
-
-def due_slot(context: Context, stream: Stream, now: datetime) -> Slot | None:
-    """Return the slot that is due now; plan the next one where there is none, or another schedule."""
-    if stream.is_each_revision:
-        return None
-    name = stream.subscription.name
-    with context.database.read() as connection:
-        slot = scheduled_runs.pending(connection, name, stream.name)
-    if slot is None or slot.schedule != stream.schedule_text:
-        with context.database.write() as connection:
-            scheduled_runs.plan(connection, name, stream.name, stream.schedule_text, stream.schedule.next_after(now))
-        return None
-    return slot if slot.due <= now else None
-
-
-def has_news(context: Context, stream: Stream) -> bool:
-    """Tell whether some source has a revision that the stream has neither been told nor holds for operators."""
-    name = stream.subscription.name
-    with context.database.read() as connection:
-        held = {each.source: each.revision for each in _held_advances(connection, stream)}
-        for source in stream.sources:
-            last = cursors.revision_of(connection, name, stream.name, source.name)
-            newest = health.source(connection, source.name).revision
-            if newest is not None and last is not None and newest != held.get(source.name, last):
-                return True
-    return False
-
-
-def is_held(context: Context, stream: Stream, advances: Collection[Advance]) -> bool:
-    """Tell whether a digest of the very same steps waits for an operator."""
-    with context.database.read() as connection:
-        return _held_advances(connection, stream) == frozenset(advances)
-
-
-def _held_advances(connection: Connection, stream: Stream) -> frozenset[Advance]:
-    """Return how far a stream is compared if what is held is released."""
-    keys = digests.held(connection, stream.subscription.name, stream.name)
-    return frozenset(advance for key in keys for advance in digests.advances(connection, key))
-
-
 _A_MONTH = timedelta(days=28)
 
 
-class _Held(Struct, frozen=True):
-    keys: list[str]  # of the digests of a stream
-    holds: tuple[Hold, ...]
+class StreamDecision(Struct, frozen=True, kw_only=True):
+    """What a pass does for a stream: all of it is written in one transaction, or nothing."""
+
+    begun: tuple[Advance, ...] = ()  # with sources that are new to the stream
+    plans_slot: bool = False  # it is to be due at another moment than the state knows
+    finished: Slot | None = None  # the slot that is done with this
+    drafts: tuple[tuple[PendingDigest, tuple[ChannelMessages, ...]], ...] = ()  # packed; no messages: not sent
+    failure: Exception | None = None  # why there is no digest
+
+    @property
+    def advances(self) -> tuple[Advance, ...]:
+        """The positions whose revisions have to be kept before this is written."""
+        return (*self.begun, *(advance for draft, _ in self.drafts for advance in draft.advances))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to write."""
+        return self == StreamDecision()
 
 
 def create_digest(context: Context, stream: Stream, comparisons: Comparisons) -> None:
-    """Create and store the digest of `stream` if it is due; operators are notified of a failure."""
+    """Read, decide and write: create the digest of `stream` if it is due; operators are notified of a failure."""
     with _failures(context, stream):
-        begin(context, stream)
-        now = context.clock()
-        slot = due_slot(context, stream, now)
-        if is_quiet(context.config.quiet, now):
-            return  # held, and merged into the first digest afterwards
-        was_held = _held(context, stream)
-        due = over(context.config, stream, was_held.holds, was_held.holds, now)
-        has_waited = bool(was_held.keys and due)
-        if slot is None and not has_waited and not (stream.is_each_revision and has_news(context, stream)):
+        with context.database.read() as connection:
+            state = read_stream(connection, stream)
+        decision = decide(context, stream, state, comparisons)
+        if decision.is_empty and not state.is_failing:
             return
-        draft = compose(context, stream, occasion=slot.due.isoformat() if slot else "", comparisons=comparisons)
-        if draft.hold and not has_waited and is_held(context, stream, draft.advances):
-            # Operators were asked about this very step, and have not answered yet.
-            if slot is not None:
-                with context.database.write() as connection:
-                    finish(connection, stream, slot, None, now)
-            return
-        drafts = [
-            (each, _messages(context, stream, each, now))
-            for each in _what_goes_out(context, stream, draft, was_held, comparisons)
-        ]
-        for each, _ in drafts:
-            context.pin(each.advances)
+        context.pin(decision.advances)
         with context.database.write() as connection:
-            if digests.held(connection, stream.subscription.name, stream.name) != was_held.keys:
-                return  # an operator answered meanwhile: the next pass goes on from there
-            held_before = was_held.keys
-            for each, packed in drafts:
-                store(connection, context, stream, each, packed, held_before=held_before)
-                held_before = []
-            if slot is not None:
-                made, packed = drafts[0]
-                finish(connection, stream, slot, made.digest.key if packed else None, now)
-        for each, packed in drafts:
-            _log(context, stream, each, packed)
+            is_written = write_decision(connection, context, stream, state, decision)
+        if is_written:
+            _log(context, stream, decision)
+        if decision.failure is not None:
+            raise decision.failure
+
+
+def decide(context: Context, stream: Stream, state: StreamState, comparisons: Comparisons) -> StreamDecision:
+    """Decide what a pass does for a stream; asks repositories and workers, not the database of the state.
+
+    A failure is part of the decision: the stream has begun with its sources all the same.
+    """
+    begun: list[Advance] = []
+    now = context.clock()
+    decision = StreamDecision(plans_slot=_plans_slot(stream, state))
+    try:
+        begun.extend(_begin(context, stream, state))
+        decision = replace(decision, begun=tuple(begun))
+        return _decide_digest(context, stream, state.begun_with(begun), decision, comparisons=comparisons, now=now)
+    except (EndingError, StateError):
+        raise
+    except Exception as error:  # noqa: BLE001  whatever it is, it stops only this stream
+        context.go_on()  # whatever it worked with was perhaps ended by us
+        return replace(decision, failure=error)
+
+
+def _plans_slot(stream: Stream, state: StreamState) -> bool:
+    is_planned = state.slot is not None and state.slot.schedule == stream.schedule_text
+    return not stream.is_each_revision and not is_planned
+
+
+def _begin(context: Context, stream: Stream, state: StreamState) -> Iterator[Advance]:
+    """Let a stream begin with each source that it has not begun with, where that source begins."""
+    for source in stream.sources:
+        newest_commit = state.sources[source.name].revision
+        if newest_commit is None or source.name in state.positions:
+            continue
+        with closing(context.open_repository(source)) as repository:
+            newest = resolve(repository, newest_commit)
+            first = first_revision(repository, source, newest)
+            tags = tags_of(repository, newest).ids.keys() | tags_of(repository, first).ids.keys()
+        wanted = sorted(filter(stream.wants_tag(source), tags))
+        yield Advance(
+            subscription=stream.subscription.name,
+            stream=stream.name,
+            source=source.name,
+            revision=first.commit,
+            tags=tuple(CursorUpdate(tag=tag, revision=first.commit) for tag in wanted),
+        )
+
+
+def _decide_digest(
+    context: Context,
+    stream: Stream,
+    state: StreamState,
+    decision: StreamDecision,
+    *,
+    comparisons: Comparisons,
+    now: datetime,
+) -> StreamDecision:
+    if is_quiet(context.config.quiet, now):
+        return decision  # held, and merged into the first digest afterwards
+    is_due = not decision.plans_slot and state.slot is not None and state.slot.due <= now
+    slot = state.slot if is_due else None
+    has_waited = bool(state.held and over(context.config, stream, state.holds, state.holds, now))
+    if slot is None and not has_waited and not (stream.is_each_revision and state.has_news):
+        return decision
+    draft = compose(context, stream, state, occasion=slot.due.isoformat() if slot else "", comparisons=comparisons)
+    if draft.hold and not has_waited and state.held_advances == frozenset(draft.advances):
+        # Operators were asked about this very step, and have not answered yet.
+        return replace(decision, finished=slot)
+    made = _what_goes_out(context, stream, state, draft, comparisons)
+    drafts = tuple(
+        (each, () if is_left_out(stream, state, each, now) else build_messages(context.config, stream, each.digest))
+        for each in made
+    )
+    return replace(decision, finished=slot, drafts=drafts)
 
 
 def _what_goes_out(
-    context: Context, stream: Stream, draft: PendingDigest, was_held: _Held, comparisons: Comparisons
+    context: Context, stream: Stream, state: StreamState, draft: PendingDigest, comparisons: Comparisons
 ) -> tuple[PendingDigest, ...]:
     """Return the digest to be stored; if operators had their time for some of what it is held for, that goes out by itself."""
-    holds = [replace(hold, counted_from=first_held(was_held.holds, hold.event)) for hold in draft.holds]
+    holds = [replace(hold, counted_from=first_held(state.holds, hold.event)) for hold in draft.holds]
     due = over(context.config, stream, holds, holds, context.clock())
     if not due:
         return (draft,)
-    return (unconfirmed(draft),) if len(due) == len(holds) else split(context, stream, holds, due, comparisons)
+    return (
+        (unconfirmed(draft),)
+        if len(due) == len(holds)
+        else split(context, stream, state, holds, due, comparisons=comparisons)
+    )
 
 
-def _messages(context: Context, stream: Stream, draft: PendingDigest, now: datetime) -> tuple[ChannelMessages, ...]:
-    if is_left_out(context, stream, draft, now):
-        return ()
-    return build_messages(context.config, stream, draft.digest)
+def is_left_out(stream: Stream, state: StreamState, draft: PendingDigest, now: datetime) -> bool:
+    """Tell whether there is nothing to send: nothing happened, and nobody wants an empty digest."""
+    if not draft.is_empty:
+        return False
+    if stream.is_urgent or stream.subscription.if_empty == "skip":
+        return True
+    if stream.subscription.if_empty == "send":
+        return False
+    return state.last_created is not None and now - state.last_created < _A_MONTH
+
+
+def write_decision(
+    connection: Connection, context: Context, stream: Stream, state: StreamState, decision: StreamDecision
+) -> bool:
+    """Write all of a decision, and tell whether it was: not if something was written since `state` was read.
+
+    An operator may have answered meanwhile, for example; the next pass goes on from there.
+    """
+    if not read_stream(connection, stream).is_as(state):
+        return False
+    now = context.clock()
+    name = stream.subscription.name
+    if decision.begun:
+        ask_about(connection, context, name)
+        cursors.advance(connection, decision.begun, now)
+    if decision.plans_slot:
+        _plan(connection, stream, now)
+    held_before: Collection[str] = state.held
+    for draft, packed in decision.drafts:
+        store(connection, context, stream, draft, packed, held_before=held_before)
+        held_before = ()
+    if decision.finished is not None:
+        draft_key = next((draft.digest.key for draft, packed in decision.drafts[:1] if packed), None)
+        scheduled_runs.finish(connection, decision.finished, draft_key, now)
+        _plan(connection, stream, now)
+    if state.is_failing and decision.failure is None:
+        key = AlertKey(AlertKind.DIGEST_FAILED, name, stream.name)
+        alerts.resolve_within(connection, context, key, f"digests can be created again for {name}/{stream.name}")
+    return True
+
+
+def _plan(connection: Connection, stream: Stream, now: datetime) -> None:
+    next_one = stream.schedule.next_after(now)
+    scheduled_runs.plan(connection, stream.subscription.name, stream.name, stream.schedule_text, next_one)
 
 
 @contextmanager
 def _failures(context: Context, stream: Stream) -> Iterator[None]:
     """Alert operators while digests of `stream` cannot be created, whatever the reason: other streams go on."""
-    key = AlertKey(AlertKind.DIGEST_FAILED, stream.subscription.name, stream.name)
     name = f"{stream.subscription.name}/{stream.name}"
     try:
         yield
@@ -344,43 +368,23 @@ def _failures(context: Context, stream: Stream) -> Iterator[None]:
     except Exception as error:
         if isinstance(error, StateError) and not isinstance(error, DamagedRow):
             raise  # the digest is not to blame
-        context.go_on()  # whatever it worked with was perhaps ended by us
+        context.go_on()
+        key = AlertKey(AlertKind.DIGEST_FAILED, stream.subscription.name, stream.name)
         title = f"digests cannot be created for {name}"
         alerts.open_now(context, Alert(key=key, title=title, lines=(said_of(error),)))
         # After that: where nothing can be stored, the digest is not to blame.
         log = context.log.bind(subscription=stream.subscription.name, stream=stream.name)
         log.error("digest.failed", error=said_of(error), traceback=traceback_of(error))
-    else:
-        alerts.resolve_now(context, key, f"digests can be created again for {name}")
 
 
-def _held(context: Context, stream: Stream) -> _Held:
-    """Return what of a stream is held, and for what."""
-    where = stream.subscription.name, stream.name
-    with context.database.read() as connection:
-        return _Held(digests.held(connection, *where), held.holds_of(connection, *where))
-
-
-def is_left_out(context: Context, stream: Stream, draft: PendingDigest, now: datetime) -> bool:
-    """Tell whether there is nothing to send: nothing happened, and nobody wants an empty digest."""
-    if not draft.is_empty:
-        return False
-    if stream.is_urgent or stream.subscription.if_empty == "skip":
-        return True
-    if stream.subscription.if_empty == "send":
-        return False
-    with context.database.read() as connection:
-        last = digests.last_created(connection, stream.subscription.name, stream.name)
-    return last is not None and now - last < _A_MONTH
-
-
-def _log(context: Context, stream: Stream, draft: PendingDigest, packed: tuple[ChannelMessages, ...]) -> None:
-    event = "digest.empty" if not packed else "digest.held" if draft.hold else "digest.queued"
-    context.log.info(
-        event,
-        subscription=stream.subscription.name,
-        stream=stream.name,
-        digest=draft.digest.key[:12] if packed else None,
-        deliveries=sum(len(each.messages) for each in packed) or None,
-        reason=reason_of(draft),
-    )
+def _log(context: Context, stream: Stream, decision: StreamDecision) -> None:
+    log = context.log.bind(subscription=stream.subscription.name, stream=stream.name)
+    for each in decision.begun:
+        log.info("stream.begun", source=each.source, revision=each.revision)
+    for draft, packed in decision.drafts:
+        log.info(
+            "digest.empty" if not packed else "digest.held" if draft.hold else "digest.queued",
+            digest=draft.digest.key[:12] if packed else None,
+            deliveries=sum(len(each.messages) for each in packed) or None,
+            reason=reason_of(draft),
+        )

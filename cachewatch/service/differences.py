@@ -50,6 +50,7 @@ from cachewatch.service.notes import (
     unwrapped,
 )
 from cachewatch.service.notes import noted as note_tag
+from cachewatch.service.stream_state import StreamState
 from cachewatch.service.streams import (
     PendingRange,
     PendingRanges,
@@ -59,7 +60,6 @@ from cachewatch.service.streams import (
     plan_ranges,
     selection_of,
 )
-from cachewatch.store import cursors, health
 from cachewatch.store.cursors import Advance, Cursor, CursorUpdate, Position, Unread
 from cachewatch.store.health import SourceHealth
 
@@ -92,7 +92,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
     context: Context
     stream: Stream
     source: Source
-    health: SourceHealth
+    state: StreamState
     repository: Repository
     newest: Revision
     ranges: PendingRanges
@@ -101,6 +101,11 @@ class OpenSource(Struct, frozen=True, kw_only=True):
     longest_pause: timedelta  # between two revisions, that is no outage
     isolation: Isolation
     environment: Environment | None = None
+
+    @property
+    def health(self) -> SourceHealth:
+        """The health of the source."""
+        return self.state.sources[self.source.name]
 
     def compare(self) -> SourceDiff:
         """Compare everything that the stream has not reported yet."""
@@ -141,10 +146,8 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         return news, bases
 
     def _returns(self, news: Iterable[TagNews]) -> tuple[Return, ...]:
-        stream = self.stream.subscription.name, self.stream.name, self.source.name
         returned = self.ranges.returned if Kind.TAG_REMOVED in self.stream.changes else {}
-        with self.context.database.read() as connection:
-            return tuple(find_returns(connection, stream, news, returned))
+        return tuple(find_returns(self.source.name, self.state.departures, news, returned))
 
     def _coverage(self, bases: Bases) -> tuple[Coverage, Coverage] | None:
         """Hold the environment against all tags that the stream is about, as they were told last and as they are."""
@@ -385,6 +388,7 @@ def open_source(
     context: Context,
     stream: Stream,
     source: Source,
+    state: StreamState,
     *,
     since: str | None,
     environment: Environment | None,
@@ -399,14 +403,12 @@ def open_source(
 
     Yields None where nothing was ever fetched; operators are notified of a source that fails.
     """
-    with context.database.read() as connection:
-        source_health = health.source(connection, source.name)
-        position = cursors.position_of(connection, stream.subscription.name, stream.name, source.name)
-    if source_health.revision is None:
+    fetched, position = state.sources[source.name].revision, state.positions.get(source.name)
+    if fetched is None:
         yield None
         return
     with comparisons.opened(source.name, lambda: context.open_repository(source)) as repository:
-        newest = resolve(repository, source_health.revision)
+        newest = resolve(repository, fetched)
         if since is not None:
             position = _position_at(repository, resolve_upstream(repository, since), newest)
         elif position is None:
@@ -416,7 +418,7 @@ def open_source(
             context=context,
             stream=stream,
             source=source,
-            health=source_health,
+            state=state,
             repository=repository,
             newest=newest,
             ranges=plan_ranges(

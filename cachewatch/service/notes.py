@@ -24,9 +24,7 @@ from cachewatch.report.values import Return, TagDigest
 from cachewatch.runtime.worker import INLINE, Isolation
 from cachewatch.service.alerts import Alert
 from cachewatch.service.streams import PendingRanges
-from cachewatch.store import cursors as reported_removals
 from cachewatch.store.cursors import Departure, DepartureKind, ReportedDeparture, Unread
-from cachewatch.store.database import Connection
 from cachewatch.store.health import AlertKey, AlertKind
 
 # Of one tag, those with most specs first.
@@ -156,26 +154,26 @@ def _largest(found: list[Departure]) -> list[Departure]:
 
 
 def find_returns(
-    connection: Connection,
-    stream: tuple[str, str, str],
+    source: str,
+    departures: Mapping[tuple[str, str], Iterable[ReportedDeparture]],
     news: Iterable[TagNews],
     returned: Mapping[str, datetime],
 ) -> Iterator[Return]:
     """Yield what is back of a source, whole tags among it.
 
-    `stream` is a subscription, its stream and a source, `news` what a digest tells of its tags, and `returned` are the
-    tags that are back.
+    `departures` are what the stream was told is gone, by source and tag, `news` what a digest tells of its tags, and
+    `returned` the tags that are back.
     """
     found = {each.notes.tag: each for each in news}
     for tag in sorted({*found, *returned}):
         ours = found.get(tag)
         now = {(each.kind, each.name): each for each in ours.notes.joined} if ours is not None else {}
         names = {*now, *([(DepartureKind.TAG, tag)] if tag in returned else [])}
-        for was in reported_removals.told(connection, reported_removals.stream_key(*stream, tag), names):
+        for was in departures.get((source, tag), ()):
             key = was.departure.kind, was.departure.name
-            yield _return(
-                stream[-1], tag, was, now.get(key) or _whole(was.departure, ours.tag if ours is not None else None)
-            )
+            if key in names:
+                whole = _whole(was.departure, ours.tag if ours is not None else None)
+                yield _return(source, tag, was, now.get(key) or whole)
 
 
 def names_of(returns: Collection[Return], tag: str) -> tuple[tuple[DepartureKind, str], ...]:

@@ -35,6 +35,7 @@ from cachewatch.service.create import create_digest, take_over_renamed
 from cachewatch.service.poll import Polls
 from cachewatch.service.recover import recover, set_aside_damaged
 from cachewatch.service.send import deliver_all
+from cachewatch.service.stream_state import streams_to_look_at
 from cachewatch.service.streams import Stream, streams_of
 from cachewatch.store import cursors, digests, health, messages, outbox
 from cachewatch.store import cursors as reported_removals
@@ -137,7 +138,9 @@ def _create_digests(
     recover(context)
     take_over_renamed(context)
     behind = _sources_behind(context)
-    ready = [stream for stream in streams if not stream.depends_on(behind)]
+    with context.database.read() as connection:
+        ready = [stream for stream in streams if not stream.depends_on(behind)]
+        ready = streams_to_look_at(connection, ready, context.clock())
 
     @cache
     def isolated(source: str) -> Isolated:

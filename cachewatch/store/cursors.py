@@ -7,14 +7,13 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from enum import StrEnum
-from functools import cache
 from typing import Any
 
 import msgspec
 from msgspec import Struct
-from sqlalchemy import Connection, Select, delete, insert, select, union, update
+from sqlalchemy import Connection, delete, insert, select, union, update
 
-from cachewatch.store.queries import put, put_all, rows_of, same
+from cachewatch.store.queries import put, put_all, rows_of
 from cachewatch.store.schema import cursors, departures, digests, holds, slots, streams, unread
 from cachewatch.store.schema import departures as departures_table
 
@@ -64,10 +63,15 @@ def note(connection: Connection, of: Stream, found: Iterable[Departure], revisio
         put(connection, departures, where, values)
 
 
-def told(connection: Connection, of: Stream, names: Collection[tuple[DepartureKind, str]]) -> list[ReportedDeparture]:
-    """Return which of these a stream was told are gone."""
-    rows = connection.execute(select(departures).filter_by(**of).order_by(*departures.primary_key)) if names else ()
-    return [found for found in map(_told, rows) if (found.departure.kind, found.departure.name) in names]
+def all_told(
+    connection: Connection, subscription: str, stream: str
+) -> Mapping[tuple[str, str], Collection[ReportedDeparture]]:
+    """Return what a stream was told is gone, by source and tag."""
+    query = select(departures).filter_by(subscription=subscription, stream=stream).order_by(*departures.primary_key)
+    found: defaultdict[tuple[str, str], list[ReportedDeparture]] = defaultdict(list)
+    for row in connection.execute(query):
+        found[row.source, row.tag].append(_told(row))
+    return found
 
 
 def forget_returned(connection: Connection, of: Stream, names: Iterable[tuple[DepartureKind, str]]) -> None:
@@ -159,16 +163,10 @@ def position_of(connection: Connection, subscription: str, stream: str, source: 
     return Position(revision=begun.revision, cursors=known, unread=found)
 
 
-def revision_of(connection: Connection, subscription: str, stream: str, source: str) -> str | None:
-    """Return the revision up to which the stream was compared with the source; None if it has not begun with it."""
-    where = {"subscription": subscription, "stream": stream, "source": source}
-    found: str | None = connection.scalar(_revision(), where)
-    return found
-
-
-@cache
-def _revision() -> Select[Any]:
-    return select(streams.c.revision).where(*same(streams, "subscription", "stream", "source"))
+def revisions_told(connection: Connection) -> Mapping[tuple[str, str, str], str]:
+    """Return the revision up to which each stream was compared with each source: by subscription, stream and source."""
+    columns = (streams.c.subscription, streams.c.stream, streams.c.source, streams.c.revision)
+    return {(row.subscription, row.stream, row.source): row.revision for row in connection.execute(select(*columns))}
 
 
 def advance(connection: Connection, advances: Iterable[Advance], now: datetime, *, is_told: bool = True) -> None:

@@ -92,9 +92,21 @@ def add(connection: Connection, stored: DigestRecord) -> bool:
     return insert_new(connection, digests, values)
 
 
-def has(connection: Connection, key: str) -> bool:
-    """Tell whether there is a digest of this very key."""
-    return connection.execute(_summary(), {"key": key}).first() is not None
+class KnownDigest(Struct, frozen=True):
+    """What has to be known of earlier digests to name a new one."""
+
+    key: str
+    stream: str
+    period: str
+    has_gone_out: bool
+
+
+def known(connection: Connection, subscription: str) -> list[KnownDigest]:
+    """Return every digest of a subscription."""
+    query = select(digests.c.key, digests.c.stream, digests.c.period, digests.c.state)
+    went_out = (DigestState.READY, DigestState.RELEASED)
+    rows = connection.execute(query.filter_by(subscription=subscription))
+    return [KnownDigest(row.key, row.stream, row.period, row.state in went_out) for row in rows]
 
 
 def find(connection: Connection, key: str) -> DigestSummary | None:
@@ -172,17 +184,6 @@ def last_created(connection: Connection, subscription: str, stream: str) -> date
         digests.c.created <= database_time(connection),
     )
     return connection.execute(query).scalar()
-
-
-def has_period(connection: Connection, subscription: str, period: str) -> bool:
-    """Tell whether a digest of the subscription that went out is of this period."""
-    return connection.execute(_of_period(), {"subscription": subscription, "period": period}).first() is not None
-
-
-@cache
-def _of_period() -> Select[Any]:
-    went_out = digests.c.state.in_((DigestState.READY, DigestState.RELEASED))
-    return select(digests.c.key).where(*same(digests, "subscription", "period"), went_out).limit(1)
 
 
 def revisions_held(connection: Connection, source: str) -> frozenset[str]:

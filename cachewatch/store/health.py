@@ -4,6 +4,7 @@ A time that lies further ahead than a right clock could have put it, or that can
 """
 
 import re
+from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Self
@@ -68,6 +69,12 @@ def source(connection: Connection, name: str) -> SourceHealth:
         failures=row.failures,
         error=row.error,
     )
+
+
+def newest_revisions(connection: Connection) -> Mapping[str, str]:
+    """Return the newest revision of each source that was ever fetched."""
+    query = select(sources.c.name, sources.c.revision).where(sources.c.revision.is_not(None))
+    return {row.name: row.revision for row in connection.execute(query)}
 
 
 def save_source(connection: Connection, health: SourceHealth) -> None:

@@ -4,7 +4,6 @@ from typing import Any
 
 from cachewatch.service import compose as building_messages
 from cachewatch.service import create as creating_digests
-from cachewatch.service import create as due_digests
 from cachewatch.service import passes as run_pass
 from cachewatch.service import poll as poll_source
 from cachewatch.service import send as sending_deliveries
@@ -35,8 +34,9 @@ _PLACES: tuple[tuple[Any, str], ...] = (
     (building_messages, "_packed"),
     (run_pass, "clean_up"),
     (poll_source, "_succeeded"),
-    (due_digests, "begin"),
-    (due_digests, "has_news"),
+    (creating_digests, "read_stream"),
+    (creating_digests, "decide"),
+    (creating_digests, "write_decision"),
 )
 
 POINTS = {

@@ -13,6 +13,7 @@ from cachewatch.service import compose as assembling_digests
 from cachewatch.service import create as creating_digests
 from cachewatch.service import poll as poll_source
 from cachewatch.service.context import Context
+from cachewatch.service.stream_state import StreamState
 from cachewatch.service.streams import Stream
 from cachewatch.service.watched import WatchedClone
 
@@ -53,10 +54,10 @@ def kinds(site: Site) -> list[str]:
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
 def test_a_stream_that_raises_stops_only_itself(site: Site, error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(context: Context, stream: Stream, **more: Any) -> Any:
+    def fail(context: Context, stream: Stream, state: StreamState, **more: Any) -> Any:
         if stream.subscription.name == "a":
             raise error
-        return assembling_digests.compose(context, stream, **more)
+        return assembling_digests.compose(context, stream, state, **more)
 
     with monkeypatch.context() as patched:
         patched.setattr(creating_digests, "compose", fail)

@@ -1,0 +1,111 @@
+"""What the state knows of a stream: read as a whole before it is decided what to tell, so that deciding asks nothing.
+
+One transaction says which streams have to be looked at, and one more reads each of these.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cachewatch.service.streams import Stream
+from cachewatch.store import cursors, digests, health
+from cachewatch.store.cursors import Advance, Cursor, Position, ReportedDeparture
+from cachewatch.store.database import Connection
+from cachewatch.store.digests import Hold, Slot
+from cachewatch.store.health import AlertKey, AlertKind, SourceHealth
+
+
+class StreamState(Struct, frozen=True, kw_only=True):
+    """What the state knows of one stream."""
+
+    sources: Mapping[str, SourceHealth]
+    positions: Mapping[str, Position]  # by source; of those that it has begun with
+    departures: Mapping[tuple[str, str], Collection[ReportedDeparture]]  # that it was told of, by source and tag
+    slot: Slot | None  # at which it is due next
+    holds: tuple[Hold, ...]  # what its digest is held for
+    held: tuple[str, ...]  # the keys of its held digests
+    held_advances: frozenset[Advance]  # where it stands if these are released
+    keys: frozenset[str]  # of all its digests
+    periods: frozenset[str]  # of the digests of its subscription that went out
+    last_created: datetime | None
+    is_failing: bool  # operators know that its digests cannot be created
+
+    def is_as(self, other: "StreamState") -> bool:
+        """Whether a decision that was made from `other` holds: nobody else has written anything of the stream since."""
+        names = ("positions", "slot", "holds", "held", "keys")
+        return all(getattr(self, name) == getattr(other, name) for name in names)
+
+    def begun_with(self, advances: Iterable[Advance]) -> "StreamState":
+        """Return the state after the stream has begun with sources."""
+        begun = {
+            each.source: Position(
+                revision=each.revision,
+                cursors={step.tag: Cursor(step.revision) for step in each.tags if step.revision is not None},
+                unread={},
+            )
+            for each in advances
+        }
+        return replace(self, positions={**self.positions, **begun})
+
+    @property
+    def has_news(self) -> bool:
+        """Whether some source has a revision that the stream has neither been told nor holds for operators."""
+        told = {name: position.revision for name, position in self.positions.items()}
+        held = {each.source: each.revision for each in self.held_advances}
+        return any(
+            source.revision is not None and name in told and source.revision != held.get(name, told[name])
+            for name, source in self.sources.items()
+        )
+
+
+def read_stream(connection: Connection, stream: Stream) -> StreamState:
+    """Read what the state knows of a stream; raise DamagedRow if what is held of it is damaged."""
+    of = stream.subscription.name, stream.name
+    positions = {each.name: cursors.position_of(connection, *of, each.name) for each in stream.sources}
+    known = digests.known(connection, of[0])
+    held = tuple(digests.held(connection, *of))
+    return StreamState(
+        sources={each.name: health.source(connection, each.name) for each in stream.sources},
+        positions={name: position for name, position in positions.items() if position is not None},
+        departures=cursors.all_told(connection, *of),
+        slot=digests.pending(connection, *of),
+        holds=digests.holds_of(connection, *of),
+        held=held,
+        held_advances=frozenset(advance for key in held for advance in digests.advances(connection, key)),
+        keys=frozenset(each.key for each in known if each.stream == stream.name),
+        periods=frozenset(each.period for each in known if each.has_gone_out),
+        last_created=digests.last_created(connection, *of),
+        is_failing=health.get(connection, AlertKey(AlertKind.DIGEST_FAILED, *of)) is not None,
+    )
+
+
+def streams_to_look_at(connection: Connection, streams: Iterable[Stream], now: datetime) -> list[Stream]:
+    """Return the streams that have to begin, to plan or to tell something, that hold a digest, or that failed."""
+    newest, told = health.newest_revisions(connection), cursors.revisions_told(connection)
+    slots = digests.all_pending(connection)
+    open_matters = {(each.key.name, each.key.part) for each in health.all_open(connection)}
+    open_matters |= {(subscription, stream) for subscription, stream, _ in digests.all_holds(connection)}
+    open_matters |= {(each.subscription, each.stream) for each in digests.held_summaries(connection)}
+
+    def has_news(stream: Stream) -> bool:
+        for source in stream.sources:
+            revision = told.get((stream.subscription.name, stream.name, source.name))
+            if source.name in newest and (
+                revision is None or (stream.is_each_revision and revision != newest[source.name])
+            ):
+                return True
+        return False
+
+    def is_due(stream: Stream) -> bool:
+        slot = slots.get((stream.subscription.name, stream.name))
+        return slot is None or slot.schedule != stream.schedule_text or slot.due <= now
+
+    return [
+        stream
+        for stream in streams
+        if has_news(stream)
+        or (not stream.is_each_revision and is_due(stream))
+        or (stream.subscription.name, stream.name) in open_matters
+    ]
