@@ -84,7 +84,9 @@ def test_tags_that_have_no_room_for_a_table_have_none(site: Site, monkeypatch: p
     first, total = len(whole[0].content), sum(len(table.content) for table in whole)
     for most, expected in ((total, [True, True]), (total - 1, [True, False]), (first - 1, [False, True])):
         monkeypatch.setattr(net_differences, "MOST_CSV", most)
-        tables = [tag.table for tag in assembling_digests.compose(context, stream, state_of(context, stream)).digest.tags]
+        tables = [
+            tag.table for tag in assembling_digests.compose(context, stream, state_of(context, stream)).digest.tags
+        ]
         assert [table.is_complete for table in tables] == expected
         assert sum(len(table.content) for table in tables) <= most
 
