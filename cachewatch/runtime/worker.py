@@ -43,6 +43,7 @@ _PRELOADED = [
     "cachewatch.report.collecting",
     "cachewatch.report.templates",
     "cachewatch.environments.contents",
+    "cachewatch.service.passes",
 ]
 
 
