@@ -24,7 +24,7 @@ from cachewatch.store import messages as suppressions
 from cachewatch.store.health import AlertKey, AlertKind
 
 WHOLE = {f"package-{number}": records(range(10 * number, 10 * number + 4)) for number in range(12)}
-COMMITS = 12
+COMMITS = 6
 # All is well, most of it is lost in both tags, one package comes with each revision, and all is well again.
 STATES = [
     catalogue(WHOLE) | catalogue(WHOLE, tag="v1.0"),
@@ -148,7 +148,7 @@ def test_a_loss_that_is_held_for_long_is_one_notice_and_a_summary_a_day(site: Si
     site.now = day(0, hour=9)
     for number in range(1, COMMITS + 1):
         site.publish(number)
-        site.run(later=4 * HOUR)
+        site.run(later=8 * HOUR)
     assert site.notices() == [LOSS, "1 alert is open", "1 alert is open"]
     assert open_alerts(site) == [("suspicious-loss", "public", "develop")]
     site.publish(COMMITS + 1)

@@ -52,9 +52,9 @@ def weekly_mails(site: Site, times: list[datetime]) -> list[str]:
 @pytest.mark.slow
 def test_a_weekly_mail_of_what_is_published_weekly_says_nothing_of_gaps(site: Site) -> None:
     """Nor of its age, though it is older than `stale_after` when the mail is made."""
-    weeks = [START + number * WEEK - 2 * DAY for number in range(1, 14)]
+    weeks = [START + number * WEEK - 2 * DAY for number in range(1, 10)]
     mails = weekly_mails(site, weeks)[4:]
-    assert len(mails) >= 8
+    assert len(mails) >= 4
     assert not [text for text in mails if GAP in text or "nothing new published" in text]
 
 

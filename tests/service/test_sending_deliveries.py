@@ -551,14 +551,14 @@ def test_a_server_that_was_away_for_days_and_greylists_gives_nothing_up(site: Si
     port = free_port()
     configure(site, port)
     site.publish(1)
-    for _ in range(128):
-        site.run(later=HOUR)
+    for _ in range(32):
+        site.run(later=4 * HOUR)
     with post(
         by_recipient={"kim@example.org": "451 4.7.1 greylisted", "lee@example.org": "451 4.7.1 greylisted"}, port=port
     ) as server:
         site.run(later=5 * HOUR)
-        for _ in range(4 * 24 // 4):
-            assert site.run(later=4 * HOUR).dead == 0
+        for _ in range(4 * 24 // 8):
+            assert site.run(later=8 * HOUR).dead == 0
         assert {each.state for each in mails(site)} == {State.DEFERRED}
         server.by_recipient = {}
         site.run(later=5 * HOUR)
@@ -894,6 +894,7 @@ def test_a_daemon_that_is_told_to_stop_finishes_what_is_in_hand(site: Site) -> N
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_a_daemon_that_hangs_in_a_delivery_ends_in_time_and_loses_nothing(site: Site) -> None:
     with hanging() as port:
         configure(site, port, CONFIG.replace("stale_after", "poll: {every: 1s, jitter: 0s}, stale_after"))
