@@ -1,7 +1,6 @@
 """The commands of the service, as an operator types them."""
 
 import json
-import logging
 import re
 from datetime import UTC, datetime
 from email import policy
@@ -14,7 +13,6 @@ from helpers import catalogue, records
 from mailservers import free_port, post
 from station import Site
 
-from cachewatch.runtime.log import open_log
 from cachewatch.store import outbox
 from cachewatch.store.outbox import State
 
@@ -292,25 +290,3 @@ def test_who_hears_of_a_package(site: Site, run: Run) -> None:
     (site.folder / "state").rename(site.folder / "elsewhere")
     assert run("explain", "zlib", "--config", path).output.startswith("ml  would be notified\n")
     assert not (site.folder / "state").exists(), "whoever asks first must not own the folder of the service"
-
-
-def test_lines_of_the_log(capsys: pytest.CaptureFixture[str]) -> None:
-    """Text cannot forge a line, JSON holds the same fields, and what is empty is left out."""
-    for form in ("text", "json"):
-        open_log(form).warning("source.failed", source="public", error='a "b"\nc', reason="")
-    text, data = capsys.readouterr().err.splitlines()
-    assert "warning source.failed source=public error=" in text
-    assert "reason" not in text
-    found = json.loads(data)
-    assert (found["event"], found["level"], found["error"]) == ("source.failed", "warning", 'a "b"\nc')
-
-
-def test_a_sentence_in_the_log_is_no_name_of_an_event(capsys: pytest.CaptureFixture[str]) -> None:
-    """What is said below the service, as of a clone that was damaged, is told apart from events."""
-    for form in ("text", "json"):
-        open_log(form)
-        logging.getLogger("cachewatch.git.clone").warning("public.git: damaged\nindeed")
-    text, data = capsys.readouterr().err.splitlines()
-    assert text.endswith(" warning public.git: damaged\\x0aindeed")
-    found = json.loads(data)
-    assert (found["event"], found["said"]) == ("note", "public.git: damaged\nindeed")

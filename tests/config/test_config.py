@@ -566,16 +566,6 @@ def test_damaged_files(cuts: list[tuple[int, int, str]]) -> None:
     assert said.startswith(str(file))
 
 
-@given(st.binary(max_size=200) | st.text(alphabet="[]{}:,-!&*#|>'\"%@`? \n\taé\0", max_size=40).map(str.encode))
-def test_any_bytes(content: bytes) -> None:
-    """The same for what never was a file of ours."""
-    with TemporaryDirectory() as folder:
-        file = Path(folder, "cachewatch.yaml")
-        file.write_bytes(content)
-        with pytest.raises(ConfigError):
-            read_config(file)
-
-
 def test_keys_that_no_file_can_have(mistakes: Read) -> None:
     """What fills a name or a path from outside is no key, however it is written; nor is the name of a field."""
     for name in ("name", "address", "\\0", "path"):

@@ -218,29 +218,6 @@ def test_nothing_recorded_differs() -> None:
     assert list(found) == [SPACK]
 
 
-@pytest.mark.parametrize("missing", ["before", "after", "both"])
-def test_a_dependency_that_the_graph_does_not_describe(missing: str) -> None:
-    """It is named, and what can be known of the others is."""
-    before = [spec("x", "x1", on("glibc", "g1"), on("zlib", "z1")), ZLIB[0]]
-    after = [spec("x", "x2", on("glibc", "g2"), on("zlib", "z2")), ZLIB[1]]
-    before += [] if missing in ("before", "both") else [spec("glibc", "g1")]
-    after += [] if missing in ("after", "both") else [spec("glibc", "g2")]
-
-    found = causes(before, after)
-
-    assert {(one.package, one.what) for one in found} == {("glibc", What.NOT_DESCRIBED), ("zlib", What.VERSION)}
-
-
-def test_a_cycle_ends() -> None:
-    """No graph of Spack has one, and a damaged one may."""
-    found = causes(
-        [spec("a", "a1", on("b", "b1")), spec("b", "b1", on("a", "a1"), version="1")],
-        [spec("a", "a2", on("b", "b2")), spec("b", "b2", on("a", "a2"), version="2")],
-    )
-
-    assert (Cause(package="b", what=What.VERSION, before="1", after="2"), ("a", "b")) in found.items()
-
-
 def test_a_deep_chain_takes_no_recursion() -> None:
     depth = 5000
     sides = [
@@ -252,24 +229,6 @@ def test_a_deep_chain_takes_no_recursion() -> None:
     ((cause, path),) = causes(*sides).items()
 
     assert (cause.package, len(path)) == (f"p{depth}", depth + 1)
-
-
-def test_two_nodes_of_one_name_are_paired_by_how_they_are_used() -> None:
-    """A build may need one Python and link to another: each is compared with its like."""
-    found = causes(
-        [
-            spec("x", "x1", on("python", "p1", types=["build"]), on("python", "q1", types=["link"])),
-            spec("python", "p1", version="3.11"),
-            spec("python", "q1", version="3.12"),
-        ],
-        [
-            spec("x", "x2", on("python", "q2", types=["link"]), on("python", "p1", types=["build"])),
-            spec("python", "p1", version="3.11"),
-            spec("python", "q2", version="3.13"),
-        ],
-    )
-
-    assert list(found) == [Cause(package="python", what=What.VERSION, before="3.12", after="3.13")]
 
 
 def nodes_of(*specs: GraphNode) -> dict[str, GraphNode]:

@@ -1,8 +1,6 @@
 """What months do to a clone of our own: leftovers, small packs, full disks, owners, kills."""
 
 import contextlib
-import hashlib
-import itertools
 import logging
 import os
 import random
@@ -21,10 +19,9 @@ from gitservers import Faults, smart_http
 from station import wait_for
 from upstream import Upstream, git, specs
 
-from cachewatch.errors import BrokenSource, RefusedAddress, SourceError, UnknownRevision
+from cachewatch.errors import BrokenSource, SourceError, UnknownRevision
 from cachewatch.git import upkeep as clone_locks
 from cachewatch.git import upkeep as clone_maintenance
-from cachewatch.git import upkeep as stale_files
 from cachewatch.git.clone import Mirror
 from cachewatch.git.processes import interrupt
 
@@ -149,28 +146,6 @@ def fetches(folder: Path) -> list[int]:
     return found
 
 
-def test_only_what_is_old_is_removed_while_a_git_may_run(upstream: Upstream, folder: Path) -> None:
-    """An hour for what half a fetch left and for locks of refs, a quarter of it for the others."""
-    mirror = Mirror(folder, upstream.url)
-    mirror.update()
-    new, old = folder.with_name("source.git.new-a"), folder.with_name("source.git.new-b")
-    for path in (new, old):
-        path.mkdir()
-        (path / "x").touch()
-    cases = {}
-    for name, seconds, is_left in [("tmp_pack_a", 3700, False), ("tmp_idx_b", 1800, True), ("x.lock", 1000, False)]:
-        path = folder / "objects" / "pack" / name
-        path.touch()
-        cases[age(path, seconds)] = is_left
-    (folder / "HEAD.lock").touch()
-    cases |= {age(folder / "HEAD.lock", 1000): True, age(new, 60): True, age(old, 3700): False}
-    stale_files.tidy(folder, is_alone=False)
-
-    assert {path: path.exists() for path in cases} == cases
-    stale_files.tidy(folder, is_alone=True)
-    assert not any(path.exists() for path in cases)
-
-
 def test_a_pin_waits_for_no_fetch(upstream: Upstream, folder: Path) -> None:
     """A server that hangs must not hold up the digests that are made meanwhile."""
     diagnostics = Faults()
@@ -281,36 +256,6 @@ def test_packs_are_put_together(
         assert "?" not in git(folder, "rev-list", "--objects", "--missing=print", "--no-walk", commit)
 
 
-def loose(folder: Path) -> None:
-    """Write an object into the folder whose objects stand for those of all 256."""
-    number = next(n for n in itertools.count() if hashlib.sha1(b"blob 4\0%04d" % n).hexdigest().startswith("17"))
-    git(folder, "hash-object", "-w", "--stdin", stdin=b"%04d" % number)
-
-
-def test_what_a_force_push_leaves_is_not_packed_again_and_again(
-    upstream: Upstream, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Loose objects that a reader may need stay for an hour; then they go."""
-    monkeypatch.setattr(clone_maintenance, "_MANY_LOOSE", 0)
-    root = git(upstream.path, "rev-parse", "main")
-    mirror = Mirror(folder, upstream.url, partial=False)
-    left = upstream.commit(specs(4), root)
-    mirror.update()
-    upstream.commit(specs(5), root)
-    loose(folder)
-    mirror.update()
-    packed = (folder / "cachewatch-packed").stat().st_mtime_ns
-    assert git(folder, "cat-file", "-t", left) == "commit"
-
-    mirror.update()
-    assert (folder / "cachewatch-packed").stat().st_mtime_ns == packed
-    for path in [folder / "cachewatch-packed", *folder.glob("objects/??/*")]:
-        age(path, 4000)
-    mirror.update()
-    assert git(folder, "cat-file", "-t", left, check=False) == ""
-    assert mirror.repair() is None
-
-
 @pytest.mark.parametrize("partial", [True, False])
 def test_damage_that_only_packing_sees(
     upstream: Upstream, folder: Path, partial: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
@@ -338,19 +283,6 @@ def test_damage_that_only_packing_sees(
     assert "cloned anew" in caplog.text
     assert mirror.pins() == {"cursor": before}
     assert mirror.repair() is None
-
-
-def test_no_room(upstream: Upstream, folder: Path) -> None:
-    """It is said before anything is fetched; polls that bring nothing go on."""
-    mirror = Mirror(folder, upstream.url)
-    mirror.update()
-    greedy = Mirror(folder, upstream.url, reserve=2**60)
-    assert not greedy.update().is_news
-    newest = upstream.commit(specs(11))
-
-    with pytest.raises(BrokenSource, match=r"MiB are free.*make room"):
-        greedy.update()
-    assert mirror.update().after == newest
 
 
 def test_more_than_there_is_room_for(upstream: Upstream, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -559,44 +491,6 @@ def test_hostile_objects_are_refused(upstream: Upstream, folder: Path) -> None:
     with pytest.raises(BrokenSource, match="malformed or malicious"):
         mirror.update()
     assert git(folder, "rev-parse", "HEAD") == first
-
-
-def test_a_tree_bomb_and_odd_names(upstream: Upstream, folder: Path) -> None:
-    """A hundred million files in a few kilobytes, and a tag that is no text, cost a fetch nothing."""
-    blob = git(upstream.path, "hash-object", "-w", "--stdin", stdin=b"x")
-    entry = ("100644", blob)
-    for _ in range(8):
-        raw = b"".join(
-            entry[0].removeprefix("0").encode() + b" f%d\0" % number + bytes.fromhex(entry[1]) for number in range(10)
-        )
-        entry = ("40000", git(upstream.path, "hash-object", "-t", "tree", "-w", "--stdin", stdin=raw))
-    tags = b"".join(b"40000 %s\0" % name + bytes.fromhex(entry[1]) for name in (b"a\nb", b"bomb", b"odd\xff"))
-    catalogue = git(upstream.path, "hash-object", "-t", "tree", "-w", "--stdin", stdin=tags)
-    raw = b"40000 _cache\0" + bytes.fromhex(catalogue)
-    top = git(upstream.path, "hash-object", "-t", "tree", "-w", "--stdin", stdin=raw)
-    commit = git(upstream.path, "commit-tree", top, "-m", "x")
-    git(upstream.path, "update-ref", "refs/heads/main", commit)
-    begin = time.monotonic()
-    mirror = Mirror(folder, upstream.url)
-
-    assert mirror.update().after == commit
-    assert mirror.repair() is None
-    assert time.monotonic() - begin < 120
-    assert "?" not in git(folder, "rev-list", "--objects", "--missing=print", "--no-walk", "HEAD")
-
-
-def test_a_token_in_an_address_is_refused(folder: Path) -> None:
-    """Git would send it along and write it down."""
-    with pytest.raises(RefusedAddress, match="remove secrets from the address") as caught:
-        Mirror(folder, "https://example.org/x.git?private_token=canary")
-    assert "canary" not in str(caught.value)
-
-
-def test_no_git_at_all(upstream: Upstream, folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """That is for the administrator."""
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(BrokenSource, match="git is not installed"):
-        Mirror(folder, upstream.url).update()
 
 
 @pytest.mark.slow

@@ -4,7 +4,6 @@ import csv
 import gzip
 import io
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from helpers import Record, catalogue, history, records
 from cachewatch.core.model import Kind
 from cachewatch.core.selection import Globs, Selection
 from cachewatch.report import collecting as digest_module
-from cachewatch.report.values import Outage, TagDigest, find_outages, longest_pause
+from cachewatch.report.values import TagDigest
 
 Packages = Mapping[str, list[Record]]
 
@@ -86,32 +85,3 @@ def test_a_table_that_is_too_large_is_dropped(demo_repository: Path, monkeypatch
 
     assert (table.content, table.is_complete) == (b"", False)
     assert table.size > 1000
-
-
-def test_gaps() -> None:
-    """Only what is longer than usual is a gap."""
-    day = datetime(2025, 6, 1, 4, tzinfo=UTC)
-    times = [day, day + timedelta(days=1), day + timedelta(days=5)]
-
-    assert find_outages(reversed(times), timedelta(days=2)) == (Outage(times[1], times[2]),)
-    assert find_outages(times[:1], timedelta(0)) == ()
-
-
-@pytest.mark.parametrize(
-    ("hours", "longest"),
-    [
-        ([24, 24], None),
-        ([24] * 9, 72),
-        ([168] * 9, 504),
-        ([24] * 7 + [240] * 2, 72),
-        ([1, 1, 168] * 3, 504),
-        ([2] * 9, 24),
-    ],
-    ids=["few", "daily", "weekly", "daily with gaps", "weekly at three times", "all day"],
-)
-def test_the_rhythm_of_a_source_says_what_a_gap_is(hours: list[int], longest: int | None) -> None:
-    """Three times what is usual, and a day at least."""
-    times = [datetime(2025, 6, 1, 4, tzinfo=UTC)]
-    for pause in hours:
-        times.append(times[-1] + timedelta(hours=pause))
-    assert longest_pause(times) == (None if longest is None else timedelta(hours=longest))

@@ -206,12 +206,3 @@ def test_json_keeps_to_its_schema() -> None:
 
     validator.check_schema(schema)
     assert list(validator.iter_errors(json.loads(render_digest(sample_digest()).json))) == []
-
-
-@pytest.mark.parametrize(
-    ("until", "age"),
-    [("04:00:20", "20 seconds"), ("04:20:00", "20 minutes"), ("06:10:00", "2 hours"), ("03:59:00", "1 second")],
-)
-def test_how_old_data_is(until: str, age: str) -> None:
-    """In minutes while it is fresh."""
-    assert filters.FILTERS["days_until"]("2025-06-01T04:00:00Z", f"2025-06-01T{until}Z") == age

@@ -92,16 +92,6 @@ def test_a_tag_that_returns_is_compared_with_what_was_told_last(tmp_path: Path, 
     assert "1.0 -> 2.0" in back
 
 
-def test_a_tag_that_returns_as_it_was_is_back_and_no_more(tmp_path: Path) -> None:
-    made = site(tmp_path, OLD | RELEASE, RELEASE, OLD | RELEASE, OLD | RELEASE)
-    for number in range(1, 4):
-        made.publish(number)
-        made.run(later=DAY)
-    _, back = made.told()
-    assert "develop is back" in back
-    assert "p00" not in back
-
-
 @pytest.mark.slow
 def test_a_tag_that_was_released_as_gone_and_returns_loses_nothing(tmp_path: Path) -> None:
     made = site(tmp_path, OLD, {"README.md": b"oops"}, NEW)

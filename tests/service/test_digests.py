@@ -80,11 +80,6 @@ def test_the_period_of_a_digest_is_in_the_names_of_its_files(site: Site) -> None
     assert assembling_digests.period_of([], day(1, 7), is_urgent=True) == "2025-06-02T070000Z-urgent"
 
 
-def test_the_first_run_is_silent(site: Site) -> None:
-    assert site.run().failed_sources == 0
-    assert site.told() == []
-
-
 @pytest.mark.both_states
 def test_a_new_revision_is_told_once(site: Site) -> None:
     site.run()
@@ -251,19 +246,6 @@ def test_a_mass_event_is_held_until_released(site: Site) -> None:
 
 
 @pytest.mark.slow
-def test_a_held_digest_that_heals_never_goes_out(site: Site) -> None:
-    site.configure(CONFIG + "    limit: {hold_above: 1}\n")
-    site.run()
-    site.publish(2)
-    site.run()
-    site.publish(3)
-    site.run()
-    site.run()
-    assert site.told() == []
-    assert {each.state for each in site.deliveries() if each.channel == "files"} == {"dropped"}
-
-
-@pytest.mark.slow
 def test_a_held_digest_can_be_released_however_old_it_is(site: Site) -> None:
     """Digests of long ago are forgotten, but not what waits for an answer."""
     site.configure(CONFIG + "    limit: {hold_above: 1}\n")
@@ -330,22 +312,6 @@ def test_a_held_digest_that_upstream_took_back_cannot_be_released(site: Site) ->
     (text,) = site.told()
     assert "change-one" in text
     assert "change-two" not in text
-
-
-def test_a_dropped_digest_is_told_to_nobody(site: Site) -> None:
-    site.configure(CONFIG + "    limit: {hold_above: 1}\n")
-    site.run()
-    site.publish(2)
-    site.run()
-    context = site.open()
-    with context.database.read() as connection:
-        (key,) = connection.exec_driver_sql("SELECT key FROM digests WHERE state = 'held'").one()
-    operator_actions.drop_digest(context, key, "a test of theirs")
-    site.publish(3)
-    site.configure(CONFIG)
-    site.run()
-    (text,) = site.told()
-    assert "change-one" in text  # gone again, which is told
 
 
 def test_quiet_windows_hold_and_merge(site: Site) -> None:
@@ -424,15 +390,6 @@ def test_a_document_that_would_kill_a_parser_stops_nothing(tmp_path: Path) -> No
     assert "change-one" in first
     assert "bomb" in first
     assert "change-two" in second
-
-
-def test_one_failing_source_stops_only_itself(site: Site) -> None:
-    broken = "sources: {broken: {git: {folder}/nowhere.git}, public:"
-    site.configure(CONFIG.replace("sources: {public:", broken))
-    assert site.run().failed_sources == 1
-    site.publish(1)
-    assert site.run().failed_sources == 1
-    assert len(site.told()) == 1
 
 
 def test_a_stale_source_is_said_in_digests(site: Site) -> None:

@@ -1,6 +1,5 @@
 """Held digests: readers get what no operator answers in time, marked as such; operators are asked once about each event."""
 
-import re
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -14,9 +13,7 @@ from cachewatch.operators import actions as operator_actions
 from cachewatch.operators.status import HeldDigest, read_status
 from cachewatch.service import compose as building_messages
 from cachewatch.service import create as creating_digests
-from cachewatch.service.notes import TagNotes
 from cachewatch.store import digests as held
-from cachewatch.store.cursors import Departure, DepartureKind
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 BANNER = "not confirmed by the operators"
@@ -534,25 +531,6 @@ def test_a_large_change_is_one_notice_for_all_who_hold_it(tmp_path: Path) -> Non
     assert [alert.name for alert in read_status(site.open()).alerts] == ["public"]
     operator_actions.release(site.open(), "hpc")
     assert read_status(site.open()).alerts == ()
-
-
-def test_a_suspicious_loss_says_what_is_gone(site: Site) -> None:
-    lose(site)
-    said = notice(site, LOSS)
-    assert "10 packages gone: package-10, package-11, package-2," in said
-    assert re.search(r"What nobody drops is sent at 2025-06-02 \d\d:00 UTC", said)
-
-
-def test_ten_are_named_of_what_is_gone() -> None:
-    """And how many more there are, if there are."""
-    gone = [Departure(kind=DepartureKind.PACKAGE, name=f"p{number}", packages=1, specs=1) for number in range(12)]
-
-    def facts(count: int) -> list[str]:
-        return list(TagNotes(tag="develop", told=count, suspicion="", gone=tuple(gone[:count]), joined=()).facts)
-
-    assert facts(1) == ["1 package gone: p0"]
-    assert facts(10) == ["10 packages gone: p0, p1, p2, p3, p4, p5, p6, p7, p8, p9"]
-    assert facts(12) == ["12 packages gone: p0, p1, p2, p3, p4, p5, p6, p7, p8, p9 and 2 more"]
 
 
 def test_status_says_when_a_held_digest_goes_out(site: Site, run: Run) -> None:

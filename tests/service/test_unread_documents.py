@@ -11,7 +11,7 @@ from station import Site
 
 from cachewatch.git.repository import Repository
 from cachewatch.operators import actions as operator_actions
-from cachewatch.service.notes import UnreadDocuments, unreadable
+from cachewatch.service.notes import UnreadDocuments
 from cachewatch.store.cursors import Unread
 from cachewatch.store.digests import DigestRecord
 
@@ -170,30 +170,6 @@ def test_one_that_nobody_could_ever_read_is_named_when_that_is_over(
     assert net(made) == [("1.0" if then else "", "2.0")]
 
 
-@pytest.mark.slow_cases
-@pytest.mark.parametrize("form", ["link", "folder"])
-def test_a_document_that_is_no_file_for_a_while_is_compared_later(tmp_path: Path, form: str) -> None:
-    made = Site(tmp_path, [state(number, pa("1.0", 10)) for number in range(4)])
-    made.configure(CONFIG)
-    made.run()
-    for number, mode in ((1, "120000"), (2, "120000"), (3, "100644")):
-        _commit_as(made, mode, pa(f"{number}.0", 10 + number)[PATH], form)
-        made.run(later=DAY)
-    assert net(made) == [("1.0", "3.0")]
-
-
-def _commit_as(made: Site, mode: str, content: bytes, form: str) -> None:
-    """Commit `pa` as a link: the document itself, or the folder that holds it."""
-    path = PATH if form == "link" or mode == "100644" else PATH.rpartition("/")[0]
-    other = f"_cache/develop/change-{len(made.commits)}/specs.md"
-    change = document(records([len(content) + len(made.commits) + 900]), package=f"change-{len(made.commits)}")
-    stream = b"commit refs/heads/main\ncommitter x <x@x> 1749000000 +0000\ndata 1\nx\nfrom refs/heads/main^0\n"
-    stream += b"D %s\n" % PATH.rpartition("/")[0].encode()
-    for name, kind, data in ((path, mode, content), (other, "100644", change)):
-        stream += b"M %s inline %s\ndata %d\n%s\n" % (kind.encode(), name.encode(), len(data), data)
-    made.fast_import(stream)
-
-
 @pytest.mark.slow
 def test_nobody_is_told_that_nothing_changed_while_something_is_unread(tmp_path: Path) -> None:
     config = CONFIG.replace(
@@ -217,12 +193,6 @@ def test_a_revision_that_is_lost_hides_no_other(tmp_path: Path) -> None:
     known = [Unread(package=name, base=base, **kept) for name, base in (("pa", "0" * 40), ("pb", site.commits[0]))]
     found = UnreadDocuments(Repository(site.upstream), {"develop": tuple(known)}).bases(["develop"])
     assert {package: base.commit for package, base in found["develop"].items()} == {"pb": site.commits[0]}
-
-
-def test_a_notice_names_the_first_documents_by_their_names() -> None:
-    alert = unreadable("public", "develop", {f"p{number:02}": "damaged" for number in reversed(range(22))})
-    assert alert.title == "22 documents of develop in public cannot be read: p00, p01, p02 and 19 more"
-    assert alert.lines[1:-1] == (*(f"p{number:02}: damaged." for number in range(20)), "And 2 more.")
 
 
 @pytest.mark.slow

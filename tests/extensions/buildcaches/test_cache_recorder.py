@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 from caches import Installs, database, installs, many, node, put, write_manifests, write_v2, write_v3
@@ -25,11 +24,9 @@ from cachewatch.errors import HttpError, SourceError, UsageError
 from cachewatch.extensions.buildcaches.opening import Cache
 from cachewatch.extensions.buildcaches.recorder import Recorded, record
 from cachewatch.extensions.buildcaches.watching import RecordedHistory
-from cachewatch.git.repository import Repository
 from cachewatch.http.client import RequestLimits
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-QUICK = RequestLimits(pause=0.01, attempts=2, silence=2, seconds=5)
 
 
 @pytest.fixture
@@ -74,23 +71,6 @@ def test_the_same_index_twice_is_one_revision(mirror: Path, into: Path) -> None:
     assert [done.commit for done in (again, forgotten, reordered)] == [None] * 3
     assert [len(done.tags) for done in (again, forgotten, reordered)] == [0, 1, 1]
     assert commits(into) == 1
-
-
-def test_a_tag_is_listed_once(mirror: Path, into: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One listing has the documents and the files of the graph."""
-    add(mirror, into)
-    commands: list[str] = []
-    run = Repository.run
-
-    def noted(self: Repository, command: list[str], **more: Any) -> bytes:
-        commands.append(command[0])
-        return run(self, command, **more)
-
-    monkeypatch.setattr(Repository, "run", noted)
-    write_v3(mirror, database(many(21)))
-
-    assert add(mirror, into).commit
-    assert commands.count("ls-tree") == 1
 
 
 def test_bytes_do_not_depend_on_the_order_of_the_index(mirror: Path, tmp_path: Path) -> None:
@@ -516,22 +496,6 @@ def test_two_at_once(mirror: Path, into: Path, run: Run, monkeypatch: pytest.Mon
     assert "another cachewatch is recording here" in result.error
 
 
-def test_a_draft_of_a_killed_run_does_not_stay(mirror: Path, into: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Killed between the revision and the note of it, the next run leaves nothing behind, news or none."""
-
-    def killed(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "rename", killed)
-        patch.setattr(os, "unlink", lambda *_, **__: None)
-        with pytest.raises(KeyboardInterrupt):
-            add(mirror, into)
-    assert len(list(into.glob(".cachewatch.*.tmp"))) == 1
-    add(mirror, into)
-    assert not list(into.glob(".cachewatch.*.tmp"))
-
-
 @pytest.mark.slow
 def test_killed_at_any_point(mirror: Path, into: Path) -> None:
     """Whenever it is killed, the repository is sound, has the old state or the new one, and the next run succeeds."""
@@ -558,20 +522,6 @@ def test_killed_at_any_point(mirror: Path, into: Path) -> None:
     assert killed
     assert commits(into) == 9
     assert not list(into.glob(".cachewatch-record*"))
-
-
-@pytest.mark.slow
-def test_many_recordings_are_packed(mirror: Path, into: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A repository that grows every night does not grow files without end."""
-    monkeypatch.setattr("cachewatch.git.recording._MOST_LOOSE", 10)
-    for count in range(20, 40):
-        write_v3(mirror, database(many(count)))
-        add(mirror, into)
-
-    assert commits(into) == 20
-    counted = dict(line.split(": ") for line in git(into, "count-objects", "-v").splitlines())
-    assert int(counted["count"]) <= 16
-    assert git(into, "fsck", "--strict", "--no-dangling") == ""
 
 
 def test_a_lock_that_a_killed_git_has_left(mirror: Path, into: Path) -> None:

@@ -10,9 +10,8 @@ from indexes import Catalogue, build, dump, write
 
 from cachewatch.documents.records import Known
 from cachewatch.errors import WorkFailed
-from cachewatch.extensions.history import build as building
 from cachewatch.extensions.history import build as engines
-from cachewatch.extensions.history.build import bring_up_to_date, in_jobs, on_cluster
+from cachewatch.extensions.history.build import bring_up_to_date, on_cluster
 from cachewatch.extensions.history.values import IndexedDocument, Task
 from cachewatch.git.repository import Repository
 
@@ -91,21 +90,3 @@ def test_a_cluster_makes_the_same_index_though_a_worker_is_killed(
 
         bring_up_to_date(repository, tmp_path / "dask.db", engine)  # type: ignore[arg-type]
     assert dump(tmp_path / "dask.db") == serial
-
-
-@pytest.mark.usefixtures("small_units")
-def test_how_much_is_committed_at_once_changes_nothing(
-    catalogue: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    commits: list[list[int]] = []
-    for most in (1, 10**9):
-        monkeypatch.setattr(building, "_VERSIONS_AT_ONCE", most)
-        commits.append([])
-        repository = Repository(catalogue)
-        progress = building.Progress(advance=commits[-1].append)
-        bring_up_to_date(repository, tmp_path / f"{most}.db", in_jobs(repository, 1), progress=progress)
-        repository.close()
-    each, together = commits
-    assert len(each) > 3
-    assert together == [sum(each)]
-    assert dump(tmp_path / "1.db") == dump(tmp_path / f"{10**9}.db")

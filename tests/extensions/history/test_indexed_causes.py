@@ -12,12 +12,10 @@ import pytest
 from conftest import Run
 from helpers import catalogue, history
 from helpers import record as record_of
-from indexes import build, dump, run_git
+from indexes import build, run_git
 from truths import V3, History
 
 from cachewatch.extensions.causes import of_nights as night_causes
-from cachewatch.extensions.history.build import bring_up_to_date, on_cluster
-from cachewatch.git.repository import Repository
 
 Row = tuple[Any, ...]
 
@@ -113,13 +111,6 @@ def test_the_causes_that_are_known(run: Run, histories: dict[str, History], tmp_
 
 
 @pytest.mark.usefixtures("small_runs")
-def test_several_processes_find_the_same_causes(recorded: Path, tmp_path: Path) -> None:
-    serial = build(recorded, tmp_path / "serial.db")
-    assert serial["cause"]
-    assert build(recorded, tmp_path / "pool.db", jobs=2) == serial
-
-
-@pytest.mark.usefixtures("small_runs")
 def test_updates_and_force_pushes_leave_the_causes_of_a_full_build(recorded: Path, tmp_path: Path) -> None:
     """One revision at a time, then back, then on."""
     full, commits = build(recorded, tmp_path / "full.db"), _commits(recorded)
@@ -130,19 +121,6 @@ def test_updates_and_force_pushes_leave_the_causes_of_a_full_build(recorded: Pat
         found = build(recorded, tmp_path / "steps.db")
         assert {row[1] for row in found["night"]} == set(range(1, commits.index(commit) + 1))
     assert found == full
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("loopback")
-def test_a_cluster_finds_the_same_causes(recorded: Path, tmp_path: Path) -> None:
-    distributed = pytest.importorskip("distributed")
-    serial = build(recorded, tmp_path / "serial.db")
-    repository = Repository(recorded)
-    with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0", silence_logs=50
-    ) as cluster:
-        bring_up_to_date(repository, tmp_path / "dask.db", on_cluster(repository.git_dir, cluster.scheduler_address))
-    assert dump(tmp_path / "dask.db") == serial
 
 
 def test_without_a_graph_it_is_said_plainly(run: Run, tmp_path: Path) -> None:
