@@ -395,6 +395,7 @@ def test_environment(read: Callable[[bytes, str], object], shape: str) -> None:
     assert _peak(lambda: _refusing(read, files[0])) < 30 * len(files[0]) + 100 * 2**20
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("shape", ["1", " ", "-", "T", "a", "2025-01-01", "mon ", "mon-fri ", "07:30 ", ", ", ".."])
 def test_dates_and_schedules(shape: str) -> None:
     """What people write of time is read or refused in time that grows as it does."""

@@ -134,7 +134,14 @@ def _restore(state: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("take", [_move, shutil.rmtree, _restore], ids=["moved", "deleted", "restored"])
+@pytest.mark.parametrize(
+    "take",
+    [
+        pytest.param(_move, id="moved"),
+        pytest.param(shutil.rmtree, id="deleted", marks=pytest.mark.nightly),
+        pytest.param(_restore, id="restored", marks=pytest.mark.nightly),
+    ],
+)
 def test_a_daemon_ends_when_its_state_is_taken_away(site: Site, take: Callable[[Path], None]) -> None:
     """A second one may work on what is there now, and both would send."""
     with running(site, "daemon") as process:
