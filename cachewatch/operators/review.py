@@ -13,9 +13,18 @@ from cachewatch.config.model import Config
 from cachewatch.core.schedule import minute
 from cachewatch.operators.status import LATE, PATIENCE, Problem, find_problems, late, read_status
 from cachewatch.service import recipients
-from cachewatch.service.alerts import DAEMON, Alert, Notice, notify_within, open_within, resolve_within
+from cachewatch.service.alerts import (
+    DAEMON,
+    Alert,
+    Notice,
+    alert_key,
+    notify_within,
+    open_within,
+    place,
+    questions,
+    resolve_within,
+)
 from cachewatch.service.context import Context
-from cachewatch.service.held import alert_key, place, questions
 from cachewatch.service.notes import unreadable
 from cachewatch.service.recipients import is_recipient, is_used
 from cachewatch.service.streams import streams_of

@@ -14,9 +14,8 @@ from cachewatch.config.model import Config
 from cachewatch.config.subscriptions import Silence
 from cachewatch.core.schedule import quiet_until
 from cachewatch.report.words import how_long, number
-from cachewatch.service.alerts import OPERATORS
+from cachewatch.service.alerts import OPERATORS, goes_out_at
 from cachewatch.service.context import Context
-from cachewatch.service.held import goes_out_at
 from cachewatch.service.recipients import is_operator, last_addresses
 from cachewatch.service.streams import Stream, streams_of
 from cachewatch.store import digests, health, outbox

@@ -23,11 +23,10 @@ from cachewatch.git.revisions import resolve
 from cachewatch.runtime.log import said_of, traceback_of
 from cachewatch.service import alerts
 from cachewatch.service import alerts as operator_notices
-from cachewatch.service.alerts import OPERATORS, Alert, Notice, notify_within
+from cachewatch.service.alerts import OPERATORS, Alert, Notice, notify_within, over
 from cachewatch.service.comparisons import Comparisons
 from cachewatch.service.compose import ChannelMessages, PendingDigest, build_messages, compose, split, unconfirmed
 from cachewatch.service.context import Context, EndingError
-from cachewatch.service.held import over
 from cachewatch.service.stream_state import StreamState, read_stream
 from cachewatch.service.streams import Stream, first_revision
 from cachewatch.store import cursors, digests, health, outbox

@@ -16,9 +16,8 @@ from cachewatch.config.model import Config
 from cachewatch.config.subscriptions import Subscription
 from cachewatch.config.types import address_of
 from cachewatch.service import alerts
-from cachewatch.service.alerts import OPERATORS, Alert
+from cachewatch.service.alerts import OPERATORS, Alert, held_for
 from cachewatch.service.context import Context
-from cachewatch.service.held import held_for
 from cachewatch.store import digests as held
 from cachewatch.store import health as outages
 from cachewatch.store import messages as suppressions
