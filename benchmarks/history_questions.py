@@ -122,7 +122,7 @@ class Synthetic:
             self.events += specs
             left -= specs
             self.connection.execute(
-                "INSERT OR IGNORE INTO step VALUES (0, ?, ?, ?, ?, ?, 0)", (package, number, specs, specs, specs - 1)
+                "INSERT OR IGNORE INTO step VALUES (0, ?, ?, ?, ?, ?, 0, 1)", (package, number, specs, specs, specs - 1)
             )
         rows = [(stacks, number, specs, specs, specs) for stacks, specs in tallies.items()]
         self.connection.executemany("INSERT INTO tally VALUES (0, ?, ?, ?, ?, ?)", rows)

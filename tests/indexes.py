@@ -14,7 +14,7 @@ from typing import Any
 
 from helpers import START, document, record
 
-from cachewatch.core.model import Document, Signature
+from cachewatch.core.model import Document, Signature, SpecCounts
 from cachewatch.core.package_changes import compare
 from cachewatch.documents.parsing import parse
 from cachewatch.errors import DocumentError
@@ -292,7 +292,7 @@ def dump(path: Path) -> Dump:
         for name, columns in (
             ("document", "blob, revision, baseline, old_compilers"),
             ("diagnostic", "revision, message"),
-            ("step", "revision, added, removed, rebuilt, compilers_differ"),
+            ("step", "revision, added, removed, rebuilt, compilers_differ, there"),
         )
     }
     found["tally"] = sorted(
@@ -418,13 +418,15 @@ class Told:
             if new[one] != old.get(one):
                 self.alive[key, one] = new[one], number
         change = None if before is None and after is None else compare(key[1], before, after)
-        if change is None or is_baseline:
+        if is_baseline or (change is None and old == new):
             return
-        counts = change.counts
-        if counts.added or counts.removed:
-            differ = bool(before and after and before.compiler_form is not after.compiler_form)
-            self.steps.append((*key, number, counts.added, counts.removed, counts.rebuilt, differ))
-        self._tally(number, key, old, new, change)
+        counts = change.counts if change else SpecCounts()
+        differ = bool(before and after and before.compiler_form is not after.compiler_form)
+        if counts.added or counts.removed or differ or (before is None) != (after is None):
+            is_there = after is not None
+            self.steps.append((*key, number, counts.added, counts.removed, counts.rebuilt, differ, is_there))
+        if change is not None:
+            self._tally(number, key, old, new, change)
 
     def _tally(
         self, number: int, key: Key, old: Mapping[str, Signature], new: Mapping[str, Signature], change: Any

@@ -5,15 +5,13 @@ from pathlib import Path
 
 import pytest
 from helpers import catalogue, history, hostile_states, record, records
+from sites import read_site
 
 from browser.chromium import Shown, View
 from browser.conftest import Audit, Show
 from cachewatch.extensions.site.building import build
 from cachewatch.extensions.site.feeds import NoArchive
-from cachewatch.extensions.site.reading import plan, read
 from cachewatch.extensions.site.writing import Folder
-from cachewatch.git.repository import Repository
-from cachewatch.git.revisions import resolve
 
 _PAGES = (
     "index.html",
@@ -63,16 +61,7 @@ def hostile_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _build(repository: Path, folder: Path) -> Path:
-    opened = Repository(repository)
-    planned = plan(
-        opened,
-        resolve(opened, "HEAD"),
-        since=None,
-        wanted_tag=lambda _: True,
-        wanted_package=lambda _: True,
-        known=Folder(folder).remembered(),
-    )
-    build(Folder(folder), read(planned, jobs=1, progress=lambda _: None), NoArchive(), title="Build cache")
+    build(Folder(folder), read_site(repository), NoArchive(), title="Build cache")
     return folder
 
 

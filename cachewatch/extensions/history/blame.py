@@ -17,7 +17,7 @@ from cachewatch.core.package_changes import is_same_spec
 from cachewatch.errors import UsageError
 from cachewatch.extensions.history.read import Index, Point, Where, read_step
 from cachewatch.extensions.history.values import UNUSUAL, members, pack, prefix_of, prefix_range, unpack
-from cachewatch.extensions.history.when import baseline_of
+from cachewatch.extensions.history.when import Span, baseline_of, joined
 
 BLAME_SCHEMA = "cachewatch.blame/1"
 BLAME_QUERY = """
@@ -239,8 +239,6 @@ HOLDERS_QUERY = """
     SELECT i.tag, i.first, i.last, i.hashes FROM spec s JOIN interval i ON i.id = s.interval
     WHERE s.prefix = ? AND i.first <= ?"""
 
-Span = tuple[int, int]  # from this revision up to, and without, that one
-
 
 class Snapshot(Struct, frozen=True, kw_only=True):
     """A tag in its best revision, the newest of the best."""
@@ -312,7 +310,7 @@ def _most(spans: Iterable[list[Span]], end: int) -> tuple[int, Span]:
     """Return how many were there at once at most, and from when to when that was last so."""
     changes: defaultdict[int, int] = defaultdict(int)
     for of_hash in spans:
-        for first, last in _joined(of_hash):
+        for first, last in joined(of_hash):
             changes[first] += 1
             changes[last] -= 1
     places = sorted(changes)
@@ -324,14 +322,3 @@ def _most(spans: Iterable[list[Span]], end: int) -> tuple[int, Span]:
         elif count == best:
             best_span = (best_span[0], after)
     return best, best_span
-
-
-def _joined(spans: list[Span]) -> list[Span]:
-    """Join what overlaps or follows at once."""
-    joined: list[Span] = []
-    for first, last in sorted(spans):
-        if joined and first <= joined[-1][1]:
-            joined[-1] = (joined[-1][0], max(joined[-1][1], last))
-        else:
-            joined.append((first, last))
-    return joined

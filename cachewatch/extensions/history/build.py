@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from itertools import chain, groupby
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
@@ -22,7 +23,15 @@ from cachewatch.core.names import CATALOGUE, DOCUMENT
 from cachewatch.documents.frontmatter import MAX_BYTES
 from cachewatch.documents.parsing import parse
 from cachewatch.documents.records import Known
-from cachewatch.errors import AnotherInstance, DocumentError, UsageError, WorkFailed
+from cachewatch.errors import (
+    AnotherInstance,
+    DocumentError,
+    NoHistoryIndex,
+    StateError,
+    UnknownRevision,
+    UsageError,
+    WorkFailed,
+)
 from cachewatch.extensions.causes.of_nights import CountedCause, Night, blobs_of, count_all, find_nights
 from cachewatch.extensions.history.document_versions import (
     DocumentVersions,
@@ -32,7 +41,9 @@ from cachewatch.extensions.history.document_versions import (
     first_parents,
 )
 from cachewatch.extensions.history.follow import follow
+from cachewatch.extensions.history.read import Index
 from cachewatch.extensions.history.schema import (
+    NAME,
     add_indexes,
     check_is_index,
     explained,
@@ -47,6 +58,7 @@ from cachewatch.git.repository import Repository
 from cachewatch.runtime.files import open_lock
 from cachewatch.runtime.parallel import ProcessEnded, in_processes
 
+Reply = TypeVar("Reply")
 Causes = tuple[CountedCause, ...]
 # A run of documents, all versions of which are read one after the other: git then needs no cache of deltas. Or a run of
 # steps of one tag, whose causes are counted.
@@ -238,8 +250,9 @@ def bring_up_to_date(
     *,
     jobs: int = 1,
     progress: Progress = _TELL_NOBODY,
+    end: str = "HEAD",
 ) -> Built:
-    """Index all revisions up to HEAD at `path`; `jobs` processes find them.
+    """Index all revisions up to `end` at `path`; `jobs` processes find them.
 
     Raises AnotherInstance if another process does so, and StateError if the file cannot be used.
     """
@@ -247,7 +260,44 @@ def bring_up_to_date(
     with locked(path), closing(open_for_writing(path)) as connection, named(path):
         is_beside = path.resolve() == index_path(None, repository.shared_git_dir, {}).resolve()
         build = _Build(repository, connection, engine, jobs=jobs, progress=progress, is_beside=is_beside)
-        return build.run()
+        return build.run(first_parents(repository, end))
+
+
+def ask_index(
+    repository: Repository,
+    commit: str,
+    question: Callable[[Index], Reply],
+    *,
+    jobs: int,
+    progress: Progress,
+    warn: Callable[[str], None],
+) -> Reply:
+    """Ask the index of a repository, brought up to a revision, or a temporary one where that cannot be used.
+
+    Raises AnotherInstance if another process builds it. `warn` is told what is wrong with it.
+    """
+    path, engine = index_path(None, repository.shared_git_dir), in_jobs(repository, jobs)
+    try:
+        if not _has(path, commit):
+            bring_up_to_date(repository, path, engine, jobs=jobs, progress=progress)
+        if _has(path, commit):  # and not of another branch
+            with Index(path) as index:
+                return question(index)
+    except (StateError, UsageError) as error:
+        warn(f"a temporary history index is built: {str(error).partition('; ')[0]}")
+    with TemporaryDirectory(prefix="cachewatch-history-") as folder:
+        path = Path(folder) / NAME
+        bring_up_to_date(repository, path, engine, jobs=jobs, progress=progress, end=commit)
+        with Index(path) as index:
+            return question(index)
+
+
+def _has(path: Path, commit: str) -> bool:
+    try:
+        with Index(path) as index:
+            return index.number_of(commit) >= 0
+    except (NoHistoryIndex, UnknownRevision):
+        return False
 
 
 class _Build:
@@ -270,9 +320,9 @@ class _Build:
         self._chain: list[Moment] = []
         self._versions = self._unreadable = 0
 
-    def run(self) -> Built:
-        """Do all that is to do."""
-        self._chain = first_parents(self._repository)
+    def run(self, revisions: list[Moment]) -> Built:
+        """Do all that is to do so that these revisions are indexed."""
+        self._chain = revisions
         rewritten = self._take_back()
         before = self._indexed()
         while self._indexed() < len(self._chain) - 1:

@@ -53,9 +53,9 @@ class _Uncertain(Exception):
     """The first revision that is looked at has a link where a folder was, and nobody remembers that folder."""
 
 
-def first_parents(repository: Repository) -> list[Moment]:
-    """Return the first-parent chain that ends with HEAD, oldest first."""
-    printed = repository.run(["rev-list", "--first-parent", "--reverse", "--timestamp", "HEAD", "--"]).decode()
+def first_parents(repository: Repository, end: str = "HEAD") -> list[Moment]:
+    """Return the first-parent chain that ends with this revision, oldest first."""
+    printed = repository.run(["rev-list", "--first-parent", "--reverse", "--timestamp", end, "--"]).decode()
     return [_moment(line) for line in printed.splitlines()]
 
 

@@ -7,8 +7,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from cachewatch.core.model import CompilerForm, Document, MatchKind, Signature, Specs, facts_of
+from cachewatch.core.model import NO_HASH, CompilerForm, Document, MatchKind, Signature, Specs, facts_of
 from cachewatch.core.names import CATALOGUE, DOCUMENT
 from cachewatch.core.package_changes import compare, reused_hashes
 from cachewatch.core.versions import version_identity
@@ -63,16 +64,15 @@ def difference(before: BySpec, after: BySpec) -> Difference:
 
 def count_step(
     package: str, revision: int, found: Difference, before: Side, after: Side, *, is_compiler_unknown: bool
-) -> tuple[Step | None, list[Tally]]:
-    """Return what `found` is in numbers; no step if it neither added nor removed specs."""
+) -> tuple[Step, list[Tally]]:
+    """Return what `found` is in numbers, as if the document was there and still is."""
     went, came = _counted(found.went.values()), _counted(found.came.values())
     if is_compiler_unknown or _is_written_variously(went.keys() | came.keys()):
         rebuilt = _compared(package, before, after)
     else:
         rebuilt = {signature: min(count, came[signature]) for signature, count in went.items() if signature in came}
     step = Step(revision, len(found.came), len(found.went), sum(rebuilt.values()), is_compiler_unknown)
-    tallies = list(_tallies(revision, found, went, came, rebuilt))
-    return step if step.added or step.removed else None, tallies
+    return step, list(_tallies(revision, found, went, came, rebuilt))
 
 
 def _counted(signatures: Iterable[Signature]) -> Counts:
@@ -91,7 +91,7 @@ def _is_written_variously(signatures: Iterable[Signature]) -> bool:
 
 def _compared(package: str, before: Side, after: Side) -> Counts:
     """Return the rebuilt specs as the whole comparison finds them."""
-    change = compare(package, _document(package, *before), _document(package, *after))
+    change = compare(package, document_of(package, *before), document_of(package, *after))
     rebuilt: Counter[Signature] = Counter()
     for match in change.matches if change else ():
         if match.kind is MatchKind.REBUILT:
@@ -99,9 +99,17 @@ def _compared(package: str, before: Side, after: Side) -> Counts:
     return rebuilt
 
 
-def _document(package: str, specs: BySpec, form: CompilerForm) -> Document:
+def document_of(package: str, specs: BySpec, form: CompilerForm = CompilerForm.NEW) -> Document:
+    """Return a document that has these specs."""
     held = Specs.of(specs)
-    return Document(package=package, tag="", specs=held, facts=facts_of(held.counts), compiler_form=form)
+    return Document(
+        package=package,
+        tag="",
+        specs=held,
+        facts=facts_of(held.counts),
+        compiler_form=form,
+        has_hashes=not any(one.startswith(NO_HASH) for one in specs),
+    )
 
 
 def _tallies(revision: int, found: Difference, went: Counts, came: Counts, rebuilt: Counts) -> Iterator[Tally]:
@@ -177,16 +185,17 @@ class _Follower:
 
     def _note(self, version: Version, specs: dict[str, Signature], form: CompilerForm) -> None:
         """Note what a version that is readable, or a removal, changed."""
-        is_baseline = version.blob is not None and (self._is_unread or version.revision == 0)
-        was_there = self._document is not None and self._document.blob is not None
+        is_there, was_there = version.blob is not None, self._document is not None and self._document.blob is not None
+        is_baseline = is_there and (self._is_unread or version.revision == 0)
         found = difference(self._specs, specs)
-        if found and not is_baseline:
-            is_compiler_unknown = was_there and version.blob is not None and self._form is not form
+        if (found or is_there != was_there) and not is_baseline:
+            is_compiler_unknown = was_there and is_there and self._form is not form
             before, after = (self._specs, self._form), (specs, form)
             step, tallies = count_step(
                 self._task.package, version.revision, found, before, after, is_compiler_unknown=is_compiler_unknown
             )
-            self._steps += [] if step is None else [step]
+            if step.added or step.removed or is_compiler_unknown or is_there != was_there:
+                self._steps.append(replace(step, is_there=is_there))
             self._tallies += tallies
         self._move(version.revision, found)
         self._specs, self._form = specs, form

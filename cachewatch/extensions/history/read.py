@@ -123,6 +123,10 @@ class Index:
         """Return the id of a package; raises UsageError with names like it where it never was."""
         return self._id("package", name)
 
+    def id_of(self, table: str, name: str) -> int:
+        """Return the id of a tag or a package; -1 where it never was."""
+        return next((int(found) for (found,) in self.rows(f"SELECT id FROM {table} WHERE name = ?", (name,))), -1)  # noqa: S608
+
     def signature(self, build: int, stacks: int) -> Signature:
         """Return what the specs of an interval were built as."""
         found = self._signatures.get((build, stacks))
@@ -194,8 +198,8 @@ class Index:
         )
 
     def _id(self, table: str, name: str) -> int:
-        for (found,) in self.rows(f"SELECT id FROM {table} WHERE name = ?", (name,)):  # noqa: S608  our own two names
-            return int(found)
+        if (found := self.id_of(table, name)) >= 0:
+            return found
         near = similar(name, [known for (known,) in self.rows(f"SELECT name FROM {table}")])  # noqa: S608
         hint = f"did you mean {' or '.join(near)}?" if near else f"`cachewatch {table}s` lists what there is now"
         raise UsageError(f"{name}: the history index has no such {table}; {hint}")

@@ -18,7 +18,7 @@ from cachewatch.runtime.files import journal_mode
 
 NAME = "cachewatch-history.db"
 VARIABLE = "CACHEWATCH_HISTORY"
-VERSION = 5
+VERSION = 6
 _APPLICATION = 0x63775F68  # "cw_h"
 # Where the header of a database of SQLite has it.
 _HEADER_BYTES, _APPLICATION_ID = 100, slice(68, 72)
@@ -105,7 +105,8 @@ CREATE TABLE spec(                       -- the intervals of a hash; filled when
     interval INTEGER NOT NULL,
     PRIMARY KEY (prefix, interval)
 ) WITHOUT ROWID;
-CREATE TABLE step(                       -- what a revision did to a document, in specs; not what a baseline has
+CREATE TABLE step(                       -- what a revision did to a document, in specs; not what a baseline has, nor where
+                                         -- specs only changed their stacks
     tag INTEGER NOT NULL,
     package INTEGER NOT NULL,
     revision INTEGER NOT NULL,
@@ -114,6 +115,7 @@ CREATE TABLE step(                       -- what a revision did to a document, i
     rebuilt INTEGER NOT NULL,            -- pairs of an added and a removed spec with equal signatures
     compilers_differ INTEGER NOT NULL,   -- whether only one of the two documents writes compilers as before Spack 1.0,
                                          -- so that a spec without a compiler matches any (law 1)
+    there INTEGER NOT NULL,              -- whether there is a document afterwards, be it without specs
     PRIMARY KEY (tag, package, revision)
 ) WITHOUT ROWID;
 CREATE TABLE tally(                      -- what a revision did to each set of stacks, in specs. A kept spec that moved

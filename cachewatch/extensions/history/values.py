@@ -225,6 +225,7 @@ class Step(Struct, frozen=True):
     removed: int
     rebuilt: int
     is_compiler_unknown: bool  # see law 1
+    is_there: bool = True  # whether there is a document afterwards
 
 
 class Tally(Struct, frozen=True):

@@ -3,7 +3,6 @@
 Also since when something that a revision had was there, without a break.
 """
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -11,7 +10,7 @@ from msgspec import Struct
 from msgspec.json import decode
 
 from cachewatch.core.package_changes import spellings_of
-from cachewatch.core.versions import VersionKey, version_identity, version_key
+from cachewatch.core.versions import version_key
 from cachewatch.extensions.history.read import Index, Point, days_between
 
 SCHEMA = "cachewatch.when/1"
@@ -23,7 +22,7 @@ WHEN_QUERY = """
         WHERE package = :package AND tag = :tag AND first <= :newest GROUP BY build, stacks
     ) g JOIN build b ON b.id = g.build
 """
-_OPEN = 2**60
+OPEN = 2**60
 
 ChoosesStack = Callable[[str], bool]
 
@@ -73,7 +72,7 @@ class _Span(NamedTuple):
 
 def find_when(index: Index, package: str, tag: str, wanted: Wanted) -> When:
     """Return the versions of `package` in `tag` by stack and target; lags are those among the wanted targets and compilers."""
-    numbers = {"package": index.package(package), "tag": index.tag(tag), "newest": index.newest, "open": _OPEN}
+    numbers = {"package": index.package(package), "tag": index.tag(tag), "newest": index.newest, "open": OPEN}
     spans = _spans(index, index.rows(WHEN_QUERY, numbers), wanted)
     baseline = baseline_of(index, numbers["tag"], numbers["package"])
     begins = _begins(spans)
@@ -159,62 +158,24 @@ class Presence(Struct, frozen=True):
 
 def find_presence(index: Index, package: str, tag: str, number: int, chooses: ChoosesSpecs) -> Presence | None:
     """Return the stay of the chosen specs that covers revision `number`; None if none of them was there."""
-    ids = _ids(index, package, tag)
-    if ids is None or number > index.newest:
-        return None
-    values = {"package": ids[0], "tag": ids[1], "newest": index.newest, "open": _OPEN}
-    span = covering(_chosen(index, index.rows(PRESENCE_QUERY, values), chooses), number)
-    if span is None:
-        return None
-    first, last = span
-    return Presence(first, first == baseline_of(index, ids[1], ids[0]), last if last <= index.newest else None)
+    values = {"package": index.id_of("package", package), "tag": index.id_of("tag", tag)}
+    spans = _chosen(index, index.rows(PRESENCE_QUERY, {**values, "newest": index.newest, "open": OPEN}), chooses)
+    for first, last in joined(spans) if number <= index.newest else ():
+        if first <= number < last:
+            baseline = baseline_of(index, values["tag"], values["package"])
+            return Presence(first, first == baseline, last if last <= index.newest else None)
+    return None
 
 
-class Stays(Struct, frozen=True):
-    """The versions of a package in its stacks ("" for no stack), by numbers of revisions."""
-
-    first: Mapping[tuple[str, VersionKey], Presence]  # by stack and version, of the stays that cover a revision
-    begins: Mapping[VersionKey, Presence]  # by version, of the first stack that ever had it
-
-
-def find_stays(index: Index, package: str, tag: str, number: int) -> Stays:
-    """Return since when each version was in each stack that has it in revision `number`, whatever its target."""
-    ids = _ids(index, package, tag)
-    if ids is None or number > index.newest:
-        return Stays({}, {})
-    spans: defaultdict[tuple[str, VersionKey], list[Span]] = defaultdict(list)
-    values = {"package": ids[0], "tag": ids[1], "newest": index.newest, "open": _OPEN}
-    for versions, _, stacks, first, last in index.rows(PRESENCE_QUERY, values):
-        for version in map(version_identity, decode(versions)):
-            for stack in index.stacks(stacks) or ("",):
-                spans[stack, version].append((first, last))
-    baseline = baseline_of(index, ids[1], ids[0])
-    there = {key: span for key, found in spans.items() if (span := covering(found, number)) is not None}
-    begins: dict[VersionKey, int] = {}
-    for (stack, version), found in spans.items():
-        if stack:
-            first = min(found)[0]
-            begins[version] = min(begins.get(version, first), first)
-    return Stays(
-        {
-            key: Presence(first, first == baseline, last if last <= index.newest else None)
-            for key, (first, last) in there.items()
-        },
-        {version: Presence(first, first == baseline, None) for version, first in begins.items()},
-    )
-
-
-def covering(spans: Iterable[Span], number: int) -> Span | None:
-    """Join spans that overlap or follow at once, and return what then covers `number`."""
-    joined: Span | None = None
+def joined(spans: Iterable[Span]) -> list[Span]:
+    """Join spans that overlap or follow at once."""
+    found: list[Span] = []
     for first, last in sorted(spans):
-        if joined is not None and first <= joined[1]:
-            joined = joined[0], max(joined[1], last)
-        elif first > number:
-            break
+        if found and first <= found[-1][1]:
+            found[-1] = (found[-1][0], max(found[-1][1], last))
         else:
-            joined = first, last
-    return joined if joined is not None and joined[0] <= number < joined[1] else None
+            found.append((first, last))
+    return found
 
 
 def _chosen(index: Index, rows: Iterable[tuple[str, str, int, int, int]], chooses: ChoosesSpecs) -> Iterable[Span]:
@@ -226,13 +187,3 @@ def _chosen(index: Index, rows: Iterable[tuple[str, str, int, int, int]], choose
             known[key] = any(chooses(version, stack, target) for version in decode(versions) for stack in names)
         if known[key]:
             yield first, last
-
-
-def _ids(index: Index, package: str, tag: str) -> tuple[int, int] | None:
-    """Return the ids of a package and a tag; None where the index never had one of them."""
-    found: Mapping[str, int] = {
-        table: number
-        for table, name in (("package", package), ("tag", tag))
-        for (number,) in index.rows(f"SELECT id FROM {table} WHERE name = ?", (name,))  # noqa: S608  our own two names
-    }
-    return (found["package"], found["tag"]) if len(found) == 2 else None

@@ -124,7 +124,7 @@ class Writer:
         write = self._connection.executemany
         write("INSERT OR REPLACE INTO document VALUES (?, ?, ?, ?, ?, ?)", rows.documents)
         write("INSERT OR REPLACE INTO diagnostic VALUES (?, ?, ?, ?)", rows.diagnostics)
-        write("INSERT INTO step VALUES (?, ?, ?, ?, ?, ?, ?)", rows.steps)
+        write("INSERT INTO step VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows.steps)
         write("INSERT INTO interval VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows.intervals)
         if self._has_specs:
             for number, *_, hashes in rows.intervals:
@@ -151,7 +151,9 @@ class _Rows:
         if d is not None:
             self.documents.append((*key, d.blob, d.revision, d.baseline, d.compiler_form))
         self.diagnostics += [(*key, *each) for each in one.diagnostics]
-        self.steps += [(*key, s.revision, s.added, s.removed, s.rebuilt, s.is_compiler_unknown) for s in one.steps]
+        self.steps += [
+            (*key, s.revision, s.added, s.removed, s.rebuilt, s.is_compiler_unknown, s.is_there) for s in one.steps
+        ]
 
     def add_intervals(self, intervals: Iterable[Interval]) -> None:
         """Take in new intervals of that document."""

@@ -1,6 +1,7 @@
 """Build the site: all pages of a catalogue and its past.
 
-`reading.py` reads all from the repository, also why specs were rebuilt; `past.py` has what happened to each package.
+`reading.py` asks the history index for all, and the repository why specs were rebuilt; `past.py` has what happened to
+each package.
 A module for each kind of page says what it shows, as the values in `values.py`: `overview.py` the first page,
 `packages.py` the pages of packages, `lists.py` those of stacks, tags and revisions and the search index, `feeds.py`
 the feeds and the archive of digests. templates/site/ makes pages of them, and `writing.py` writes those that changed.
@@ -39,7 +40,7 @@ from cachewatch.extensions.site.lists import (
 from cachewatch.extensions.site.overview import index_page, stacks_plot
 from cachewatch.extensions.site.packages import Sources, package_page
 from cachewatch.extensions.site.past import totals_of
-from cachewatch.extensions.site.reading import Arrivals, Catalogue
+from cachewatch.extensions.site.reading import Catalogue
 from cachewatch.extensions.site.stories import file_name, page, shown
 from cachewatch.extensions.site.words import Times
 from cachewatch.extensions.site.writing import Built, Folder, key_of
@@ -68,7 +69,6 @@ _TEMPLATES = (
 _ASSETS = ("site.css", "site.js")
 _PAGES_AT_ONCE = 50
 _NO_SOURCES = Sources()
-_NO_ARRIVALS = Arrivals()
 
 Progress = Callable[[int], None]
 
@@ -154,7 +154,6 @@ def _package_pages(catalogue: Catalogue, times: Times, sources: Sources) -> Iter
             times=times,
             sources=sources,
             causes=catalogue.causes.get(package),
-            arrivals=catalogue.arrivals.get(package, _NO_ARRIVALS),
             has_page=has_page,
         )
         yield _Page(page("package", package), "package", {"view": view})

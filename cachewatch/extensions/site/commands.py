@@ -5,7 +5,6 @@ from contextlib import closing
 from pathlib import Path
 
 import click
-from msgspec.structs import replace
 
 from cachewatch.cli.catalogue import REPO_OPTION, open_catalogue
 from cachewatch.cli.completion import completing
@@ -17,13 +16,13 @@ from cachewatch.config.model import Config
 from cachewatch.core.model import Diagnostic
 from cachewatch.core.names import safe
 from cachewatch.core.selection import Globs
-from cachewatch.errors import NoHistoryIndex, StateError, UsageError
-from cachewatch.extensions.history.read import Index
-from cachewatch.extensions.history.schema import index_path
+from cachewatch.errors import UsageError
+from cachewatch.extensions.history.build import Progress as Indexing
+from cachewatch.extensions.history.build import ask_index
 from cachewatch.extensions.site.building import build
 from cachewatch.extensions.site.feeds import Archive, NoArchive, StateArchive, feed_address
 from cachewatch.extensions.site.packages import Sources
-from cachewatch.extensions.site.reading import Catalogue, plan, read, read_arrivals
+from cachewatch.extensions.site.reading import plan, read
 from cachewatch.extensions.site.writing import Folder
 from cachewatch.git.revisions import resolve
 from cachewatch.report.digest_view import public_mirror
@@ -125,22 +124,29 @@ def site(
     DIR receives a page for each package, stack and tag, readable through a web server or from the disk. Data
     and pages that have not changed since the last run are neither read nor written again.
     """
-    line = progress_line(is_wanted=not no_progress, doing="reading")
+    line = progress_line(is_wanted=not no_progress, doing="indexing")
     target = Folder(folder)
     archive = _archive(config_file, state, feed)
     sources = Sources(mirror or public_mirror(repo or "") or "", package_page)
     repository = open_catalogue(repo, line)
     with closing(line), closing(repository):
+        until = resolve(repository, rev)
         planned = plan(
             repository,
-            resolve(repository, rev),
+            until,
             since=resolve(repository, since) if since else None,
             wanted_tag=Globs(tag),
-            wanted_package=Globs(package),
-            known=target.remembered(),
+            packages=Globs(package),
         )
-        line.begin(planned.size)
-        catalogue = _with_arrivals(read(planned, jobs=jobs, progress=line.advance), repository.shared_git_dir)
+        known = target.remembered()
+        catalogue = ask_index(
+            repository,
+            until.commit,
+            lambda index: read(repository, index, planned, known, jobs=jobs),
+            jobs=jobs,
+            progress=Indexing(line.begin_pieces, line.advance),
+            warn=_warn_of_index,
+        )
     with closing(progress_line(is_wanted=not no_progress, doing="writing pages")) as line:
         built = build(target, catalogue, archive, title=title, sources=sources, jobs=jobs, progress=line.count)
     click.echo(
@@ -150,19 +156,8 @@ def site(
     context.exit(4 if any(diagnostic.is_loss for diagnostic in catalogue.diagnostics) else 0)
 
 
-def _with_arrivals(catalogue: "Catalogue", git_dir: Path) -> "Catalogue":
-    """Add when what the first revision has came, where the repository has a history index that knows."""
-    path = index_path(None, git_dir)
-    if not path.exists():
-        return catalogue
-    try:
-        with Index(path) as index:
-            return replace(catalogue, arrivals=read_arrivals(index, catalogue.past))
-    except NoHistoryIndex:
-        return catalogue  # it is being built
-    except StateError as error:
-        click.echo(f"cachewatch: warning: {safe(str(error))}", err=True)
-        return catalogue
+def _warn_of_index(said: str) -> None:
+    click.echo(f"cachewatch: warning: {safe(said)}", err=True)
 
 
 def _archive(config_file: Path | None, state: Path | None, feed: str | None) -> "Archive":

@@ -140,7 +140,7 @@ def _histories(catalogue: Catalogue) -> dict[str, PackageHistory | None]:
 def _row(package: str, history: PackageHistory | None, times: Times) -> PackageRow:
     if history is None:
         return package_row(package, Present(), note="in other tags")
-    day = times.moments[history.trail[-1][0]].day
+    day = times.moments[history.changed].day
     return package_row(package, history.present, day=day, note="" if history.is_there else "gone")
 
 

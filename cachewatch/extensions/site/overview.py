@@ -8,7 +8,7 @@ from statistics import median, quantiles
 from cachewatch.core import names as tag_names
 from cachewatch.extensions.site import values as plots
 from cachewatch.extensions.site.lists import revision_path
-from cachewatch.extensions.site.past import Lag, Totals, lags_of, lost_by
+from cachewatch.extensions.site.past import StackStay, Totals, lost_by
 from cachewatch.extensions.site.reading import Catalogue
 from cachewatch.extensions.site.stories import NewVersion, Story, Tone, shown
 from cachewatch.extensions.site.values import Card, CardLine, Curve, IndexPage, LagRow, Link, Plot, Tick
@@ -176,7 +176,7 @@ _PAST = 0.96
 def index_page(catalogue: Catalogue, totals: Totals, times: Times) -> IndexPage:
     """Return the figures of the tag, and what happened last."""
     past = catalogue.past
-    lags, ticks = lag_rows(lags_of(past))
+    lags, ticks = lag_rows(stay for history in past.packages for stay in history.stays if stay.is_telling)
     newest = times.times[-1]
     return IndexPage(
         tag=shown(past.tag),
@@ -258,11 +258,11 @@ def stacks_plot(totals: Totals, times: Times, stories: Sequence[Story]) -> Plot 
     )
 
 
-def lag_rows(lags: Iterable[Lag]) -> tuple[tuple[LagRow, ...], tuple[Tick, ...]]:
+def lag_rows(stays: Iterable[StackStay]) -> tuple[tuple[LagRow, ...], tuple[Tick, ...]]:
     """Sum up how late versions come to each stack, and return the axis as well."""
     by_stack: defaultdict[str, list[float]] = defaultdict(list)
-    for lag in lags:
-        by_stack[lag.stack].append(lag.days)
+    for stay in stays:
+        by_stack[stay.stack].append(stay.lag or 0.0)
     spread = {stack: (median(found), _nine_tenths(found)) for stack, found in by_stack.items()}
     top = max((until for _, until in spread.values()), default=0.0) or 1.0
     rows = [

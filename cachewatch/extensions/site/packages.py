@@ -9,11 +9,11 @@ from cachewatch.core import names as tag_names
 from cachewatch.core.causes import What
 from cachewatch.core.model import known_hash
 from cachewatch.core.spellings import NO_COMPILER
-from cachewatch.core.versions import VersionKey, newest, sorted_versions, version_identity, version_key
+from cachewatch.core.versions import newest, sorted_versions, version_key
 from cachewatch.extensions.causes.of_changes import Chain
 from cachewatch.extensions.site import values as plots
-from cachewatch.extensions.site.past import Build, Interval, PackageHistory, Present, Step, intervals_of, lost_by
-from cachewatch.extensions.site.reading import Arrivals, PackageCauses
+from cachewatch.extensions.site.past import Build, PackageHistory, PackageStep, Present, StackStay, lost_by
+from cachewatch.extensions.site.reading import PackageCauses
 from cachewatch.extensions.site.stories import file_name, page, shown
 from cachewatch.extensions.site.values import (
     Bar,
@@ -216,7 +216,6 @@ _MOST_HAPPENINGS = 24
 _MOST_STAYS = 200
 _MOST_LANES = 6
 _MOST_LOST = 5
-_NO_ARRIVALS = Arrivals()
 
 
 def package_page(
@@ -228,26 +227,27 @@ def package_page(
     times: Times,
     sources: Sources,
     causes: PackageCauses | None = None,
-    arrivals: Arrivals = _NO_ARRIVALS,
     has_page: Callable[[str], bool] = lambda _: False,
 ) -> PackagePage:
     """Tell of one package; one without a history is only in other tags."""
     present = history.present if history else Present()
     steps = history.steps if history else ()
-    stays = intervals_of(history) if history else []
+    stays = history.stays if history else ()
     lost = tuple(_lost_rows(history, times)) if history and history.is_there else ()
     runs = _runs([step for step in steps if not step.is_baseline])
     is_pruned = tag_names.is_mutable(tag)
     # The axis ends with the last change of this package, so that only a change makes another page.
     revisions = [step.revision for step in steps]
-    where = plots.clock([times.times[number] for number in revisions], past=PAST)
-    places = dict(zip(revisions, where.places, strict=True)) if len(revisions) > 1 else {}
+    ends = {end for stay in stays for end in (stay.first, stay.last) if end is not None}
+    drawn = sorted(ends.union(revisions))
+    where = plots.clock([times.times[number] for number in drawn], past=PAST)
+    places = dict(zip(drawn, where.places, strict=True)) if len(drawn) > 1 else {}
     return PackagePage(
         name=shown(package),
         tag=shown(tag),
         lead=_lead(present, tag, is_pruned=is_pruned),
         gone=times.moments[steps[-1].revision] if steps and steps[-1].is_gone else None,
-        since=times.moments[history.trail[-1][0]] if history else None,
+        since=times.moments[history.changed] if history else None,
         lost=lost[:_MOST_LOST],
         more_lost=len(lost[_MOST_LOST:]),
         figures=figures(
@@ -263,7 +263,7 @@ def package_page(
         builds=builds_of(present),
         lanes=tuple(_lanes(stays, places, times)) if places else (),
         ticks=where.ticks,
-        stays=tuple(_stay_rows(stays, times, arrivals))[:_MOST_STAYS],
+        stays=tuple(_stay_rows(stays, times))[:_MOST_STAYS],
         more_stays=max(0, len(stays) - _MOST_STAYS),
         specs=line_plot("specs", [step.specs for step in steps], revisions, times),
         reasons=reasons_of(causes, times, has_page) if causes else None,
@@ -301,11 +301,11 @@ def _lead(present: Present, tag: str, *, is_pruned: bool) -> str:
     return text
 
 
-def _lanes(stays: Sequence[Interval], places: Mapping[int, float], times: Times) -> Iterable[Lane]:
+def _lanes(stays: Sequence[StackStay], places: Mapping[int, float], times: Times) -> Iterable[Lane]:
     """Draw each stack by itself; versions that overlap lie in lanes of their own."""
     there = [stay.version for stay in stays if stay.last is None]
     latest = newest(there) if there else None
-    by_stack: defaultdict[str, list[Interval]] = defaultdict(list)
+    by_stack: defaultdict[str, list[StackStay]] = defaultdict(list)
     for stay in stays:
         by_stack[stay.stack].append(stay)
     for stack in sorted(by_stack):
@@ -322,51 +322,32 @@ def _lanes(stays: Sequence[Interval], places: Mapping[int, float], times: Times)
         yield Lane(stack_link(stack, _UP), _lane_title(stack, by_stack[stack], times), len(ends), tuple(drawn))
 
 
-def _lane_title(stack: str, stays: Sequence[Interval], times: Times) -> str:
+def _lane_title(stack: str, stays: Sequence[StackStay], times: Times) -> str:
     said = []
     for stay in stays[-8:]:
-        began = f"{times.moments[stay.first].day}{'' if stay.is_dated else ' or before'}"
+        began = f"{stay.came.day}{'' if stay.is_dated else ' or before'}"
         ended = f" to {times.moments[stay.last].day}" if stay.last is not None else ""
         said.append(f"{shown(stay.version, 24)} {'from' if ended else 'since'} {began}{ended}")
     return f"{shown(stack)}: {', '.join(said)}"
 
 
-def _stay_rows(stays: Sequence[Interval], times: Times, arrivals: Arrivals) -> Iterable[StayRow]:
-    first: dict[VersionKey, Interval] = {}
-    for stay in stays:
-        first.setdefault(version_identity(stay.version), stay)
+def _stay_rows(stays: Sequence[StackStay], times: Times) -> Iterable[StayRow]:
     ordered = sorted(stays, key=lambda stay: stay.stack)
     ordered.sort(key=lambda stay: (stay.first, version_key(stay.version)), reverse=True)
     for stay in ordered:
-        known = None if stay.is_dated else arrivals.stays.get((stay.stack, version_identity(stay.version)))
         yield StayRow(
             stack=stack_link(stay.stack, _UP),
             version=shown(stay.version, 40),
-            came=known.moment if known else times.moments[stay.first],
-            is_dated=known.is_dated if known else stay.is_dated,
+            came=stay.came,
+            is_dated=stay.is_dated,
             went=None if stay.last is None else times.moments[stay.last],
-            lag=_lag(stay, first[version_identity(stay.version)], times, arrivals),
+            lag="" if stay.lag is None else "first" if stay.is_first else f"{days(stay.lag)} later",
         )
 
 
-def _lag(stay: Interval, start: Interval, times: Times, arrivals: Arrivals) -> str:
-    """Say how long after the first stack it came, which the history index may know where the site begins later."""
-    begin = arrivals.begins.get(version_identity(stay.version))
-    if begin is None or start.is_dated:
-        lag = times.days_between(start.first, stay.first) if start.is_dated else None
-        return "" if lag is None else "first" if stay.first == start.first else f"{days(lag)} later"
-    came = arrivals.stays.get((stay.stack, version_identity(stay.version))) if not stay.is_dated else None
-    time = came.time if came else times.times[stay.first]
-    if not begin.is_dated or begin.time is None or time is None or (came is None and not stay.is_dated):
-        return ""
-    if came and came.moment == begin.moment:
-        return "first"
-    return f"{days(max(0.0, (time - begin.time).total_seconds() / 86400))} later"
-
-
-def _runs(steps: Sequence[Step]) -> list[list[Step]]:
+def _runs(steps: Sequence[PackageStep]) -> list[list[PackageStep]]:
     """Put together neighbours that merely built everything again, the newest first: a person reads them as one."""
-    runs: list[list[Step]] = []
+    runs: list[list[PackageStep]] = []
     for step in reversed(steps):
         if runs and _is_noise(step) and _is_noise(runs[-1][-1]):
             runs[-1].append(step)
@@ -375,11 +356,11 @@ def _runs(steps: Sequence[Step]) -> list[list[Step]]:
     return runs
 
 
-def _is_noise(step: Step) -> bool:
+def _is_noise(step: PackageStep) -> bool:
     return step.counts.keys() == {"rebuilt"} and not step.came and not step.went
 
 
-def _happening(run: Sequence[Step], times: Times) -> Happening:
+def _happening(run: Sequence[PackageStep], times: Times) -> Happening:
     step = run[0]
     rebuilt = {"rebuilt": sum(other.counts["rebuilt"] for other in run)} if len(run) > 1 else step.counts
     return Happening(

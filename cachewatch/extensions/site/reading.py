@@ -1,103 +1,64 @@
-"""Read all that a site is made of from a repository; what is known from the last build of the site is not read again.
+"""Ask the history index for all that a site is made of; what the last build of the site knows is not asked again.
 
-A history index, if there is one, says when versions came before the first revision that the site shows. A recorded
-dependency graph says why each revision rebuilt what it did.
+A recorded dependency graph says why each revision rebuilt what it did.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime
+from functools import partial
+from itertools import islice
+from typing import TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch import __version__
 from cachewatch.core import names as tag_names
-from cachewatch.core.changesets import Listing
-from cachewatch.core.model import Diagnostic, DiagnosticKind
-from cachewatch.core.names import CATALOGUE, DOCUMENT, Wanted
-from cachewatch.core.statements import with_causes
-from cachewatch.core.versions import VersionKey
+from cachewatch.core.changesets import Tally
+from cachewatch.core.items import items_of
+from cachewatch.core.model import Diagnostic, DiagnosticKind, Document, PackageCounts, Side
+from cachewatch.core.names import DOCUMENT
+from cachewatch.core.package_changes import Pair, compare_all
+from cachewatch.core.selection import Globs
+from cachewatch.core.statements import statements_of, with_causes
+from cachewatch.core.whole_tag import Survey, SurveyResult, judge
 from cachewatch.errors import DocumentError, UnknownRevision
 from cachewatch.extensions.causes.of_changes import Chain, find_chains, rebuilt_in
 from cachewatch.extensions.causes.recorded import Step
 from cachewatch.extensions.history.read import Index
-from cachewatch.extensions.history.when import Presence, find_stays
+from cachewatch.extensions.history.states import (
+    LastChanges,
+    TagStates,
+    VersionStay,
+    find_stays,
+    held_at,
+    last_changes,
+    packages_at,
+)
 from cachewatch.extensions.site.past import (
-    Declared,
+    PackageHistory,
+    PackageStep,
     Present,
-    Progress,
-    Revisions,
+    StackStay,
     TagHistory,
-    intervals_of,
-    read_tag,
-    reports_of,
-    size_to_read,
-    walk,
+    present_of,
+    step_of,
 )
 from cachewatch.extensions.site.stories import Story, story_of
-from cachewatch.extensions.site.trails import FileHistories, FileVersion, find_trails
-from cachewatch.extensions.site.values import DatedRevision
 from cachewatch.extensions.site.words import dated_revision
-from cachewatch.git.catalogue import list_revision, stacks_of, tags_of
+from cachewatch.git.catalogue import stacks_of, tags_of
 from cachewatch.git.repository import Repository
-from cachewatch.git.revisions import Revision
-from cachewatch.git.trees import folders, nothing_found
+from cachewatch.git.revisions import Revision, commit_time
+from cachewatch.git.trees import folder_of, folders, nothing_found
 from cachewatch.report.values import Report
+from cachewatch.runtime.parallel import in_processes
 
+_DOCUMENTS_AT_ONCE = 64  # in one call of DeepDiff
+_REVISIONS_AT_ONCE = 32
+_DAY = 86400
 
-class Arrival(Struct, frozen=True):
-    """When something came."""
-
-    moment: DatedRevision
-    time: datetime | None
-    is_dated: bool  # False if it came then or before
-
-
-class Arrivals(Struct, frozen=True):
-    """Of one package: what the first revision of the site has, and the first stack that ever had each version."""
-
-    stays: Mapping[tuple[str, VersionKey], Arrival] = {}  # by stack and version
-    begins: Mapping[VersionKey, Arrival] = {}  # by version
-
-
-def read_arrivals(index: Index, past: TagHistory) -> Mapping[str, Arrivals]:
-    """Return the arrivals of all packages that were there when the site begins; nothing if the index does not know that."""
-    number = _begin(index, past)
-    if number is None:
-        return {}
-    return {
-        history.package: _arrivals(index, history.package, past.tag, number)
-        for history in past.packages
-        if any(not stay.is_dated for stay in intervals_of(history))
-    }
-
-
-def _begin(index: Index, past: TagHistory) -> int | None:
-    """Return the place of the first revision in the chain; None if nothing comes before it, or it is not indexed."""
-    try:
-        number = index.number_of(past.revisions[0][0]) if past.revisions else 0
-    except UnknownRevision:
-        return None
-    return number or None
-
-
-def _arrivals(index: Index, package: str, tag: str, number: int) -> Arrivals:
-    found = find_stays(index, package, tag, number)
-    return Arrivals(
-        {key: _arrival(index, one) for key, one in found.first.items()},
-        {version: _arrival(index, one) for version, one in found.begins.items()},
-    )
-
-
-def _arrival(index: Index, one: Presence) -> Arrival:
-    point = index.point(one.first)
-    time = datetime.fromisoformat(point.time) if point.time else None
-    return Arrival(dated_revision(point.revision, time), time, not one.is_baseline)
-
-
-# Opens the graphs of the two revisions of a report.
-OpenStep = Callable[[Report], Step | None]
+Progress = Callable[[int], None]
+Item = TypeVar("Item")
 
 
 class PackageCauses(Struct, frozen=True, array_like=True):
@@ -107,38 +68,16 @@ class PackageCauses(Struct, frozen=True, array_like=True):
     chains: tuple[Chain, ...]
 
 
-class RecordedCauses:
-    """Adds causes to reports, one revision after the other, and keeps the last ones of each package."""
-
-    def __init__(self, open_step: OpenStep, known: Mapping[str, PackageCauses]) -> None:
-        self._open_step = open_step
-        self.packages = dict(known)
-
-    def explain(self, reports: Iterable[Report], first: int) -> Iterator[Report]:
-        """Yield the reports, of which the first is on the revision of that number, with causes."""
-        for number, report in enumerate(reports, first):
-            step = self._open_step(report)
-            if step is None or not step.is_recorded:
-                yield report
-                continue
-            self._learn(step, number)
-            yield replace(report, statements=with_causes(report.statements, rebuilt_in(step), lambda _: True))
-
-    def _learn(self, step: Step, number: int) -> None:
-        for package in step.packages:
-            with suppress(DocumentError):
-                if chains := find_chains(step, package):
-                    self.packages[package] = PackageCauses(number, chains)
-
-
 class Remembered(Struct, frozen=True):
-    """What the last build read, for the next one."""
+    """What the last build knew, for the next one."""
 
     by: str = ""  # the version of cachewatch, for stories are in its words
+    asked: tuple[str, ...] = ()  # the packages, as they were asked for
     past: TagHistory | None = None
     stories: tuple[Story, ...] = ()  # of the revisions of the past; the oldest has none to tell
     causes: Mapping[str, PackageCauses] = {}  # by package, where a dependency graph is recorded
-    documents: Mapping[str, Present] = {}  # of tags that do not change, by object id
+    # By tag: the revision that changed it the last time, and what it has.
+    tags: Mapping[str, tuple[str, Mapping[str, Present]]] = {}
 
 
 class Catalogue(Struct, frozen=True, kw_only=True):
@@ -147,29 +86,18 @@ class Catalogue(Struct, frozen=True, kw_only=True):
     past: TagHistory
     stories: tuple[Story, ...]  # by number of the revision
     causes: Mapping[str, PackageCauses] = {}  # why packages were rebuilt the last time
-    arrivals: Mapping[
-        str, Arrivals
-    ] = {}  # by package, of what the first revision has, where a history index knows them
     tags: Mapping[str, Mapping[str, Present]]  # by tag and package, in order, without that of the past
     diagnostics: tuple[Diagnostic, ...]
     remembered: Remembered
 
 
 class Plan(Struct, frozen=True):
-    """What is to be read, before any document is."""
+    """What a site is to show."""
 
-    trails: FileHistories
-    listings: Sequence[Listing]
-    known: Remembered
-    declared: Declared
-    open_step: OpenStep
-
-    @property
-    def size(self) -> int:
-        """How many bytes there are to read."""
-        blobs = (blob for listing in self.listings for blob in listing.blobs.values())
-        unknown = sum(blob.size for blob in blobs if blob.name not in self.known.documents)
-        return unknown + size_to_read(self.trails, self.known.past)
+    until: Revision
+    shown: int  # how many revisions, of which the newest is `until`
+    tags: Sequence[str]  # the first has its past told; the others are as they are
+    packages: Globs
 
 
 def plan(
@@ -178,10 +106,9 @@ def plan(
     *,
     since: Revision | None,
     wanted_tag: Callable[[str], bool],
-    wanted_package: Wanted,
-    known: Remembered,
+    packages: Globs,
 ) -> Plan:
-    """Find what there is to read. The first tag that is wanted has its past told; the others are as they are."""
+    """Find what there is to show. The first tag that is wanted has its past told; the others are as they are."""
     # A folder without any folders is a package of 2022, and no tag.
     trees = {tag: tree for tag, tree in tags_of(repository, until).ids.items() if folders(repository, tree).ids}
     found = [tag for tag in tag_names.in_order(trees) if wanted_tag(tag)]
@@ -193,90 +120,261 @@ def plan(
             f"{repository.path}: {until.name!r} has no such tag; there are {', '.join(there[:8])}{', ...' if there[8:] else ''}"
         )
     told = "develop" if "develop" in found else found[0]
-    trails = find_trails(repository, until, tag=told, since=since, wanted_package=wanted_package)
-    listings = [
-        list_revision(
-            repository,
-            Revision(until.name, until.commit, tag, until.time),
-            wanted_tag=wanted_tag,
-            wanted_package=wanted_package,
+    count = ["rev-list", "--first-parent", "--count", until.commit]
+    later = int(repository.run([*count, f"^{since.commit}"] if since else count))
+    return Plan(until, later + (since is not None), [told, *(tag for tag in found if tag != told)], packages)
+
+
+def read(
+    repository: Repository,
+    index: Index,
+    planned: Plan,
+    known: Remembered,
+    *,
+    jobs: int,
+    progress: Progress = lambda _: None,
+) -> Catalogue:
+    """Ask the index for all that is not known yet."""
+    return _Reading(repository, index, planned, known).read(jobs, progress)
+
+
+class _Told(Struct, frozen=True):
+    """What one revision did."""
+
+    steps: Sequence[tuple[str, PackageStep]]  # by package
+    report: Report | None  # None of the revision that the site begins with
+
+
+class _Reading:
+    """The revisions of a site and what they have in common with those of the last one; numbers are those of the index."""
+
+    def __init__(self, repository: Repository, index: Index, planned: Plan, known: Remembered) -> None:
+        self._repository, self._index, self._packages = repository, index, planned.packages
+        self._tag, *self._others = planned.tags
+        self._until = index.number_of(planned.until.commit)
+        self._begin = max(0, self._until + 1 - planned.shown)
+        rows = index.rows('SELECT "commit", time FROM revision WHERE n <= ? ORDER BY n', (self._until,))
+        self._chain = [(commit, None if time is None else commit_time(str(time))) for commit, time in rows]
+        self._revisions = tuple(self._chain[self._begin :])
+        self._known = known if self._is_of_same(known) else Remembered()
+
+    def _is_of_same(self, known: Remembered) -> bool:
+        """Tell whether the last build knew the beginning of the same, in the words of this version."""
+        past = known.past
+        if past is None or (known.by, known.asked) != (__version__, self._packages.patterns):
+            return False
+        shown = len(past.revisions)
+        return past.tag == self._tag and len(known.stories) == shown and past.revisions == self._revisions[:shown]
+
+    def read(self, jobs: int, progress: Progress) -> Catalogue:
+        """Put together what is known and what the index adds."""
+        known = self._known
+        stories, steps = (
+            list(known.stories),
+            {p.package: list(p.steps) for p in known.past.packages} if known.past else {},
         )
-        for tag in found
-        if tag != told
-    ]
-    return Plan(
-        trails,
-        listings,
-        _usable(known, trails),
-        lambda moment: _stacks(repository, moment),
-        lambda report: _open_step(repository, report),
-    )
+        causes = RecordedCauses(self._repository, known.causes)
+        for number, told in enumerate(self._told(len(stories), jobs), len(stories)):
+            for package, step in told.steps:
+                steps.setdefault(package, []).append(step)
+            stories.append(story_of(causes.explain(told.report, number)) if told.report else Story())
+            progress(1)
+        last = last_changes(self._index, self._tag, self._until)
+        past = TagHistory(tag=self._tag, revisions=self._revisions, packages=tuple(self._histories(steps, last)))
+        diagnostics = list(self._unread(self._tag, last))
+        tags: dict[str, tuple[str, Mapping[str, Present]]] = {}
+        for tag in self._others:
+            last = last_changes(self._index, tag, self._until)
+            # Of an earlier revision than the newest, the index does not know when documents changed.
+            is_newest = self._until == self._index.newest
+            changed = self._chain[max(last.changed.values(), default=0)][0] if is_newest else ""
+            known_as, presents = self._known.tags.get(tag, ("", {}))
+            tags[tag] = changed, presents if changed and changed == known_as else self._presents(tag)
+            diagnostics += self._unread(tag, last)
+        remembered = Remembered(__version__, self._packages.patterns, past, tuple(stories), causes.packages, tags)
+        return Catalogue(
+            past=past,
+            stories=remembered.stories,
+            causes=causes.packages,
+            tags={tag: presents for tag, (_, presents) in tags.items()},
+            diagnostics=tuple(diagnostics),
+            remembered=remembered,
+        )
+
+    def _told(self, start: int, jobs: int) -> Iterator[_Told]:
+        """Yield what each revision did, from number `start` of the site on."""
+        numbers = range(self._begin + start, self._until + 1)
+        runs = list(_in_runs(numbers, _REVISIONS_AT_ONCE))
+        enough = jobs if len(runs) > 1 else 1
+
+        def make_work() -> Callable[[Sequence[int]], list[_Told]]:
+            index = self._index if enough == 1 else Index(self._index.path)
+            repository = self._repository if enough == 1 else self._repository.again()
+            states: list[TagStates] = []
+
+            def work(run: Sequence[int]) -> list[_Told]:
+                if not states or states[0].number != run[0] - 1:
+                    states[:] = [TagStates(index, self._tag, max(run[0] - 1, self._begin), self._packages)]
+                return [self._revision(states[0], number, repository) for number in run]
+
+            return work
+
+        for told in in_processes(make_work, runs, enough):
+            yield from told
+
+    def _revision(self, states: TagStates, number: int, repository: Repository) -> _Told:
+        is_begin = number == self._begin
+        before = states.count()
+        changes = states.begin() if is_begin else states.advance()
+        tally, steps, removed = Tally(), [], 0
+        for some in _in_runs(changes, _DOCUMENTS_AT_ONCE):
+            pairs = [Pair(one.package, one.before, one.after) for one in some]
+            for one, change in zip(some, compare_all(pairs, is_pruned=tag_names.is_mutable(self._tag)), strict=True):
+                if change is None:
+                    continue
+                removed += one.after is None
+                is_gone, is_baseline = one.after is None, one.is_baseline
+                step = step_of(number - self._begin, change, is_gone=is_gone, is_baseline=is_baseline)
+                steps.append((one.package, step))
+                if not is_baseline:
+                    tally.observe(change, items_of(change))
+                    tally.add(change)
+        if is_begin:
+            return _Told(steps, None)
+        after = states.count()
+        packages = PackageCounts(
+            before=before,
+            after=after,
+            added=after - before + removed,
+            removed=removed,
+            changed=tally.changed,
+            rebuilt_only=tally.rebuilt_only,
+        )
+        others = partial(states.others, {package for package, _ in steps})
+        return _Told(steps, self._report(number, tally, packages, repository, others))
+
+    def _report(
+        self,
+        number: int,
+        tally: Tally,
+        packages: PackageCounts,
+        repository: Repository,
+        others: Callable[[], Iterable[Document]],
+    ) -> Report:
+        """Report on a revision, as `cachewatch diff` would of it and the one before."""
+
+        def survey() -> SurveyResult:
+            found = Survey()
+            for document in others():
+                found.add(document)
+            return found.found()
+
+        before, after = (self._chain[n] for n in (number - 1, number))
+        declared: list[frozenset[str] | None] = [None, None]
+        if any(tally.seen.moved_stacks()):
+            for place, (commit, time) in enumerate((before, after)):
+                declared[place] = stacks_of(repository, Revision(commit, commit, None, time)).get(self._tag)
+        judgement = judge(tally.seen, packages, whole=None, declared=(declared[0], declared[1]), survey=survey)
+        sides = (
+            Side(
+                name=commit,
+                revision=commit,
+                tag=self._tag,
+                time=time.isoformat().replace("+00:00", "Z") if time else None,
+            )
+            for commit, time in (before, after)
+        )
+        return Report(
+            before=next(sides),
+            after=next(sides),
+            revisions_between=1,
+            packages=packages,
+            specs=tally.specs,
+            events=(),
+            diagnostics=(),
+            statements=statements_of(tally.seen.items, judgement, self._tag),
+        )
+
+    def _histories(self, steps: Mapping[str, Sequence[PackageStep]], last: LastChanges) -> Iterator[PackageHistory]:
+        """Yield the history of each package; of one that did not change since, the known one."""
+        known = {one.package: one for one in self._known.past.packages} if self._known.past else {}
+        unread = {one[0]: one[1] for one in last.unread if one[1] >= self._begin and self._packages(one[0])}
+        for package in sorted(steps.keys() | unread.keys()):
+            own = tuple(steps.get(package, ()))
+            changed = last.changed.get(package, unread.get(package, 0)) - self._begin
+            changed = max(changed, own[-1].revision if own else 0)
+            if package in known and (known[package].changed, known[package].steps) == (changed, own):
+                yield known[package]
+                continue
+            held = held_at(self._index, self._tag, self._until, package).get(package, ())
+            yield PackageHistory(
+                package=package,
+                changed=changed,
+                steps=own,
+                stays=tuple(self._stays(find_stays(self._index, package, self._tag, self._until))),
+                present=present_of(held, has_builds=True),
+            )
+
+    def _stays(self, found: Sequence[VersionStay]) -> Iterator[StackStay]:
+        seen = set()
+        for stay in sorted(found, key=lambda stay: (max(stay.first, self._begin), stay.stack, stay.version)):
+            version, lead = (stay.stack, stay.version), stay.lead
+            commit, came = self._chain[stay.first]
+            began = None if lead == stay.baseline else self._chain[lead][1]
+            lag = None if began is None or came is None else max(0.0, (came - began).total_seconds() / _DAY)
+            had = [s for s in found if s.stack == stay.stack and s.first < lead and (s.last is None or s.last >= lead)]
+            is_new = stay.first > self._begin and version not in seen
+            seen.add(version)
+            if stay.last is None or stay.last > self._begin:
+                yield StackStay(
+                    stay.stack,
+                    stay.version,
+                    max(0, stay.first - self._begin),
+                    None if stay.last is None else stay.last - self._begin,
+                    dated_revision(commit, came),
+                    is_dated=stay.first != stay.baseline,
+                    lag=lag,
+                    is_first=stay.first == lead,
+                    is_telling=lag is not None and is_new and bool(had),
+                )
+
+    def _presents(self, tag: str) -> Mapping[str, Present]:
+        held = held_at(self._index, tag, self._until)
+        there = sorted(filter(self._packages, packages_at(self._index, tag, self._until)))
+        return {package: present_of(held.get(package, ())) for package in there}
+
+    def _unread(self, tag: str, last: LastChanges) -> Iterator[Diagnostic]:
+        """Yield what could not be read in the revisions that are shown, or still cannot."""
+        folder = folder_of(self._repository, tag)
+        for package, number, message, is_over in last.unread:
+            if self._packages(package) and (not is_over or (tag == self._tag and number >= self._begin)):
+                said = f"{message} (revision {self._chain[number][0][:10]})"
+                yield Diagnostic(f"{folder}/{package}/{DOCUMENT}", DiagnosticKind.UNREADABLE, said)
 
 
-def _open_step(repository: Repository, report: Report) -> Step | None:
-    old, new = report.before, report.after
-    if not (old.revision and old.tag and new.revision and new.tag):
-        return None
-    with suppress(DocumentError):  # of a graph that cannot be read, nothing is said
-        return Step.between(repository, (old.revision, old.tag), (new.revision, new.tag))
-    return None
+def _in_runs(items: Iterable[Item], most: int) -> Iterator[list[Item]]:
+    left = iter(items)
+    while run := list(islice(left, most)):
+        yield run
 
 
-def _stacks(repository: Repository, moment: FileVersion) -> Mapping[str, frozenset[str]]:
-    return stacks_of(repository, Revision(moment.commit, moment.commit, None, moment.time))
+class RecordedCauses:
+    """Adds causes to reports, one revision after the other, and keeps the last ones of each package."""
 
+    def __init__(self, repository: Repository, known: Mapping[str, PackageCauses]) -> None:
+        self._repository = repository
+        self.packages = dict(known)
 
-def _usable(known: Remembered, trails: FileHistories) -> Remembered:
-    """Return what is known, but no past of other packages: what is told of a revision is about all of them."""
-    past = known.past
-    if past is None or known.by != __version__ or len(known.stories) != len(past.revisions):
-        return Remembered(documents=known.documents)
-    older = {trail.package for trail in trails.trails if trail.steps[0][0] < len(past.revisions)}
-    return known if older == {history.package for history in past.packages} else Remembered(documents=known.documents)
-
-
-def read(planned: Plan, *, jobs: int, progress: Progress) -> Catalogue:
-    """Read all that is not known yet."""
-    seen = Revisions()
-    past = walk(planned.trails, planned.known.past, jobs=jobs, progress=progress, seen=seen)
-    stories, causes = _stories(planned, past, seen)
-    diagnostics = list(planned.trails.diagnostics)
-    for history in past.packages:
-        path = f"{CATALOGUE}/{past.tag}/{history.package}/{DOCUMENT}"
-        diagnostics += [Diagnostic(path, DiagnosticKind(kind), message) for kind, message in history.diagnostics]
-    documents: dict[str, Present] = {}
-    found: dict[str, Mapping[str, Present]] = {}
-    for listing in planned.listings:
-        diagnostics += listing.diagnostics
-        packages: dict[str, Present] = {}
-        for package, present in read_tag(
-            listing.blobs, listing.reader, planned.known.documents, jobs=jobs, progress=progress
-        ):
-            blob = listing.blobs[package]
-            if isinstance(present, str):
-                diagnostics.append(Diagnostic(blob.path, DiagnosticKind.UNREADABLE, present))
-            else:
-                packages[package] = documents[blob.name] = present
-        found[listing.side.tag or ""] = dict(sorted(packages.items()))
-    return Catalogue(
-        past=past,
-        stories=stories,
-        causes=causes,
-        tags=found,
-        diagnostics=tuple(diagnostics),
-        remembered=Remembered(__version__, past, stories, causes, documents),
-    )
-
-
-def _stories(planned: Plan, past: TagHistory, seen: Revisions) -> tuple[tuple[Story, ...], Mapping[str, PackageCauses]]:
-    """Return what each revision did, and why packages were rebuilt; of revisions that are known, what is known."""
-    known = planned.known.past
-    is_continued = known is not None and (known.tag, known.revisions) == (
-        past.tag,
-        past.revisions[: len(known.revisions)],
-    )
-    stories = planned.known.stories if is_continued else (Story(),)
-    causes = RecordedCauses(planned.open_step, planned.known.causes if is_continued else {})
-    new = reports_of(planned.trails, seen, planned.declared, first=len(stories))
-    stories = (*stories, *map(story_of, causes.explain(new, first=len(stories))))
-    return stories, causes.packages
+    def explain(self, report: Report, number: int) -> Report:
+        """Return the report on the revision of that number with causes."""
+        before, after = ((side.revision or "", side.tag or "") for side in (report.before, report.after))
+        step = None
+        with suppress(DocumentError):  # of a graph that cannot be read, nothing is said
+            step = Step.between(self._repository, before, after)
+        if step is None or not step.is_recorded:
+            return report
+        for package in step.packages:
+            with suppress(DocumentError):
+                if chains := find_chains(step, package):
+                    self.packages[package] = PackageCauses(number, chains)
+        return replace(report, statements=with_causes(report.statements, rebuilt_in(step), lambda _: True))

@@ -20,7 +20,7 @@ from cachewatch.runtime.files import put, read_inside, remove
 
 _OWN = ".cachewatch"
 # Of what is remembered; another one is not understood, and everything is built anew.
-_EDITION = "cachewatch.site/2"
+_EDITION = "cachewatch.site/3"
 _LARGEST = 2 * 2**30
 
 Value = TypeVar("Value")

@@ -58,7 +58,7 @@ def test_without_an_index(
     """The sentence names the command that makes one."""
     lockfile(tmp_path, HASH)
     monkeypatch.chdir(tmp_path)
-    told = run(*words.split(), "--repo", demo_repository)
+    told = run(*words.split(), "--repo", demo_repository, "--db", tmp_path / "none.db")
     assert told.exit_code == 2
     assert "run `cachewatch history build` first" in told.error
 

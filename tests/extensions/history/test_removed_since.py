@@ -16,7 +16,7 @@ from station import Site
 
 from cachewatch.extensions.history.read import Index
 from cachewatch.extensions.history.schema import NAME, check_whole
-from cachewatch.extensions.history.when import covering, find_presence
+from cachewatch.extensions.history.when import find_presence, joined
 
 DAY = timedelta(days=1)
 E4S, ML = ["e4s", "root"], ["ml", "root"]
@@ -201,9 +201,8 @@ def _is(version: str, stack: str) -> Callable[[str, str, str], bool]:
 
 
 def test_spans_that_follow_at_once_are_one_stay() -> None:
-    assert covering([(1, 3), (3, 5), (4, 9), (11, 12)], 4) == (1, 9)
-    assert covering([(1, 3), (4, 9)], 3) is None
-    assert covering([], 0) is None
+    assert joined([(4, 9), (1, 3), (3, 5), (11, 12)]) == [(1, 9), (11, 12)]
+    assert joined([]) == []
 
 
 def test_two_tags_are_not_one_stay(tmp_path: Path) -> None:

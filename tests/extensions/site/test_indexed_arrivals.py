@@ -1,6 +1,7 @@
 """A site that begins later says when what was there came, where the history index knows it."""
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from conftest import Run
 from helpers import catalogue, history, record
 from indexes import build
 
-from cachewatch.extensions.history.schema import NAME
+from cachewatch.extensions.history.schema import NAME, VARIABLE
 
 E4S, ML = ["e4s", "root"], ["ml", "root"]
 Row = tuple[str, ...]
@@ -42,26 +43,49 @@ def _arrivals(run: Run, repository: Path, folder: Path, *arguments: str) -> dict
 
 def test_a_site_that_begins_later_says_what_the_whole_one_says(run: Run, zlib: Path, tmp_path: Path) -> None:
     whole = _arrivals(run, zlib, tmp_path / "whole")
-    without = _arrivals(run, zlib, tmp_path / "without", "--since", "HEAD~1")
-    build(zlib, zlib / NAME)
-    found = _arrivals(run, zlib, tmp_path / "with", "--since", "HEAD~1")
 
-    assert without["1.1", "ml"] == ("by 2025-06-05", "", "")
     assert whole["1.1", "ml"] == ("2025-06-04", "2 days later", "")
-    assert found == whole
+    assert _arrivals(run, zlib, tmp_path / "later", "--since", "HEAD~1") == whole
 
 
-@pytest.mark.parametrize("trouble", ["behind", "damaged", "whole site"])
-def test_what_the_index_does_not_know_is_left_as_it_is(run: Run, zlib: Path, tmp_path: Path, trouble: str) -> None:
-    since = () if trouble == "whole site" else ("--since", "HEAD~1")
-    before = _arrivals(run, zlib, tmp_path / "before", *since)
-    if trouble == "behind":
-        other = history(tmp_path / "other.git", catalogue({"zlib": [record(9)]}))
-        build(other, zlib / NAME)
+@pytest.mark.parametrize("trouble", ["of another repository", "damaged", "no index", "read-only"])
+def test_what_cannot_be_used_is_said_and_changes_nothing(
+    run: Run, zlib: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trouble: str
+) -> None:
+    """A temporary index is as good, and the file is left as it is."""
+    whole = _arrivals(run, zlib, tmp_path / "before")
+    index = zlib / NAME
+    if trouble == "of another repository":
+        index = tmp_path / "other.db"
+        build(history(tmp_path / "other.git", catalogue({"zlib": [record(9)]})), index)
+    elif trouble == "damaged":
+        content = index.read_bytes()
+        index.write_bytes(content[:4096] + b"\xff" * (len(content) - 4096))
+    elif trouble == "no index":
+        index.write_bytes(b"a letter to somebody")
     else:
-        build(zlib, zlib / NAME)
-    if trouble == "damaged":
-        whole = (zlib / NAME).read_bytes()
-        (zlib / NAME).write_bytes(whole[:4096] + b"\xff" * (len(whole) - 4096))
+        index = tmp_path / "file" / NAME  # nobody can make a folder there
+        index.parent.write_bytes(b"")
+    left = index.read_bytes() if index.exists() else b""
+    monkeypatch.setenv(VARIABLE, str(index))
+    done = run("site", tmp_path / "after", "--repo", zlib, "--no-progress")
 
-    assert _arrivals(run, zlib, tmp_path / "after", *since) == before
+    assert done.exit_code == 0
+    assert "cachewatch: warning: a temporary history index is built: " in done.error
+    assert (index.read_bytes() if index.exists() else b"") == left
+    assert _arrivals(run, zlib, tmp_path / "after") == whole
+
+
+def test_another_branch_and_an_index_that_is_behind(run: Run, zlib: Path, tmp_path: Path) -> None:
+    """The index of a repository follows HEAD; of another branch, a temporary one is built."""
+    whole = _arrivals(run, zlib, tmp_path / "whole")
+    subprocess.run(["git", f"--git-dir={zlib}", "branch", "other", "main"], check=True)
+    subprocess.run(["git", f"--git-dir={zlib}", "update-ref", "refs/heads/main", "main~3"], check=True)
+    assert run("history", "build", "--repo", zlib).exit_code == 0
+    indexed = (zlib / NAME).read_bytes()
+
+    assert _arrivals(run, zlib, tmp_path / "other", "--rev", "other") == whole
+    assert (zlib / NAME).read_bytes() == indexed
+    subprocess.run(["git", f"--git-dir={zlib}", "update-ref", "refs/heads/main", "other"], check=True)
+    assert _arrivals(run, zlib, tmp_path / "main") == whole
+    assert (zlib / NAME).read_bytes() != indexed

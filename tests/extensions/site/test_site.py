@@ -15,17 +15,16 @@ from conftest import ROOT, Run
 from helpers import HOSTILE, catalogue, history, hostile_states, record, records
 from msgspec.structs import replace
 from outgoing import rendered
+from sites import read_site
 
 from cachewatch.errors import SourceError, UsageError
 from cachewatch.extensions.site.building import build
 from cachewatch.extensions.site.feeds import ArchivedDigest
 from cachewatch.extensions.site.packages import Sources
-from cachewatch.extensions.site.reading import Catalogue, plan, read
+from cachewatch.extensions.site.reading import Catalogue
 from cachewatch.extensions.site.stories import file_name, shown
 from cachewatch.extensions.site.values import clock
 from cachewatch.extensions.site.writing import Folder
-from cachewatch.git.repository import Repository
-from cachewatch.git.revisions import resolve
 from cachewatch.report.values import PLACE
 from cachewatch.store import digests
 from cachewatch.store.digests import DigestRecord, DigestState
@@ -63,16 +62,7 @@ def _page(file: Path) -> _Reader:
 
 
 def _read(repository: Path, folder: Folder, revision: str = "HEAD") -> Catalogue:
-    opened = Repository(repository)
-    planned = plan(
-        opened,
-        resolve(opened, revision),
-        since=None,
-        wanted_tag=lambda _: True,
-        wanted_package=lambda _: True,
-        known=folder.remembered(),
-    )
-    return read(planned, jobs=1, progress=lambda _: None)
+    return read_site(repository, folder.remembered(), revision=revision)
 
 
 class _Archive:

@@ -9,12 +9,16 @@ from pathlib import Path
 import pytest
 import scripted
 from helpers import catalogue, history, record, spec_hash
+from sites import read_site
 
 from cachewatch.comparing import changesets
 from cachewatch.core.changesets import NoCollector
+from cachewatch.core.model import Document
 from cachewatch.core.package_changes import compare
 from cachewatch.core.selection import Globs, Selection
 from cachewatch.documents.parsing import parse
+from cachewatch.extensions.history.states import Held
+from cachewatch.extensions.history.values import pack
 from cachewatch.extensions.site.feeds import tag_feed
 from cachewatch.extensions.site.lists import (
     hash_files,
@@ -27,12 +31,10 @@ from cachewatch.extensions.site.lists import (
 from cachewatch.extensions.site.overview import cards, latest_card, unusual_card, versions_card
 from cachewatch.extensions.site.packages import Sources, builds_of, install_of, matrix_of, package_page
 from cachewatch.extensions.site.past import Build, Copies, PackageHistory, Present, TagHistory, present_of, totals_of
-from cachewatch.extensions.site.reading import Catalogue, Remembered, plan, read
+from cachewatch.extensions.site.reading import Catalogue, Remembered
 from cachewatch.extensions.site.stories import Tone
 from cachewatch.extensions.site.values import Card, PackagePage
 from cachewatch.extensions.site.words import Times
-from cachewatch.git.repository import Repository
-from cachewatch.git.revisions import resolve
 from cachewatch.report.formats import read_report
 from cachewatch.report.headline import facts_of
 from cachewatch.report.text import ALL, Requested
@@ -40,21 +42,6 @@ from cachewatch.report.values import Outcome, outcome_of
 from cachewatch.sources.opening import open_comparison
 
 _ATOM = "{http://www.w3.org/2005/Atom}"
-
-
-def _read(repository: Path) -> Catalogue:
-    opened = Repository(repository)
-    planned = plan(
-        opened,
-        resolve(opened, "HEAD"),
-        since=None,
-        wanted_tag=lambda _: True,
-        wanted_package=lambda _: True,
-        known=Remembered(),
-    )
-    found = read(planned, jobs=1, progress=lambda _: None)
-    opened.close()
-    return found
 
 
 def _lines(card: Card) -> list[str]:
@@ -84,7 +71,7 @@ def lost(tmp_path_factory: pytest.TempPathFactory) -> Catalogue:
     less["kept"] = full["kept"][:1]
     up = less | {"up": [record(54, stacks=["hep", "root"], versions=["1.1"])], "new": [record(55)]}
     folder = tmp_path_factory.mktemp("lost")
-    return _read(history(folder / "r.git", *(catalogue(state) for state in (*[full] * 5, few, less, up))))
+    return read_site(history(folder / "r.git", *(catalogue(state) for state in (*[full] * 5, few, less, up))))
 
 
 def test_what_is_unusual_is_said(lost: Catalogue) -> None:
@@ -102,12 +89,12 @@ def test_a_small_stack_that_lost_its_last_package_is_named(tmp_path: Path) -> No
     both = [record(1, stacks=["e4s", "root"]), record(2, stacks=["tiny", "root"])]
     states = [catalogue({"a": both}), catalogue({"a": both[:1]})]
 
-    assert _unusual(_read(history(tmp_path / "r.git", *states))) == ["tiny has no build of a since 2 Jun 2025"]
+    assert _unusual(read_site(history(tmp_path / "r.git", *states))) == ["tiny has no build of a since 2 Jun 2025"]
 
 
 def test_what_is_unusual_comes_first_with_its_day(lost: Catalogue, tmp_path: Path) -> None:
     """A page is read long after it was made, so it names days; without anything unusual, the news come first."""
-    quiet = _read(history(tmp_path / "r.git", *[catalogue({"a": [record(n)]}) for n in (1, 2)]))
+    quiet = read_site(history(tmp_path / "r.git", *[catalogue({"a": [record(n)]}) for n in (1, 2)]))
 
     assert [_titles(found) for found in (lost, quiet)] == [
         ["Unusual on 8 Jun 2025", "Latest revision", "New versions in the week to 8 Jun 2025"],
@@ -127,7 +114,7 @@ def test_what_is_as_ever_is_not_unusual(tmp_path: Path) -> None:
     later = again | {"p0": [record(70, stacks=["big", "root"], versions=["2.1"])]}
     states = [catalogue(state) for state in (first, without, again, *([again, later] * 15))]
 
-    assert _unusual(_read(history(tmp_path / "r.git", *states))) == []
+    assert _unusual(read_site(history(tmp_path / "r.git", *states))) == []
 
 
 def test_the_latest_revision_and_new_versions_have_cards(lost: Catalogue) -> None:
@@ -143,8 +130,8 @@ def test_a_version_that_another_stack_had_is_not_new(tmp_path: Path) -> None:
     ahead, behind = record(1, versions=["1.2"]), record(2, versions=["1.0"], stacks=["hep", "root"])
     states = [{"zlib": [ahead, behind]}, {"zlib": [ahead, behind | {"hash": spec_hash(3), "versions": ["1.1"]}]}]
     known = {"zlib": [ahead, behind | {"hash": spec_hash(3), "versions": ["1.2"]}]}
-    found = _read(history(tmp_path / "a.git", *map(catalogue, states)))
-    caught_up = _read(history(tmp_path / "b.git", catalogue(states[0]), catalogue(known)))
+    found = read_site(history(tmp_path / "a.git", *map(catalogue, states)))
+    caught_up = read_site(history(tmp_path / "b.git", catalogue(states[0]), catalogue(known)))
 
     assert _lines(versions_card(found, Times(found.past))) == ["zlib 1.0 -> 1.1 in hep (1 of 2 stacks)"]
     assert _lines(latest_card(caught_up, Times(caught_up.past))) == ["zlib 1.0 -> 1.2"]
@@ -156,13 +143,15 @@ def test_the_stack_of_a_recorded_cache_is_called_one(tmp_path: Path) -> None:
     states = [
         {"zlib": [record(number, versions=[v], stacks=["cache", "root"])]} for number, v in enumerate(("1.0", "1.1"))
     ]
-    told = _page_of(_read(history(tmp_path / "r.git", *map(catalogue, states))), "zlib")
+    told = _page_of(read_site(history(tmp_path / "r.git", *map(catalogue, states))), "zlib")
 
     assert told.lead == "The newest version is 1.1, in stack cache."
     assert told.install
     assert told.install.about.endswith("from stack cache")
     assert [link.text for link in told.happenings[0].came] == ["1.1 in stack cache"]
-    lost = _read(history(tmp_path / "l.git", catalogue({"zlib": states[0]["zlib"]}), catalogue({"zlib": [record(9)]})))
+    lost = read_site(
+        history(tmp_path / "l.git", catalogue({"zlib": states[0]["zlib"]}), catalogue({"zlib": [record(9)]}))
+    )
     assert _unusual(lost) == ["stack cache has no build of zlib since 2 Jun 2025"]
     assert [row.stack.text for row in _page_of(lost, "zlib").lost] == ["stack cache"]
 
@@ -185,7 +174,7 @@ def test_only_what_is_added_is_marked_as_new(tmp_path: Path) -> None:
         "kept": [record(8)],
         "new": [record(7)],
     }
-    found = _read(history(tmp_path / "r.git", catalogue(before), catalogue(after)))
+    found = read_site(history(tmp_path / "r.git", catalogue(before), catalogue(after)))
 
     assert {fact.text.split()[0]: fact.tone.value for fact in found.stories[1].facts} == {
         "gone": "attention",
@@ -207,8 +196,8 @@ def test_a_stack_that_lost_a_package_is_at_the_top_of_its_page(tmp_path: Path) -
         {"zlib": [record(1, stacks=["e4s", "root"])]},
     ]
     files = [catalogue(state) for state in states]
-    found = _read(history(tmp_path / "a.git", *files))
-    back = _read(history(tmp_path / "b.git", *files, catalogue({"zlib": everywhere})))
+    found = read_site(history(tmp_path / "a.git", *files))
+    back = read_site(history(tmp_path / "b.git", *files, catalogue({"zlib": everywhere})))
 
     assert [row.stack.text for row in _page_of(found, "zlib").lost] == ["hep", "radiuss"]
     assert _page_of(back, "zlib").lost == ()
@@ -219,7 +208,7 @@ def test_a_stack_that_lost_a_package_is_at_the_top_of_its_page(tmp_path: Path) -
 def test_revisions_say_what_digests_say(tmp_path: Path, week: str) -> None:
     """The facts of a revision are those of a comparison, bad news first, and its page names the packages."""
     repository = history(tmp_path / "r.git", *map(dict, scripted.WEEKS[week]()))
-    found = _read(repository)
+    found = read_site(repository)
     chosen = Selection(tags=Globs(["develop"]))
     with open_comparison(
         "HEAD~1", "HEAD", repository=str(repository), wanted_tag=chosen.tags, wanted_package=chosen.packages
@@ -268,6 +257,10 @@ def test_a_move_is_judged_by_places(
     assert outcome_between("p", old, new).outcome is outcome
 
 
+def _present_of(document: Document) -> Present:
+    return present_of([Held(signature, 1, pack([one])) for one, signature in document.specs.items()])
+
+
 @pytest.mark.parametrize("week", ["upgrades", "prune", "stack-lost", "migration", "package-gone", "all-rebuilt"])
 def test_a_move_is_what_a_digest_says_of_it(week: str) -> None:
     """From the numbers that are kept of each document, the same follows as from the documents."""
@@ -276,7 +269,7 @@ def test_a_move_is_what_a_digest_says_of_it(week: str) -> None:
         package = path.split("/")[2]
         old, new = (parse(files[path], path) if path in files else None for files in (before, after))
         change = compare(package, old, new, is_pruned=False)
-        told = outcome_between(package, present_of(old) if old else None, present_of(new) if new else None)
+        told = outcome_between(package, _present_of(old) if old else None, _present_of(new) if new else None)
         expected = outcome_of(change) if change else None
 
         assert told.outcome is (expected.outcome if expected else Outcome.SAME), package
@@ -300,7 +293,7 @@ def test_a_tag_is_compared_with_several(tmp_path: Path) -> None:
     state = catalogue({"a": [record(1)], "b": [record(2)]})
     for week in range(6):
         state |= catalogue({"a": [record(1, versions=[f"1.{week}"])]}, f"develop-2025-05-0{week + 1}")
-    pages = tag_pages(_read(history(tmp_path / "r.git", state)))
+    pages = tag_pages(read_site(history(tmp_path / "r.git", state)))
 
     moves = pages["develop-2025-05-06"].moves
     assert [f"{move.word} {move.other.text}" for move in moves] == [
@@ -397,7 +390,6 @@ def _large(packages: int, specs: int) -> Catalogue:
     found = [
         PackageHistory(
             package=f"py-package-number-{number:04}",
-            trail=((0, "id"),),
             steps=(),
             present=_builds(
                 *(
@@ -435,7 +427,7 @@ def test_the_search_index_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_index_holds_no_markup(tmp_path: Path) -> None:
     """A script that is read as a page has nothing to offer."""
-    found = _read(history(tmp_path / "r.git", catalogue({"a": [record(1, versions=["</script><b>"])]})))
+    found = read_site(history(tmp_path / "r.git", catalogue({"a": [record(1, versions=["</script><b>"])]})))
 
     assert b"<" not in index_file(["a"], found, totals_of(found.past))
 

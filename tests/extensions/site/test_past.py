@@ -1,6 +1,5 @@
 """The past of packages, told from a repository."""
 
-import subprocess
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
@@ -8,38 +7,29 @@ from pathlib import Path
 import pytest
 from conftest import Run
 from helpers import catalogue, history, record, records
+from sites import read_site
 
-from cachewatch.extensions.site.past import (
-    NO_STACK,
-    Interval,
-    PackageHistory,
-    TagHistory,
-    intervals_of,
-    lags_of,
-    totals_of,
-    walk,
-)
-from cachewatch.extensions.site.trails import FileHistories, find_trails
-from cachewatch.git.repository import Repository
-from cachewatch.git.revisions import resolve
+from cachewatch.extensions.site.past import NO_STACK, PackageHistory, TagHistory, totals_of
+from cachewatch.extensions.site.values import DatedRevision
 
 E4S, ML = ["e4s", "root"], ["ml", "root"]
 
 
-def _trails(folder: Path, since: str | None = None, tag: str = "develop") -> FileHistories:
-    repository = Repository(folder)
-    return find_trails(
-        repository,
-        resolve(repository, "HEAD"),
-        tag=tag,
-        since=resolve(repository, since) if since else None,
-        wanted_package=lambda _: True,
-    )
+def _past(folder: Path, since: str | None = None) -> TagHistory:
+    return read_site(folder, since=since).past
 
 
 def _only(past: TagHistory) -> PackageHistory:
     (package,) = past.packages
     return package
+
+
+def _stays(package: PackageHistory) -> list[tuple[str, str, int, int | None, bool]]:
+    return [(stay.stack, stay.version, stay.first, stay.last, stay.is_dated) for stay in package.stays]
+
+
+def _lags(past: TagHistory) -> dict[tuple[str, str], float | None]:
+    return {(stay.version, stay.stack): stay.lag for one in past.packages for stay in one.stays if stay.is_telling}
 
 
 @pytest.fixture
@@ -57,7 +47,7 @@ def zlib(tmp_path: Path) -> Path:
 
 def test_each_revision_is_told(zlib: Path) -> None:
     """What came, what went and what it was, revision by revision."""
-    past = walk(_trails(zlib))
+    past = _past(zlib)
     first, second, third = _only(past).steps
 
     assert len(past.revisions) == 4
@@ -70,13 +60,11 @@ def test_each_revision_is_told(zlib: Path) -> None:
 
 def test_stays_begin_and_end(zlib: Path) -> None:
     """A version stays in a stack until something replaces it."""
-    stays = intervals_of(_only(walk(_trails(zlib))))
-
-    assert stays == [
-        Interval("e4s", "1.0", 0, 1, is_dated=False),
-        Interval("ml", "1.0", 0, 3, is_dated=False),
-        Interval("e4s", "1.1", 1, None),
-        Interval("ml", "1.1", 3, None),
+    assert _stays(_only(_past(zlib))) == [
+        ("e4s", "1.0", 0, 1, False),
+        ("ml", "1.0", 0, 3, False),
+        ("e4s", "1.1", 1, None, True),
+        ("ml", "1.1", 3, None, True),
     ]
 
 
@@ -86,18 +74,15 @@ def test_a_version_may_be_written_in_another_way_while_it_stays(tmp_path: Path, 
     states = ([record(n, stacks=E4S, versions=[version])] for n, version in ((1, "1-2"), (2, "1.2"), (3, "1_2")))
     folder = history(tmp_path / "r.git", *(catalogue({"zlib": other + found}) for found in (*states, [])))
     made = run("site", tmp_path / "site", "--repo", folder)
-    stays = intervals_of(_only(walk(_trails(folder))))
 
     assert (made.exit_code, made.error.count("Traceback")) == (0, 0)
-    assert stays == [Interval("e4s", "1-2", 0, 3, is_dated=False), Interval("e4s", "1.0", 0, None, is_dated=False)]
-    assert list(lags_of(walk(_trails(folder)))) == []
+    assert _stays(_only(_past(folder))) == [("e4s", "1.0", 0, None, False), ("e4s", "1.2", 0, 3, False)]
+    assert _lags(_past(folder)) == {}
 
 
 def test_a_lag_is_behind_the_first_stack(zlib: Path) -> None:
     """The stack ml had 1.1 two days after e4s; of 1.0 nobody knows when it came."""
-    lags = {(lag.version, lag.stack): lag.days for lag in lags_of(walk(_trails(zlib)))}
-
-    assert lags == {("1.1", "e4s"): 0.0, ("1.1", "ml"): 2.0}
+    assert _lags(_past(zlib)) == {("1.1", "e4s"): 0.0, ("1.1", "ml"): 2.0}
 
 
 def test_a_new_stack_is_not_late(tmp_path: Path) -> None:
@@ -110,7 +95,7 @@ def test_a_new_stack_is_not_late(tmp_path: Path) -> None:
         catalogue({"zlib": [old, new, record(3, stacks=ML, versions=["1.1"])]}),
     )
 
-    assert [lag.stack for lag in lags_of(walk(_trails(folder)))] == ["e4s"]
+    assert _lags(_past(folder)) == {("1.1", "e4s"): 0.0}
 
 
 def test_totals_carry_on(tmp_path: Path) -> None:
@@ -122,7 +107,7 @@ def test_totals_carry_on(tmp_path: Path) -> None:
         catalogue({"a": many, "b": records(range(2, 4), stacks=ML), "c": records([5], stacks=["root"])}),
         catalogue({"a": many, "c": records([5], stacks=["root"])}),
     )
-    totals = totals_of(walk(_trails(folder)))
+    totals = totals_of(_past(folder))
 
     assert totals.specs == [5, 6, 4]
     assert totals.packages == [2, 3, 2]
@@ -134,7 +119,7 @@ def test_totals_carry_on(tmp_path: Path) -> None:
 
 def test_the_demo_adds_up(demo_repository: Path) -> None:
     """Changes summed from the beginning are what is there in the end, stack by stack."""
-    past = walk(_trails(demo_repository))
+    past = _past(demo_repository)
     totals = totals_of(past)
     present: Counter[str] = Counter()
     for package in past.packages:
@@ -151,25 +136,21 @@ def test_the_demo_adds_up(demo_repository: Path) -> None:
             assert before.specs + step.counts.get("new", 0) - step.counts.get("gone", 0) == step.specs
 
 
-def test_a_walk_goes_on_from_an_earlier_one(zlib: Path) -> None:
-    """It finds what a walk through everything finds."""
-    whole = walk(_trails(zlib))
+@pytest.mark.parametrize("shown", [1, 2, 4])
+def test_a_site_goes_on_from_an_earlier_one(zlib: Path, shown: int) -> None:
+    """It says what one says that is made anew."""
+    whole = read_site(zlib)
+    known = read_site(zlib, revision=whole.past.revisions[shown - 1][0]).remembered
 
-    def point_at(commit: str) -> None:
-        subprocess.run(["git", f"--git-dir={zlib}", "update-ref", "refs/heads/main", commit], check=True)
-
-    point_at(whole.revisions[1][0])
-    half = walk(_trails(zlib))
-    point_at(whole.revisions[3][0])
-
-    assert walk(_trails(zlib), half) == whole
-    assert walk(_trails(zlib), whole) == whole
+    assert known.past is not None
+    assert len(known.past.revisions) == shown
+    assert read_site(zlib, known) == whole
 
 
 def test_what_comes_back(tmp_path: Path) -> None:
     """A document is put back as it was."""
     one, two = catalogue({"zlib": [record(1)]}), catalogue({"zlib": [record(1), record(2)]})
-    package = _only(walk(_trails(history(tmp_path / "r.git", one, two, one, two))))
+    package = _only(_past(history(tmp_path / "r.git", one, two, one, two)))
 
     assert [step.specs for step in package.steps] == [1, 2, 1, 2]
 
@@ -177,26 +158,38 @@ def test_what_comes_back(tmp_path: Path) -> None:
 def test_another_history_is_read_anew(zlib: Path, tmp_path: Path) -> None:
     """After a force-push nothing of the old history is believed."""
     other = history(tmp_path / "other.git", catalogue({"zlib": [record(9)]}), catalogue({"zlib": [record(8)]}))
-    known = walk(_trails(zlib))
 
-    assert walk(_trails(other), known) == walk(_trails(other))
+    assert read_site(other, read_site(zlib).remembered) == read_site(other)
 
 
 def test_since_makes_a_baseline(zlib: Path) -> None:
     """What is before the first revision that was asked for is not told."""
-    past = walk(_trails(zlib, since="HEAD~2"))
+    past = _past(zlib, since="HEAD~2")
 
     assert len(past.revisions) == 3
     assert [step.revision for step in _only(past).steps] == [0, 2]
     assert _only(past).steps[0].specs == 2
 
 
-def test_several_processes_tell_the_same(demo_repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many processes there are."""
-    monkeypatch.setattr("cachewatch.extensions.site.past._WORTH_TWO_PROCESSES", 0)
-    monkeypatch.setattr("cachewatch.extensions.site.past._RUN_BYTES", 1)
+def test_the_index_knows_what_came_before_the_site_begins(zlib: Path) -> None:
+    """When a version came that was there already, and how late it was; what had gone is not told."""
+    (package,) = _past(zlib, since="HEAD~2").packages
 
-    assert walk(_trails(demo_repository), jobs=2) == walk(_trails(demo_repository), jobs=1)
+    assert _stays(package) == [
+        ("e4s", "1.1", 0, None, True),
+        ("ml", "1.0", 0, 2, False),
+        ("ml", "1.1", 2, None, True),
+    ]
+    assert package.stays[0].came == DatedRevision("2025-06-02", _past(zlib).revisions[1][0][:10], "2 Jun 2025")
+    assert package.stays[2].lag == 2.0
+
+
+def test_several_processes_tell_the_same(tmp_path: Path) -> None:
+    """However many processes there are, with more revisions than one of them takes at once."""
+    states = [catalogue({"a": [record(n)], "b": records([n // 7, 1000])}) for n in range(70)]
+    folder = history(tmp_path / "r.git", *states)
+
+    assert read_site(folder, jobs=2) == read_site(folder, jobs=1)
 
 
 def test_a_damaged_version_is_passed_over(tmp_path: Path) -> None:
@@ -204,11 +197,12 @@ def test_a_damaged_version_is_passed_over(tmp_path: Path) -> None:
     good, path = catalogue({"zlib": [record(1)]}), "_cache/develop/zlib/specs.md"
     later = catalogue({"zlib": [record(1), record(2)]})
     folder = history(tmp_path / "r.git", good, {path: b"---\ncut off"}, later)
-    package = _only(walk(_trails(folder)))
+    found = read_site(folder)
+    package = _only(found.past)
 
-    assert [kind for kind, _ in package.diagnostics] == ["unreadable"]
+    assert [(one.path, one.kind) for one in found.diagnostics] == [(path, "unreadable")]
     assert [(step.revision, dict(step.counts)) for step in package.steps] == [(0, {}), (2, {"new": 1})]
-    assert walk(_trails(folder), walk(_trails(folder))) == walk(_trails(folder))
+    assert read_site(folder, found.remembered) == found
 
 
 def test_what_cannot_be_compared_is_no_news(tmp_path: Path, documents: Path) -> None:
@@ -216,20 +210,20 @@ def test_what_cannot_be_compared_is_no_news(tmp_path: Path, documents: Path) -> 
     path = "_cache/develop/aml/specs.md"
     old, new = sorted((documents / "aml").glob("*.md"))
     folder = history(tmp_path / "r.git", {path: old.read_bytes()}, {path: new.read_bytes()})
-    past = walk(_trails(folder))
-    (step,) = _only(past).steps
+    found = read_site(folder)
+    (step,) = _only(found.past).steps
 
-    assert [kind for kind, _ in _only(past).diagnostics] == ["not-comparable"]
+    assert ["written in 2022" in one.message for one in found.diagnostics] == [True]
     assert (step.revision, step.is_baseline, step.counts) == (1, True, {})
     assert step.specs > 0
-    assert totals_of(past).churn == {}
-    assert not any(stay.is_dated for stay in intervals_of(_only(past)))
+    assert totals_of(found.past).churn == {}
+    assert not any(stay.is_dated for stay in _only(found.past).stays)
 
 
 def test_a_package_can_go_and_return(tmp_path: Path) -> None:
     """The document of a package vanishes, and comes back as it was."""
     with_it, without = catalogue({"a": [record(1)], "b": [record(2)]}), catalogue({"a": [record(1)]})
-    past = walk(_trails(history(tmp_path / "r.git", with_it, without, with_it)))
+    past = _past(history(tmp_path / "r.git", with_it, without, with_it))
     package = past.packages[1]
 
     assert [(step.revision, step.is_gone, step.specs) for step in package.steps] == [
@@ -240,55 +234,15 @@ def test_a_package_can_go_and_return(tmp_path: Path) -> None:
     assert package.is_there
 
 
-def test_links_and_doubles_are_named(tmp_path: Path) -> None:
-    """A document that is a link is a fault of its revision, and is never followed."""
-    folder = history(tmp_path / "r.git", catalogue({"zlib": [record(1)]}))
-    stream = (
-        b"commit refs/heads/main\ncommitter a <a@b> 1750000000 +0000\ndata 1\nx\nfrom refs/heads/main^0\n"
-        b"M 120000 inline _cache/develop/zlib/specs.md\ndata 11\n/etc/passwd\n"
-    )
-    subprocess.run(["git", f"--git-dir={folder}", "fast-import", "--quiet"], input=stream, check=True)
-    trails = _trails(folder)
+def test_a_document_without_specs_is_there(tmp_path: Path) -> None:
+    """It is not the same as no document."""
+    states = [catalogue({"a": specs, "b": [record(2)]}) for specs in ([record(1)], [], [record(3)])]
+    past = _past(history(tmp_path / "r.git", *states, catalogue({"a": [], "b": [record(2)]})))
 
-    assert [diagnostic.path for diagnostic in trails.diagnostics] == ["_cache/develop/zlib/specs.md"]
-    assert [len(trail.steps) for trail in trails.trails] == [1]
-
-
-def _states(folder: Path, *states: tuple[str, ...]) -> FileHistories:
-    """Write a revision for each state: lines for fast-import that follow the commit's own."""
-    history(folder, catalogue({"zlib": [record(1)], "gcc": [record(9)]}))
-    stream = ""
-    for number, lines in enumerate(states):
-        head = ["commit refs/heads/main", f"committer a <a@b> {1750000000 + number} +0000", "data 1", "x"]
-        parent = [] if number else ["from refs/heads/main^0"]
-        stream += "\n".join([*head, *parent, *lines, ""])
-    subprocess.run(["git", f"--git-dir={folder}", "fast-import", "--quiet"], input=stream.encode(), check=True)
-    return _trails(folder)
-
-
-_LINK = "data 11\n/etc/passwd"
-_DOCUMENT = catalogue({"zlib": [record(1), record(2)]})["_cache/develop/zlib/specs.md"].decode()
-_FILE = f"M 100644 inline _cache/develop/zlib/specs.md\ndata {len(_DOCUMENT)}\n{_DOCUMENT}"
-
-
-@pytest.mark.parametrize("what", ["the package", "the tag", "the document"])
-def test_a_link_that_becomes_a_folder_again_loses_nothing(tmp_path: Path, what: str) -> None:
-    """Git says of it that one went and another came. While it is a link, what was there before is kept."""
-    path = {"the package": "/zlib", "the tag": "", "the document": "/zlib/specs.md"}[what]
-    place = f"_cache/develop{path}"
-    trails = _states(
-        tmp_path / "r.git",
-        (f"D {place}", f"M 120000 inline {place}", _LINK),
-        (f"M 120000 inline {place}", _LINK.replace("passwd", "shadow")),
-        (f"D {place}", _FILE),
-    )
-    zlib = next(trail for trail in trails.trails if trail.package == "zlib")
-
-    assert [number for number, _ in zlib.steps] == [0, 3]
-    assert all(blob is not None for _, blob in zlib.steps)
-    past = walk(trails)
-    counts = {package.package: [(s.revision, dict(s.counts)) for s in package.steps] for package in past.packages}
-    assert counts["zlib"] == [(0, {}), (3, {"new": 1})]
-    if what != "the tag":
-        assert [diagnostic.path for diagnostic in trails.diagnostics] == ["_cache/develop/zlib/specs.md"]
-        assert counts["gcc"] == [(0, {})]
+    assert [(step.is_gone, step.specs) for step in past.packages[0].steps] == [
+        (False, 1),
+        (False, 0),
+        (False, 1),
+        (False, 0),
+    ]
+    assert totals_of(past).packages == [2, 2, 2, 2]

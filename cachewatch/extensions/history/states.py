@@ -1,0 +1,245 @@
+"""The documents of a tag in each revision, as the index knows them: for whoever tells a whole history."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from typing import NamedTuple
+
+from cachewatch.core.model import CompilerForm, Document, Signature
+from cachewatch.core.names import Wanted
+from cachewatch.core.package_changes import spellings_of
+from cachewatch.extensions.history.follow import document_of
+from cachewatch.extensions.history.read import Index
+from cachewatch.extensions.history.values import BYTES, names_of, pack, unpack
+from cachewatch.extensions.history.when import OPEN, PRESENCE_QUERY, Span, baseline_of, joined
+
+_HELD = """
+    SELECT package.name, build, stacks, size, hashes
+    FROM package CROSS JOIN interval ON interval.package = package.id AND tag = :tag
+    WHERE first <= :number AND (last IS NULL OR last > :number) AND (:package IS NULL OR package.name = :package)
+"""
+_THERE = """
+    SELECT package.name, baseline, (
+        SELECT there FROM step WHERE step.tag = d.tag AND step.package = d.package AND step.revision <= :number
+        ORDER BY step.revision DESC LIMIT 1
+    ) FROM document d JOIN package ON package.id = d.package WHERE tag = :tag
+"""
+_STEPS = """
+    SELECT revision, package, compilers_differ, there FROM step
+    WHERE tag = :tag AND revision > :number AND revision <= :newest
+"""
+# Of documents of which no version could be read at first, or ever: the first version, and the first that could.
+_UNREAD = """
+    SELECT name, min(d.revision) AS begin, coalesce(baseline, :newest + 1)
+    FROM diagnostic d JOIN package ON id = d.package LEFT JOIN document USING (tag, package)
+    WHERE d.tag = :tag GROUP BY d.package HAVING document.revision IS NULL OR baseline > begin
+"""
+
+
+class Held(NamedTuple):
+    """Specs of one signature that a document has, and that came together."""
+
+    signature: Signature
+    size: int
+    hashes: bytes | str
+
+
+class DocumentChange(NamedTuple):
+    """One document before and after a revision; None where there is none. Its specs are not under their hashes, but under texts that stand for them."""
+
+    package: str
+    before: Document | None
+    after: Document | None
+    is_baseline: bool  # its specs came then or before
+
+
+class _Noted(NamedTuple):
+    """What the index notes of a revision beside the specs that came and went."""
+
+    compilers_differ: bool
+    is_there: bool
+    is_baseline: bool
+
+
+class VersionStay(NamedTuple):
+    """One version in one stack without a break, by numbers of revisions."""
+
+    stack: str
+    version: str
+    first: int
+    last: int | None  # the first revision without it
+    lead: int  # in which the first stack had the version
+    baseline: int | None  # what came in this revision came then or before
+
+
+def held_at(index: Index, tag: str, number: int, package: str | None = None) -> Mapping[str, Sequence[Held]]:
+    """Return what each document of a tag that has specs has in a revision, by package."""
+    held: defaultdict[str, list[Held]] = defaultdict(list)
+    values = {"tag": index.id_of("tag", tag), "number": number, "package": package}
+    for name, build, stacks, size, hashes in index.rows(_HELD, values):
+        held[name].append(Held(index.signature(build, stacks), size, hashes))
+    return held
+
+
+def packages_at(index: Index, tag: str, number: int) -> set[str]:
+    """Return the packages that have a document in a revision."""
+    rows = index.rows(_THERE, {"tag": index.id_of("tag", tag), "number": number})
+    return {
+        package
+        for package, baseline, is_there in rows
+        if (is_there if is_there is not None else baseline is not None and baseline <= number)
+    }
+
+
+class TagStates:
+    """Goes through the revisions of a tag, and holds the documents that any of them changed."""
+
+    def __init__(self, index: Index, tag: str, number: int, wanted: Wanted) -> None:
+        """Begin in revision `number`."""
+        self._index = index
+        self._tag = tag
+        self._wanted = wanted
+        self.number = number
+        self.packages = set(filter(wanted, packages_at(index, tag, number)))  # that have a document
+        self._documents: dict[str, Document] = {}
+        self._names: Mapping[int, str] = dict(index.rows("SELECT id, name FROM package"))
+        self._values = {"tag": index.id_of("tag", tag), "number": number, "newest": index.newest}
+        self._unread = [span for name, *span in index.rows(_UNREAD, self._values) if wanted(name)]
+        self._noted: defaultdict[int, dict[str, _Noted]] = defaultdict(dict)
+        for revision, package, differ, there in index.rows(_STEPS, self._values):
+            self._noted[revision][self._names[package]] = _Noted(bool(differ), bool(there), is_baseline=False)
+        baselines = "SELECT baseline, package FROM document WHERE tag = :tag AND baseline > :number"
+        for revision, package in index.rows(baselines, self._values):
+            self._noted[revision][self._names[package]] = _Noted(
+                compilers_differ=False, is_there=True, is_baseline=True
+            )
+
+    def count(self) -> int:
+        """Return how many documents there are, with those that cannot be read."""
+        return len(self.packages) + sum(1 for first, end in self._unread if first <= self.number < end)
+
+    def begin(self) -> Iterator[DocumentChange]:
+        """Yield all documents of the revision to begin with, as if they had come then or before."""
+        held = held_at(self._index, self._tag, self.number)
+        for package in sorted(self.packages):
+            yield DocumentChange(package, None, _of_held(package, held.get(package, ())), is_baseline=True)
+
+    def advance(self) -> list[DocumentChange]:
+        """Go to the next revision, and return the documents that it changed."""
+        self.number += 1
+        noted = self._noted.pop(self.number, {})
+        ended, began = (self._parts(column) for column in ("last", "first"))
+        packages = sorted(filter(self._wanted, noted.keys() | ended.keys() | began.keys()))
+        return [
+            self._change(package, ended.get(package, ()), began.get(package, ()), noted.get(package))
+            for package in packages
+        ]
+
+    def others(self, changed: Set[str]) -> Iterator[Document]:
+        """Yield the documents of this revision but those of the packages that it changed."""
+        for package, held in held_at(self._index, self._tag, self.number).items():
+            if package in self.packages and package not in changed:
+                yield _of_held(package, held)
+
+    def _parts(self, column: str) -> Mapping[str, list[tuple[int, int, bytes | str]]]:
+        """Return the intervals that begin or end here, by package."""
+        query = f"SELECT package, build, stacks, hashes FROM interval WHERE {column} = :number AND +tag = :tag"  # noqa: S608
+        found: defaultdict[str, list[tuple[int, int, bytes | str]]] = defaultdict(list)
+        for package, *part in self._index.rows(query, {**self._values, "number": self.number}):
+            found[self._names[package]].append(tuple(part))
+        return found
+
+    def _change(
+        self,
+        package: str,
+        ended: Iterable[tuple[int, int, bytes | str]],
+        began: Iterable[tuple[int, int, bytes | str]],
+        noted: _Noted | None,
+    ) -> DocumentChange:
+        before = self._document(package) if package in self.packages else None
+        specs = dict(before.specs.items()) if before else {}
+        for _, _, hashes in ended:
+            for key in _keys(hashes):
+                specs.pop(key, None)
+        for build, stacks, hashes in began:
+            specs.update(dict.fromkeys(_keys(hashes), self._index.signature(build, stacks)))
+        after = None
+        if noted.is_there if noted else before is not None:
+            # The index knows where the two differ in how they write compilers, which is all that law 1 asks.
+            was_new = before is None or before.compiler_form is CompilerForm.NEW
+            differ = noted is not None and noted.compilers_differ
+            after = document_of(package, specs, CompilerForm.NEW if was_new is not differ else CompilerForm.OLD)
+            self._documents[package] = after
+            self.packages.add(package)
+        else:
+            self._documents.pop(package, None)
+            self.packages.discard(package)
+        return DocumentChange(package, before, after, noted is not None and noted.is_baseline)
+
+    def _document(self, package: str) -> Document:
+        if package not in self._documents:
+            held = held_at(self._index, self._tag, self.number - 1, package)
+            self._documents[package] = _of_held(package, held.get(package, ()))
+        return self._documents[package]
+
+
+def _of_held(package: str, held: Iterable[Held]) -> Document:
+    return document_of(package, {key: part.signature for part in held for key in _keys(part.hashes)})
+
+
+def _keys(stored: bytes | str) -> Sequence[str]:
+    """Return a text for each hash, which takes a fraction of the time that the hash itself would."""
+    if isinstance(stored, bytes):
+        digits, length = stored.hex(), 2 * BYTES
+        return [digits[start : start + length] for start in range(0, len(digits), length)]
+    found = {one: pack([one]) for one in unpack(stored)}
+    return [packed.hex() if isinstance(packed, bytes) else one for one, packed in found.items()]
+
+
+def find_stays(index: Index, package: str, tag: str, until: int) -> list[VersionStay]:
+    """Return each stay of each version in each stack up to revision `until`, whatever the target."""
+    ids = {"package": index.id_of("package", package), "tag": index.id_of("tag", tag)}
+    spans: defaultdict[tuple[str, str], list[Span]] = defaultdict(list)
+    rows = list(index.rows(PRESENCE_QUERY, {**ids, "newest": until, "open": OPEN}))
+    spellings = spellings_of(version for versions, *_ in rows for version in names_of(versions))
+    for versions, _, stacks, first, last in rows:
+        for version in names_of(versions):
+            for stack in index.stacks(stacks):
+                spans[stack, spellings.get(version, version)].append((first, last))
+    leads: dict[str, int] = {}
+    for (_, version), found in spans.items():
+        leads[version] = min(leads.get(version, OPEN), min(found)[0])
+    baseline = baseline_of(index, ids["tag"], ids["package"])
+    return [
+        VersionStay(stack, version, first, last if last <= until else None, leads[version], baseline)
+        for (stack, version), found in spans.items()
+        for first, last in joined(found)
+    ]
+
+
+class LastChanges(NamedTuple):
+    """What the index says of the documents of a tag up to a revision, beside their specs."""
+
+    changed: Mapping[str, int]  # the last revision that made each document what it is, by package
+    # Package, revision and reason of each version that could not be read, and whether a later one could.
+    unread: Sequence[tuple[str, int, str, bool]]
+
+
+def last_changes(index: Index, tag: str, until: int) -> LastChanges:
+    """Return when documents changed the last time, and which versions could not be read."""
+    values = {"tag": index.id_of("tag", tag), "until": until}
+    query = """
+        SELECT package.name, d.revision, message, document.revision > d.revision AND document.revision <= :until
+        FROM diagnostic d JOIN package ON package.id = d.package LEFT JOIN document USING (tag, package)
+        WHERE d.tag = :tag AND d.revision <= :until ORDER BY d.revision, package.name
+    """
+    unread = [
+        (package, revision, message, bool(over)) for package, revision, message, over in index.rows(query, values)
+    ]
+    changed: dict[str, int] = {}
+    for table in ("step", "document"):
+        query = (
+            f"SELECT name, revision FROM {table} JOIN package ON id = package WHERE tag = :tag AND revision <= :until"  # noqa: S608
+        )
+        for package, revision in index.rows(query, values):
+            changed[package] = max(revision, changed.get(package, 0))
+    return LastChanges(changed, unread)

@@ -1,0 +1,42 @@
+"""What a site is made of, read from a repository."""
+
+from pathlib import Path
+
+from cachewatch.core.selection import Globs
+from cachewatch.extensions.history.build import Progress, ask_index
+from cachewatch.extensions.site.reading import Catalogue, Remembered, plan, read
+from cachewatch.git.repository import Repository
+from cachewatch.git.revisions import resolve
+
+
+def read_site(
+    repository: Path,
+    known: Remembered | None = None,
+    *,
+    revision: str = "HEAD",
+    since: str | None = None,
+    packages: tuple[str, ...] = (),
+    jobs: int = 1,
+) -> Catalogue:
+    """Return the past of the first tag, and what there is in the others."""
+    opened = Repository(repository)
+    until = resolve(opened, revision)
+    planned = plan(
+        opened,
+        until,
+        since=resolve(opened, since) if since else None,
+        wanted_tag=lambda _: True,
+        packages=Globs(packages),
+    )
+    warnings: list[str] = []
+    found = ask_index(
+        opened,
+        until.commit,
+        lambda index: read(opened, index, planned, known or Remembered(), jobs=jobs),
+        jobs=jobs,
+        progress=Progress(),
+        warn=warnings.append,
+    )
+    opened.close()
+    assert not warnings
+    return found
