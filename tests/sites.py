@@ -4,7 +4,7 @@ from pathlib import Path
 
 from cachewatch.core.selection import Globs
 from cachewatch.extensions.history.build import Progress, ask_index
-from cachewatch.extensions.site.reading import Catalogue, Remembered, plan, read
+from cachewatch.extensions.site.reading import Remembered, SiteContents, plan, read
 from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import resolve
 
@@ -17,7 +17,7 @@ def read_site(
     since: str | None = None,
     packages: tuple[str, ...] = (),
     jobs: int = 1,
-) -> Catalogue:
+) -> SiteContents:
     """Return the past of the first tag, and what there is in the others."""
     opened = Repository(repository)
     until = resolve(opened, revision)

@@ -33,7 +33,7 @@ _MOST_NAMED = 20
 _BASE32 = frozenset("abcdefghijklmnopqrstuvwxyz234567")
 
 
-class Stay(Struct, frozen=True, kw_only=True):
+class SpecStay(Struct, frozen=True, kw_only=True):
     """So long it was in these stacks of a tag."""
 
     life: int  # the place in `lives` of the life that this is a part of
@@ -73,7 +73,7 @@ class Blame(Struct, frozen=True, kw_only=True):
     hash: str
     package: str
     spec: Signature
-    intervals: tuple[Stay, ...]
+    intervals: tuple[SpecStay, ...]
     lives: tuple[Life, ...]
     died: Point | None
     successor: Successor | None
@@ -88,7 +88,7 @@ class _Row(NamedTuple):
     last: int | None
 
 
-class _Document(NamedTuple):
+class _DocumentName(NamedTuple):
     tag: str
     package: str
 
@@ -166,11 +166,11 @@ def _blame(index: Index, spec_hash: str, rows: Sequence[_Row]) -> Blame:
     )
 
 
-def _by_document(index: Index, rows: Iterable[_Row]) -> Mapping[_Document, Sequence[_Row]]:
+def _by_document(index: Index, rows: Iterable[_Row]) -> Mapping[_DocumentName, Sequence[_Row]]:
     """Return the rows of each tag and package, oldest first; the tags as the catalogue lists them."""
-    found: defaultdict[_Document, list[_Row]] = defaultdict(list)
+    found: defaultdict[_DocumentName, list[_Row]] = defaultdict(list)
     for row in sorted(rows, key=lambda row: row.first):
-        found[_Document(name_of(index, "tag", row.tag), name_of(index, "package", row.package))].append(row)
+        found[_DocumentName(name_of(index, "tag", row.tag), name_of(index, "package", row.package))].append(row)
     places = {tag: place for place, tag in enumerate(in_order({document.tag for document in found}))}
     return dict(sorted(found.items(), key=lambda item: (places[item[0].tag], item[1][0].first, item[0].package)))
 
@@ -189,14 +189,14 @@ def _end(index: Index, rows: Sequence[_Row]) -> int | None:
     return None if last is None or last > index.newest else last
 
 
-def _stays(index: Index, life: int, document: _Document, rows: Sequence[_Row]) -> Iterator[Stay]:
+def _stays(index: Index, life: int, document: _DocumentName, rows: Sequence[_Row]) -> Iterator[SpecStay]:
     """Yield how long it was in the same stacks; that the document writes it differently is no change."""
     start = rows[0]
     for row, after in zip(rows, [*rows[1:], None], strict=True):
         if after is not None and after.first == row.last and after.stacks == row.stacks:
             continue
         end = _end(index, [row])
-        yield Stay(
+        yield SpecStay(
             life=life,
             tag=document.tag,
             package=document.package,
@@ -207,7 +207,7 @@ def _stays(index: Index, life: int, document: _Document, rows: Sequence[_Row]) -
         start = after or row
 
 
-def _life(index: Index, document: _Document, rows: Sequence[_Row]) -> Life:
+def _life(index: Index, document: _DocumentName, rows: Sequence[_Row]) -> Life:
     first, end = rows[0], _end(index, rows)
     alike, successors = (0, ()) if end is None else _successors(index, rows[-1], end)
     return Life(

@@ -34,8 +34,8 @@ from cachewatch.errors import (
 )
 from cachewatch.extensions.causes.of_nights import CountedCause, Night, blobs_of, count_all, find_nights
 from cachewatch.extensions.history.document_versions import (
+    ChainRevision,
     DocumentVersions,
-    Moment,
     Version,
     find_versions,
     first_parents,
@@ -234,7 +234,7 @@ _VERSIONS_AT_ONCE = 512
 _Answered = tuple[Task | Night, IndexedDocument | Causes]
 
 
-class Built(Struct, frozen=True):
+class IndexUpdate(Struct, frozen=True):
     """What a build did."""
 
     revisions: int  # that are indexed now and were not before
@@ -251,7 +251,7 @@ def bring_up_to_date(
     jobs: int = 1,
     progress: Progress = _TELL_NOBODY,
     end: str = "HEAD",
-) -> Built:
+) -> IndexUpdate:
     """Index all revisions up to `end` at `path`; `jobs` processes find them.
 
     Raises AnotherInstance if another process does so, and StateError if the file cannot be used.
@@ -259,7 +259,7 @@ def bring_up_to_date(
     check_is_index(path)
     with locked(path), closing(open_for_writing(path)) as connection, named(path):
         is_beside = path.resolve() == index_path(None, repository.shared_git_dir, {}).resolve()
-        build = _Build(repository, connection, engine, jobs=jobs, progress=progress, is_beside=is_beside)
+        build = _IndexBuild(repository, connection, engine, jobs=jobs, progress=progress, is_beside=is_beside)
         return build.run(first_parents(repository, end))
 
 
@@ -300,7 +300,7 @@ def _has(path: Path, commit: str) -> bool:
         return False
 
 
-class _Build:
+class _IndexBuild:
     def __init__(
         self,
         repository: Repository,
@@ -317,10 +317,10 @@ class _Build:
         self._engine = engine
         self._jobs = jobs
         self._progress = progress
-        self._chain: list[Moment] = []
+        self._chain: list[ChainRevision] = []
         self._versions = self._unreadable = 0
 
-    def run(self, revisions: list[Moment]) -> Built:
+    def run(self, revisions: list[ChainRevision]) -> IndexUpdate:
         """Do all that is to do so that these revisions are indexed."""
         self._chain = revisions
         rewritten = self._take_back()
@@ -330,7 +330,7 @@ class _Build:
             if stored - 1 == self._indexed():
                 self._add_revisions(stored)
             self._index(self._one("SELECT max(n) FROM revision"))
-        return Built(self._indexed() - before, self._versions, rewritten, self._unreadable)
+        return IndexUpdate(self._indexed() - before, self._versions, rewritten, self._unreadable)
 
     def _take_back(self) -> int:
         """Take revisions out that are not in the chain any more, and return how many."""
@@ -370,7 +370,7 @@ class _Build:
         changed = {(one.tag, version.revision) for one in found for version in one.versions}
         nights = find_nights(self._repository, commits, sorted(changed))
         done = {name for (name,) in self._connection.execute("SELECT name FROM unit")}
-        states = _States(self._connection) if indexed >= 0 else None
+        states = _IndexedStates(self._connection) if indexed >= 0 else None
         # The documents of a package, one in each tag, have much in common that is then decoded once.
         documents = sorted(found, key=lambda one: (one.package, one.tag))
         tasks = [task for one in documents if (task := _task(one, states)).name not in done]
@@ -467,7 +467,7 @@ def named(path: Path) -> Iterator[None]:
         raise UsageError(f"{path}: {error}") from error
 
 
-class _States:
+class _IndexedStates:
     """Where the index left documents."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
@@ -499,7 +499,7 @@ class _States:
         return -1 if row is None else int(row[0])
 
 
-def _task(one: DocumentVersions, states: _States | None) -> Task:
+def _task(one: DocumentVersions, states: _IndexedStates | None) -> Task:
     known, is_unread, intervals = states.of(one.tag, one.package) if states else (None, False, ())
     return Task(one.tag, one.package, one.versions, known, is_unread, intervals)
 

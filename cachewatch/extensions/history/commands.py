@@ -24,11 +24,11 @@ from cachewatch.core.versions import Versions
 from cachewatch.environments.lockfiles import open_environment
 from cachewatch.errors import NoHistoryIndex, UsageError
 from cachewatch.extensions.history.blame import BestSnapshots, find_best, find_blame
-from cachewatch.extensions.history.build import Built, Engine, Progress, bring_up_to_date, in_jobs, on_cluster
+from cachewatch.extensions.history.build import Engine, IndexUpdate, Progress, bring_up_to_date, in_jobs, on_cluster
 from cachewatch.extensions.history.log import QUERIES, Range, find_churn, find_log
 from cachewatch.extensions.history.read import Index, Point
 from cachewatch.extensions.history.schema import NAME, VARIABLE, check_whole, index_path
-from cachewatch.extensions.history.status import Status, read_status
+from cachewatch.extensions.history.status import IndexStatus, read_status
 from cachewatch.extensions.history.status import drop as remove
 from cachewatch.extensions.history.tables import (
     blame_table,
@@ -376,7 +376,7 @@ def _warn_of_fetching(repository: "Repository", count: int) -> None:
     )
 
 
-def _done(done: "Built") -> str:
+def _done(done: "IndexUpdate") -> str:
     taken = f"; {number(done.rewritten, 'revision')} {_was(done.rewritten)} taken out: no longer in the history"
     rewritten = taken if done.rewritten else ""
     if not done.revisions and not done.versions:
@@ -388,12 +388,12 @@ def _was(count: int) -> str:
     return "was" if count == 1 else "were"
 
 
-def _plain(found: "Status") -> dict[str, Any]:
+def _plain(found: "IndexStatus") -> dict[str, Any]:
     plain: dict[str, Any] = to_builtins(found)
     return plain
 
 
-def _status_lines(found: "Status") -> list[str]:
+def _status_lines(found: "IndexStatus") -> list[str]:
     lines = [f"index     {safe(found.path)}, {found.bytes / 2**20:,.1f} MiB"]
     if found.documents:
         lines.append(f"building  {found.documents_done:,} of {found.documents:,} documents are done")

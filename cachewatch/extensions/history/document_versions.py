@@ -26,7 +26,7 @@ Key = TypeVar("Key", bound=tuple[object, ...])
 _Pair = tuple[Key, str | None, str | None]
 
 
-class Moment(NamedTuple):
+class ChainRevision(NamedTuple):
     """One revision of the first-parent chain."""
 
     commit: str
@@ -53,16 +53,16 @@ class _Uncertain(Exception):
     """The first revision that is looked at has a link where a folder was, and nobody remembers that folder."""
 
 
-def first_parents(repository: Repository, end: str = "HEAD") -> list[Moment]:
+def first_parents(repository: Repository, end: str = "HEAD") -> list[ChainRevision]:
     """Return the first-parent chain that ends with this revision, oldest first."""
     printed = repository.run(["rev-list", "--first-parent", "--reverse", "--timestamp", end, "--"]).decode()
     return [_moment(line) for line in printed.splitlines()]
 
 
-def _moment(line: str) -> Moment:
+def _moment(line: str) -> ChainRevision:
     seconds, _, commit = line.partition(" ")
     # SQLite has 64 bits, and a forged commit may have more.
-    return Moment(commit, int(seconds) if seconds.isdigit() and int(seconds).bit_length() < 64 else None)
+    return ChainRevision(commit, int(seconds) if seconds.isdigit() and int(seconds).bit_length() < 64 else None)
 
 
 def find_versions(repository: Repository, commits: Sequence[str], start: int = 0) -> list[DocumentVersions]:
@@ -79,7 +79,7 @@ def find_versions(repository: Repository, commits: Sequence[str], start: int = 0
 
 def _find(repository: Repository, commits: Sequence[str], start: int) -> Mapping[tuple[str, str], list[Version]]:
     found: defaultdict[tuple[str, str], list[Version]] = defaultdict(list)
-    tags, packages = _Folders(start), _Folders(start)
+    tags, packages = _FolderNames(start), _FolderNames(start)
     for pairs in _in_runs(_catalogues(repository, commits, start), _REVISIONS_AT_ONCE):
         trees: list[_Pair[tuple[int, str]]] = []
         for (number,), name, entry in _changes(repository, pairs):
@@ -108,7 +108,7 @@ def _catalogues(repository: Repository, commits: Sequence[str], start: int) -> l
     return [((start + place,), before, after) for place, (before, after) in enumerate(pairs) if before != after]
 
 
-class _Folders:
+class _FolderNames:
     """Names that are not folders for a while, with the folders that they were before."""
 
     def __init__(self, start: int) -> None:

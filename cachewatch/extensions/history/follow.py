@@ -22,8 +22,8 @@ from cachewatch.extensions.history.values import (
     IndexedDocument,
     Interval,
     KnownDocument,
-    Step,
-    Tally,
+    StackTally,
+    StepCounts,
     Task,
     pack_all,
     unpack,
@@ -35,7 +35,7 @@ Counts = Mapping[Signature, int]
 Side = tuple[BySpec, CompilerForm]
 
 
-class Difference(Struct, frozen=True):
+class SpecDifference(Struct, frozen=True):
     """The specs that a version removed and added, and those that it has with another signature, by hash.
 
     A hash that names another spec now is among those removed and those added.
@@ -49,13 +49,13 @@ class Difference(Struct, frozen=True):
         return bool(self.went or self.came or self.changed)
 
 
-def difference(before: BySpec, after: BySpec) -> Difference:
+def difference(before: BySpec, after: BySpec) -> SpecDifference:
     """Return what leads from the specs of one version to those of the next."""
     kept = before.keys() & after.keys()
     # Documents that are read together share their signatures, so most are one object.
     differing = [one for one in kept if before[one] is not after[one] and before[one] != after[one]]
     kept -= reused_hashes(before, after, differing)
-    return Difference(
+    return SpecDifference(
         {one: signature for one, signature in before.items() if one not in kept},
         {one: signature for one, signature in after.items() if one not in kept},
         {one: (before[one], after[one]) for one in differing if one in kept},
@@ -63,15 +63,15 @@ def difference(before: BySpec, after: BySpec) -> Difference:
 
 
 def count_step(
-    package: str, revision: int, found: Difference, before: Side, after: Side, *, is_compiler_unknown: bool
-) -> tuple[Step, list[Tally]]:
+    package: str, revision: int, found: SpecDifference, before: Side, after: Side, *, is_compiler_unknown: bool
+) -> tuple[StepCounts, list[StackTally]]:
     """Return what `found` is in numbers, as if the document was there and still is."""
     went, came = _counted(found.went.values()), _counted(found.came.values())
     if is_compiler_unknown or _is_written_variously(went.keys() | came.keys()):
         rebuilt = _compared(package, before, after)
     else:
         rebuilt = {signature: min(count, came[signature]) for signature, count in went.items() if signature in came}
-    step = Step(revision, len(found.came), len(found.went), sum(rebuilt.values()), is_compiler_unknown)
+    step = StepCounts(revision, len(found.came), len(found.went), sum(rebuilt.values()), is_compiler_unknown)
     return step, list(_tallies(revision, found, went, came, rebuilt))
 
 
@@ -112,7 +112,7 @@ def document_of(package: str, specs: BySpec, form: CompilerForm = CompilerForm.N
     )
 
 
-def _tallies(revision: int, found: Difference, went: Counts, came: Counts, rebuilt: Counts) -> Iterator[Tally]:
+def _tallies(revision: int, found: SpecDifference, went: Counts, came: Counts, rebuilt: Counts) -> Iterator[StackTally]:
     """Yield the counts by set of stacks; the empty set stands for specs that no stack builds."""
     by_stacks: defaultdict[tuple[str, ...], list[int]] = defaultdict(lambda: [0, 0, 0])
     for place, counts in enumerate((came, went, rebuilt)):
@@ -124,7 +124,7 @@ def _tallies(revision: int, found: Difference, went: Counts, came: Counts, rebui
             if joined or (not some and others):
                 by_stacks[joined][place] += 1
     for stacks, (added, removed, same) in sorted(by_stacks.items()):
-        yield Tally(stacks, revision, added, removed, same)
+        yield StackTally(stacks, revision, added, removed, same)
 
 
 # What a version holds; None if it is too large to be a document.
@@ -148,8 +148,8 @@ class _Follower:
         self._ended: defaultdict[tuple[Signature, int, int | None], list[str]] = defaultdict(list)
         self._document = task.known
         self._is_unread = task.is_unread
-        self._steps: list[Step] = []
-        self._tallies: list[Tally] = []
+        self._steps: list[StepCounts] = []
+        self._tallies: list[StackTally] = []
         self._diagnostics: list[tuple[int, str]] = []
 
     def run(self, contents: Contents) -> IndexedDocument:
@@ -203,7 +203,7 @@ class _Follower:
         self._document = KnownDocument(version.blob, version.revision, baseline, form)
         self._is_unread = False
 
-    def _move(self, revision: int, found: Difference) -> None:
+    def _move(self, revision: int, found: SpecDifference) -> None:
         """End the intervals of what went, and begin those of what came; a changed spec does both."""
         for one, signature in found.went.items():
             self._ended[signature, self._first.pop(one), revision].append(one)

@@ -16,7 +16,7 @@ from cachewatch.core.model import Side
 from cachewatch.core.statement_values import Line, Statement, StatementKind, Stay
 from cachewatch.core.versions import version_identity
 from cachewatch.errors import CachewatchError, NoHistoryIndex, UnknownRevision
-from cachewatch.extensions.history.build import Built, bring_up_to_date, in_jobs
+from cachewatch.extensions.history.build import IndexUpdate, bring_up_to_date, in_jobs
 from cachewatch.extensions.history.read import Index, days_between
 from cachewatch.extensions.history.schema import DamagedIndex, NotAnIndex, index_path
 from cachewatch.extensions.history.status import discard
@@ -156,7 +156,7 @@ def update_history(context: Context, source: Source) -> None:
             log.info("history.indexed", revisions=done.revisions, rewritten=done.rewritten or None)
 
 
-def _update(source: Source, folder: Path) -> Built:
+def _update(source: Source, folder: Path) -> IndexUpdate:
     with closing(watched_copy(source, folder).open()) as repository:
         path = index_path(None, repository.shared_git_dir, {})
         try:

@@ -35,7 +35,7 @@ class LogRow(Struct, frozen=True, kw_only=True):
     message: str | None = None  # why the document was not compared
 
 
-class Log(Struct, frozen=True, kw_only=True):
+class RevisionLog(Struct, frozen=True, kw_only=True):
     """The answer, newest revision first."""
 
     schema: str = LOG_SCHEMA
@@ -59,14 +59,14 @@ class _Item(NamedTuple):
     before: str | None
 
 
-def find_log(index: Index, tag: str, package: str | None, asked: Range) -> Log:
+def find_log(index: Index, tag: str, package: str | None, asked: Range) -> RevisionLog:
     """Return what the newest revisions of `asked` did to `tag`, or to one package of it."""
     tag_id = index.tag(tag)
     package_id = None if package is None else index.package(package)
     numbers = sorted(_revisions(index, tag_id, package_id, asked), reverse=True)
     shown = numbers[: asked.most]
     if not shown:
-        return Log(indexed=index.indexed, tag=tag, rows=(), earlier=len(numbers))
+        return RevisionLog(indexed=index.indexed, tag=tag, rows=(), earlier=len(numbers))
     names = dict(index.rows("SELECT id, name FROM package"))
     rows = [
         LogRow(revision=point.revision, time=point.time, tag=tag, package=names[package_id], **values)
@@ -77,7 +77,7 @@ def find_log(index: Index, tag: str, package: str | None, asked: Range) -> Log:
     rows.sort(
         key=lambda row: (places[row.revision], row.package, version_key(row.version), row.change, row.before or "")
     )
-    return Log(indexed=index.indexed, tag=tag, rows=tuple(rows), earlier=len(numbers) - len(shown))
+    return RevisionLog(indexed=index.indexed, tag=tag, rows=tuple(rows), earlier=len(numbers) - len(shown))
 
 
 def _revisions(index: Index, tag: int, package: int | None, asked: Range) -> set[int]:

@@ -35,7 +35,7 @@ _UNREAD = """
 """
 
 
-class Held(NamedTuple):
+class HeldSpecs(NamedTuple):
     """Specs of one signature that a document has, and that came together."""
 
     signature: Signature
@@ -71,12 +71,12 @@ class VersionStay(NamedTuple):
     baseline: int | None  # what came in this revision came then or before
 
 
-def held_at(index: Index, tag: str, number: int, package: str | None = None) -> Mapping[str, Sequence[Held]]:
+def held_at(index: Index, tag: str, number: int, package: str | None = None) -> Mapping[str, Sequence[HeldSpecs]]:
     """Return what each document of a tag that has specs has in a revision, by package."""
-    held: defaultdict[str, list[Held]] = defaultdict(list)
+    held: defaultdict[str, list[HeldSpecs]] = defaultdict(list)
     values = {"tag": index.id_of("tag", tag), "number": number, "package": package}
     for name, build, stacks, size, hashes in index.rows(_HELD, values):
-        held[name].append(Held(index.signature(build, stacks), size, hashes))
+        held[name].append(HeldSpecs(index.signature(build, stacks), size, hashes))
     return held
 
 
@@ -182,7 +182,7 @@ class TagStates:
         return self._documents[package]
 
 
-def _of_held(package: str, held: Iterable[Held]) -> Document:
+def _of_held(package: str, held: Iterable[HeldSpecs]) -> Document:
     return document_of(package, {key: part.signature for part in held for key in _keys(part.hashes)})
 
 

@@ -13,7 +13,7 @@ from cachewatch.extensions.history.write import common_length
 from cachewatch.git.repository import Repository
 
 
-class Status(Struct, frozen=True):
+class IndexStatus(Struct, frozen=True):
     """How far an index is."""
 
     path: str
@@ -26,7 +26,7 @@ class Status(Struct, frozen=True):
     documents: int  # it has in all; 0 if there is none
 
 
-def read_status(repository: Repository, path: Path) -> Status | None:
+def read_status(repository: Repository, path: Path) -> IndexStatus | None:
     """Return how far the index at `path` is, or None if there is none."""
     if not path.exists() or not path.stat().st_size:
         return None  # of no bytes, it is where a build ended before its first commit
@@ -41,7 +41,7 @@ def read_status(repository: Repository, path: Path) -> Status | None:
         if stored - 1 > indexed and common == stored:
             commits = [moment.commit for moment in chain[:stored]]
             documents = len(find_versions(repository, commits, indexed + 1))
-    return Status(
+    return IndexStatus(
         path=str(path),
         bytes=sum(file.stat().st_size for file in _files(path)),
         indexed=_revision(row),

@@ -12,8 +12,8 @@ from msgspec.structs import astuple
 
 from cachewatch.core.names import safe
 from cachewatch.core.package_changes import describe_changes
-from cachewatch.extensions.history.blame import BestSnapshots, Blame, Life, Stay, Successor
-from cachewatch.extensions.history.log import CauseRow, Churn, ChurnRow, Log, LogRow
+from cachewatch.extensions.history.blame import BestSnapshots, Blame, Life, SpecStay, Successor
+from cachewatch.extensions.history.log import CauseRow, Churn, ChurnRow, LogRow, RevisionLog
 from cachewatch.extensions.history.read import Point
 from cachewatch.extensions.history.when import When, WhenRow
 from cachewatch.report.tables import Cell, Row, Table
@@ -63,7 +63,7 @@ def _closing(indexed: Point, rows: Sequence[object]) -> tuple[str, ...]:
     return ("",) * bool(rows) + (indexed_up_to(indexed),)
 
 
-def log_table(answer: Log) -> Table:
+def log_table(answer: RevisionLog) -> Table:
     """Return a row for each revision, package, version and change."""
     columns = ("date", "revision", "package", "version", "change", "specs", "stacks")
     more: tuple[str, ...] = (
@@ -96,7 +96,7 @@ def blame_table(answer: Blame) -> Table:
     return Table(columns, rows, (title, ""), ("", indexed_up_to(answer.indexed)))
 
 
-def _life_rows(life: Life, stays: Sequence[Stay], earlier: Sequence[Life]) -> list[Row]:
+def _life_rows(life: Life, stays: Sequence[SpecStay], earlier: Sequence[Life]) -> list[Row]:
     other = "".join(
         f"; another spec than before: {describe_changes(one.spec, life.spec)}"
         for one in earlier[-1:]
@@ -117,7 +117,7 @@ def _event(life: Life, point: Point | None, text: str) -> Row:
     return (life.tag, life.package, _day(point), None if point is None else point.revision[:10], text)
 
 
-def _birth(life: Life, stay: Stay) -> str:
+def _birth(life: Life, stay: SpecStay) -> str:
     return f"{'born then or before' if life.baseline else 'born'} {_in(stay.stacks)}"
 
 
@@ -125,7 +125,7 @@ def _in(stacks: Sequence[str]) -> str:
     return f"in {', '.join(stacks)}" if stacks else "in no stack"
 
 
-def _moved(before: Stay, after: Stay) -> str:
+def _moved(before: SpecStay, after: SpecStay) -> str:
     joined = sorted(set(after.stacks) - set(before.stacks))
     left = sorted(set(before.stacks) - set(after.stacks))
     parts = [f"joined {', '.join(joined)}"] * bool(joined) + [f"left {', '.join(left)}"] * bool(left)

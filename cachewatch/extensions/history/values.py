@@ -217,7 +217,7 @@ class Interval(Struct, frozen=True, order=True):
     size: int
 
 
-class Step(Struct, frozen=True):
+class StepCounts(Struct, frozen=True):
     """What one revision did to the document, in specs."""
 
     revision: int
@@ -228,7 +228,7 @@ class Step(Struct, frozen=True):
     is_there: bool = True  # whether there is a document afterwards
 
 
-class Tally(Struct, frozen=True):
+class StackTally(Struct, frozen=True):
     """What one revision did to a set of stacks, in specs."""
 
     stacks: tuple[str, ...]
@@ -243,6 +243,6 @@ class IndexedDocument(Struct, frozen=True):
 
     document: KnownDocument | None  # None if no version was ever readable
     intervals: tuple[Interval, ...]  # those of `task.intervals` as they are now, and all that came since
-    steps: tuple[Step, ...] = ()
-    tallies: tuple[Tally, ...] = ()
+    steps: tuple[StepCounts, ...] = ()
+    tallies: tuple[StackTally, ...] = ()
     diagnostics: tuple[tuple[int, str], ...] = ()

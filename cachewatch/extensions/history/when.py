@@ -59,13 +59,13 @@ class Wanted(Struct, frozen=True, kw_only=True):
     compiler: ChoosesStack
 
 
-class _Key(NamedTuple):
+class _WhenKey(NamedTuple):
     version: str
     stack: str
     target: str
 
 
-class _Span(NamedTuple):
+class _WhenSpan(NamedTuple):
     first: int
     last: int
 
@@ -90,9 +90,11 @@ def baseline_of(index: Index, tag: int, package: int) -> int | None:
     return next((number for (number,) in index.rows(query, (tag, package))), None)
 
 
-def _spans(index: Index, rows: Iterable[tuple[str, str, str, int, int, int]], wanted: Wanted) -> dict[_Key, _Span]:
+def _spans(
+    index: Index, rows: Iterable[tuple[str, str, str, int, int, int]], wanted: Wanted
+) -> dict[_WhenKey, _WhenSpan]:
     """Join what differs only in its compiler or variants, or in how its version is written."""
-    spans: dict[_Key, _Span] = {}
+    spans: dict[_WhenKey, _WhenSpan] = {}
     rows = list(rows)
     spellings = spellings_of(version for row in rows for version in decode(row[0]))
     for versions, compiler, target, stacks, first, last in rows:
@@ -100,13 +102,13 @@ def _spans(index: Index, rows: Iterable[tuple[str, str, str, int, int, int]], wa
             continue
         for version in filter(wanted.version, {spellings.get(version, version) for version in decode(versions)}):
             for stack in index.stacks(stacks) or ("",):
-                key = _Key(version, stack, target)
-                known = spans.get(key, _Span(first, last))
-                spans[key] = _Span(min(known.first, first), max(known.last, last))
+                key = _WhenKey(version, stack, target)
+                known = spans.get(key, _WhenSpan(first, last))
+                spans[key] = _WhenSpan(min(known.first, first), max(known.last, last))
     return spans
 
 
-def _begins(spans: Mapping[_Key, _Span]) -> dict[str, int]:
+def _begins(spans: Mapping[_WhenKey, _WhenSpan]) -> dict[str, int]:
     """Return in which revision the first stack had each version."""
     begins: dict[str, int] = {}
     for key, span in spans.items():
@@ -115,7 +117,7 @@ def _begins(spans: Mapping[_Key, _Span]) -> dict[str, int]:
     return begins
 
 
-def _row(index: Index, key: _Key, span: _Span, begin: int | None, baseline: int | None) -> WhenRow:
+def _row(index: Index, key: _WhenKey, span: _WhenSpan, begin: int | None, baseline: int | None) -> WhenRow:
     first, is_baseline = index.point(span.first), span.first == baseline
     is_known = begin is not None and bool(key.stack) and not is_baseline
     return WhenRow(
@@ -130,7 +132,7 @@ def _row(index: Index, key: _Key, span: _Span, begin: int | None, baseline: int 
     )
 
 
-def _in_order(item: tuple[_Key, _Span]) -> tuple[object, ...]:
+def _in_order(item: tuple[_WhenKey, _WhenSpan]) -> tuple[object, ...]:
     key, span = item
     return (version_key(key.version), not key.stack, span.first, key.stack, key.target)
 

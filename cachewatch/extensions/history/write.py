@@ -11,7 +11,7 @@ from msgspec.structs import astuple
 
 from cachewatch.core.model import CompilerForm, Signature
 from cachewatch.extensions.causes.of_nights import CountedCause, Night
-from cachewatch.extensions.history.document_versions import DocumentVersions, Moment, Version
+from cachewatch.extensions.history.document_versions import ChainRevision, DocumentVersions, Version
 from cachewatch.extensions.history.values import (
     BYTES,
     PREFIX_BYTES,
@@ -19,7 +19,7 @@ from cachewatch.extensions.history.values import (
     Interval,
     Numbers,
     OpenInterval,
-    Tally,
+    StackTally,
     Task,
     pack,
     prefixes,
@@ -58,7 +58,7 @@ class Writer:
             rows.add((numbers.tag(task.tag), numbers.package(task.package)), one)
             self._add_intervals(rows, task, one)
         self._write(rows)
-        tallies: defaultdict[str, list[Tally]] = defaultdict(list)
+        tallies: defaultdict[str, list[StackTally]] = defaultdict(list)
         for task, one in found:
             tallies[task.tag] += one.tallies
         for tag, of_tag in tallies.items():
@@ -81,7 +81,7 @@ class Writer:
             "INSERT OR REPLACE INTO night VALUES (?, ?, ?)", [(number, *night) for night in nights]
         )
 
-    def _add_tallies(self, tag: str, tallies: Iterable[Tally]) -> None:
+    def _add_tallies(self, tag: str, tallies: Iterable[StackTally]) -> None:
         """Add to the tallies of a tag."""
         number, stacks = self._numbers.tag(tag), self._numbers.stacks
         sums: defaultdict[tuple[int, int], list[int]] = defaultdict(lambda: [0, 0, 0])
@@ -190,7 +190,7 @@ def fill_specs(connection: sqlite3.Connection) -> None:
 FormOf = Callable[[str, str, str], CompilerForm]
 
 
-def common_length(connection: sqlite3.Connection, chain: Sequence[Moment]) -> int:
+def common_length(connection: sqlite3.Connection, chain: Sequence[ChainRevision]) -> int:
     """Return how many of the revisions in the index are the first ones of `chain`."""
     rows = connection.execute('SELECT "commit" FROM revision ORDER BY n').fetchall()
     for place, ((commit,), moment) in enumerate(zip(rows, chain, strict=False)):

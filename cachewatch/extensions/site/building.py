@@ -40,10 +40,10 @@ from cachewatch.extensions.site.lists import (
 from cachewatch.extensions.site.overview import index_page, stacks_plot
 from cachewatch.extensions.site.packages import Sources, package_page
 from cachewatch.extensions.site.past import totals_of
-from cachewatch.extensions.site.reading import Catalogue
+from cachewatch.extensions.site.reading import SiteContents
 from cachewatch.extensions.site.stories import file_name, page, shown
 from cachewatch.extensions.site.words import Times
-from cachewatch.extensions.site.writing import Built, Folder, key_of
+from cachewatch.extensions.site.writing import Folder, WrittenPages, key_of
 from cachewatch.report.templates import render
 from cachewatch.runtime import resources
 from cachewatch.runtime.parallel import in_processes
@@ -83,14 +83,14 @@ class _Page(Struct, frozen=True):
 
 def build(
     folder: Folder,
-    catalogue: Catalogue,
+    catalogue: SiteContents,
     archive: Archive,
     *,
     title: str,
     sources: Sources = _NO_SOURCES,
     jobs: int = 1,
     progress: Progress = lambda _: None,
-) -> Built:
+) -> WrittenPages:
     """Write the site of `catalogue` into `folder`, as far as it differs from what is there."""
     digests = sorted(archive.digests(), key=lambda digest: (digest.created, digest.key), reverse=True)
     templates = _digest_of_templates(title, *(["digests"] if digests else []))
@@ -107,7 +107,7 @@ def build(
     return folder.finish()
 
 
-def _files(catalogue: Catalogue, digests: Sequence[ArchivedDigest]) -> Iterator[tuple[str, bytes]]:
+def _files(catalogue: SiteContents, digests: Sequence[ArchivedDigest]) -> Iterator[tuple[str, bytes]]:
     """Yield everything that no template makes."""
     for name in _ASSETS:
         yield f"assets/{name}", _asset(name)
@@ -117,7 +117,9 @@ def _files(catalogue: Catalogue, digests: Sequence[ArchivedDigest]) -> Iterator[
     yield from digest_pages(digests)
 
 
-def _pages(catalogue: Catalogue, digests: Sequence[ArchivedDigest], *, title: str, sources: Sources) -> Iterator[_Page]:
+def _pages(
+    catalogue: SiteContents, digests: Sequence[ArchivedDigest], *, title: str, sources: Sources
+) -> Iterator[_Page]:
     past, stories = catalogue.past, catalogue.stories
     totals, times = totals_of(past), Times(past)
     told = shown(past.tag)
@@ -140,7 +142,7 @@ def _pages(catalogue: Catalogue, digests: Sequence[ArchivedDigest], *, title: st
     yield from _package_pages(catalogue, times, sources)
 
 
-def _package_pages(catalogue: Catalogue, times: Times, sources: Sources) -> Iterator[_Page]:
+def _package_pages(catalogue: SiteContents, times: Times, sources: Sources) -> Iterator[_Page]:
     histories = {history.package: history for history in catalogue.past.packages}
     names = package_names(catalogue)
     has_page = frozenset(names).__contains__

@@ -14,7 +14,7 @@ from cachewatch.config.secrets import State
 from cachewatch.errors import UsageError
 from cachewatch.extensions.site.lists import revision_path
 from cachewatch.extensions.site.past import TagHistory
-from cachewatch.extensions.site.stories import Story, file_name, page, shown
+from cachewatch.extensions.site.stories import RevisionStory, file_name, page, shown
 from cachewatch.extensions.site.values import DigestRow, DigestsPage, Happening, Link, PackagePage, StackPage
 from cachewatch.extensions.site.words import Times
 from cachewatch.report.values import Neighbours, with_neighbours
@@ -46,7 +46,7 @@ class Feed(Struct, frozen=True):
     entries: tuple[FeedEntry, ...]
 
 
-def tag_feed(past: TagHistory, stories: Sequence[Story], times: Times, title: str) -> Feed:
+def tag_feed(past: TagHistory, stories: Sequence[RevisionStory], times: Times, title: str) -> Feed:
     """Return the feed of all revisions that did anything."""
     told = [n for n, story in enumerate(stories) if story.facts][::-1][:_MOST_ENTRIES]
     entries = [

@@ -14,8 +14,8 @@ from cachewatch.core.model import Place
 from cachewatch.core.names import safe_name
 from cachewatch.core.versions import is_newer, newest, sorted_versions
 from cachewatch.extensions.site.past import PackageHistory, Present, TagHistory, Totals
-from cachewatch.extensions.site.reading import Catalogue
-from cachewatch.extensions.site.stories import Section, Story, file_name, page, shown
+from cachewatch.extensions.site.reading import SiteContents
+from cachewatch.extensions.site.stories import RevisionStory, Section, file_name, page, shown
 from cachewatch.extensions.site.values import (
     Figure,
     Happening,
@@ -47,7 +47,9 @@ def revision_path(commit: str) -> str:
     return page("revision", commit[:12])
 
 
-def revision_list(past: TagHistory, stories: Sequence[Story], totals: Totals, times: Times) -> tuple[RevisionRow, ...]:
+def revision_list(
+    past: TagHistory, stories: Sequence[RevisionStory], totals: Totals, times: Times
+) -> tuple[RevisionRow, ...]:
     """Tell what each revision did, the newest first."""
     return tuple(
         RevisionRow(
@@ -61,7 +63,9 @@ def revision_list(past: TagHistory, stories: Sequence[Story], totals: Totals, ti
     )
 
 
-def revision_pages(past: TagHistory, stories: Sequence[Story], times: Times) -> Iterator[tuple[str, RevisionPage]]:
+def revision_pages(
+    past: TagHistory, stories: Sequence[RevisionStory], times: Times
+) -> Iterator[tuple[str, RevisionPage]]:
     """Yield the path and the page of each revision that did anything."""
     told = [n for n, story in enumerate(stories) if story.facts]
     packages = {safe_name(history.package): _UP + page("package", history.package) for history in past.packages}
@@ -120,18 +124,18 @@ def named(found: Iterable[tuple[str, str]], up: str) -> Iterable[Link]:
         yield Link(f"{shown(package)} {shown(version, 24)}", up + page("package", package))
 
 
-def package_rows(catalogue: Catalogue, times: Times) -> tuple[PackageRow, ...]:
+def package_rows(catalogue: SiteContents, times: Times) -> tuple[PackageRow, ...]:
     """List all packages that there ever were, in any tag, by name."""
     histories = _histories(catalogue)
     return tuple(_row(package, histories[package], times) for package in sorted(histories))
 
 
-def package_names(catalogue: Catalogue) -> list[str]:
+def package_names(catalogue: SiteContents) -> list[str]:
     """Return all packages that there ever were, in the order of the list."""
     return sorted(_histories(catalogue))
 
 
-def _histories(catalogue: Catalogue) -> dict[str, PackageHistory | None]:
+def _histories(catalogue: SiteContents) -> dict[str, PackageHistory | None]:
     """Return all packages; those that only other tags have, without a history."""
     elsewhere = dict.fromkeys(package for packages in catalogue.tags.values() for package in packages)
     return {**elsewhere, **{history.package: history for history in catalogue.past.packages}}
@@ -164,7 +168,7 @@ _MOST_VERSIONS = 12
 _HASH_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789")
 
 
-def index_file(packages: Sequence[str], catalogue: Catalogue, totals: Totals) -> bytes:
+def index_file(packages: Sequence[str], catalogue: SiteContents, totals: Totals) -> bytes:
     """Return the file that is loaded once somebody searches; `packages` are in the order of their numbers."""
     presents = presents_of(catalogue)
     stacks = sorted({*totals.stacks, *(stack for present in presents.values() for stack in present.stacks)})
@@ -183,7 +187,7 @@ def index_file(packages: Sequence[str], catalogue: Catalogue, totals: Totals) ->
     return b"cachewatch.index(" + _json(data) + b");\n"
 
 
-def hash_files(packages: Sequence[str], catalogue: Catalogue) -> Iterator[tuple[str, bytes]]:
+def hash_files(packages: Sequence[str], catalogue: SiteContents) -> Iterator[tuple[str, bytes]]:
     """Yield for each first letter the path and the content of the file of its hashes."""
     presents = presents_of(catalogue)
     found: defaultdict[str, dict[int, str]] = defaultdict(dict)
@@ -194,7 +198,7 @@ def hash_files(packages: Sequence[str], catalogue: Catalogue) -> Iterator[tuple[
         yield f"assets/hashes-{letter}.js", b'cachewatch.hashes("%s",' % letter.encode() + _json(by_number) + b");\n"
 
 
-def presents_of(catalogue: Catalogue) -> dict[str, Present]:
+def presents_of(catalogue: SiteContents) -> dict[str, Present]:
     """Return what there is of each package in the tag that is told."""
     return {history.package: history.present for history in catalogue.past.packages if history.is_there}
 
@@ -315,7 +319,7 @@ _LISTED = {
 }
 
 
-def tag_rows(catalogue: Catalogue, pages: Mapping[str, TagPage]) -> tuple[TagRow, ...]:
+def tag_rows(catalogue: SiteContents, pages: Mapping[str, TagPage]) -> tuple[TagRow, ...]:
     """List all tags in the order of the catalogue, each with what moving to it from the one before means."""
     all_tags = _by_tag(catalogue)
     before = tag_names.predecessors(all_tags)
@@ -335,14 +339,14 @@ def _note(told: TagPage) -> str:
     return ", ".join(f"{figure.number} {figure.label}" for figure in counts) or "nothing changed"
 
 
-def tag_pages(catalogue: Catalogue) -> Mapping[str, TagPage]:
+def tag_pages(catalogue: SiteContents) -> Mapping[str, TagPage]:
     """Tell of every tag, and what moving to it and on from it means."""
     all_tags = _by_tag(catalogue)
     before, told = tag_names.predecessors(all_tags), catalogue.past.tag
     return {tag: _tag_page(tag, all_tags, before, told) for tag in all_tags}
 
 
-def _by_tag(catalogue: Catalogue) -> dict[str, Mapping[str, Present]]:
+def _by_tag(catalogue: SiteContents) -> dict[str, Mapping[str, Present]]:
     told = {history.package: history.present for history in catalogue.past.packages if history.is_there}
     return {catalogue.past.tag: told, **catalogue.tags}
 

@@ -9,8 +9,8 @@ from cachewatch.core import names as tag_names
 from cachewatch.extensions.site import values as plots
 from cachewatch.extensions.site.lists import revision_path
 from cachewatch.extensions.site.past import StackStay, Totals, lost_by
-from cachewatch.extensions.site.reading import Catalogue
-from cachewatch.extensions.site.stories import NewVersion, Story, Tone, shown
+from cachewatch.extensions.site.reading import SiteContents
+from cachewatch.extensions.site.stories import NewVersion, RevisionStory, Tone, shown
 from cachewatch.extensions.site.values import Card, CardLine, Curve, IndexPage, LagRow, Link, Plot, Tick
 from cachewatch.extensions.site.words import (
     KINDS,
@@ -35,14 +35,14 @@ _WEEK = timedelta(days=7)
 _MANY_UNREFERENCED = 0.1  # of all specs
 
 
-def cards(catalogue: Catalogue, totals: Totals, times: Times) -> tuple[Card, ...]:
+def cards(catalogue: SiteContents, totals: Totals, times: Times) -> tuple[Card, ...]:
     """Return the cards: what is unusual first, unless nothing is; then the news."""
     unusual = unusual_card(catalogue, totals, times)
     latest, versions = latest_card(catalogue, times), versions_card(catalogue, times)
     return (unusual, latest, versions) if unusual.lines else (latest, unusual, versions)
 
 
-def latest_card(catalogue: Catalogue, times: Times) -> Card:
+def latest_card(catalogue: SiteContents, times: Times) -> Card:
     """Say what the newest revision did that changed anything in this tag."""
     stories = catalogue.stories
     number_of = next((n for n in range(len(stories) - 1, 0, -1) if stories[n].facts), 0)
@@ -61,7 +61,7 @@ def latest_card(catalogue: Catalogue, times: Times) -> Card:
     )
 
 
-def unusual_card(catalogue: Catalogue, totals: Totals, times: Times) -> Card:
+def unusual_card(catalogue: SiteContents, totals: Totals, times: Times) -> Card:
     """Say what is not as it was: by change, not by size."""
     fallen = _fallen(totals)
     lines = [
@@ -98,14 +98,14 @@ def _stacks(fallen: Mapping[str, int], totals: Totals, times: Times) -> Iterator
         yield CardLine(f"{now} since {calendar_day(times.times[since])}", stack_in_sentence(stack, ""), "attention")
 
 
-def _removed(catalogue: Catalogue, times: Times) -> Iterator[CardLine]:
+def _removed(catalogue: SiteContents, times: Times) -> Iterator[CardLine]:
     for history in catalogue.past.packages:
         if not history.is_there and history.steps and _is_lately(times, history.steps[-1].revision):
             day = calendar_day(times.times[history.steps[-1].revision])
             yield CardLine(f"was removed on {day}", package_link(history.package, ""), "attention")
 
 
-def _lost(catalogue: Catalogue, fallen: Container[str], times: Times) -> Iterator[CardLine]:
+def _lost(catalogue: SiteContents, fallen: Container[str], times: Times) -> Iterator[CardLine]:
     """Yield the packages that a stack lost lately and has not got back, by stack, unless nearly all of it went."""
     lost: defaultdict[tuple[str, int], list[str]] = defaultdict(list)
     for history in catalogue.past.packages:
@@ -123,13 +123,13 @@ def _is_lately(times: Times, revision: int) -> bool:
     return then is None or now is None or now - then <= _LATELY
 
 
-def _unreferenced(catalogue: Catalogue, totals: Totals) -> Iterator[CardLine]:
+def _unreferenced(catalogue: SiteContents, totals: Totals) -> Iterator[CardLine]:
     count, specs = totals.unreferenced[-1], totals.specs[-1]
     if tag_names.is_mutable(catalogue.past.tag) and count > _MANY_UNREFERENCED * max(1, specs):
         yield CardLine(f"{count:,} of {number(specs, 'spec')} are in no stack any more and go at the next prune")
 
 
-def versions_card(catalogue: Catalogue, times: Times) -> Card:
+def versions_card(catalogue: SiteContents, times: Times) -> Card:
     """Name the packages that were upgraded or are new in the last seven days."""
     found = _of_last_week(catalogue, times)
     lines = [_version_line(one) for one in found[:_MOST_VERSIONS]]
@@ -143,7 +143,7 @@ def versions_card(catalogue: Catalogue, times: Times) -> Card:
     )
 
 
-def _of_last_week(catalogue: Catalogue, times: Times) -> Sequence[NewVersion]:
+def _of_last_week(catalogue: SiteContents, times: Times) -> Sequence[NewVersion]:
     newest = times.times[-1]
     found: dict[str, NewVersion] = {}
     for story, time in zip(catalogue.stories, times.times, strict=True):
@@ -173,7 +173,7 @@ def _version_line(one: NewVersion) -> CardLine:
 _PAST = 0.96
 
 
-def index_page(catalogue: Catalogue, totals: Totals, times: Times) -> IndexPage:
+def index_page(catalogue: SiteContents, totals: Totals, times: Times) -> IndexPage:
     """Return the figures of the tag, and what happened last."""
     past = catalogue.past
     lags, ticks = lag_rows(stay for history in past.packages for stay in history.stays if stay.is_telling)
@@ -204,7 +204,7 @@ def _lead(times: Times) -> str:
     return f"{number(len(times.moments), 'revision')} from {first} to {last}."
 
 
-def churn_plot(totals: Totals, times: Times, stories: Sequence[Story]) -> Plot | None:
+def churn_plot(totals: Totals, times: Times, stories: Sequence[RevisionStory]) -> Plot | None:
     """Plot what became of specs, kind by kind, each on a scale of its own."""
     if len(times.moments) < 2:
         return None
@@ -238,7 +238,7 @@ def _churn(kind: str, numbers: Sequence[int], places: Sequence[float], times: Ti
     )
 
 
-def stacks_plot(totals: Totals, times: Times, stories: Sequence[Story]) -> Plot | None:
+def stacks_plot(totals: Totals, times: Times, stories: Sequence[RevisionStory]) -> Plot | None:
     """Plot the specs of all stacks together and of each, the largest first."""
     where = plots.clock(times.times, past=_PAST)
     ordered = sorted(totals.stacks, key=lambda stack: (-totals.stacks[stack][-1], stack))

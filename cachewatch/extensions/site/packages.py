@@ -12,7 +12,7 @@ from cachewatch.core.spellings import NO_COMPILER
 from cachewatch.core.versions import newest, sorted_versions, version_key
 from cachewatch.extensions.causes.of_changes import Chain
 from cachewatch.extensions.site import values as plots
-from cachewatch.extensions.site.past import Build, PackageHistory, PackageStep, Present, StackStay, lost_by
+from cachewatch.extensions.site.past import AlikeSpecs, PackageHistory, PackageStep, Present, StackStay, lost_by
 from cachewatch.extensions.site.reading import PackageCauses
 from cachewatch.extensions.site.stories import file_name, page, shown
 from cachewatch.extensions.site.values import (
@@ -125,7 +125,7 @@ def install_of(package: str, tag: str, present: Present, sources: Sources) -> In
     return Install(setup, command, f"for {_configuration(chosen)}, from {stacks}", variants)
 
 
-def _configuration(build: Build) -> str:
+def _configuration(build: AlikeSpecs) -> str:
     compiler = "" if build.compiler == NO_COMPILER else build.compiler
     return ", ".join(shown(value, 40) for value in (build.target, build.os, compiler) if value)
 
@@ -146,20 +146,20 @@ def builds_of(present: Present) -> Builds:
     return Builds(tuple(rows), present.specs, more, " ".join(shown(variant) for variant in shared))
 
 
-def _in_order(builds: Iterable[Build]) -> list[Build]:
+def _in_order(builds: Iterable[AlikeSpecs]) -> list[AlikeSpecs]:
     """Sort builds: the newest version first, and last what no stack builds."""
     ordered = sorted(builds, key=lambda build: (build.stacks, build.target, build.hashes))
     ordered.sort(key=lambda build: version_key(build.version), reverse=True)
     return sorted(ordered, key=lambda build: not build.stacks)
 
 
-def _shared(builds: Iterable[Build]) -> tuple[str, ...]:
+def _shared(builds: Iterable[AlikeSpecs]) -> tuple[str, ...]:
     """Return the variants that all builds have."""
     sets = [set(build.variants) for build in builds]
     return tuple(sorted(set.intersection(*sets))) if sets else ()
 
 
-def _row(build: Build, shared: Iterable[str]) -> BuildRow:
+def _row(build: AlikeSpecs, shared: Iterable[str]) -> BuildRow:
     own = [variant for variant in build.variants if variant not in set(shared)]
     hashes = [spec_hash for spec_hash in build.hashes if known_hash(spec_hash)]
     return BuildRow(

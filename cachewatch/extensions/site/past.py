@@ -11,7 +11,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from cachewatch.core.model import PackageChange, Signature
-from cachewatch.extensions.history.states import Held
+from cachewatch.extensions.history.states import HeldSpecs
 from cachewatch.extensions.history.values import members, unpack
 from cachewatch.extensions.site.values import DatedRevision
 
@@ -28,7 +28,7 @@ class Copies(Struct, frozen=True, array_like=True):
     count: int
 
 
-class Build(Struct, frozen=True, array_like=True):
+class AlikeSpecs(Struct, frozen=True, array_like=True):
     """Specs that differ in nothing but their hash."""
 
     version: str
@@ -49,7 +49,7 @@ class Present(Struct, frozen=True, array_like=True):
     oses: tuple[str, ...] = ()
     unreferenced: int = 0
     identity: str = ""  # the same for the same hashes
-    builds: tuple[Build, ...] = ()  # of the tag whose past is told
+    builds: tuple[AlikeSpecs, ...] = ()  # of the tag whose past is told
 
     @property
     def versions(self) -> frozenset[str]:
@@ -202,7 +202,7 @@ def _differences(change: PackageChange) -> Mapping[str, int]:
     return {stack: count for stack, count in gained.items() if count}
 
 
-def present_of(held: Iterable[Held], *, has_builds: bool = False) -> Present:
+def present_of(held: Iterable[HeldSpecs], *, has_builds: bool = False) -> Present:
     """Return what a document has, in numbers; `has_builds` also lists every spec."""
     sizes: Counter[Signature] = Counter()
     hashes: list[bytes | str] = []
@@ -226,13 +226,13 @@ def present_of(held: Iterable[Held], *, has_builds: bool = False) -> Present:
     )
 
 
-def _builds(held: Iterable[Held]) -> Iterator[Build]:
+def _builds(held: Iterable[HeldSpecs]) -> Iterator[AlikeSpecs]:
     """Yield the specs that are alike together, with their hashes."""
     hashes: defaultdict[Signature, list[str]] = defaultdict(list)
     for part in held:
         hashes[part.signature] += unpack(part.hashes)
     for signature in sorted(hashes):
-        yield Build(
+        yield AlikeSpecs(
             version=", ".join(signature.versions),
             compiler=signature.compiler,
             os=signature.os,

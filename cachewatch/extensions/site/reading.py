@@ -44,7 +44,7 @@ from cachewatch.extensions.site.past import (
     present_of,
     step_of,
 )
-from cachewatch.extensions.site.stories import Story, story_of
+from cachewatch.extensions.site.stories import RevisionStory, story_of
 from cachewatch.extensions.site.words import dated_revision
 from cachewatch.git.catalogue import stacks_of, tags_of
 from cachewatch.git.repository import Repository
@@ -74,17 +74,17 @@ class Remembered(Struct, frozen=True):
     by: str = ""  # the version of cachewatch, for stories are in its words
     asked: tuple[str, ...] = ()  # the packages, as they were asked for
     past: TagHistory | None = None
-    stories: tuple[Story, ...] = ()  # of the revisions of the past; the oldest has none to tell
+    stories: tuple[RevisionStory, ...] = ()  # of the revisions of the past; the oldest has none to tell
     causes: Mapping[str, PackageCauses] = {}  # by package, where a dependency graph is recorded
     # By tag: the revision that changed it the last time, and what it has.
     tags: Mapping[str, tuple[str, Mapping[str, Present]]] = {}
 
 
-class Catalogue(Struct, frozen=True, kw_only=True):
+class SiteContents(Struct, frozen=True, kw_only=True):
     """The past of one tag, and what there is in the others."""
 
     past: TagHistory
-    stories: tuple[Story, ...]  # by number of the revision
+    stories: tuple[RevisionStory, ...]  # by number of the revision
     causes: Mapping[str, PackageCauses] = {}  # why packages were rebuilt the last time
     tags: Mapping[str, Mapping[str, Present]]  # by tag and package, in order, without that of the past
     diagnostics: tuple[Diagnostic, ...]
@@ -133,12 +133,12 @@ def read(
     *,
     jobs: int,
     progress: Progress = lambda _: None,
-) -> Catalogue:
+) -> SiteContents:
     """Ask the index for all that is not known yet."""
     return _Reading(repository, index, planned, known).read(jobs, progress)
 
 
-class _Told(Struct, frozen=True):
+class _RevisionTold(Struct, frozen=True):
     """What one revision did."""
 
     steps: Sequence[tuple[str, PackageStep]]  # by package
@@ -166,7 +166,7 @@ class _Reading:
         shown = len(past.revisions)
         return past.tag == self._tag and len(known.stories) == shown and past.revisions == self._revisions[:shown]
 
-    def read(self, jobs: int, progress: Progress) -> Catalogue:
+    def read(self, jobs: int, progress: Progress) -> SiteContents:
         """Put together what is known and what the index adds."""
         known = self._known
         stories, steps = (
@@ -177,7 +177,7 @@ class _Reading:
         for number, told in enumerate(self._told(len(stories), jobs), len(stories)):
             for package, step in told.steps:
                 steps.setdefault(package, []).append(step)
-            stories.append(story_of(causes.explain(told.report, number)) if told.report else Story())
+            stories.append(story_of(causes.explain(told.report, number)) if told.report else RevisionStory())
             progress(1)
         last = last_changes(self._index, self._tag, self._until)
         past = TagHistory(tag=self._tag, revisions=self._revisions, packages=tuple(self._histories(steps, last)))
@@ -192,7 +192,7 @@ class _Reading:
             tags[tag] = changed, presents if changed and changed == known_as else self._presents(tag)
             diagnostics += self._unread(tag, last)
         remembered = Remembered(__version__, self._packages.patterns, past, tuple(stories), causes.packages, tags)
-        return Catalogue(
+        return SiteContents(
             past=past,
             stories=remembered.stories,
             causes=causes.packages,
@@ -201,18 +201,18 @@ class _Reading:
             remembered=remembered,
         )
 
-    def _told(self, start: int, jobs: int) -> Iterator[_Told]:
+    def _told(self, start: int, jobs: int) -> Iterator[_RevisionTold]:
         """Yield what each revision did, from number `start` of the site on."""
         numbers = range(self._begin + start, self._until + 1)
         runs = list(_in_runs(numbers, _REVISIONS_AT_ONCE))
         enough = jobs if len(runs) > 1 else 1
 
-        def make_work() -> Callable[[Sequence[int]], list[_Told]]:
+        def make_work() -> Callable[[Sequence[int]], list[_RevisionTold]]:
             index = self._index if enough == 1 else Index(self._index.path)
             repository = self._repository if enough == 1 else self._repository.again()
             states: list[TagStates] = []
 
-            def work(run: Sequence[int]) -> list[_Told]:
+            def work(run: Sequence[int]) -> list[_RevisionTold]:
                 if not states or states[0].number != run[0] - 1:
                     states[:] = [TagStates(index, self._tag, max(run[0] - 1, self._begin), self._packages)]
                 return [self._revision(states[0], number, repository) for number in run]
@@ -222,7 +222,7 @@ class _Reading:
         for told in in_processes(make_work, runs, enough):
             yield from told
 
-    def _revision(self, states: TagStates, number: int, repository: Repository) -> _Told:
+    def _revision(self, states: TagStates, number: int, repository: Repository) -> _RevisionTold:
         is_begin = number == self._begin
         before = states.count()
         changes = states.begin() if is_begin else states.advance()
@@ -240,7 +240,7 @@ class _Reading:
                     tally.observe(change, items_of(change))
                     tally.add(change)
         if is_begin:
-            return _Told(steps, None)
+            return _RevisionTold(steps, None)
         after = states.count()
         packages = PackageCounts(
             before=before,
@@ -251,7 +251,7 @@ class _Reading:
             rebuilt_only=tally.rebuilt_only,
         )
         others = partial(states.others, {package for package, _ in steps})
-        return _Told(steps, self._report(number, tally, packages, repository, others))
+        return _RevisionTold(steps, self._report(number, tally, packages, repository, others))
 
     def _report(
         self,

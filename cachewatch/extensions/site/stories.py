@@ -143,7 +143,7 @@ class Section(Struct, frozen=True, array_like=True):
     is_by_place: bool
 
 
-class Story(Struct, frozen=True, kw_only=True):
+class RevisionStory(Struct, frozen=True, kw_only=True):
     """All that is told of one revision."""
 
     facts: tuple[ToldFact, ...] = ()
@@ -155,13 +155,13 @@ class Story(Struct, frozen=True, kw_only=True):
     versions: tuple[NewVersion, ...] = ()
 
 
-def story_of(report: Report) -> Story:
+def story_of(report: Report) -> RevisionStory:
     """Put what a report says into few words."""
     if not report.statements:
-        return Story()
+        return RevisionStory()
     asked = Requested(most=_MOST_ENTRIES, wants=lambda _: True, names_packages=True)
     told = tell(report, asked)
-    return Story(
+    return RevisionStory(
         facts=tuple(_facts(report.statements))[:_MOST_FACTS],
         acts=tuple(map(_bounded, act(report.statements))),
         news=know(report.statements),

@@ -7,7 +7,7 @@ from cachewatch.core.statement_values import StatementKind, severity_of
 from cachewatch.core.versions import sorted_versions
 from cachewatch.extensions.site import values as plots
 from cachewatch.extensions.site.past import TagHistory
-from cachewatch.extensions.site.stories import Story, page, shown
+from cachewatch.extensions.site.stories import RevisionStory, page, shown
 from cachewatch.extensions.site.values import Curve, DatedRevision, Figure, Link, Plot, PlotMark
 from cachewatch.report.words import number, stack_name
 
@@ -145,7 +145,7 @@ _MARKS = {
 _MOST_MARKS = 12
 
 
-def marks_of(stories: Sequence[Story], places: Sequence[float], times: Times) -> tuple[PlotMark, ...]:
+def marks_of(stories: Sequence[RevisionStory], places: Sequence[float], times: Times) -> tuple[PlotMark, ...]:
     """Return what happened to the whole tag, where it is on the axis; of very much, the newest."""
     found = []
     for story, place, moment in zip(stories, places, times.moments, strict=True):

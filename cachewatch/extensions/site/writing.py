@@ -26,7 +26,7 @@ _LARGEST = 2 * 2**30
 Value = TypeVar("Value")
 
 
-class Built(Struct, frozen=True):
+class WrittenPages(Struct, frozen=True):
     """How many pages a build wrote, left as they were, and removed."""
 
     written: int
@@ -80,13 +80,13 @@ class Folder:
         self._write(path, content)
         self._written += 1
 
-    def finish(self) -> Built:
+    def finish(self) -> WrittenPages:
         """Remove what nothing makes any more, and note what there is."""
         stale = [path for path in (self._before.pages if self._before else {}) if path not in self._pages]
         for path in filter(_is_ours, stale):
             self._remove(path)
         self._note(self._pages)
-        return Built(self._written, len(self._pages) - self._written, len(stale))
+        return WrittenPages(self._written, len(self._pages) - self._written, len(stale))
 
     def _note(self, pages: Mapping[str, str]) -> None:
         manifest = _Manifest(_EDITION, dict(sorted(pages.items())))

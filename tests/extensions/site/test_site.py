@@ -21,7 +21,7 @@ from cachewatch.errors import SourceError, UsageError
 from cachewatch.extensions.site.building import build
 from cachewatch.extensions.site.feeds import ArchivedDigest
 from cachewatch.extensions.site.packages import Sources
-from cachewatch.extensions.site.reading import Catalogue
+from cachewatch.extensions.site.reading import SiteContents
 from cachewatch.extensions.site.stories import file_name, shown
 from cachewatch.extensions.site.values import clock
 from cachewatch.extensions.site.writing import Folder
@@ -61,7 +61,7 @@ def _page(file: Path) -> _Reader:
     return reader
 
 
-def _read(repository: Path, folder: Folder, revision: str = "HEAD") -> Catalogue:
+def _read(repository: Path, folder: Folder, revision: str = "HEAD") -> SiteContents:
     return read_site(repository, folder.remembered(), revision=revision)
 
 

@@ -17,7 +17,7 @@ from cachewatch.core.model import Document
 from cachewatch.core.package_changes import compare
 from cachewatch.core.selection import Globs, Selection
 from cachewatch.documents.parsing import parse
-from cachewatch.extensions.history.states import Held
+from cachewatch.extensions.history.states import HeldSpecs
 from cachewatch.extensions.history.values import pack
 from cachewatch.extensions.site.feeds import tag_feed
 from cachewatch.extensions.site.lists import (
@@ -30,8 +30,16 @@ from cachewatch.extensions.site.lists import (
 )
 from cachewatch.extensions.site.overview import cards, latest_card, unusual_card, versions_card
 from cachewatch.extensions.site.packages import Sources, builds_of, install_of, matrix_of, package_page
-from cachewatch.extensions.site.past import Build, Copies, PackageHistory, Present, TagHistory, present_of, totals_of
-from cachewatch.extensions.site.reading import Catalogue, Remembered
+from cachewatch.extensions.site.past import (
+    AlikeSpecs,
+    Copies,
+    PackageHistory,
+    Present,
+    TagHistory,
+    present_of,
+    totals_of,
+)
+from cachewatch.extensions.site.reading import Remembered, SiteContents
 from cachewatch.extensions.site.stories import Tone
 from cachewatch.extensions.site.values import Card, PackagePage
 from cachewatch.extensions.site.words import Times
@@ -48,17 +56,17 @@ def _lines(card: Card) -> list[str]:
     return [f"{line.link.text if line.link else ''} {line.text}".strip() for line in card.lines]
 
 
-def _page_of(found: Catalogue, package: str) -> PackagePage:
+def _page_of(found: SiteContents, package: str) -> PackagePage:
     past = next(one for one in found.past.packages if one.package == package)
     return package_page(package, "develop", past, {}, times=Times(found.past), sources=Sources())
 
 
-def _unusual(found: Catalogue) -> list[str]:
+def _unusual(found: SiteContents) -> list[str]:
     return _lines(unusual_card(found, totals_of(found.past), Times(found.past)))
 
 
 @pytest.fixture(scope="module")
-def lost(tmp_path_factory: pytest.TempPathFactory) -> Catalogue:
+def lost(tmp_path_factory: pytest.TempPathFactory) -> SiteContents:
     """A stack with twelve packages of which two are left, a package that went, and one that a stack lost."""
     names = [f"p{number}" for number in range(12)]
     full = {name: [record(number, stacks=["big", "root"])] for number, name in enumerate(names)}
@@ -74,7 +82,7 @@ def lost(tmp_path_factory: pytest.TempPathFactory) -> Catalogue:
     return read_site(history(folder / "r.git", *(catalogue(state) for state in (*[full] * 5, few, less, up))))
 
 
-def test_what_is_unusual_is_said(lost: Catalogue) -> None:
+def test_what_is_unusual_is_said(lost: SiteContents) -> None:
     """A stack by what it had, a package that was removed, a package that a stack lost, and what the next prune takes."""
     assert _unusual(lost) == [
         "big has 2 of 12 specs since 6 Jun 2025",
@@ -92,7 +100,7 @@ def test_a_small_stack_that_lost_its_last_package_is_named(tmp_path: Path) -> No
     assert _unusual(read_site(history(tmp_path / "r.git", *states))) == ["tiny has no build of a since 2 Jun 2025"]
 
 
-def test_what_is_unusual_comes_first_with_its_day(lost: Catalogue, tmp_path: Path) -> None:
+def test_what_is_unusual_comes_first_with_its_day(lost: SiteContents, tmp_path: Path) -> None:
     """A page is read long after it was made, so it names days; without anything unusual, the news come first."""
     quiet = read_site(history(tmp_path / "r.git", *[catalogue({"a": [record(n)]}) for n in (1, 2)]))
 
@@ -102,7 +110,7 @@ def test_what_is_unusual_comes_first_with_its_day(lost: Catalogue, tmp_path: Pat
     ]
 
 
-def _titles(found: Catalogue) -> list[str]:
+def _titles(found: SiteContents) -> list[str]:
     return [card.title for card in cards(found, totals_of(found.past), Times(found.past))]
 
 
@@ -117,7 +125,7 @@ def test_what_is_as_ever_is_not_unusual(tmp_path: Path) -> None:
     assert _unusual(read_site(history(tmp_path / "r.git", *states))) == []
 
 
-def test_the_latest_revision_and_new_versions_have_cards(lost: Catalogue) -> None:
+def test_the_latest_revision_and_new_versions_have_cards(lost: SiteContents) -> None:
     """The facts of the newest revision, and what was upgraded or is new in a week, the newest first."""
     times = Times(lost.past)
 
@@ -258,7 +266,7 @@ def test_a_move_is_judged_by_places(
 
 
 def _present_of(document: Document) -> Present:
-    return present_of([Held(signature, 1, pack([one])) for one, signature in document.specs.items()])
+    return present_of([HeldSpecs(signature, 1, pack([one])) for one, signature in document.specs.items()])
 
 
 @pytest.mark.parametrize("week", ["upgrades", "prune", "stack-lost", "migration", "package-gone", "all-rebuilt"])
@@ -307,15 +315,15 @@ def test_a_tag_is_compared_with_several(tmp_path: Path) -> None:
     assert [f"{move.word} {move.other.text}" for move in pages["develop"].moves] == ["from develop-2025-05-06"]
 
 
-def _builds(*builds: Build) -> Present:
+def _builds(*builds: AlikeSpecs) -> Present:
     copies = tuple(
         Copies(build.version, stack, build.target, len(build.hashes)) for build in builds for stack in build.stacks
     )
     return Present(specs=sum(len(build.hashes) for build in builds), copies=copies, builds=builds)
 
 
-def _build(version: str, spec_hash: str, *stacks: str, variants: tuple[str, ...] = ("+mpi",)) -> Build:
-    return Build(version, "gcc@13.2.0", "ubuntu24.04", "zen4", variants, stacks, (spec_hash,))
+def _build(version: str, spec_hash: str, *stacks: str, variants: tuple[str, ...] = ("+mpi",)) -> AlikeSpecs:
+    return AlikeSpecs(version, "gcc@13.2.0", "ubuntu24.04", "zen4", variants, stacks, (spec_hash,))
 
 
 def test_the_newest_version_is_installed_that_most_stacks_have() -> None:
@@ -384,7 +392,7 @@ def test_stacks_are_rows_and_the_newest_version_comes_first() -> None:
     ]
 
 
-def _large(packages: int, specs: int) -> Catalogue:
+def _large(packages: int, specs: int) -> SiteContents:
     """A catalogue of that many packages with that many specs each."""
     stacks = [f"ml-linux-x86_64-stack-{number}" for number in range(20)]
     found = [
@@ -393,7 +401,7 @@ def _large(packages: int, specs: int) -> Catalogue:
             steps=(),
             present=_builds(
                 *(
-                    Build(
+                    AlikeSpecs(
                         f"1.{number % 30}.{version}",
                         "gcc@13.2.0",
                         "ubuntu24.04",
@@ -409,7 +417,7 @@ def _large(packages: int, specs: int) -> Catalogue:
         for number in range(packages)
     ]
     past = TagHistory(tag="develop", revisions=(("c" * 40, datetime(2025, 6, 1, tzinfo=UTC)),), packages=tuple(found))
-    return Catalogue(past=past, stories=(), tags={}, diagnostics=(), remembered=Remembered())
+    return SiteContents(past=past, stories=(), tags={}, diagnostics=(), remembered=Remembered())
 
 
 def test_the_search_index_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -432,7 +440,7 @@ def test_an_index_holds_no_markup(tmp_path: Path) -> None:
     assert b"<" not in index_file(["a"], found, totals_of(found.past))
 
 
-def test_feeds_are_the_same_in_every_build(lost: Catalogue) -> None:
+def test_feeds_are_the_same_in_every_build(lost: SiteContents) -> None:
     """Newest first, with an id of its own for each entry, and a title that says what happened."""
     feed = tag_feed(lost.past, lost.stories, Times(lost.past), "Build cache")
 
@@ -442,7 +450,7 @@ def test_feeds_are_the_same_in_every_build(lost: Catalogue) -> None:
     assert feed.updated == feed.entries[0].updated > feed.entries[1].updated
 
 
-def test_a_package_has_a_feed_of_versions(tmp_path: Path, lost: Catalogue) -> None:
+def test_a_package_has_a_feed_of_versions(tmp_path: Path, lost: SiteContents) -> None:
     """What was merely rebuilt is no news, and every link of a feed leads to a page."""
     from cachewatch.extensions.site.building import build  # noqa: PLC0415
     from cachewatch.extensions.site.feeds import NoArchive  # noqa: PLC0415
