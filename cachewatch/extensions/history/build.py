@@ -10,6 +10,7 @@ import os
 import sqlite3
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, wait
 from contextlib import closing, contextmanager
 from itertools import chain, groupby
 from pathlib import Path
@@ -130,7 +131,7 @@ def on_cluster(git_dir: str, address: str) -> Engine:
             waiting = iter(units)
             asked = {executor.submit(follow_unit, git_dir, unit): unit for unit in _some(waiting, _AT_ONCE)}
             while asked:
-                answered = _first_done(asked)
+                answered = next(iter(wait(asked, return_when=FIRST_COMPLETED).done))
                 yield asked.pop(answered), answered.result()
                 asked |= {executor.submit(follow_unit, git_dir, unit): unit for unit in _some(waiting, 1)}
 
@@ -179,12 +180,6 @@ def _some(units: Iterator[Unit], most: int) -> Iterator[Unit]:
         if unit is None:
             return
         yield unit
-
-
-def _first_done(asked: Any) -> Any:
-    from concurrent.futures import FIRST_COMPLETED, wait  # noqa: PLC0415
-
-    return next(iter(wait(asked, return_when=FIRST_COMPLETED).done))
 
 
 def _about(unit: Unit) -> str:
@@ -382,7 +377,10 @@ class _IndexBuild:
         writer = Writer(self._connection, has_specs=indexed >= 0)
         for run in _in_runs(self._engine(units_of(tasks, asked))):
             with self._transaction():
-                _store(writer, run)
+                writer.store(
+                    (t, found) for t, found in run if isinstance(t, Task) and isinstance(found, IndexedDocument)
+                )
+                writer.store_causes((n, found) for n, found in run if isinstance(n, Night) and isinstance(found, tuple))
             self._versions += sum(_size(one) for one, _ in run if isinstance(one, Task))
             self._unreadable += sum(len(found.diagnostics) for _, found in run if isinstance(found, IndexedDocument))
             self._progress.advance(sum(_size(one) for one, _ in run))
@@ -516,11 +514,6 @@ def _in_runs(answers: Iterable[Answer]) -> Iterator[list[_Answered]]:
             run, size = [], 0
     if run:
         yield run
-
-
-def _store(writer: Writer, run: Sequence[_Answered]) -> None:
-    writer.store((one, found) for one, found in run if isinstance(one, Task) and isinstance(found, IndexedDocument))
-    writer.store_causes((one, found) for one, found in run if isinstance(one, Night) and isinstance(found, tuple))
 
 
 def _size(one: Task | Night) -> int:

@@ -24,7 +24,7 @@ from cachewatch.core.versions import Versions
 from cachewatch.environments.lockfiles import open_environment
 from cachewatch.errors import NoHistoryIndex, UsageError
 from cachewatch.extensions.history.blame import BestSnapshots, find_best, find_blame
-from cachewatch.extensions.history.build import Engine, IndexUpdate, Progress, bring_up_to_date, in_jobs, on_cluster
+from cachewatch.extensions.history.build import IndexUpdate, Progress, bring_up_to_date, in_jobs, on_cluster
 from cachewatch.extensions.history.log import QUERIES, Range, find_churn, find_log
 from cachewatch.extensions.history.read import Index, Point
 from cachewatch.extensions.history.schema import NAME, VARIABLE, check_whole, index_path
@@ -288,7 +288,7 @@ def status(context: click.Context, /, *, repo: str | None, db: Path | None, form
     if found is None:
         raise _missing(path)
     if format_ == "json":
-        write_json({"schema": "cachewatch.history-status/1", **_plain(found)})
+        write_json({"schema": "cachewatch.history-status/1", **to_builtins(found)})
     else:
         click.echo("\n".join(_status_lines(found)))
     context.exit(1 if found.behind or found.rewritten else 0)
@@ -323,7 +323,7 @@ def _bring_up_to_date(
             check_whole(path)
         _warn_of_loose_objects(repository)
         progress = Progress(line.begin_pieces, line.advance, lambda count: _warn_of_fetching(repository, count))
-        engine = _engine(repository, jobs, cluster)
+        engine = on_cluster(repository.git_dir, cluster) if cluster else in_jobs(repository, jobs)
         done = bring_up_to_date(repository, path, engine, jobs=jobs, progress=progress)
         _warn_of_no_documents(repository)
     if not is_quiet:
@@ -334,10 +334,6 @@ def _bring_up_to_date(
             "the state before them; `cachewatch log --tag TAG` names them",
             err=True,
         )
-
-
-def _engine(repository: "Repository", jobs: int, cluster: str | None) -> "Engine":
-    return on_cluster(repository.git_dir, cluster) if cluster else in_jobs(repository, jobs)
 
 
 def _missing(path: Path) -> NoHistoryIndex:
@@ -386,11 +382,6 @@ def _done(done: "IndexUpdate") -> str:
 
 def _was(count: int) -> str:
     return "was" if count == 1 else "were"
-
-
-def _plain(found: "IndexStatus") -> dict[str, Any]:
-    plain: dict[str, Any] = to_builtins(found)
-    return plain
 
 
 def _status_lines(found: "IndexStatus") -> list[str]:
@@ -451,7 +442,7 @@ def when(
         version=Versions([f"@{versions}"] if at else []),
         stack=Globs(stack),
         target=Globs(target),
-        compiler=Globs(_compilers(compiler)),
+        compiler=Globs(every_compiler(compiler) if compiler else ()),
     )
     with open_history(repo, db) as index:
         answer = find_when(index, name, tag, wanted)
@@ -466,14 +457,6 @@ def when(
             f"`cachewatch when {name}{f' --tag {tag}' if tag != 'develop' else ''}` lists all of them"
         )
     write_answer(answer, answer.indexed, lambda: when_table(answer), format_=format_, output=output)
-
-
-def _compilers(patterns: tuple[str, ...]) -> tuple[str, ...]:
-
-    if not patterns:
-        return ()
-
-    return tuple(every_compiler(patterns))
 
 
 @click.command(epilog=examples("cachewatch blame /22xqlom", "cachewatch blame 22xqlom --tag develop --format json"))

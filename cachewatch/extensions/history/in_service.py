@@ -70,14 +70,9 @@ def add_stays(tag: TagDigest, pair: TagPair, index: Index, room: int, log: Log) 
     except CachewatchError as error:
         log.warning("history.failed", error=str(error))
         if isinstance(error, DamagedIndex):
-            _discard(index.path)
+            with suppress(CachewatchError, OSError):
+                discard(index.path)  # the next poll builds it again
         return tag, room
-
-
-def _discard(path: Path) -> None:
-    """Let the next poll build the index again."""
-    with suppress(CachewatchError, OSError):
-        discard(path)
 
 
 def _added(tag: TagDigest, pair: TagPair, index: Index, room: int) -> tuple[TagDigest, int]:

@@ -288,17 +288,11 @@ def open_for_reading(
         _check_tables(connection, path)
         # Everything is read in one transaction: a build beside us changes nothing that we see.
         connection.execute("BEGIN")
-        if must_be_complete:
-            _check_is_complete(connection, path)
+        if must_be_complete and connection.execute("SELECT indexed FROM progress").fetchone()[0] < 0:
+            raise NoHistoryIndex(
+                f"{path}: the history index is not complete; `cachewatch history build` continues, unless one is running"
+            )
     return connection
-
-
-def _check_is_complete(connection: sqlite3.Connection, path: Path) -> None:
-    (indexed,) = connection.execute("SELECT indexed FROM progress").fetchone()
-    if indexed < 0:
-        raise NoHistoryIndex(
-            f"{path}: the history index is not complete; `cachewatch history build` continues, unless one is running"
-        )
 
 
 def indexed_revision(connection: sqlite3.Connection) -> tuple[int, str, int | None]:

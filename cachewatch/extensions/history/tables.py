@@ -12,11 +12,11 @@ from msgspec.structs import astuple
 
 from cachewatch.core.names import safe
 from cachewatch.core.package_changes import describe_changes
-from cachewatch.extensions.history.blame import BestSnapshots, Blame, Life, SpecStay, Successor
-from cachewatch.extensions.history.log import CauseRow, Churn, ChurnRow, LogRow, RevisionLog
+from cachewatch.extensions.history.blame import BestSnapshots, Blame, Life, SpecStay
+from cachewatch.extensions.history.log import Churn, RevisionLog
 from cachewatch.extensions.history.read import Point
-from cachewatch.extensions.history.when import When, WhenRow
-from cachewatch.report.tables import Cell, Row, Table
+from cachewatch.extensions.history.when import When
+from cachewatch.report.tables import Row, Table
 
 _NO_STACK = "(no stack)"
 _NOT_RECORDED = (
@@ -31,36 +31,30 @@ def indexed_up_to(point: Point) -> str:
 
 
 def _named(point: Point) -> str:
-    return f"{safe(point.revision[:10])}, {_minute(point.time)}"
-
-
-def _minute(time: str | None) -> str:
-    return f"{time[:10]} {time[11:16]} UTC" if time else "date unknown"
+    minute = f"{point.time[:10]} {point.time[11:16]} UTC" if point.time else "date unknown"
+    return f"{safe(point.revision[:10])}, {minute}"
 
 
 def _day(point: Point | None) -> str | None:
     return None if point is None else (point.time or "unknown")[:10]
 
 
-def _at(point: Point, *, is_baseline: bool) -> str:
-    """Return a day, marked if it may have been earlier."""
-    return f"<= {_day(point)}" if is_baseline else str(_day(point))
-
-
 def when_table(answer: When) -> Table:
     """Return a row for each version, stack and target."""
     columns = ("version", "stack", "target", "first", "revision", "lag (days)", "until")
-    return Table(columns, [_when_row(row) for row in answer.rows], after=_closing(answer.indexed, answer.rows))
-
-
-def _when_row(row: WhenRow) -> Row:
-    lag: Cell = f">= {row.lag_days}" if row.lag_is_minimum else row.lag_days
-    first = _at(row.first, is_baseline=row.baseline)
-    return (row.version, row.stack or _NO_STACK, row.target, first, row.first.revision[:10], lag, _day(row.last))
-
-
-def _closing(indexed: Point, rows: Sequence[object]) -> tuple[str, ...]:
-    return ("",) * bool(rows) + (indexed_up_to(indexed),)
+    rows = [
+        (
+            row.version,
+            row.stack or _NO_STACK,
+            row.target,
+            f"<= {_day(row.first)}" if row.baseline else _day(row.first),
+            row.first.revision[:10],
+            f">= {row.lag_days}" if row.lag_is_minimum else row.lag_days,
+            _day(row.last),
+        )
+        for row in answer.rows
+    ]
+    return Table(columns, rows, after=("",) * bool(rows) + (indexed_up_to(answer.indexed),))
 
 
 def log_table(answer: RevisionLog) -> Table:
@@ -69,15 +63,20 @@ def log_table(answer: RevisionLog) -> Table:
     more: tuple[str, ...] = (
         (f"{answer.earlier:,} earlier revisions with changes; --most N shows more",) if answer.earlier else ()
     )
-    rows = [_log_row(row) for row in answer.rows]
+    rows = [
+        (
+            (row.time or "")[:10],
+            row.revision[:10],
+            row.package,
+            f"{row.before} -> {row.version}" if row.before else row.version,
+            row.change,
+            row.specs,
+            row.stacks if row.message is None else row.message,
+        )
+        for row in answer.rows
+    ]
     more += () if rows else (f"no changes of {answer.tag} in that range",)
     return Table(columns, rows, after=("",) * bool(rows) + (*more, indexed_up_to(answer.indexed)))
-
-
-def _log_row(row: LogRow) -> Row:
-    version = f"{row.before} -> {row.version}" if row.before else row.version
-    where: Cell = row.stacks if row.message is None else row.message
-    return ((row.time or "")[:10], row.revision[:10], row.package, version, row.change, row.specs, where)
 
 
 def blame_table(answer: Blame) -> Table:
@@ -136,11 +135,11 @@ def _death(life: Life) -> str:
     alike = f" with {life.alike - 1:,} more specs that are alike" if life.alike > 1 else ""
     if not life.successors:
         return f"gone{alike}; no successor"
-    return f"gone{alike}; successors: {', '.join(_successor(one) for one in life.successors)}"
-
-
-def _successor(one: Successor) -> str:
-    return f"{one.count:,} {one.match} ({', '.join(one.signature.versions)}, {one.signature.compiler})"
+    successors = (
+        f"{one.count:,} {one.match} ({', '.join(one.signature.versions)}, {one.signature.compiler})"
+        for one in life.successors
+    )
+    return f"gone{alike}; successors: {', '.join(successors)}"
 
 
 def churn_table(answer: Churn) -> Table:
@@ -152,7 +151,7 @@ def churn_table(answer: Churn) -> Table:
     else:
         columns = (answer.by, "added", "removed", "net added", "net removed")
     after = (*_more(answer.others), *_cause_notes(answer), "", indexed_up_to(answer.indexed))
-    return Table(columns, [_churn_row(row) for row in answer.rows], (title, ""), after)
+    return Table(columns, [astuple(row) for row in answer.rows], (title, ""), after)
 
 
 def _more(others: int) -> tuple[str, ...]:
@@ -168,10 +167,6 @@ def _cause_notes(answer: Churn) -> tuple[str, ...]:
     if answer.rows:
         return ()
     return ("Nothing was rebuilt." if answer.by == "cause" else "Nothing changed.",)
-
-
-def _churn_row(row: ChurnRow | CauseRow) -> Row:
-    return astuple(row)
 
 
 def snapshots_table(answer: BestSnapshots) -> Table:

@@ -145,7 +145,7 @@ def site(
             lambda index: read(repository, index, planned, known, jobs=jobs),
             jobs=jobs,
             progress=Indexing(line.begin_pieces, line.advance),
-            warn=_warn_of_index,
+            warn=lambda said: click.echo(f"cachewatch: warning: {safe(said)}", err=True),
         )
     with closing(progress_line(is_wanted=not no_progress, doing="writing pages")) as line:
         built = build(target, catalogue, archive, title=title, sources=sources, jobs=jobs, progress=line.count)
@@ -154,10 +154,6 @@ def site(
     )
     _warn(catalogue.diagnostics)
     context.exit(4 if any(diagnostic.is_loss for diagnostic in catalogue.diagnostics) else 0)
-
-
-def _warn_of_index(said: str) -> None:
-    click.echo(f"cachewatch: warning: {safe(said)}", err=True)
 
 
 def _archive(config_file: Path | None, state: Path | None, feed: str | None) -> "Archive":

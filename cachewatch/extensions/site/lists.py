@@ -100,7 +100,7 @@ def _revision_section(section: Section, packages: Addresses) -> RevisionSection:
         name=section.name,
         total=section.total,
         notes=section.notes,
-        named=tuple(_links(named.split(", ") if named else (), packages)),
+        named=tuple(_link(name, packages) for name in (named.split(", ") if named else ())),
         more_named=f"and {more}" if more else "",
         rows=tuple(
             (_link(entry.name, {} if section.is_by_place else packages), entry.fact, entry.specs, entry.where)
@@ -108,10 +108,6 @@ def _revision_section(section: Section, packages: Addresses) -> RevisionSection:
         ),
         more=section.more,
     )
-
-
-def _links(names: Iterable[str], packages: Addresses) -> Iterator[Link]:
-    return (_link(name, packages) for name in names)
 
 
 def _link(name: str, packages: Addresses) -> Link:

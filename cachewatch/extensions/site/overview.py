@@ -74,7 +74,8 @@ def unusual_card(catalogue: SiteContents, totals: Totals, times: Times) -> Card:
     if len(lines) > _MOST_LINES:
         shown_lines.append(CardLine(f"and {len(lines) - _MOST_LINES} more"))
     return Card(
-        title=f"Unusual {_on_the_day(times)}",
+        # It names the day of the newest revision: a page may be read long after it.
+        title=f"Unusual on {calendar_day(times.times[-1])}" if times.times[-1] else "Unusual now",
         lines=tuple(shown_lines),
         nothing="Nothing: every stack has about what it had, and no package was lost in four weeks.",
     )
@@ -136,7 +137,7 @@ def versions_card(catalogue: SiteContents, times: Times) -> Card:
     if len(found) > _MOST_VERSIONS:
         lines.append(CardLine(f"and {len(found) - _MOST_VERSIONS:,} more"))
     return Card(
-        title=f"New versions {_in_the_week(times)}",
+        title=f"New versions in the {f'week to {calendar_day(times.times[-1])}' if times.times[-1] else 'last week'}",
         lines=tuple(lines),
         nothing="No package has a new version.",
         onward=Link("All revisions", "revisions.html"),
@@ -152,15 +153,6 @@ def _of_last_week(catalogue: SiteContents, times: Times) -> Sequence[NewVersion]
                 first = found.pop(one.package, one)
                 found[one.package] = NewVersion(one.package, first.before, one.after, one.where)
     return list(reversed(found.values()))
-
-
-def _on_the_day(times: Times) -> str:
-    """Name the day of the newest revision: a page may be read long after it."""
-    return f"on {calendar_day(times.times[-1])}" if times.times[-1] else "now"
-
-
-def _in_the_week(times: Times) -> str:
-    return f"in the week to {calendar_day(times.times[-1])}" if times.times[-1] else "in the last week"
 
 
 def _version_line(one: NewVersion) -> CardLine:
