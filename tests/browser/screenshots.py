@@ -6,6 +6,7 @@ from pathlib import Path
 
 import weeks
 from playwright.sync_api import Browser, sync_playwright
+from sites import read_site
 
 from browser import chromium
 from browser.chromium import View
@@ -13,12 +14,8 @@ from cachewatch import demo
 from cachewatch.comparing import changesets
 from cachewatch.core.changesets import NoCollector
 from cachewatch.core.selection import Globs, Selection
-from cachewatch.extensions.site.building import build
+from cachewatch.extensions.site.building import Folder, build
 from cachewatch.extensions.site.feeds import NoArchive
-from cachewatch.extensions.site.reading import plan, read
-from cachewatch.extensions.site.writing import Folder
-from cachewatch.git.repository import Repository
-from cachewatch.git.revisions import resolve
 from cachewatch.report.digest_mail import render_digest
 from cachewatch.report.templates import MOST_ROWS, write_page
 from cachewatch.report.text import Requested
@@ -58,18 +55,7 @@ def _documents(folder: Path) -> Path:
 
 
 def _site(repository: Path, folder: Path) -> None:
-    opened = Repository(repository)
-    anything = Globs([])
-    planned = plan(
-        opened,
-        resolve(opened, "HEAD"),
-        since=None,
-        wanted_tag=anything,
-        wanted_package=anything,
-        known=Folder(folder).remembered(),
-    )
-    build(Folder(folder), read(planned, jobs=1, progress=lambda _: None), NoArchive(), title="Build cache")
-    opened.close()
+    build(Folder(folder), read_site(repository), NoArchive(), title="Build cache")
 
 
 def _page(repository: Path) -> list[bytes]:

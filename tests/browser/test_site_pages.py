@@ -9,9 +9,8 @@ from sites import read_site
 
 from browser.chromium import Shown, View
 from browser.conftest import Audit, Show
-from cachewatch.extensions.site.building import build
+from cachewatch.extensions.site.building import Folder, build
 from cachewatch.extensions.site.feeds import NoArchive
-from cachewatch.extensions.site.writing import Folder
 
 _PAGES = (
     "index.html",

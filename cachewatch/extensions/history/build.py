@@ -5,8 +5,6 @@ A document is done when its rows and its name in the table `unit` are committed,
 documents are done up to the last revision, the index records that revision, and deletes the names.
 """
 
-import fcntl
-import os
 import sqlite3
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -25,7 +23,6 @@ from cachewatch.documents.frontmatter import MAX_BYTES
 from cachewatch.documents.parsing import parse
 from cachewatch.documents.records import Known
 from cachewatch.errors import (
-    AnotherInstance,
     DocumentError,
     NoHistoryIndex,
     StateError,
@@ -49,14 +46,11 @@ from cachewatch.extensions.history.schema import (
     check_is_index,
     explained,
     index_path,
-    make_folder,
     open_for_writing,
-    unwritable,
 )
 from cachewatch.extensions.history.values import IndexedDocument, KnownDocument, OpenInterval, Task, signature_of
-from cachewatch.extensions.history.write import Writer, common_length, cut, fill_specs
+from cachewatch.extensions.history.write import Writer, common_length, cut, fill_specs, locked, transaction
 from cachewatch.git.repository import Repository
-from cachewatch.runtime.files import open_lock
 from cachewatch.runtime.parallel import ProcessEnded, in_processes
 
 Reply = TypeVar("Reply")
@@ -413,19 +407,6 @@ class _IndexBuild:
             yield
 
 
-@contextmanager
-def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """Let all changes be there at the end, or none."""
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:  # SQLite ends it itself where the disk is full
-            connection.execute("ROLLBACK")
-        raise
-
-
 def _finish(connection: sqlite3.Connection) -> None:
     """Say that all documents are done up to the last revision, once they are."""
     if connection.execute("SELECT indexed FROM progress").fetchone()[0] < 0:
@@ -433,26 +414,6 @@ def _finish(connection: sqlite3.Connection) -> None:
     add_indexes(connection)
     connection.execute("UPDATE progress SET indexed = (SELECT max(n) FROM revision)")
     connection.execute("DELETE FROM unit")
-
-
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Be the only process that writes the index at `path`."""
-    make_folder(path)
-    lock = path.with_name(f"{path.name}.lock")
-    try:
-        # The umask says who else may update the index.
-        handle = open_lock(lock, mode=0o666)
-    except OSError as error:
-        raise unwritable(lock, error) from error
-    try:
-        # Not flock(), which the workers that were forked from a killed build would go on holding.
-        fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    except BlockingIOError as error:
-        raise AnotherInstance(f"{path}: another process writes this index; wait until it is done") from error
-    finally:
-        os.close(handle)
 
 
 @contextmanager

@@ -28,8 +28,6 @@ from cachewatch.extensions.history.build import IndexUpdate, Progress, bring_up_
 from cachewatch.extensions.history.log import QUERIES, Range, find_churn, find_log
 from cachewatch.extensions.history.read import Index, Point
 from cachewatch.extensions.history.schema import NAME, VARIABLE, check_whole, index_path
-from cachewatch.extensions.history.status import IndexStatus, read_status
-from cachewatch.extensions.history.status import drop as remove
 from cachewatch.extensions.history.tables import (
     blame_table,
     churn_table,
@@ -39,6 +37,8 @@ from cachewatch.extensions.history.tables import (
     when_table,
 )
 from cachewatch.extensions.history.when import Wanted, find_when
+from cachewatch.extensions.history.write import IndexStatus, read_status
+from cachewatch.extensions.history.write import drop as remove
 from cachewatch.git.checks import shared_git_dir
 from cachewatch.git.clone_cache import clone_folder, is_url
 from cachewatch.git.repository import Repository

@@ -35,7 +35,7 @@ Counts = Mapping[Signature, int]
 Side = tuple[BySpec, CompilerForm]
 
 
-class SpecDifference(Struct, frozen=True):
+class VersionDifference(Struct, frozen=True):
     """The specs that a version removed and added, and those that it has with another signature, by hash.
 
     A hash that names another spec now is among those removed and those added.
@@ -49,13 +49,13 @@ class SpecDifference(Struct, frozen=True):
         return bool(self.went or self.came or self.changed)
 
 
-def difference(before: BySpec, after: BySpec) -> SpecDifference:
+def difference(before: BySpec, after: BySpec) -> VersionDifference:
     """Return what leads from the specs of one version to those of the next."""
     kept = before.keys() & after.keys()
     # Documents that are read together share their signatures, so most are one object.
     differing = [one for one in kept if before[one] is not after[one] and before[one] != after[one]]
     kept -= reused_hashes(before, after, differing)
-    return SpecDifference(
+    return VersionDifference(
         {one: signature for one, signature in before.items() if one not in kept},
         {one: signature for one, signature in after.items() if one not in kept},
         {one: (before[one], after[one]) for one in differing if one in kept},
@@ -63,7 +63,7 @@ def difference(before: BySpec, after: BySpec) -> SpecDifference:
 
 
 def count_step(
-    package: str, revision: int, found: SpecDifference, before: Side, after: Side, *, is_compiler_unknown: bool
+    package: str, revision: int, found: VersionDifference, before: Side, after: Side, *, is_compiler_unknown: bool
 ) -> tuple[StepCounts, list[StackTally]]:
     """Return what `found` is in numbers, as if the document was there and still is."""
     went, came = _counted(found.went.values()), _counted(found.came.values())
@@ -112,7 +112,9 @@ def document_of(package: str, specs: BySpec, form: CompilerForm = CompilerForm.N
     )
 
 
-def _tallies(revision: int, found: SpecDifference, went: Counts, came: Counts, rebuilt: Counts) -> Iterator[StackTally]:
+def _tallies(
+    revision: int, found: VersionDifference, went: Counts, came: Counts, rebuilt: Counts
+) -> Iterator[StackTally]:
     """Yield the counts by set of stacks; the empty set stands for specs that no stack builds."""
     by_stacks: defaultdict[tuple[str, ...], list[int]] = defaultdict(lambda: [0, 0, 0])
     for place, counts in enumerate((came, went, rebuilt)):
@@ -203,7 +205,7 @@ class _Follower:
         self._document = KnownDocument(version.blob, version.revision, baseline, form)
         self._is_unread = False
 
-    def _move(self, revision: int, found: SpecDifference) -> None:
+    def _move(self, revision: int, found: VersionDifference) -> None:
         """End the intervals of what went, and begin those of what came; a changed spec does both."""
         for one, signature in found.went.items():
             self._ended[signature, self._first.pop(one), revision].append(one)

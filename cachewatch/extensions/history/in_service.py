@@ -19,8 +19,8 @@ from cachewatch.errors import CachewatchError, NoHistoryIndex, UnknownRevision
 from cachewatch.extensions.history.build import IndexUpdate, bring_up_to_date, in_jobs
 from cachewatch.extensions.history.read import Index, days_between
 from cachewatch.extensions.history.schema import DamagedIndex, NotAnIndex, index_path
-from cachewatch.extensions.history.status import discard
 from cachewatch.extensions.history.when import find_presence
+from cachewatch.extensions.history.write import discard
 from cachewatch.git.repository import Repository
 from cachewatch.report.values import TagDigest
 from cachewatch.runtime.log import Log

@@ -264,7 +264,10 @@ def read_step(index: Index, where: Where) -> DocumentStep:
 
 def step_of(index: Index, where: Where, parts: Sequence[Part]) -> DocumentStep:
     """Part what was kept from what came and went, and match that as a comparison does."""
-    before, after = (_groups(index, (part for part in parts if part.begins == begins)) for begins in (False, True))
+    before, after = (
+        [(index.signature(p.build, p.stacks), members(p.hashes)) for p in parts if p.begins == begins]
+        for begins in (False, True)
+    )
     both = _hashes(before) & _hashes(after)
     old, now = (_signatures(groups, both) for groups in (before, after))
     kept = old.keys() - reused_hashes(old, now, old)
@@ -273,10 +276,6 @@ def step_of(index: Index, where: Where, parts: Sequence[Part]) -> DocumentStep:
     restacked = Counter(_restacked(old[one], now[one], spelled) for one in kept if old[one].stacks != now[one].stacks)
     is_unknown = bool(vanished and new) and _is_compiler_unknown(index, where)
     return DocumentStep(account(Counter(vanished), new, is_compiler_unknown=is_unknown), restacked, vanished, spelled)
-
-
-def _groups(index: Index, parts: Iterable[Part]) -> list[_Group]:
-    return [(index.signature(part.build, part.stacks), members(part.hashes)) for part in parts]
 
 
 def _hashes(groups: Iterable[_Group]) -> set[bytes | str]:

@@ -19,11 +19,10 @@ from cachewatch.core.selection import Globs
 from cachewatch.errors import UsageError
 from cachewatch.extensions.history.build import Progress as Indexing
 from cachewatch.extensions.history.build import ask_index
-from cachewatch.extensions.site.building import build
+from cachewatch.extensions.site.building import Folder, build
 from cachewatch.extensions.site.feeds import Archive, NoArchive, StateArchive, feed_address
 from cachewatch.extensions.site.packages import Sources
 from cachewatch.extensions.site.reading import plan, read
-from cachewatch.extensions.site.writing import Folder
 from cachewatch.git.revisions import resolve
 from cachewatch.report.digest_view import public_mirror
 

@@ -242,7 +242,8 @@ def stack_pages(past: TagHistory, totals: Totals, times: Times) -> Mapping[str, 
     events = defaultdict(lambda: defaultdict(lambda: ([], [])))
     for history in past.packages:
         for stack in history.present.stacks:
-            members[stack][history.package] = _in_stack(history.present, stack)
+            copies = tuple(found for found in history.present.copies if found.stack == stack)
+            members[stack][history.package] = Present(specs=sum(found.count for found in copies), copies=copies)
         for step in history.steps:
             for place, side in enumerate(() if step.is_baseline else (step.came, step.went)):
                 for stack, version in side:
@@ -258,11 +259,6 @@ def stack_pages(past: TagHistory, totals: Totals, times: Times) -> Mapping[str, 
         )
         for stack in sorted(totals.stacks)
     }
-
-
-def _in_stack(present: Present, stack: str) -> Present:
-    copies = tuple(found for found in present.copies if found.stack == stack)
-    return Present(specs=sum(found.count for found in copies), copies=copies)
 
 
 def _stack_page(

@@ -233,7 +233,11 @@ def package_page(
     present = history.present if history else Present()
     steps = history.steps if history else ()
     stays = history.stays if history else ()
-    lost = tuple(_lost_rows(history, times)) if history and history.is_there else ()
+    # The stacks that had the package and have no build of it now, the latest loss first.
+    found = (
+        sorted(lost_by(history).items(), key=lambda item: (-item[1], item[0])) if history and history.is_there else ()
+    )
+    lost = tuple(LostRow(stack_in_sentence(stack, _UP), times.moments[revision]) for stack, revision in found)
     runs = _runs([step for step in steps if not step.is_baseline])
     is_pruned = tag_names.is_mutable(tag)
     # The axis ends with the last change of this package, so that only a change makes another page.
@@ -276,12 +280,6 @@ def package_page(
             Link(shown(stack, 40), f"{_UP}stack/{file_name(stack)}.atom") for stack in sorted(present.stacks)
         ),
     )
-
-
-def _lost_rows(history: PackageHistory, times: Times) -> Iterable[LostRow]:
-    """Yield the stacks that had the package and have no build of it now, the latest loss first."""
-    for stack, revision in sorted(lost_by(history).items(), key=lambda item: (-item[1], item[0])):
-        yield LostRow(stack_in_sentence(stack, _UP), times.moments[revision])
 
 
 def _lead(present: Present, tag: str, *, is_pruned: bool) -> str:

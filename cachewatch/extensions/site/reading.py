@@ -169,10 +169,8 @@ class _Reading:
     def read(self, jobs: int, progress: Progress) -> SiteContents:
         """Put together what is known and what the index adds."""
         known = self._known
-        stories, steps = (
-            list(known.stories),
-            {p.package: list(p.steps) for p in known.past.packages} if known.past else {},
-        )
+        stories = list(known.stories)
+        steps = {one.package: list(one.steps) for one in known.past.packages} if known.past else {}
         causes = RecordedCauses(self._repository, known.causes)
         for number, told in enumerate(self._told(len(stories), jobs), len(stories)):
             for package, step in told.steps:
@@ -189,7 +187,11 @@ class _Reading:
             is_newest = self._until == self._index.newest
             changed = self._chain[max(last.changed.values(), default=0)][0] if is_newest else ""
             known_as, presents = self._known.tags.get(tag, ("", {}))
-            tags[tag] = changed, presents if changed and changed == known_as else self._presents(tag)
+            if not changed or changed != known_as:
+                held = held_at(self._index, tag, self._until)
+                there = sorted(filter(self._packages, packages_at(self._index, tag, self._until)))
+                presents = {package: present_of(held.get(package, ())) for package in there}
+            tags[tag] = changed, presents
             diagnostics += self._unread(tag, last)
         remembered = Remembered(__version__, self._packages.patterns, past, tuple(stories), causes.packages, tags)
         return SiteContents(
@@ -209,6 +211,7 @@ class _Reading:
 
         def make_work() -> Callable[[Sequence[int]], list[_RevisionTold]]:
             index = self._index if enough == 1 else Index(self._index.path)
+            index.number_of(self._chain[-1][0])  # a force-push may have taken it out meanwhile
             repository = self._repository if enough == 1 else self._repository.again()
             states: list[TagStates] = []
 
@@ -337,11 +340,6 @@ class _Reading:
                     is_first=stay.first == lead,
                     is_telling=lag is not None and is_new and bool(had),
                 )
-
-    def _presents(self, tag: str) -> Mapping[str, Present]:
-        held = held_at(self._index, tag, self._until)
-        there = sorted(filter(self._packages, packages_at(self._index, tag, self._until)))
-        return {package: present_of(held.get(package, ())) for package in there}
 
     def _unread(self, tag: str, last: LastChanges) -> Iterator[Diagnostic]:
         """Yield what could not be read in the revisions that are shown, or still cannot."""

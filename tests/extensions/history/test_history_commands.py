@@ -207,7 +207,7 @@ def test_two_builds_of_one_index_do_not_meet(repository: Path, tmp_path: Path) -
     """The second one is a process of its own: locks of one process do not exclude each other."""
     path = tmp_path / "h.db"
     with build.locked(path):
-        code = f"from cachewatch.extensions.history.build import locked, Path\nwith locked(Path({str(path)!r})): pass"
+        code = f"from cachewatch.extensions.history.write import locked, Path\nwith locked(Path({str(path)!r})): pass"
         done = subprocess.run([".venv/bin/python", "-c", code], check=False, capture_output=True, text=True)
     assert AnotherInstance.__name__ in done.stderr
     open_for_writing(path).close()

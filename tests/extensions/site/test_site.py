@@ -18,13 +18,12 @@ from outgoing import rendered
 from sites import read_site
 
 from cachewatch.errors import SourceError, UsageError
-from cachewatch.extensions.site.building import build
+from cachewatch.extensions.site.building import Folder, build
 from cachewatch.extensions.site.feeds import ArchivedDigest
 from cachewatch.extensions.site.packages import Sources
 from cachewatch.extensions.site.reading import SiteContents
 from cachewatch.extensions.site.stories import file_name, shown
 from cachewatch.extensions.site.values import clock
-from cachewatch.extensions.site.writing import Folder
 from cachewatch.report.values import PLACE
 from cachewatch.store import digests
 from cachewatch.store.digests import DigestRecord, DigestState

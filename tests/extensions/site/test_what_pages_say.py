@@ -19,7 +19,8 @@ from cachewatch.core.selection import Globs, Selection
 from cachewatch.documents.parsing import parse
 from cachewatch.extensions.history.states import HeldSpecs
 from cachewatch.extensions.history.values import pack
-from cachewatch.extensions.site.feeds import tag_feed
+from cachewatch.extensions.site.building import Folder, build
+from cachewatch.extensions.site.feeds import NoArchive, tag_feed
 from cachewatch.extensions.site.lists import (
     hash_files,
     index_file,
@@ -452,10 +453,6 @@ def test_feeds_are_the_same_in_every_build(lost: SiteContents) -> None:
 
 def test_a_package_has_a_feed_of_versions(tmp_path: Path, lost: SiteContents) -> None:
     """What was merely rebuilt is no news, and every link of a feed leads to a page."""
-    from cachewatch.extensions.site.building import build  # noqa: PLC0415
-    from cachewatch.extensions.site.feeds import NoArchive  # noqa: PLC0415
-    from cachewatch.extensions.site.writing import Folder  # noqa: PLC0415
-
     build(Folder(tmp_path / "site"), lost, NoArchive(), title="T")
     feed = ET.fromstring((tmp_path / "site/package/up.atom").read_bytes())
 
