@@ -25,11 +25,6 @@ def _jobs(path: Path) -> dict[str, dict[str, Any]]:
     return jobs
 
 
-def test_the_workflows_are_there() -> None:
-    """Each is one file."""
-    assert {path.stem for path in WORKFLOWS} == {"docs", "lint", "nightly", "release", "test"}
-
-
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
 def test_workflows_may_do_little(path: Path) -> None:
     """They read the repository; only what publishes gets a token; none keeps git's credentials or runs forever."""
@@ -80,22 +75,6 @@ def test_hooks_download_nothing() -> None:
     assert {hook["language"] for repo in config["repos"] for hook in repo["hooks"]} == {"system"}
     tools = {entry.split()[0].removeprefix(".venv/bin/") for entry in entries}
     assert tools == set(re.findall(r"\$\(BIN\)/([\w-]+)", check))
-
-
-@pytest.mark.parametrize("name", ["bug.md", "feature.md"])
-def test_issue_templates_have_a_head(name: str) -> None:
-    """Without one, they are offered to nobody."""
-    head = (ROOT / ".github/ISSUE_TEMPLATE" / name).read_text().split("---\n")[1]
-
-    assert yaml.safe_load(head).keys() == {"name", "about", "labels"}
-
-
-def test_the_project_has_addresses() -> None:
-    """They are all of one repository."""
-    urls = PROJECT["urls"]
-
-    assert urls.keys() == {"Repository", "Issues", "Changelog", "Documentation"}
-    assert all(url.startswith(urls["Repository"]) for url in urls.values())
 
 
 @pytest.mark.parametrize("path", DECISIONS, ids=lambda path: path.stem)

@@ -301,17 +301,6 @@ def test_hashes_that_name_other_specs_are_reported(run: Run, tmp_path: Path) -> 
     assert package["specs"]["upgraded"] == 3
 
 
-@pytest.mark.parametrize("jobs", ["1", "2"])
-def test_what_another_process_compares_is_logged_as_well(tmp_path: Path, jobs: str) -> None:
-    """Two revisions are compared by a worker process, whose log is that of the command."""
-    one, other = (catalogue({"zlib": [record(1, **differing)]}) for differing in ({}, {"compiler": "none"}))
-    repository = history(tmp_path / "catalogue.git", one, other)
-    command = [sys.executable, "-m", "cachewatch", "diff", "HEAD~1", "HEAD", "--repo", str(repository), "-v"]
-    done = subprocess.run([*command, "--jobs", jobs], capture_output=True, check=False, text=True)
-
-    assert (done.returncode, "compiler written differently" in done.stderr) == (0, True), done.stderr
-
-
 def test_many_warnings_are_capped(run: Run, tmp_path: Path) -> None:
     """A catalogue of damaged documents does not flood a terminal, unless asked to."""
     for number in range(25):

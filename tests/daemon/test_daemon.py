@@ -151,20 +151,6 @@ def test_a_daemon_ends_when_its_state_is_taken_away(site: Site, take: Callable[[
     assert "was moved, replaced or deleted while this process used it; start it again" in log(site)
 
 
-@pytest.mark.slow
-def test_the_index_follows_the_polls(site: Site) -> None:
-    """In a thread of its own, for a source that wants one."""
-    site.configure((site.folder / "cachewatch.yaml").read_text().replace("stale_after:", "history: true, stale_after:"))
-    daemon, _ = open_daemon(site)
-    with meanwhile(
-        lambda: wait_for(lambda: site.said.getvalue().count("history.indexed") == 1),
-        lambda: site.publish(1),
-        lambda: wait_for(lambda: site.said.getvalue().count("history.indexed") == 2),
-    ):
-        daemon.run()
-    assert site.said.getvalue().count("history.indexed") == 2
-
-
 def test_a_life(site: Site, systemd: Callable[[], list[str]]) -> None:
     """It is ready, well and stopping in systemd's words; it polls, tells, delivers and has figures for it."""
     found: dict[str, tuple[int, str]] = {}

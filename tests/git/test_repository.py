@@ -559,16 +559,6 @@ def test_sha256_repositories(run: Run, tmp_path: Path) -> None:
     assert names(found) == ["zlib"]
 
 
-def test_history_that_is_not_a_line(run: Run, bare: Path) -> None:
-    """Between two branches there is no number of revisions to tell."""
-    root = commit(bare, (package(bare, b"a", document(records([1]))),))
-    left = commit(bare, (package(bare, b"a", document(records([2]))),), root)
-    right = commit(bare, (package(bare, b"a", document(records([3]))),), root)
-
-    assert "revision" not in run("diff", left, right, "--repo", bare).output
-    assert ", 1 revision" in run("diff", root, right, "--repo", bare).output
-
-
 def test_a_commit_from_no_calendar(run: Run, bare: Path) -> None:
     """It has the latest date that there is, and nothing else is lost."""
     top = git(bare, "rev-parse", commit(bare, (package(bare, b"a", document(records([1]))),)) + "^{tree}")
@@ -807,17 +797,6 @@ def test_git_is_heard_where_a_thousand_files_are_open() -> None:
         while opened.enter_context(Path(os.devnull).open("rb")).fileno() < 1100:
             pass
         assert ask(git_command().plus("--version"), seconds=20, silence=20).output.startswith(b"git version")
-
-
-@pytest.mark.parametrize(
-    ("place", "git_dir"), [("", ".git"), (".git", ".git"), ("_cache", ".git"), ("../other", ".git/worktrees/other")]
-)
-def test_the_repository_of_a_place_in_a_work_tree(two: Path, tmp_path: Path, place: str, git_dir: str) -> None:
-    """Its top, a folder below, its git folder, and another work tree."""
-    git(tmp_path, "clone", "--quiet", str(two), "checkout")
-    git(tmp_path / "checkout", "worktree", "add", "--quiet", "../other")
-    with closing(Repository((tmp_path / "checkout" / place).resolve())) as repository:
-        assert repository.git_dir == str(tmp_path / "checkout" / git_dir)
 
 
 @pytest.mark.parametrize("branch", [f"{'0123456789' * 4}-fix", "0123456789abcdef" * 4])

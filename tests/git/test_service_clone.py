@@ -1,14 +1,10 @@
 """A clone of our own that is fed for months: what it takes, what it keeps, and what breaks it."""
 
-import os
-import shutil
 import threading
-import time
 from contextlib import closing
 from pathlib import Path
 
 import pytest
-from helpers import catalogue, records
 from upstream import Upstream, git, specs
 
 from cachewatch.errors import BrokenSource, RefusedAddress, SourceError, UnknownRevision
@@ -232,20 +228,6 @@ def test_an_empty_repository(tmp_path: Path, folder: Path) -> None:
     repository.close()
 
 
-def test_sha256(tmp_path: Path, folder: Path) -> None:
-    """Ids of 64 digits are as good."""
-    upstream = Upstream(tmp_path / "upstream.git", object_format="sha256")
-    first = upstream.commit(specs(1))
-    mirror = Mirror(folder, upstream.url)
-    mirror.update()
-    mirror.pin("cursor", first)
-    second = upstream.commit(specs(11))
-
-    assert mirror.update().after == second
-    assert len(mirror.pins()["cursor"]) == 64
-    assert changed(mirror, first, second) == ["package1"]
-
-
 def test_a_shallow_upstream_is_never_called_rewritten(upstream: Upstream, folder: Path, tmp_path: Path) -> None:
     """Where history is cut short, nothing is claimed about it."""
     upstream.commit(specs(11))
@@ -281,20 +263,6 @@ def test_two_at_once_take_turns(upstream: Upstream, folder: Path) -> None:
         Mirror(folder, upstream.url, timeout=0.2).update()
 
 
-def test_a_child_does_not_hold_the_lock(upstream: Upstream, folder: Path) -> None:
-    """Neither git nor a process that we fork keeps the clone locked when we are done."""
-    with clone_locks.locked(folder, seconds=1):
-        child = os.fork()
-        if child == 0:
-            time.sleep(30)
-            os._exit(0)
-    try:
-        assert Mirror(folder, upstream.url, timeout=20).update().after
-    finally:
-        os.kill(child, 9)
-        os.waitpid(child, 0)
-
-
 @pytest.mark.parametrize(
     "address", ["ext::sh -c true", "--upload-pack=x", "https://user:secret@example.org/x.git", "gopher://example.org/x"]
 )
@@ -303,17 +271,3 @@ def test_addresses_that_are_refused(folder: Path, address: str) -> None:
     with pytest.raises(RefusedAddress) as caught:
         Mirror(folder, address)
     assert "secret" not in str(caught.value)
-
-
-def test_real_documents_are_compared(tmp_path: Path, folder: Path) -> None:
-    """The mirror is a repository like any other to the rest of the program."""
-    upstream = Upstream(tmp_path / "upstream.git")
-    first = upstream.commit(catalogue({"zlib": records([1, 2])}))
-    second = upstream.commit(catalogue({"zlib": records([1, 3]), "hdf5": records([4])}))
-    mirror = Mirror(folder, upstream.url)
-    mirror.update()
-
-    assert changed(mirror, first, second) == ["hdf5", "zlib"]
-    shutil.rmtree(folder)
-    with pytest.raises(SourceError, match="has not been fetched yet"):
-        mirror.open()

@@ -62,11 +62,6 @@ def is_whole(folder: Path) -> bool:
     return "?" not in git(folder, "rev-list", "--objects", "--missing=print", "--no-walk", "HEAD")
 
 
-def scraps(folder: Path) -> list[Path]:
-    """Return what an interrupted git leaves behind."""
-    return [*folder.rglob("tmp_*"), *folder.rglob("*.lock"), *folder.parent.glob("*.new-*")]
-
-
 # The way
 
 
@@ -163,14 +158,6 @@ def test_the_time_of_a_poll_is_for_all_that_it_asks(upstream: Upstream, folder: 
         Mirror(folder, url, timeout=2).update()
     faults.delay = 0
     assert mirror.update().is_news
-
-
-def test_a_server_that_never_answers(folder: Path) -> None:
-    """The same before the first byte."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        mirror = Mirror(folder, f"git://127.0.0.1:{listening.getsockname()[1]}/x.git", timeout=1)
-        with pytest.raises(SourceError, match="no answer within 1 s"):
-            mirror.update()
 
 
 def test_a_server_that_is_away(folder: Path) -> None:

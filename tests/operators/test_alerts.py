@@ -12,7 +12,7 @@ from mailservers import free_port, post
 from msgspec.structs import replace
 from station import Site, day, running, wait_for
 
-from cachewatch.errors import StateError, UsageError
+from cachewatch.errors import UsageError
 from cachewatch.operators import actions as operator_actions
 from cachewatch.operators.status import read_status
 from cachewatch.service.alerts import Alert, open_now
@@ -75,11 +75,6 @@ def mail(site: Site, text: str = MAIL, port: int | None = None) -> None:
     site.configure(text.replace("{port}", str(port or free_port())))
 
 
-def logged(site: Site, prefix: str) -> list[str]:
-    """Return the names of logged events that begin so."""
-    return [event["event"] for event in site.events() if event["event"].startswith(prefix)]
-
-
 def notice(site: Site, title: str) -> str:
     """Return the text of the one notice of this title, in one line."""
     (text,) = [stored.rendered.text for stored in site.digests() if stored.rendered.title == title]
@@ -122,23 +117,6 @@ def test_operators_hear_of_a_part_of_a_source_that_is_skipped(site: Site, monkey
     assert problem in " ".join(site.told("(operators)")[0].split())
     said = [event["title"] for event in site.events() if event["event"] in ("alert.opened", "alert.resolved")]
     assert said == site.notices()
-
-
-def test_what_was_rolled_back_is_not_logged(site: Site) -> None:
-    """The notice could not be stored, so nobody was notified; it is stored and logged when there is room again."""
-    site.upstream.rename(site.folder / "away.git")
-    with site.open().database.write() as connection:
-        connection.exec_driver_sql(
-            "CREATE TRIGGER full BEFORE INSERT ON deliveries BEGIN SELECT raise(ABORT, 'no room'); END"
-        )
-    with pytest.raises(StateError, match="no room"):
-        site.run(later=HOUR)
-    assert logged(site, "alert") == []
-    with site.open().database.write() as connection:
-        connection.exec_driver_sql("DROP TRIGGER full")
-    site.run(later=HOUR)
-    assert logged(site, "alert") == ["alert.opened"]
-    assert site.notices() == ["the source public cannot be read"]
 
 
 @pytest.mark.slow
@@ -293,16 +271,6 @@ def test_a_time_that_lies_ahead_is_not_believed(site: Site) -> None:
     hidden.rename(site.upstream)
     site.run(later=HOUR)
     assert "the source public can be read again" in site.notices()
-
-
-def test_a_report_of_what_is_open_changes_its_sentence_alone(site: Site) -> None:
-    site.upstream.rename(site.folder / "away.git")
-    site.run(later=HOUR)
-    first = read_status(site.open()).alerts[0].detail
-    (site.folder / "upstream.git").write_text("no repository")
-    site.run(later=HOUR)
-    assert site.notices() == ["the source public cannot be read"]
-    assert read_status(site.open()).alerts[0].detail != first
 
 
 @pytest.mark.slow

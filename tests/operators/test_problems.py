@@ -161,17 +161,6 @@ def test_a_delivery_of_which_nothing_is_heard(site: Site) -> None:
     assert problems(site) == ["1 delivery through files were claimed, but have no result since"]
 
 
-@pytest.mark.slow
-def test_a_channel_that_is_gone_while_something_waits_for_it(site: Site) -> None:
-    """It was renamed, perhaps."""
-    site.run()
-    site.publish(1)
-    (site.folder / "out").write_text("a file where a folder should be")
-    site.run()
-    site.configure(CONFIG.replace("{files: {type", "{archive: {type").replace("[files]", "[archive]"))
-    assert problems(site) == ["deliveries wait for the channel files, which is no longer configured"]
-
-
 def test_a_digest_that_is_late(site: Site) -> None:
     """For an hour, in which it is not quiet."""
     site.configure(CONFIG.replace("changes: [all]", "changes: [all], when: daily 12:00"))

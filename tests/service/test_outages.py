@@ -9,7 +9,7 @@ from mailservers import free_port, post
 from sqlalchemy import update
 from station import Site
 
-from cachewatch.service.recipients import LONGEST_PAUSE, certain
+from cachewatch.service.recipients import LONGEST_PAUSE
 from cachewatch.service.recover import recover
 from cachewatch.service.send import deliver
 from cachewatch.store.outbox import Delivery, State
@@ -106,24 +106,3 @@ def test_what_was_made_within_an_outage_has_its_whole_time(site: Site) -> None:
         connection.execute(update(deliveries).values(created=site.now, give_up=site.now + 5 * DAY))
     recover(context)
     assert mail(site).give_up == site.now + 5 * DAY
-
-
-@pytest.mark.slow
-def test_the_end_of_an_outage_is_in_doubt_for_a_day(site: Site) -> None:
-    """A clock that is ahead looks the same: what may be deleted is judged by the time before."""
-    context, before = site.open(), site.now
-
-    def judged() -> timedelta:
-        recover(context)
-        with context.database.read() as connection:
-            return site.now - certain(connection, site.now)
-
-    assert judged() == timedelta(0)
-    site.now += 365 * DAY
-    assert judged() == 365 * DAY
-    site.now = before + HOUR
-    assert judged() <= HOUR, "it was the clock"
-    site.now += 365 * DAY
-    assert judged() >= 365 * DAY
-    site.live(DAY)
-    assert judged() == timedelta(0)

@@ -15,7 +15,6 @@ from cachewatch.config.channels import EmailConfig
 from cachewatch.config.reading import read_config
 from cachewatch.errors import UsageError
 from cachewatch.operators import actions as operator_actions
-from cachewatch.operators.review import review
 from cachewatch.store import digests, health
 from cachewatch.store.outbox import State
 
@@ -124,26 +123,6 @@ def test_a_channel_that_a_subscription_left_takes_nothing_of_it(site: Site) -> N
     assert states(site) == {"kim": State.DROPPED, "Lee": State.DROPPED}
 
 
-def test_a_renamed_subscription_loses_nothing(site: Site) -> None:
-    """Its readers are readers still, so they get what was made under the old name."""
-    with post() as server:
-        configure(site, ("  ml:", "  machine-learning:"), port=server.port)
-        site.run(later=HOUR)
-    assert {received.recipient for received in server.received} == {"kim@example.org", "Lee@example.org"}
-
-
-def test_a_key_without_effect_is_named_at_the_start(site: Site, run: Run) -> None:
-    """The service works on, and says in a sentence what to remove."""
-    configure(site, ("[all]}", "[all], group_by: stack}"))
-    done = run("once", "--config", site.folder / "cachewatch.yaml", "--log-format", "json")
-
-    (said,) = [each for each in map(json.loads, done.error.splitlines()) if each["event"] == "config.obsolete"]
-    assert (
-        said["advice"] == "subscriptions.ml.group_by no longer has any effect: lists are grouped by package; remove it"
-    )
-    assert done.exit_code == 0
-
-
 def test_a_removed_subscription_is_told_to_nobody_who_is_gone_with_it(site: Site) -> None:
     with post() as server:
         configure(
@@ -213,23 +192,3 @@ def smtp_port(site: Site) -> int:
     channel = read_config(site.folder / "cachewatch.yaml").channels["mail"]
     assert isinstance(channel, EmailConfig)
     return channel.smtp.port
-
-
-@pytest.mark.slow
-def test_alerts_of_what_is_gone_are_forgotten(site: Site, run: Run) -> None:
-    """Nothing would end them; those that something waits for stay."""
-    (site.folder / "upstream.git").rename(site.folder / "away.git")
-    for _ in range(3):
-        site.run(later=HOUR)
-    path = site.folder / "cachewatch.yaml"
-    (site.folder / "away.git").rename(site.folder / "upstream.git")
-    configure(site, ("{public:", "{renamed:"), ("  mail:", "  post:"), ("[mail,", "[post,"))
-    review(site.open())
-    site.run(later=HOUR)
-    alerts = json.loads(run("status", "--format", "json", "--config", path).output)["alerts"]
-    assert [(alert["kind"], alert["name"]) for alert in alerts] == [("channel-down", "mail")]
-    for each in site.deliveries():
-        if each.channel == "mail":
-            operator_actions.drop_delivery(site.open(), each.id, "nobody reads it")
-    review(site.open())
-    assert json.loads(run("status", "--format", "json", "--config", path).output)["alerts"] == []

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from conftest import Run
 from helpers import catalogue, records
-from mailservers import DROP, SWALLOW, Received, free_port, header, post, smtp_sink, talking
+from mailservers import SWALLOW, Received, free_port, header, post, smtp_sink, talking
 from outgoing import read
 from servers import Says, serving
 from station import Site, running, wait_for
@@ -23,7 +23,7 @@ from cachewatch.operators import actions as operator_actions
 from cachewatch.operators.status import find_problems, read_status
 from cachewatch.service.passes import create_digests
 from cachewatch.service.poll import poll
-from cachewatch.service.send import deliver, unblock
+from cachewatch.service.send import deliver
 from cachewatch.store import messages as suppressions
 from cachewatch.store import outbox
 from cachewatch.store.health import ChannelHealth
@@ -137,18 +137,6 @@ def test_what_is_accepted_is_what_was_stored(site: Site, run: Run) -> None:
 
 
 @pytest.mark.slow
-def test_a_greylisting_server_takes_it_in_the_end(site: Site) -> None:
-    with post(replies={"RCPT": ["450 4.7.1 greylisted"] * 4}) as server:
-        configure(site, server.port)
-        site.publish(1)
-        for _ in range(3):
-            site.run(later=HOUR)
-    assert states(site) == {"kim": [State.SENT], "lee": [State.SENT]}
-    assert Counter(received.recipient for received in server.received) == {"kim@example.org": 1, "lee@example.org": 1}
-    assert {each.attempts for each in site.deliveries()} == {3}
-
-
-@pytest.mark.slow
 @pytest.mark.both_states
 def test_a_deferred_delivery_waits_longer_each_time(site: Site) -> None:
     with post(by_recipient={"kim@example.org": "451 4.3.0 try later"}) as server:
@@ -182,17 +170,6 @@ def test_a_server_that_asks_for_time_gets_it(site: Site) -> None:
     assert [each.state for each in site.deliveries()] == [State.SENT]
 
 
-def test_what_waits_is_tried_at_once_after_a_reload(site: Site) -> None:
-    with post(by_recipient={"kim@example.org": "451 4.3.0 try later"}) as server:
-        configure(site, server.port)
-        site.publish(1)
-        site.run()
-        server.by_recipient = {}
-        unblock(site.open())
-        site.run()
-    assert states(site) == {"kim": [State.SENT], "lee": [State.SENT]}
-
-
 @pytest.mark.slow
 def test_after_five_days_it_is_given_up_and_operators_hear_of_it(site: Site) -> None:
     with post(by_recipient={"kim@example.org": "451 4.3.0 try later"}) as server:
@@ -207,18 +184,6 @@ def test_after_five_days_it_is_given_up_and_operators_hear_of_it(site: Site) -> 
     assert states(site) == {"kim": [State.DEAD], "lee": [State.SENT]}
     assert site.notices() == ["a digest could not be delivered to kim@example.org", "1 alert is open"]
     assert mails(site)[0].said.startswith("given up after 5 days: ")
-
-
-def test_a_delivery_may_be_given_up_within_a_day(site: Site) -> None:
-    with post(by_recipient={"kim@example.org": "451 4.3.0 try later"}) as server:
-        configure(site, server.port, CONFIG.replace("security: none}", "security: none}\n    retry: {for: 6h}"))
-        site.publish(1)
-        site.run()
-        site.live(timedelta(hours=4))
-        site.run()
-        site.live(timedelta(hours=3))
-        assert site.run().dead == 1
-    assert mails(site)[0].said.startswith("given up after 7 hours: ")
 
 
 @pytest.mark.slow
@@ -263,35 +228,6 @@ def test_time_in_which_a_channel_did_not_work_does_not_count(site: Site) -> None
         assert states(site) == {"kim": [State.DEFERRED], "lee": [State.DEFERRED]}
         site.live(timedelta(days=1))
         assert site.run().dead == 2
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:Requiring AUTH")
-def test_time_before_a_digest_was_made_does_not_count_for_it(site: Site) -> None:
-    """Its channel did not work for eight hours, but it waited for one of them."""
-    text = CONFIG.replace("security: none", "security: none, user: cachewatch, password: no")
-    text = text.replace("    type: email", "    type: email\n    retry: {for: 5h}").replace(", lee@example.org", "")
-    with post(
-        replies={"AUTH": ["535 5.7.8 wrong"]},
-        by_recipient={"kim@example.org": "451 4.7.1 greylisted"},
-        auth_required=True,
-        auth_require_tls=False,
-    ) as server:
-        configure(site, server.port, text)
-        site.publish(1)
-        site.run()
-        for _ in range(6):
-            site.run(later=HOUR)
-        site.publish(2)
-        site.run(later=HOUR)
-        server.replies.clear()
-        configure(site, server.port, text.replace("password: no", "password: s3cr3t"))
-        for _ in range(4):
-            site.run(later=HOUR)
-        assert states(site) == {"kim": [State.DEFERRED, State.QUEUED]}
-        for _ in range(36):
-            site.run(later=HOUR)
-    assert states(site) == {"kim": [State.DEAD, State.DEAD]}
 
 
 def test_a_refused_address_is_not_tried_again_and_others_go_on(site: Site) -> None:
@@ -391,19 +327,6 @@ def test_a_suppressed_address_is_tried_once_a_week(site: Site) -> None:
     assert not read_status(site.open()).suppressed
     site.run()
     assert site.notices()[-1] == "kim@example.org receives digests again"
-
-
-@pytest.mark.slow
-def test_operators_hear_how_an_address_that_was_left_out_comes_back(site: Site) -> None:
-    with post(by_recipient=NO_USER) as server:
-        configure(site, server.port)
-        for number in (1, 2, 3):
-            assert not [text for text in desk(site) if "deliveries restore" in text]
-            site.publish(number)
-            site.run(later=2 * DAY)
-    (told,) = [text for text in desk(site) if "deliveries restore" in text]
-    assert "It has refused every digest through mail for days: RCPT: 550 5.1.1 no such user" in told
-    assert " cachewatch deliveries restore mail kim@example.org " in told
 
 
 READERS = [f"{name}@example.org" for name in ("kim", "lee", "ann", "max", "eva")]
@@ -606,17 +529,6 @@ def desk(site: Site) -> list[str]:
 
 
 @pytest.mark.slow
-def test_a_poisonous_digest_stops_only_itself(site: Site) -> None:
-    with post(replies={"DATA": ["554 5.6.0 content rejected"] * 2}) as server:
-        configure(site, server.port)
-        site.publish(1)
-        assert site.run().dead == 2
-        site.publish(2)
-        assert site.run().dead == 0
-    assert states(site) == {"kim": [State.DEAD, State.SENT], "lee": [State.DEAD, State.SENT]}
-
-
-@pytest.mark.slow
 def test_a_server_that_is_away_costs_no_attempts(site: Site) -> None:
     port = free_port()
     configure(site, port)
@@ -669,17 +581,6 @@ def test_a_second_copy_is_the_same_message(site: Site) -> None:
     first, second = [received.content for received in server.received if received.recipient == "kim@example.org"]
     assert first == second
     assert [each.may_have_arrived for each in site.deliveries()] == [True, False]
-
-
-@pytest.mark.slow
-def test_a_connection_lost_before_the_message_makes_no_copy(site: Site) -> None:
-    with post(replies={"RCPT": [DROP]}) as server:
-        configure(site, server.port)
-        site.publish(1)
-        site.run()
-        site.run(later=HOUR)
-    assert len(server.received) == 2
-    assert not any(each.may_have_arrived for each in site.deliveries())
 
 
 @pytest.mark.slow
@@ -866,19 +767,6 @@ def test_postfix_takes_it_and_forgets_to_say_so(site: Site) -> None:
     assert any(each.may_have_arrived for each in site.deliveries())
 
 
-@pytest.mark.slow_cases
-@pytest.mark.parametrize("command", ["once", "daemon"])
-def test_a_second_process_is_refused(site: Site, command: str, run: Run) -> None:
-    with hanging() as port:
-        configure(site, port)
-        site.publish(1)
-        with running(site, "once") as busy:
-            wait_for(lambda: any(each.state == State.SENDING for each in site.deliveries()))
-            done = run(command, "--config", site.folder / "cachewatch.yaml")
-            assert done.exit_code == 75
-            assert f"process {busy.pid} on {socket.gethostname()} uses this state" in done.error
-
-
 @pytest.mark.slow
 def test_a_daemon_that_is_told_to_stop_finishes_what_is_in_hand(site: Site) -> None:
     with post() as server:
@@ -910,23 +798,3 @@ def test_a_daemon_that_hangs_in_a_delivery_ends_in_time_and_loses_nothing(site: 
             assert outbox.requeue_interrupted(connection, site.now) == 1
         site.run()
     assert {received.recipient for received in server.received} == {"kim@example.org", "lee@example.org"}
-
-
-def test_the_fault_of_a_channel_is_named_and_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a channel did not expect defers its delivery, with a warning that names it; what was sent is no warning."""
-    site = Site(tmp_path, STATES)
-    site.configure(CONFIG.partition("  ml: ")[0].replace("{port}", "1") + "  ml: {channels: [desk], changes: [all]}\n")
-    site.run()
-    site.publish(1)
-    with monkeypatch.context() as patched:
-        patched.setattr("cachewatch.channels.files._FileTransport.deliver", lambda *_: 1 // 0)
-        site.run()
-    site.run(later=HOUR)
-
-    found = [each for each in site.events() if each["event"].startswith("delivery.")]
-    found = [each for each in found if "/ml/" in each["target"]]
-    levels = [(each["level"], each["event"]) for each in found]
-    assert levels == [("warning", "delivery.queued"), ("info", "delivery.sent")]
-    assert "the channel failed: ZeroDivisionError" in str(found[0])
-    assert "Traceback" in found[0]["traceback"]
-    assert site.notices() == ["the channel desk does not work", "the channel desk works again"]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 from sqlalchemy import Connection, func, select, update
-from stored import NOW, message, stored
+from stored import NOW, stored
 
 from cachewatch.errors import DamagedRow
 from cachewatch.report.values import Message
@@ -81,16 +81,6 @@ def test_chat_messages_to_many_rooms(database: Database) -> None:
     assert rows(database) == 1
 
 
-def test_messages_that_have_nothing_in_common(database: Database) -> None:
-    """A single one, and those whose texts name their readers, are stored as a whole."""
-    mails = [mail(reader, text=TEXT + reader.encode()) for reader in READERS]
-    with database.write() as connection:
-        store(connection, mails)
-
-    assert read(database) == mails
-    assert rows(database) == 0
-
-
 def test_what_was_sent_before_is_read_with_its_body(database: Database) -> None:
     """As a feed does that is written anew."""
     mails = [mail(reader) for reader in READERS]
@@ -143,14 +133,3 @@ def test_a_damaged_body_is_repaired_by_the_next_digest_that_has_it(database: Dat
         outbox.add_all(connection, "mail", again, state=State.QUEUED, lasting=5 * DAY)
 
     assert read(database) == [*map(chat, READERS), *again]
-
-
-def test_another_message_takes_the_place_of_both_parts(database: Database) -> None:
-    """A shorter one, or one that was rebuilt: nobody else's message changes."""
-    mails = [mail(reader) for reader in READERS]
-    with database.write() as connection:
-        store(connection, mails)
-        first = min(each.id for each in outbox.find(connection))
-        outbox.replace_message(connection, first, message("one", READERS[0]))
-
-    assert read(database) == [message("one", READERS[0]), *mails[1:]]

@@ -6,17 +6,14 @@ from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 
-import msgspec
 import pytest
 from stored import DAY, HOUR, LEASE, NOW, OTHER, message, next_form, queue
 
 from cachewatch.config.secrets import State as Place
 from cachewatch.errors import StateError
 from cachewatch.store import cursors, digests, health, outbox
-from cachewatch.store import digests as held
 from cachewatch.store.cursors import Advance, CursorUpdate, Unread
 from cachewatch.store.database import Database, bring_up, form_of
-from cachewatch.store.digests import Hold, HoldEvent, HoldKind
 from cachewatch.store.health import Counter
 from cachewatch.store.opening import open_database, open_to_read
 from cachewatch.store.outbox import State
@@ -100,43 +97,6 @@ def advance(revision: str, *unread: Unread, **tags: str | None) -> Advance:
     return Advance(subscription="ml", stream="regular", source="public", revision=revision, tags=updates)
 
 
-def test_what_is_unread_is_kept_until_it_was_compared(database: Database) -> None:
-    """Another stream that can read it says so, and goes on to wait for its own comparison."""
-    entry = Unread(package="zlib", base="a" * 40, base_tag="develop", since="b" * 40, reason="not YAML")
-    weekly = msgspec.structs.replace(advance("b" * 40, entry, develop="b" * 40), stream="weekly")
-    with database.write() as connection:
-        cursors.advance(connection, [advance("b" * 40, entry, develop="b" * 40), weekly], NOW)
-        assert cursors.unreadable(connection) == {("public", "develop"): {"zlib": "not YAML"}}
-        cursors.advance(connection, [advance("c" * 40, develop="c" * 40)], NOW)
-        assert cursors.unreadable(connection) == {}
-        for stream, unread in (("regular", {}), ("weekly", {"develop": (entry,)})):
-            position = cursors.position_of(connection, "ml", stream, "public")
-            assert position is not None
-            assert position.unread == unread
-        assert cursors.revisions_in_use(connection, "public") == {"a" * 40, "b" * 40, "c" * 40}
-
-
-def test_messages_for_one_target_go_in_order(database: Database) -> None:
-    with database.write() as connection:
-        queue(connection, "one", "a@example.org")
-        queue(connection, "two", "a@example.org", "b@example.org")
-        first = outbox.claim(connection, "mail", NOW, LEASE)
-        assert first is not None
-        assert (first.digest, first.attempts) == ("one", 1)
-        outbox.settle(connection, first, State.DEFERRED, now=NOW, said="450 later", due=NOW + DAY)
-        second = outbox.claim(connection, "mail", NOW, LEASE)
-        assert second is not None
-        assert (second.digest, second.target) == ("two", "b@example.org")
-        assert outbox.claim(connection, "mail", NOW, LEASE) is None
-        again = outbox.claim(connection, "mail", NOW + DAY, LEASE)
-        assert again is not None
-        assert (again.digest, again.attempts) == ("one", 2)
-        outbox.settle(connection, again, State.DEAD, now=NOW, said="550 no")
-        last = outbox.claim(connection, "mail", NOW + DAY, LEASE)
-        assert last is not None
-        assert (last.digest, last.target) == ("two", "a@example.org")
-
-
 def test_what_was_interrupted_is_sent_again_with_the_same_bytes(database: Database) -> None:
     with database.write() as connection:
         queue(connection, "one", "a@example.org")
@@ -209,44 +169,6 @@ def test_at_a_start_only_what_is_certainly_over_is_taken_back(database: Database
         assert outbox.requeue_interrupted(connection, NOW, "here") == 2
         assert [each.state for each in outbox.find(connection)] == [State.QUEUED, State.SENDING, State.QUEUED]
         assert outbox.requeue_interrupted(connection, NOW) == 1
-
-
-def test_what_is_overdue_is_found_but_not_what_waits_behind_it(database: Database) -> None:
-    with database.write() as connection:
-        queue(connection, "one", "a@example.org", "b@example.org")
-        queue(connection, "two", "a@example.org")
-        assert outbox.overdue(connection, NOW + HOUR, by=2 * HOUR) == []
-        found = outbox.overdue(connection, NOW + 2 * HOUR, by=2 * HOUR)
-        assert [(each.digest, each.target) for each in found] == [("one", "a@example.org"), ("one", "b@example.org")]
-
-
-def test_old_digests_are_forgotten_but_not_what_is_open(database: Database) -> None:
-    with database.write() as connection:
-        queue(connection, "one", "a@example.org")
-        queue(connection, "two", "b@example.org")
-        claimed = outbox.claim(connection, "mail", NOW, LEASE)
-        assert claimed is not None
-        outbox.settle(connection, claimed, State.SENT, now=NOW, said="250")
-        assert digests.forget_digests(connection, NOW + DAY) == 1
-        assert [each.digest for each in outbox.find(connection)] == ["two"]
-        assert outbox.story(connection, claimed.id) == []
-
-
-def test_what_a_newer_digest_is_held_for_too_counts_from_its_first_hold(database: Database) -> None:
-    loss, large = (HoldEvent("public", "develop", kind) for kind in HoldKind)
-    with database.write() as connection:
-        held.hold(connection, "ml", "regular", [Hold(event=loss, said="40 -> 0 specs", content=("a", "b"))], NOW)
-        found = [Hold(event=loss, said="40 -> 1 specs"), Hold(event=large, said="many")]
-        held.hold(connection, "ml", "regular", found, NOW + DAY)
-        assert [(each.event, each.said, each.counted_from) for each in held.holds_of(connection, "ml", "regular")] == [
-            (large, "many", NOW + DAY),
-            (loss, "40 -> 1 specs", NOW),
-        ]
-        assert held.holds_of(connection, "ml", "urgent") == ()
-        held.hold(connection, "ml", "regular", [Hold(event=large, said="many")], NOW + DAY)
-        held.hold(connection, "ml", "regular", [Hold(event=loss, said="40 -> 0 specs")], NOW + 2 * DAY)
-        (again,) = held.holds_of(connection, "ml", "regular")
-        assert again.counted_from == NOW + 2 * DAY
 
 
 def test_a_writer_waits_for_another(database: Database) -> None:
