@@ -30,7 +30,7 @@ from cachewatch.daemon.scheduler import Job, Scheduler
 from cachewatch.errors import CachewatchError, StateError
 from cachewatch.extensions.history.in_service import update_history
 from cachewatch.extensions.shared_state.postgresql import RENEWAL
-from cachewatch.git.processes import interrupt
+from cachewatch.git.gitpython import interrupt
 from cachewatch.operators.metrics import DaemonStatus
 from cachewatch.operators.review import summarize
 from cachewatch.runtime.log import Log, said_of, traceback_of

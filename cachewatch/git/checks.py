@@ -18,6 +18,9 @@ _MOST_INCLUDED = 100
 _LOOKED_FOR = (".git", "HEAD", "commondir", "gitdir", "config")
 _INCLUDE = re.compile(r"\[\s*include", re.IGNORECASE)
 _HOOK = re.compile(r"\[\s*hook[\s.\"\]]", re.IGNORECASE)
+# Those that leave out of reach what a partial clone lacks where GIT_NO_LAZY_FETCH says so: 2.45, and older ones that
+# were fixed in May 2024, by what their last number has to be.
+_NOT_LAZY = {39: 4, 40: 2, 41: 1, 42: 2, 43: 4, 44: 1}
 _PROMISE = re.compile(r"promisor|partialclone", re.IGNORECASE)
 _TOO_OLD = (
     "and this git would run what its configuration says to fetch what it lacks; install git 2.45 or newer "
@@ -26,19 +29,22 @@ _TOO_OLD = (
 _PATH = re.compile(r"path\s*=\s*(.*)", re.IGNORECASE)
 
 
-def check_repository(path: Path, *, may_be_partial: bool) -> Path | None:
-    """Return where the git folder of the repository seems to be that `path` is, or is in, or None.
+def _fetches_by_itself(version: tuple[int, ...]) -> bool:
+    """Tell whether a git of this version may fetch what a partial clone lacks, without being asked."""
+    if version[:2] >= (2, 45):
+        return False
+    return not version or version[2] < _NOT_LAZY.get(version[1], 1000)
 
-    Raises BrokenSource where it cannot be given to git.
-    """
+
+def check_repository(path: Path, version: tuple[int, ...]) -> None:
+    """Raise BrokenSource where the repository that `path` is, or is in, cannot be given to a git of this version."""
     try:
         git_dir = _git_dir(_physical(path))
         for folder in _folders(git_dir) if git_dir else ():
             _check_files(str(folder))
             texts = list(_configuration(folder))
-            if not may_be_partial and any(map(_PROMISE.search, texts)):
+            if _fetches_by_itself(version) and any(map(_PROMISE.search, texts)):
                 raise BrokenSource(f"{path}: is a partial clone, {_TOO_OLD}")
-        return git_dir
     except RefusedFile as error:
         raise BrokenSource(
             f"{error.filename}: {error.strerror}; git would wait for it for ever, and no git makes one"

@@ -25,6 +25,7 @@ from cachewatch.core.names import ANYWHERE, TAGS_FILE, Layout
 from cachewatch.errors import BrokenSource, SourceError, UnknownRevision
 from cachewatch.git import upkeep
 from cachewatch.git.clone_cache import Clone, absent_of, at_once
+from cachewatch.git.gitpython import init_repository
 from cachewatch.git.remote import Access, Remote, Tip, Unreachable, redact
 from cachewatch.git.repository import Repository
 from cachewatch.git.trees import arrangement_of, folder_of, folders
@@ -323,11 +324,7 @@ class Mirror:
         )
 
     def _clone_into(self, new: Path, tip: Tip) -> tuple[Tip, tuple[str, ...]]:
-        options = ["--bare", "--quiet", f"--initial-branch={tip.branch}"]
-        form = "sha256" if len(tip.commit) == 64 else "sha1"
-        made = upkeep.read(new, ["init", *options, f"--object-format={form}", str(new)])
-        if made.code:
-            raise SourceError(f"{new}: {redact(made.error.strip())}")
+        init_repository(new, branch=tip.branch, form="sha256" if len(tip.commit) == 64 else "sha1")
         patient = self._reached(_CLONING_SECONDS, silence=self._remote.seconds)
         tip = self._follow(patient, new, tip)
         self._make_whole(patient, new, tip.commit)
@@ -365,12 +362,10 @@ class Mirror:
 class MirrorRepository(Repository):
     """A mirror, open for reading; what it lacks is fetched before it is read."""
 
+    is_ours = True
+
     def __init__(self, mirror: Mirror) -> None:
-        # Not looked for: where the clone is damaged, a repository around it must not be taken for it.
-        self.path = mirror.folder
-        self.git_dir = str(mirror.folder)
-        self._objects = None
-        self.layout = mirror.layout
+        super().__init__(mirror.folder, mirror.layout)
         self._mirror = mirror
 
     def obtain(self, ids: Iterable[str], tell: Callable[[int], None] = lambda _: None) -> None:

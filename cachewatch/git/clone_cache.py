@@ -15,8 +15,9 @@ from urllib.parse import urlsplit
 
 from cachewatch.core.names import ANYWHERE, Layout
 from cachewatch.errors import RefusedAddress, SourceError
-from cachewatch.git.processes import Command, fetch, git_command, guarded
+from cachewatch.git.gitpython import Git, Report, clone
 from cachewatch.git.repository import Repository
+from cachewatch.git.upkeep import is_partial
 from cachewatch.runtime.files import open_lock
 
 _SCP_LIKE = re.compile(r"(?P<user>[\w.-]+@)?(?P<host>[\w.-]+):(?!//)(?P<path>.+)")
@@ -57,11 +58,8 @@ def at_once(absent: Sequence[str]) -> Iterator[Sequence[str]]:
 
 _SCHEMES = ("https", "http", "ssh", "git", "file")
 _SECRET = re.compile(r"token|passw|secret|key|auth|sig", re.IGNORECASE)
-_CLONING_SECONDS = 3600.0
 _FETCH = ["fetch", "--no-recurse-submodules", "--no-write-fetch-head", "--no-auto-maintenance"]
 _REFSPECS = ["+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*"]
-
-Report = Callable[[str], None]
 
 
 class Clone(Repository):
@@ -75,7 +73,7 @@ class Clone(Repository):
 
     def obtain(self, ids: Iterable[str], tell: Callable[[int], None] = lambda _: None) -> None:
         """Fetch those of these objects that are not here, as many as possible in one go, and `tell` first how many."""
-        if "promisor = true" not in Path(self.git_dir, "config").read_text("utf-8"):
+        if not is_partial(Path(self.git_dir)):
             return
         printed = self.run(["cat-file", "--batch-all-objects", "--batch-check=%(objectname)", "--unordered"])
         missing = absent_of(ids, printed)
@@ -83,14 +81,9 @@ class Clone(Repository):
             tell(len(missing))
         for some in at_once(missing):
             # The way in which git itself fetches what a filter left out.
-            options = ["-c", "fetch.negotiationAlgorithm=noop", *_FETCH, "--no-tags", "--filter=blob:none", "--stdin"]
-            _git(
-                self.path,
-                [*options, *_progress(self._report), "origin"],
-                what=str(self.path),
-                lines=some,
-                report=self._report,
-            )
+            git = Git(git_dir=self.git_dir, what=str(self.path), settings=[("fetch.negotiationAlgorithm", "noop")])
+            options = ["--no-tags", "--filter=blob:none", "--stdin"]
+            git.run([*_FETCH, *options, *_progress(self._report), "origin"], some, report=self._report)
 
 
 def open_repository(address: str, *, report: Report | None = None, layout: Layout = ANYWHERE) -> Repository:
@@ -105,9 +98,12 @@ def open_repository(address: str, *, report: Report | None = None, layout: Layou
     folder = clone_folder(address)
     with _locked(folder):
         if folder.exists():
-            _git(folder, [*_FETCH, "--prune", *_progress(report), "origin", *_REFSPECS], what=address, report=report)
+            fetch = [*_FETCH, "--prune", *_progress(report), "origin", *_REFSPECS]
+            Git(git_dir=folder, what=address).run(fetch, report=report)
         else:
-            _clone(address, folder, report)
+            with tempfile.TemporaryDirectory(dir=folder.parent, prefix="new-") as new:
+                clone(address, Path(new, "clone"), report)
+                Path(new, "clone").rename(folder)
     return Clone(folder, report, layout)
 
 
@@ -134,23 +130,6 @@ def check_url(url: str) -> None:
         raise RefusedAddress(f"{parts.scheme}://{host}{parts.path}?...: remove secrets from the address")
     if host.startswith("-") or (not host and parts.scheme != "file"):
         raise RefusedAddress(f"{url}: there is not a host in this address")
-
-
-def _clone(url: str, folder: Path, report: Report | None) -> None:
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix="new-") as new:
-        # Servers that cannot filter say so and send everything.
-        options = ["--bare", "--filter=blob:none", *_progress(report), "--end-of-options", url, f"{new}/clone"]
-        fetch(_command().plus("clone", *options), what=url, seconds=_CLONING_SECONDS, report=report)
-        Path(new, "clone").rename(folder)
-
-
-def _git(folder: Path, arguments: list[str], *, what: str, lines: Iterable[str] = (), report: Report | None) -> None:
-    command = _command().plus(f"--git-dir={folder}", *arguments)
-    fetch(command, lines, what=what, seconds=_CLONING_SECONDS, report=report)
-
-
-def _command() -> Command:
-    return guarded(git_command(may_fetch=True), seconds=_CLONING_SECONDS)
 
 
 def _progress(report: Report | None) -> list[str]:

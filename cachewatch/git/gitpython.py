@@ -1,16 +1,32 @@
-"""Find the git folder of a repository with GitPython, which is loaded here and nowhere else.
+"""Start git with GitPython, which is loaded here and nowhere else: what git is given, how long it may take, how it ends.
 
-It knows work trees, and what is no repository. Nothing else of it is used: its own diff loses every
-change of a commit when one file name is odd, and its objects are not safe to share; see docs/dev/design.md.
+`Git.execute` starts every git process, those of GitPython's own methods included. No shell, user configuration or
+repository can make git run a command, ask for a password, follow a redirection or leave a process behind: the
+environment and the configuration are ours. Every name from outside goes through standard input or after
+`--end-of-options`. Programs that every Linux has end git with us, in time, and before it uses up the memory.
 """
 
-import configparser
+import io
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+import resource
+import selectors
+import signal
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from functools import cache
+from itertools import chain
 from pathlib import Path
+from shutil import which
+from threading import get_ident
+from time import monotonic
+from typing import Any, BinaryIO, cast
 
-from cachewatch.errors import SourceError
+from msgspec import Struct
+
+from cachewatch.errors import BrokenSource, SourceError
 
 # Looking for git is our own business, with our own words.
 os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")
@@ -18,26 +34,425 @@ os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")
 os.environ["GIT_PYTHON_GIT_EXECUTABLE"] = os.devnull
 
 import git
+from git.config import GitConfigParser
 from git.exc import GitError
 
 del os.environ["GIT_PYTHON_GIT_EXECUTABLE"]
+
+# What a person's shell may hand on: how to find git, and how to reach the network.
+_INHERITED = (
+    "PATH",
+    "TMPDIR",
+    "SSH_AUTH_SOCK",
+    "http_proxy",
+    "https_proxy",
+    "HTTPS_PROXY",
+    "no_proxy",
+    "NO_PROXY",
+    "GIT_SSL_CAINFO",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+)
+
+# How ssh is started; a shell reads it.
+SSH = "ssh -oBatchMode=yes -oConnectTimeout=20 -oServerAliveInterval=15 -oServerAliveCountMax=3"
+
+_ENVIRONMENT = {
+    "HOME": "/nonexistent",
+    "LC_ALL": "C.UTF-8",
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_ASKPASS": "/bin/false",
+    "SSH_ASKPASS": "/bin/false",
+    "GIT_SSH_COMMAND": SSH,
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_NO_LAZY_FETCH": "1",
+}
+
+_CONFIG = {
+    "protocol.allow": "never",
+    "transfer.fsckObjects": "true",
+    "transfer.credentialsInUrl": "die",
+    "transfer.bundleURI": "false",
+    "http.followRedirects": "false",
+    "http.lowSpeedLimit": "1000",
+    "http.lowSpeedTime": "30",
+    "fetch.recurseSubmodules": "false",
+    "submodule.recurse": "false",
+    "gc.auto": "0",
+    "gc.autoDetach": "false",
+    "maintenance.auto": "false",
+    "core.hooksPath": os.devnull,
+    "core.fsmonitor": "false",
+    "core.protectHFS": "true",
+    "core.protectNTFS": "true",
+    "safe.bareRepository": "explicit",
+    "credential.helper": "",
+}
+
+# What git may speak when it fetches; when it only reads, nothing at all. A variable of the environment counts for more
+# than all configuration, so that no repository can allow itself another one, such as `ext`, which runs a command.
+_PROTOCOLS = ("https", "http", "ssh", "git", "file")
+
+# Git takes a configuration from its environment from 2.31 on; no system that is still looked after has one older than this.
+OLDEST = (2, 34)
+
+# The commands that may reach another repository. All others may speak no protocol at all.
+_FETCHING = ("clone", "fetch", "ls-remote")
+
+_NO_GIT = "git is not installed, or not on the PATH"
+_VERSION_SECONDS = 10.0
+_READING_SECONDS = 120.0
+_FETCHING_SECONDS = 3600.0
+_ENDING_SECONDS = 5.0
+# How long a guarded command may take to clean up, and how much later it is certainly gone.
+_CLEANING_SECONDS = 5
+_GRACE_SECONDS = 10.0
+# How a guarded command ends that was ended: by `timeout`, SIGTERM or SIGKILL.
+ENDED = (124, 128 + 9, 128 + 15, -9, -15)
+# What is kept of messages: the last of them say why git ended.
+LONGEST_WORDS = 65536
+_LONGEST_REASON = 1000  # characters
+_CHUNK = 65536
+# As much as a list of the objects of a repository of 12 million.
+_LARGEST_OUTPUT = 2**29
+# For each git process, without the files that it maps: more than a clone of millions of objects needs.
+MEMORY = 2**30
+
+Report = Callable[[str], None]
+
+_running: set["Process"] = set()
+_handed_on: ContextVar[tuple[int, ...]] = ContextVar("handed_on", default=())
+
+
+class GitResult(Struct, frozen=True):
+    """How a git command ended, and what it printed."""
+
+    code: int  # negative is the signal that ended it
+    output: bytes
+    error: str  # the last 64 kB of its messages
+
+
+class Process(git.Git.AutoInterrupt):
+    """A git that runs. It ends at the latest when nobody refers to it any more."""
+
+    proc: Any  # a subprocess.Popen whose pipes are there, which its own type does not say
+
+    def __init__(self, process: Any, arguments: Any) -> None:
+        super().__init__(process, arguments)
+        self.thread = get_ident()
+        # Only Linux can; where the limit was lower before, it stays. What starts git as its child has set it already.
+        with suppress(AttributeError, OSError, ValueError):
+            resource.prlimit(process.pid, resource.RLIMIT_DATA, (MEMORY, MEMORY))
+
+    def listen(
+        self, seconds: float, *, silence: float | None = None, most: int = _LARGEST_OUTPUT, report: Report | None = None
+    ) -> GitResult:
+        """Return what git says, and how it ended.
+
+        It is ended after `seconds`, and where it gives no message for the seconds of `silence` or prints more than
+        `most` bytes. `report` is given each line of its messages.
+        """
+        output, said, last, tell = bytearray(), b"", monotonic(), report or (lambda _: None)
+        deadline = last + seconds
+        try:
+            with selectors.DefaultSelector() as waiting:
+                for pipe in (self.stdout, self.stderr):
+                    waiting.register(pipe, selectors.EVENT_READ)
+                while waiting.get_map() and len(output) <= most:
+                    until = deadline if silence is None else min(deadline, last + silence)
+                    ready = waiting.select(max(0.0, until - monotonic()))
+                    if not ready:
+                        break
+                    for key, _ in ready:
+                        chunk = os.read(key.fd, _CHUNK)
+                        if not chunk:
+                            waiting.unregister(key.fileobj)
+                        elif key.fileobj is self.stdout:
+                            output += chunk
+                        else:
+                            said, last = (said + chunk)[-LONGEST_WORDS:], monotonic()
+                            for line in chunk.replace(b"\r", b"\n").splitlines():
+                                tell(line.decode("utf-8", "replace"))
+                if not waiting.get_map():
+                    with suppress(subprocess.TimeoutExpired):
+                        self.proc.wait(max(0.0, deadline - monotonic()))
+        finally:
+            code = self.end()
+        if len(output) > most:
+            return GitResult(code, b"", f"fatal: git printed more than {most:,} bytes; that is no catalogue")
+        return GitResult(code, bytes(output), said.decode("utf-8", "replace"))
+
+    def end(self) -> int:
+        """End git and all that it started, if it has not ended, and close its pipes; return its code."""
+        _running.discard(self)
+        process, self.proc = self.proc, None
+        if process is not None:
+            if process.poll() is None:
+                _signal(process, signal.SIGTERM)
+                try:
+                    process.wait(_ENDING_SECONDS)
+                except subprocess.TimeoutExpired:
+                    _signal(process, signal.SIGKILL)
+            # Not before: to close a pipe that another thread is writing to waits for its reader.
+            for pipe in (process.stdin, process.stdout, process.stderr):
+                if pipe is not None:
+                    with suppress(OSError):
+                        pipe.close()
+            self.status = process.wait()
+        return self.status or 0
+
+    _terminate = end  # type: ignore[assignment]  # what GitPython calls where nobody refers to it any more
+
+
+class _Messages(io.FileIO):
+    """Git's messages as GitPython reads them, with line ends where a server sends none."""
+
+    def readinto(self, buffer: Any) -> int:
+        """Read what there is."""
+        count = super().readinto(buffer)
+        if count == len(buffer) and not {10, 13} & set(buffer):
+            buffer[-1] = 10
+        return count
+
+
+def _signal(process: Any, number: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, number)
+
+
+class Git(git.Git):
+    """Starts git, as GitPython's own objects and ours ask for it."""
+
+    AutoInterrupt = Process  # type: ignore[assignment]
+
+    def __init__(
+        self,
+        working_dir: Any = None,
+        *,
+        git_dir: str | Path = "",
+        what: str = "",
+        settings: Iterable[tuple[str, str]] = (),
+        seconds: float | None = None,
+        largest_file: int | None = None,
+        guarded: bool = False,
+    ) -> None:
+        """Take the repository, which messages call `what`, a configuration beside ours, and limits.
+
+        A command may take `seconds`. One that fetches, and any that is `guarded`, ends when this process does, and
+        writes no file of more than `largest_file` bytes.
+        """
+        super().__init__(working_dir and Path(working_dir))  # of a text, GitPython expands variables
+        self.git_dir, self.what = str(git_dir), what or str(git_dir or working_dir)
+        self.settings, self.seconds = tuple(settings), seconds
+        self.largest_file, self.is_guarded = largest_file, guarded
+
+    def execute(  # type: ignore[override]
+        self,
+        command: Sequence[str],
+        istream: Any = None,
+        *,
+        as_process: bool = False,
+        with_extended_output: bool = False,
+        with_exceptions: bool = True,
+        stdout_as_string: bool = True,
+        universal_newlines: bool = False,
+        **limits: Any,
+    ) -> Any:
+        """Start git, and return what GitPython's own method returns; `limits` are those of `Process.listen`.
+
+        Raises SourceError where git fails, unless without `with_exceptions`, and BrokenSource where it cannot be used.
+        """
+        arguments = list(command)[1:]  # the first is what GitPython calls git
+        if arguments != ["version"]:
+            check_version()
+        fetches = arguments[0] in _FETCHING
+        seconds = self.seconds or (_FETCHING_SECONDS if fetches else _READING_SECONDS)
+        values = _environment(self.settings, fetches=fetches) | self.environment()
+        # GitPython begins with our own variables. With `env -i`, every user could read the others as its arguments.
+        line = ["env", *chain.from_iterable(("-u", name) for name in {*os.environ, "LANGUAGE"} - {*values, ""})]
+        if fetches or self.is_guarded:
+            line += _guards(seconds, self.largest_file)
+            seconds += _GRACE_SECONDS
+        line += ["git", *([f"--git-dir={self.git_dir}"] if self.git_dir else []), *arguments]
+        try:
+            popen = {"env": values, "start_new_session": True, "pass_fds": _handed_on.get()}
+            process = cast("Process", super().execute(line, istream, as_process=True, **popen))
+        except (git.GitCommandNotFound, PermissionError) as error:
+            raise BrokenSource(_NO_GIT) from error
+        if istream is not subprocess.PIPE:
+            _running.add(process)
+        if universal_newlines:
+            with process.proc.stderr as pipe:
+                process.proc.stderr = io.TextIOWrapper(
+                    io.BufferedReader(_Messages(os.dup(pipe.fileno()))), errors="replace"
+                )
+        if as_process:
+            return process
+        result = process.listen(seconds, **limits)
+        if result.code and with_exceptions:
+            raise SourceError(f"{self.what}: {explain(result.error)}")
+        output = result.output.decode().removesuffix("\n") if stdout_as_string else result.output
+        return (result.code, output, result.error) if with_extended_output else output
+
+    def open(self, arguments: Iterable[str]) -> Process:
+        """Start a git command whose input is a pipe, and which may take as long as it likes."""
+        return cast("Process", self.execute(["git", *arguments], subprocess.PIPE, as_process=True))
+
+    def ask(self, arguments: Iterable[str], lines: Iterable[str] = (), **limits: Any) -> GitResult:
+        """Run a git command with `lines` as its input, and leave the judgement to the caller."""
+        with lines_as_input(lines) as stdin:
+            how = {"with_extended_output": True, "with_exceptions": False, "stdout_as_string": False}
+            return GitResult(*self.execute(["git", *arguments], stdin, **how, **limits))
+
+    def run(self, arguments: Iterable[str], lines: Iterable[str] = (), **limits: Any) -> bytes:
+        """Run a git command with `lines` as its input, and return what it prints; raise SourceError if it fails."""
+        with lines_as_input(lines) as stdin:
+            return cast("bytes", self.execute(["git", *arguments], stdin, stdout_as_string=False, **limits))
+
+
+def _environment(settings: Iterable[tuple[str, str]], *, fetches: bool) -> dict[str, str]:
+    """Return the whole environment of a git, its configuration included, which others cannot read as they can arguments."""
+    config = [*_CONFIG.items(), *((f"protocol.{name}.allow", "always") for name in _PROTOCOLS if fetches), *settings]
+    values = {name: os.environ[name] for name in _INHERITED if name in os.environ} | _ENVIRONMENT
+    values["GIT_ALLOW_PROTOCOL"] = ":".join(_PROTOCOLS) if fetches else ""
+    values["GIT_CONFIG_COUNT"] = str(len(config))
+    for number, (key, value) in enumerate(config):
+        values[f"GIT_CONFIG_KEY_{number}"] = key
+        values[f"GIT_CONFIG_VALUE_{number}"] = value
+    return values
+
+
+def _guards(seconds: float, largest_file: int | None) -> list[str]:
+    """Return what starts git such that it ends with us and in time, and gets as much memory as any."""
+    tools = _tools()
+    guards = [*tools["setpriv"], "--"] if "setpriv" in tools else []
+    if "prlimit" in tools:
+        file_size = [] if largest_file is None else [f"--fsize={largest_file}"]
+        guards += [*tools["prlimit"], f"--data={MEMORY}", *file_size, "--"]
+    if "timeout" in tools:
+        guards += [*tools["timeout"], f"--kill-after={_CLEANING_SECONDS}", f"{seconds:.3f}"]
+    return guards
+
+
+@cache
+def _tools() -> dict[str, list[str]]:
+    found = {name: [path] for name in ("setpriv", "prlimit", "timeout") if (path := which(name))}
+    if "setpriv" in found:
+        found["setpriv"] += ["--pdeathsig", "TERM"]
+        # It sets capabilities, even if to what they are, which the sandbox of a service may forbid.
+        with suppress(OSError, subprocess.TimeoutExpired):
+            how: dict[str, Any] = {"stdin": subprocess.DEVNULL, "capture_output": True, "timeout": _VERSION_SECONDS}
+            if subprocess.run([*found["setpriv"], "--", "true"], check=False, **how).returncode == 0:  # noqa: S603
+                return found
+        del found["setpriv"]
+    return found
+
+
+@cache
+def git_version(path: str) -> tuple[int, ...]:
+    """Return the version of the git that is found on `path`; nothing where it does not say."""
+    if which("git", path=path) is None:
+        raise BrokenSource(_NO_GIT)
+    try:
+        version = Git(seconds=_VERSION_SECONDS).version_info
+    except (GitError, SourceError, LookupError, ValueError):
+        return ()
+    return (*version, 0, 0)[:3] if version else ()
+
+
+def check_version() -> tuple[int, ...]:
+    """Return the version of the git on our PATH; one that does not say what it is gets no benefit but that.
+
+    Raises BrokenSource where it is too old, or there is none.
+    """
+    version = git_version(os.environ.get("PATH", os.defpath))
+    if version and version < OLDEST:
+        raise BrokenSource(
+            f"git {'.'.join(map(str, version))} is older than {'.'.join(map(str, OLDEST))}, which cachewatch requires: "
+            "it would ignore security settings; install a newer git"
+        )
+    return version
+
+
+@contextmanager
+def handing_on(lock: int) -> Iterator[None]:
+    """Let every git command that this thread runs meanwhile inherit a lock, which then lasts until all have ended."""
+    token = _handed_on.set((*_handed_on.get(), lock))
+    try:
+        yield
+    finally:
+        _handed_on.reset(token)
+
+
+def interrupt() -> None:
+    """Ask every git command that runs in another thread to end now, as a service must that is told to stop."""
+    for running in tuple(_running):
+        process = running.proc
+        if process is not None and process.poll() is None:
+            _signal(process, signal.SIGTERM)
+
+
+@contextmanager
+def lines_as_input(lines: Iterable[str]) -> Iterator[BinaryIO]:
+    """Offer `lines` to a process; a file, so that git can never wait for us while we wait for it."""
+    with tempfile.TemporaryFile() as stdin:
+        stdin.write(lines_of(lines))
+        stdin.seek(0)
+        yield cast("BinaryIO", stdin)
+
+
+def lines_of(names: Iterable[str]) -> bytes:
+    """Return names as git reads them, one a line."""
+    return "".join(f"{name}\n" for name in names).encode("utf-8", "surrogateescape")
+
+
+def explain(stderr: str) -> str:
+    """Choose the part of git's complaint that tells a person what is wrong."""
+    if "promisor remote" in stderr:
+        return (
+            "this partial clone lacks the contents of documents; run `git fetch --refetch --no-filter` in it, "
+            "or give --repo the URL"
+        )
+    if "bad revision 'HEAD'" in stderr:
+        return "the repository has no commits yet"
+    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
+    fatal = [line for line in lines if line.startswith(("fatal:", "error:"))]
+    chosen = (fatal or lines or ["git failed without a message"])[0]
+    return chosen.removeprefix("fatal: ").removeprefix("error: ").rstrip(".")[:_LONGEST_REASON]
+
+
+class Repo(git.Repo):
+    """A repository as GitPython opens and makes it."""
+
+    GitCommandWrapperType = Git
+
+    def _config_reader(self, *_: Any, **__: Any) -> GitConfigParser:
+        """Read no configuration, which is for git to read: GitPython fails at one that is not UTF-8."""
+        return GitConfigParser([], read_only=True)
+
 
 # GitPython takes what these name for a part of whatever repository it opens.
 _VARIABLES = ("GIT_DIR", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_WORK_TREE")
 
 
-def git_dir_by_gitpython(path: Path) -> str:
-    """Return the absolute git folder of the repository that `path` is, or is in, or raise SourceError."""
+def find_repository(path: Path, *, is_inside: bool) -> Repo:
+    """Open the repository that `path` is, or with `is_inside` may be in, or raise SourceError."""
     try:
-        with (
-            _without_variables(),
-            git.Repo(os.path.realpath(path), search_parent_directories=True, expand_vars=False) as repository,
-        ):
-            return str(Path(repository.git_dir).absolute())
-    except (GitError, OSError, ValueError, AttributeError, configparser.Error) as error:
+        with _without_variables():
+            return Repo(os.path.realpath(path), search_parent_directories=is_inside, expand_vars=False)
+    except (GitError, OSError, ValueError) as error:
         raise SourceError(
             f"{path}: not a git repository, or a damaged one; a catalogue is a git repository or a folder with documents"
         ) from error
+
+
+def init_repository(folder: Path, *, branch: str, form: str = "sha1") -> None:
+    """Make an empty bare repository at `folder`, or finish making one."""
+    with _without_variables():
+        Repo.init(folder, expand_vars=False, bare=True, quiet=True, initial_branch=branch, object_format=form)
 
 
 @contextmanager
@@ -48,3 +463,39 @@ def _without_variables() -> Iterator[None]:
         yield
     finally:
         os.environ.update(hidden)
+
+
+class _Progress(git.RemoteProgress):
+    """Passes on what git says of its progress, and keeps the last of its other messages."""
+
+    def __init__(self, report: Report | None) -> None:
+        super().__init__()
+        self._report = report
+
+    def update(self, *_: Any) -> None:
+        """Pass a line on."""
+        if self._report and self._cur_line:
+            self._report(self._cur_line)
+
+    def line_dropped(self, line: str) -> None:  # noqa: ARG002
+        """Forget the oldest messages."""
+        del self.other_lines[:-100]
+
+
+def clone(url: str, folder: Path, report: Report | None) -> None:
+    """Make a bare clone of `url` at `folder`, without the contents of documents, and `report` git's progress.
+
+    Servers that cannot leave those out say so and send everything.
+    """
+    check_version()
+    progress: Any = _Progress(report)
+    try:
+        with _without_variables():
+            Repo.clone_from(url, folder, progress=progress, bare=True, filter="blob:none")
+    except GitError as error:
+        said = "\n".join(progress.error_lines or progress.other_lines)
+        raise SourceError(f"{url}: {explain(said)}") from error
+    finally:  # with Ctrl-C it has not ended yet
+        for process in tuple(_running):
+            if process.thread == get_ident():
+                process.end()

@@ -4,16 +4,14 @@ One `git fast-import` has all that a revision holds and moves the branch at its 
 completely or not at all. A lock keeps two writers apart.
 """
 
-import fcntl
 import hashlib
 import os
 import tempfile
-import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import IO, BinaryIO, cast
+from typing import BinaryIO, cast
 
 from msgspec import Struct
 
@@ -21,8 +19,9 @@ from cachewatch.core.names import CATALOGUE, is_name
 from cachewatch.documents.frontmatter import MAX_BYTES
 from cachewatch.errors import SourceError, UsageError
 from cachewatch.git.checks import check_no_hooks
-from cachewatch.git.repository import Repository, import_stream, init_repository, make_repository, pack
-from cachewatch.git.upkeep import RECORDING_LOCK
+from cachewatch.git.gitpython import handing_on, init_repository
+from cachewatch.git.repository import Repository, import_stream, make_repository, pack
+from cachewatch.git.upkeep import RECORDING_LOCK, taken
 from cachewatch.runtime.files import open_lock
 
 AUTHOR = "cachewatch <cachewatch@localhost>"
@@ -82,13 +81,14 @@ def open_recording(folder: Path) -> Iterator["Recording"]:
     _check(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with os.fdopen(open_lock(folder / RECORDING_LOCK, mode=0o666), "r+b") as lock:
-            _lock(lock, folder)
+        with os.fdopen(open_lock(folder / RECORDING_LOCK, mode=0o666), "r+b") as lock, handing_on(lock.fileno()):
+            if not taken(lock.fileno(), _PATIENCE_SECONDS):  # a git that was left behind may take a moment to end
+                raise SourceError(f"{folder}: another cachewatch is recording here; try again later")
             for left in [path for pattern in _LEFT for path in folder.glob(pattern)]:
                 left.unlink(missing_ok=True)
             if not is_made(folder):
-                init_repository(folder, branch=BRANCH, locks=[lock.fileno()])
-            recording = Recording(folder, lock.fileno())
+                init_repository(folder, branch=BRANCH)
+            recording = Recording(folder)
             try:
                 yield recording
             finally:
@@ -105,9 +105,8 @@ def is_made(folder: Path) -> bool:
 class Recording:
     """The newest revision of a repository, and the one that follows it."""
 
-    def __init__(self, folder: Path, lock: int) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._lock = lock
         self._repository = Repository(folder)
         if Path(self._repository.git_dir).resolve() != folder.resolve():
             raise UsageError(f"{folder}: is not a bare repository; name one, or a folder that does not exist yet")
@@ -183,12 +182,12 @@ class Recording:
             change = f"D {quoted(path)}\n" if mark is None else f"M 100644 :{mark} {quoted(path)}\n"
             self._stream.write(change.encode())
         self._stream.write(b"\ndone\n")
-        import_stream(self.folder, self._stream, locks=[self._lock])
+        import_stream(self.folder, self._stream)
         self._changes = {}
         self._repository.close()  # git does not look for new packs while it runs
         self.head, self._time = self._commit_of(self._branch)
         with suppress(SourceError):  # the revision is there; the next one tidies up
-            keep_small(self._repository, locks=[self._lock])
+            keep_small(self._repository)
         return self.head
 
     def close(self) -> None:
@@ -216,25 +215,11 @@ class Recording:
         return found.id, int(committer.split()[-2])
 
 
-def keep_small(repository: Repository, *, locks: Collection[int] = ()) -> None:
+def keep_small(repository: Repository) -> None:
     """Pack a bare repository to which revisions were added so often that it has many files."""
     counted = dict(line.split(b": ") for line in repository.run(["count-objects", "-v"]).splitlines())
     if int(counted[b"packs"]) > _MOST_PACKS or int(counted[b"count"]) > _MOST_LOOSE:
-        pack(Path(repository.git_dir), locks=locks)
-
-
-def _lock(lock: IO[bytes], folder: Path) -> None:
-    """Keep everybody else out; a git that was left behind may take a moment to end."""
-    until = time.monotonic() + _PATIENCE_SECONDS
-    while True:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            if time.monotonic() > until:
-                raise SourceError(f"{folder}: another cachewatch is recording here; try again later") from error
-            time.sleep(_PATIENCE_SECONDS / 50)
-        else:
-            return
+        pack(Path(repository.git_dir))
 
 
 def _check(folder: Path) -> None:

@@ -19,7 +19,7 @@ from msgspec import Struct
 from cachewatch.core.names import safe, similar
 from cachewatch.errors import BrokenSource, SourceError, UsageError
 from cachewatch.git.clone_cache import check_url, is_url
-from cachewatch.git.processes import ENDED, GRACE_SECONDS, SSH, GitResult, ask, explain, git_command, guarded
+from cachewatch.git.gitpython import ENDED, SSH, Git, GitResult, explain
 
 _HIDDEN = "..."
 # Whatever stands before the colon, and ends at the first sign that no address has: a server may have written it.
@@ -142,7 +142,6 @@ _FOR_THE_ADMINISTRATOR = {
     r"Read-only file system|unable to create .{0,1000}Permission denied|insufficient permission": (
         "the clone cannot be written; give its folder to the user that runs cachewatch"
     ),
-    r"(timeout|prlimit|setpriv): .{0,1000}No such file": "git is not installed, or not on the PATH of the service",
     r"fsck error|fsckObjects": "it has objects that git refuses, because they are malformed or malicious",
     r"transport '.{0,100}' not allowed": "git may not use this transport",
 }
@@ -250,12 +249,11 @@ class Remote:
         progress = "--quiet" if self._silence is None else "--progress"
         quiet = [progress, "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head", "--no-auto-maintenance"]
         config = [*config, ("core.fsync", "committed,reference")]
-        command = [f"--git-dir={folder}", "fetch", *quiet, *self._upload_pack(), *arguments]
-        self._ask(command, lines, config=config, seconds=self.seconds, most=most, silence=self._silence)
+        command = ["fetch", *quiet, *self._upload_pack(), *arguments]
+        self._ask(command, lines, folder=folder, config=config, seconds=self.seconds, most=most, silence=self._silence)
 
     def _list(self, arguments: list[str]) -> str:
-        # In the root folder, where no repository's configuration can join in.
-        command = ["-C", "/", "ls-remote", *self._upload_pack(), *arguments]
+        command = ["ls-remote", *self._upload_pack(), *arguments]
         return self._ask(command, seconds=min(self.seconds, _LIST_SECONDS)).output.decode("utf-8", "replace")
 
     def _ask(
@@ -263,6 +261,7 @@ class Remote:
         arguments: list[str],
         lines: Iterable[str] = (),
         *,
+        folder: Path | str = "",
         config: Iterable[tuple[str, str]] = (),
         seconds: float,
         most: int | None = None,
@@ -274,11 +273,13 @@ class Remote:
         settings = [(f"remote.{NAME}.url", self._address), *self._access.settings, *config]
         # The repository of another user may name helpers of its own; those hear no other protocol.
         only = {"GIT_ALLOW_PROTOCOL": "file"} if self.is_path else {}
+        # To ask needs no repository: in the root folder, the configuration of none can join in.
+        git = Git(
+            None if folder else "/", git_dir=folder, settings=settings, seconds=min(seconds, left), largest_file=most
+        )
         with self._access.environment() as environment:
-            command = git_command(may_fetch=True, config=settings, environment={**environment, **only})
-            command = guarded(command, seconds=min(seconds, left), most=most)
-            seconds_left = min(seconds, left) + GRACE_SECONDS
-            answer = ask(command.plus(*arguments), lines, seconds=seconds_left, silence=silence, most=_LARGEST_LIST)
+            git.update_environment(**environment, **only)
+            answer = git.ask(arguments, lines, silence=silence, most=_LARGEST_LIST)
         if answer.code:
             raise self._failure(answer, silence or (seconds if seconds < left else self.seconds))
         return answer

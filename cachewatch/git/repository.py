@@ -1,9 +1,7 @@
 """Find, read, make and write repositories on this machine, through git's plumbing.
 
 Nothing is ever checked out, nor written to a repository that is not ours. Objects are read through one git process
-that stays open. GitPython, loaded here alone, finds the git folder in unusual cases: it knows work trees. Nothing
-else of it is used: its diff loses every change of a commit when one file name is odd, and its objects are not safe
-to share; see docs/dev/design.md.
+that stays open.
 """
 
 import fcntl
@@ -12,33 +10,27 @@ import os
 import re
 import select
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from copy import copy
 from pathlib import Path
 from threading import Thread
 from typing import Any, BinaryIO, TypeVar, cast
-from weakref import finalize
 
 from msgspec import Struct
 
 from cachewatch.core.names import ANYWHERE, Layout
 from cachewatch.errors import SourceError
-from cachewatch.git.checks import check_repository, shared_git_dir
-from cachewatch.git.processes import (
-    Command,
+from cachewatch.git.checks import check_repository
+from cachewatch.git.gitpython import (
+    LONGEST_WORDS,
+    Git,
     Process,
     check_version,
-    execute,
     explain,
-    fetches_by_itself,
-    git_command,
-    installed_version,
-    last_words,
-    lines_as_input,
+    find_repository,
+    init_repository,
     lines_of,
-    open_process,
-    stop,
 )
 
 _PIPE_BYTES = 2**20
@@ -47,6 +39,7 @@ _PIPE_LEAST = 4096
 _LARGEST = 32 * 2**20
 _BUFFER_BYTES = 2**16
 _ANSWER_SECONDS = 120.0
+_ENDING_SECONDS = 5.0
 # A whole id, and what is reached from it, means the same for ever; a branch whose name only looks like one does not.
 # Every subscription asks for the same commits and folders.
 _FOREVER = re.compile(r"([0-9a-f]{40}|[0-9a-f]{64})(?=[~^:]|$)")
@@ -75,20 +68,16 @@ class _Header(Struct, frozen=True):
 class ObjectPipe:
     """One `git cat-file --batch`, asked for objects by name or, many at once, by id."""
 
-    def __init__(self, command: Command, path: Path) -> None:
+    def __init__(self, git: Git, path: Path) -> None:
         self._path = path
-        # A file, so that git never waits until somebody reads its messages.
-        self._messages = cast("BinaryIO", tempfile.TemporaryFile())  # noqa: SIM115
-        try:
-            self._process = open_process(command, messages=self._messages)
-        except SourceError:
-            self._messages.close()
-            raise
-        self._answers = io.BufferedReader(_Answers(self._process.stdout.fileno(), path), _BUFFER_BYTES)
+        self._process: Process = git.open(["cat-file", "--batch"])
+        # Let git run ahead while we work on what it read before; only Linux can.
+        with suppress(AttributeError, OSError):
+            fcntl.fcntl(self._process.stdout, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+        self._requests = self._process.stdin
+        self._said = _Answers(self._process, path)
+        self._answers = io.BufferedReader(self._said, _BUFFER_BYTES)
         self._owner = os.getpid()
-        # Who forgets the pipe without closing it leaves no process behind.
-        self._stop = finalize(self, _stop, self._process, self._messages)
-        _widen(self._process)
         self._known: dict[str, Object] = {}
 
     def get(self, name: str, *, most: int = _LARGEST) -> Object | None:
@@ -145,7 +134,7 @@ class ObjectPipe:
 
     def close(self) -> None:
         """End the process."""
-        self._stop()
+        self._process.end()
 
     def _remember(self, name: str, found: Object) -> None:
         if len(self._known) >= _REMEMBERED:
@@ -154,13 +143,12 @@ class ObjectPipe:
 
     def abandon(self) -> None:
         """Let go of git where it belongs to the process that we were forked from."""
-        if self._owner == os.getpid():
+        if self._owner == os.getpid() or self._process.proc is None:
             return
-        self._stop.detach()  # or our end would be git's end there
         self._process.poll()  # which finds that it is no child of ours
-        for pipe in (self._process.stdin, self._process.stdout, self._messages):
-            with suppress(OSError):
-                os.close(pipe.fileno())
+        with Path(os.devnull).open("r+b") as nothing:
+            for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
+                os.dup2(nothing.fileno(), pipe.fileno(), inheritable=False)
 
     def _ask(self, names: Iterable[str]) -> Thread | None:
         """Ask for many objects; where it takes a thread, because git answers while we still ask, return that."""
@@ -174,8 +162,8 @@ class ObjectPipe:
 
     def _write(self, lines: bytes) -> None:
         try:
-            self._process.stdin.write(lines)
-            self._process.stdin.flush()
+            self._requests.write(lines)
+            self._requests.flush()
         except (BrokenPipeError, ValueError):
             pass  # git ended; the reading side says why
 
@@ -206,18 +194,25 @@ class ObjectPipe:
         return content
 
     def _last_words(self) -> str:
-        with suppress(OSError):  # what was not taken cannot be flushed
-            self._process.stdin.close()
-        return explain(last_words(self._process, self._messages))
+        if self._process.proc is not None:
+            with suppress(OSError):  # what was not taken cannot be flushed
+                self._requests.close()
+            self._said.messages += self._process.listen(_ENDING_SECONDS).error
+        return explain(self._said.messages)
 
 
 class _Answers(io.RawIOBase):
-    """What git prints; raises SourceError where it prints nothing for two minutes."""
+    """What git prints; raises SourceError where it prints nothing for two minutes.
 
-    def __init__(self, handle: int, path: Path) -> None:
-        self._handle, self._path = handle, path
+    Its messages are read meanwhile, so that it never waits for somebody to read them.
+    """
+
+    def __init__(self, process: Process, path: Path) -> None:
+        self._process, self._path, self.messages = process, path, ""
+        self._answers, self._errors = process.stdout.fileno(), process.stderr.fileno()
         self._waiting = select.poll()
-        self._waiting.register(handle, select.POLLIN)
+        for handle in (self._answers, self._errors):
+            self._waiting.register(handle, select.POLLIN)
 
     def readable(self) -> bool:
         """Say that it can be read."""
@@ -225,52 +220,17 @@ class _Answers(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         """Read what there is, and wait where there is nothing yet."""
-        if not self._waiting.poll(_ANSWER_SECONDS * 1000):
-            raise SourceError(f"{self._path}: git did not answer within {_ANSWER_SECONDS:.0f} seconds")
-        return os.readv(self._handle, [buffer])
-
-
-def _stop(process: Process, messages: BinaryIO) -> None:
-    stop(process)
-    messages.close()
-
-
-def _widen(process: Process) -> None:
-    """Let git run ahead while we work on what it read before; only Linux can."""
-    with suppress(AttributeError, OSError):
-        fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
-
-
-_HEAD = re.compile(rb"ref: refs/|[0-9a-f]{40}")
-
-
-def find_git_dir(path: Path, *, is_ours: bool) -> str:
-    """Return the absolute git folder of the repository that `path` is, or is in; bare and shallow ones are fine.
-
-    Raises SourceError where there is none, where git cannot be given it, and where git is too old.
-    """
-    if not path.exists():
-        raise SourceError(f"{path}: there is no such folder")
-    version = installed_version()
-    check_version(version)
-    likely = path if is_ours else check_repository(path, may_be_partial=not fetches_by_itself(version))
-    if likely is not None and _is_plain(likely):
-        return os.path.realpath(likely)  # to cut `..` off the name of a link would lead elsewhere
-    # To load GitPython takes more than half as long as a small comparison.
-    from cachewatch.git.gitpython import git_dir_by_gitpython  # noqa: PLC0415
-
-    return git_dir_by_gitpython(path)
-
-
-def _is_plain(folder: Path) -> bool:
-    """Tell whether this is beyond doubt a git folder, and of no work tree that shares the folder of another."""
-    if (folder / "commondir").exists() or not all((folder / name).is_dir() for name in ("objects", "refs")):
-        return False
-    try:
-        with (folder / "HEAD").open("rb") as head:
-            return _HEAD.match(head.read(64)) is not None
-    except OSError:
-        return False
+        if self._process.proc is None:
+            return 0  # it has ended, and the numbers of its pipes may be those of other files
+        while ready := dict(self._waiting.poll(_ANSWER_SECONDS * 1000)):
+            if self._errors in ready:
+                said = os.read(self._errors, _BUFFER_BYTES).decode("utf-8", "replace")
+                self.messages = (self.messages + said)[-LONGEST_WORDS:]
+                if not said:
+                    self._waiting.unregister(self._errors)
+            if self._answers in ready:
+                return os.readv(self._answers, [buffer])
+        raise SourceError(f"{self._path}: git did not answer within {_ANSWER_SECONDS:.0f} seconds")
 
 
 class Repository:
@@ -280,26 +240,31 @@ class Repository:
     is_folder = False  # or its one revision was made of a folder, for one command
 
     def __init__(self, path: Path, layout: Layout = ANYWHERE) -> None:
-        """Find the repository that `path` is in or is; bare and shallow ones are fine."""
+        """Find the repository that `path` is in or is; bare and shallow ones are fine.
+
+        Raises SourceError where there is none, where git cannot be given it, and where git is too old.
+        """
+        if not path.exists():
+            raise SourceError(f"{path}: there is no such folder")
+        version = check_version()
+        if not self.is_ours:
+            check_repository(path, version)
         self.path = path
         self.layout = layout  # where its documents are
-        self.git_dir = find_git_dir(path, is_ours=self.is_ours)
+        found = find_repository(path, is_inside=not self.is_ours)
+        self.git_dir = os.path.realpath(found.git_dir)
+        self.shared_git_dir = Path(found.common_dir).resolve()  # of all work trees
+        self._git = Git(git_dir=self.git_dir, what=str(path))
         self._objects: ObjectPipe | None = None
-
-    @property
-    def shared_git_dir(self) -> Path:
-        """The git folder that all work trees of the repository share."""
-        return shared_git_dir(Path(self.git_dir)) or Path(self.git_dir)
 
     def run(self, arguments: Sequence[str], lines: Iterable[str] = ()) -> bytes:
         """Run a git command that reads, with `lines` as its input, and return what it prints."""
-        with lines_as_input(lines) as stdin:
-            return execute(self._command().plus(*arguments), stdin, what=str(self.path))
+        return self._git.run(arguments, lines)
 
     def objects(self) -> ObjectPipe:
         """Return the pipe that objects are read through, which stays open."""
         if self._objects is None:
-            self._objects = ObjectPipe(self._command().plus("cat-file", "--batch"), self.path)
+            self._objects = ObjectPipe(self._git, self.path)
         return self._objects
 
     def again(self) -> "Repository":
@@ -327,9 +292,6 @@ class Repository:
             self._objects.close()
             self._objects = None
 
-    def _command(self) -> Command:
-        return git_command().plus(f"--git-dir={self.git_dir}")
-
 
 class FolderAsRepository(Repository):
     """A folder of documents as it is now, in a repository that was made of it: nothing shows its revision."""
@@ -340,7 +302,7 @@ class FolderAsRepository(Repository):
     def __init__(self, folder: Path, made: Path, layout: Layout = ANYWHERE) -> None:
         """Open the repository `made`, which messages call by the name of the folder."""
         super().__init__(made, layout)
-        self.path = folder
+        self.path, self._git.what = folder, str(folder)
 
 
 _PACKING_SECONDS = 3600.0
@@ -354,32 +316,20 @@ def make_repository(folder: Path, stream: Iterable[bytes], *, branch: str) -> No
         import_stream(folder, cast("BinaryIO", stdin))
 
 
-def init_repository(folder: Path, *, branch: str, locks: Collection[int] = ()) -> None:
-    """Make an empty bare repository at `folder`, or finish making one; git holds `locks` meanwhile."""
-    with lines_as_input(()) as stdin:
-        execute(
-            git_command().plus("init", "--quiet", "--bare", f"--initial-branch={branch}", str(folder)),
-            stdin,
-            what=str(folder),
-            locks=locks,
-        )
-
-
-def import_stream(folder: Path, stream: BinaryIO, *, locks: Collection[int] = ()) -> None:
-    """Put a stream for `git fast-import` into a bare repository; all of it or nothing, and on the disk.
-
-    `locks` are files that git holds as well, so that a lock lasts until git has ended, even if we do before.
-    """
+def import_stream(folder: Path, stream: BinaryIO) -> None:
+    """Put a stream for `git fast-import` into a bare repository; all of it or nothing, and on the disk."""
     stream.flush()
     stream.seek(0)
-    command = git_command().plus("-c", "core.fsync=committed,reference", f"--git-dir={folder}")
+    git = Git(
+        git_dir=folder.absolute(),
+        what=str(folder),
+        settings=[("core.fsync", "committed,reference")],
+        seconds=_PACKING_SECONDS,
+    )
     # It would look for deltas between files that follow each other, of different packages, which have little in common.
-    command = command.plus("fast-import", "--quiet", "--done", "--depth=0")
-    execute(command, stream, what=str(folder), seconds=_PACKING_SECONDS, locks=locks)
+    git.execute(["git", "fast-import", "--quiet", "--done", "--depth=0"], stream)
 
 
-def pack(folder: Path, *, locks: Collection[int] = ()) -> None:
+def pack(folder: Path) -> None:
     """Put what many imports have left into fewer and smaller packs."""
-    with lines_as_input(()) as stdin:
-        command = git_command().plus(f"--git-dir={folder}", "repack", "--quiet", "-d", "-l", "--geometric=2")
-        execute(command, stdin, what=str(folder), seconds=_PACKING_SECONDS, locks=locks)
+    Git(git_dir=folder, seconds=_PACKING_SECONDS).run(["repack", "--quiet", "-d", "-l", "--geometric=2"])

@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from cachewatch.errors import BrokenSource, SourceError
-from cachewatch.git.processes import ENDED, GRACE_SECONDS, GitResult, ask, explain, git_command, guarded, handing_on
+from cachewatch.git.gitpython import ENDED, Git, GitResult, handing_on
 from cachewatch.runtime.files import open_lock
 
 logger = logging.getLogger(__name__)
@@ -88,7 +88,7 @@ class Writing:
     @contextmanager
     def alone(self, seconds: float) -> Iterator[bool]:
         """Wait until nobody else writes, and keep it so; tell whether that came to pass in time."""
-        is_alone = _taken(self._lock, seconds)
+        is_alone = taken(self._lock, seconds)
         try:
             yield is_alone
         finally:
@@ -99,7 +99,7 @@ class Writing:
 def locked(folder: Path, *, seconds: float) -> Iterator[None]:
     """Be the only one, of all processes and threads, who updates the clone at `folder`."""
     with _opened(folder, "lock") as lock:
-        if not _taken(lock, seconds):
+        if not taken(lock, seconds):
             raise SourceError(f"{folder}: another cachewatch has been working on this clone for long")
         yield
 
@@ -135,7 +135,7 @@ def _opened(folder: Path, what: str) -> Iterator[int]:
         os.close(lock)
 
 
-def _taken(lock: int, seconds: float) -> bool:
+def taken(lock: int, seconds: float) -> bool:
     """Take a lock for us alone, and tell whether that was possible in time."""
     deadline = time.monotonic() + seconds
     while True:
@@ -168,17 +168,13 @@ _MANY_LOOSE = 16  # in one of the 256 folders of objects
 # Readers may still be at a revision that the branch has left; those objects lie loose until then.
 _LEFT_SECONDS = 3600
 _PACKED = "cachewatch-packed"
-_NOT_FOUND = 127
 
 
 def read(folder: Path, arguments: Iterable[str], lines: Iterable[str] = ()) -> GitResult:
     """Ask git about the clone at `folder` or let it work there; nothing is fetched."""
-    command = guarded(git_command(), seconds=_CHECKING_SECONDS)
-    answer = ask(command.plus(f"--git-dir={folder}", *arguments), lines, seconds=_CHECKING_SECONDS + GRACE_SECONDS)
+    answer = Git(git_dir=folder, seconds=_CHECKING_SECONDS, guarded=True).ask(arguments, lines)
     if answer.code < 0 or answer.code in ENDED:  # for want of memory, say; that is no answer
         raise SourceError(f"{folder}: git was ended ({answer.code}); tried again later")
-    if answer.code == _NOT_FOUND:
-        raise BrokenSource(f"{folder}: {explain(answer.error)}")
     return answer
 
 

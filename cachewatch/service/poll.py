@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from cachewatch.config.sources import Source
 from cachewatch.errors import StateError
-from cachewatch.git.processes import interrupt
+from cachewatch.git.gitpython import interrupt
 from cachewatch.runtime.log import said_of, traceback_of
 from cachewatch.service import alerts
 from cachewatch.service import alerts as operator_notices

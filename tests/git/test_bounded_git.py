@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -11,18 +12,16 @@ from gitservers import hostile_git
 from helpers import catalogue, history, record
 
 from cachewatch.errors import SourceError
-from cachewatch.git import processes
-from cachewatch.git import processes as guarded_command
+from cachewatch.git import gitpython
 from cachewatch.git import repository as object_pipe
-from cachewatch.git.processes import Command, ask
+from cachewatch.git.gitpython import Git
 from cachewatch.git.remote import Remote, redact
 from cachewatch.git.repository import ObjectPipe
 
 
 def test_refs_without_end_do_not_use_up_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """The git that keeps them is ended by its limit, not by that of the machine."""
-    for module in (processes, guarded_command):
-        monkeypatch.setattr(module, "MEMORY", 64 * 2**20)
+    monkeypatch.setattr(gitpython, "MEMORY", 64 * 2**20)
     with hostile_git(refs=300 * 2**20) as address, pytest.raises(SourceError, match="Out of memory"):
         Remote(address).tip("main")
 
@@ -34,18 +33,37 @@ def test_what_a_server_says_of_an_error_is_kept_in_part() -> None:
     assert len(str(raised.value)) < 2_000
 
 
-def test_the_last_messages_are_kept() -> None:
+@pytest.fixture
+def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Put a shell script in the place of git."""
+
+    def make(script: str) -> None:
+        (tmp_path / "git").write_text(f'#!/bin/sh\n[ "$1" != version ] || exec echo git version 2.45.0\n{script}\n')
+        (tmp_path / "git").chmod(0o755)
+
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    return make
+
+
+def test_the_last_messages_are_kept(fake: Callable[[str], None]) -> None:
     """They are the ones that say why git ended."""
-    code = "import sys; sys.stderr.write('a' * 10**6 + 'the end'); print('b')"
-    answer = ask(Command((sys.executable, "-c", code), {}), seconds=60)
+    fake("head -c 1000000 /dev/zero | tr '\\0' a >&2; printf 'the end' >&2; echo b")
+    answer = Git().ask(["status"])
     assert (len(answer.error), answer.error[-7:], answer.output) == (65536, "the end", b"b\n")
 
 
-def test_output_has_a_limit() -> None:
+def test_output_has_a_limit(fake: Callable[[str], None]) -> None:
     """A git that prints more is ended, and that is an error."""
-    answer = ask(Command((sys.executable, "-c", "while True: print('a' * 1000)"), {}), seconds=60, most=10**6)
+    fake("yes")
+    answer = Git().ask(["status"], most=10**6)
     assert (answer.code != 0, answer.output) == (True, b"")
     assert "printed more than 1,000,000 bytes" in answer.error
+
+
+def test_a_git_that_takes_too_long_is_ended(fake: Callable[[str], None]) -> None:
+    """Also one that closed what it prints on."""
+    fake("exec >&- 2>&-; sleep 1000")
+    assert Git(seconds=0.2).ask(["status"]).code != 0
 
 
 @pytest.mark.parametrize(
@@ -72,21 +90,23 @@ def test_thousands_of_messages_about_a_repository_stop_nobody(tmp_path: Path) ->
     assert (done.returncode, b"zlib" in done.stdout) == (0, True)
 
 
-def test_a_git_that_does_not_answer_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_git_that_does_not_answer_is_given_up(
+    fake: Callable[[str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As where what it reads from hangs."""
     monkeypatch.setattr(object_pipe, "_ANSWER_SECONDS", 0.1)
-    with (
-        closing(ObjectPipe(Command(("sleep", "1000"), {}), tmp_path)) as pipe,
-        pytest.raises(SourceError, match="did not answer"),
-    ):
+    fake("sleep 1000")
+    with closing(ObjectPipe(Git(), tmp_path)) as pipe, pytest.raises(SourceError, match="did not answer"):
         pipe.get("HEAD")
 
 
-def test_what_git_says_last_is_the_reason(tmp_path: Path) -> None:
+def test_what_git_says_last_is_the_reason(fake: Callable[[str], None], tmp_path: Path) -> None:
     """Of a git that ended in the middle."""
-    command = Command(("sh", "-c", "read name; echo fatal: the disk is gone >&2; exit 128"), {})
-    with closing(ObjectPipe(command, tmp_path)) as pipe, pytest.raises(SourceError, match="the disk is gone"):
-        pipe.get("HEAD")
+    fake("read name; echo fatal: the disk is gone >&2; exit 128")
+    with closing(ObjectPipe(Git(), tmp_path)) as pipe:
+        for _ in range(2):  # whoever asks again
+            with pytest.raises(SourceError, match="the disk is gone"):
+                pipe.get("HEAD")
 
 
 def _configure(folder: Path, text: str) -> None:

@@ -23,7 +23,7 @@ from cachewatch.errors import BrokenSource, SourceError, UnknownRevision
 from cachewatch.git import upkeep as clone_locks
 from cachewatch.git import upkeep as clone_maintenance
 from cachewatch.git.clone import Mirror
-from cachewatch.git.processes import interrupt
+from cachewatch.git.gitpython import interrupt
 
 
 @pytest.fixture
@@ -94,10 +94,10 @@ def test_a_lock_that_a_killed_git_left_is_removed_at_once(
 ORPHANS = """
 import sys
 from pathlib import Path
-from cachewatch.git import processes
+from cachewatch.git import gitpython
 from cachewatch.git.clone import Mirror
-tools = processes._tools()
-processes._tools = lambda: {name: path for name, path in tools.items() if name != "setpriv"}
+tools = gitpython._tools()
+gitpython._tools = lambda: {name: path for name, path in tools.items() if name != "setpriv"}
 Mirror(Path(sys.argv[1]), sys.argv[2], timeout=60).update()
 """
 

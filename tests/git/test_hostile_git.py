@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from cachewatch.errors import BrokenSource, SourceError
-from cachewatch.git import processes as guarded_command
+from cachewatch.git import gitpython
 from cachewatch.git.clone import Mirror
-from cachewatch.git.processes import git_command, git_version
+from cachewatch.git.gitpython import Git as GitCommand
+from cachewatch.git.gitpython import git_version
 from cachewatch.git.remote import Remote
 from cachewatch.git.repository import Repository
 
@@ -138,17 +139,19 @@ def test_a_setpriv_that_a_sandbox_forbids_is_left_out(demo_repository: Path, git
         "#!/bin/sh\necho setpriv: activate capabilities: Operation not permitted >&2\nexit 127\n"
     )
     (tmp_path / "bin/setpriv").chmod(0o755)
-    guarded_command._tools.cache_clear()
+    gitpython._tools.cache_clear()
     try:
         assert Mirror(tmp_path / "mirror.git", str(demo_repository), timeout=60).update().before is None
     finally:
-        guarded_command._tools.cache_clear()
+        gitpython._tools.cache_clear()
 
 
-def test_what_git_may_speak() -> None:
+def test_what_git_may_speak(git_of: Git, tmp_path: Path) -> None:
     """Nothing while it reads; when it fetches, what is in a list, whatever a configuration says."""
-    assert git_command().environment["GIT_ALLOW_PROTOCOL"] == ""
-    assert git_command(may_fetch=True).environment["GIT_ALLOW_PROTOCOL"] == "https:http:ssh:git:file"
+    git_of("2.39.5")
+    (tmp_path / "bin/git").write_text('#!/bin/sh\necho "$GIT_ALLOW_PROTOCOL"\n')
+    assert GitCommand().run(["cat-file"]) == b"\n"
+    assert GitCommand().run(["fetch"]) == b"https:http:ssh:git:file\n"
 
 
 def test_no_argument_has_the_password_of_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,7 +163,7 @@ def test_no_argument_has_the_password_of_a_proxy(monkeypatch: pytest.MonkeyPatch
         seen.append(" ".join(arguments).encode())
         return start(arguments, **options)
 
-    monkeypatch.setattr(subprocess, "Popen", noted)
+    monkeypatch.setattr("git.cmd.safer_popen", noted)
     with socket.create_server(("127.0.0.1", 0)) as proxy, ThreadPoolExecutor() as pool:
         monkeypatch.setenv("https_proxy", f"http://user:canary@127.0.0.1:{proxy.getsockname()[1]}")
         proxy.settimeout(60)

@@ -17,7 +17,7 @@ from cachewatch.errors import RefusedAddress, SourceError
 from cachewatch.git import clone_cache
 from cachewatch.git import clone_cache as addresses
 from cachewatch.git.checks import is_in_repository, shared_git_dir
-from cachewatch.git.processes import ask, git_command
+from cachewatch.git.gitpython import Git
 from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import count_between, resolve
 
@@ -796,7 +796,7 @@ def test_git_is_heard_where_a_thousand_files_are_open() -> None:
     with ExitStack() as opened:
         while opened.enter_context(Path(os.devnull).open("rb")).fileno() < 1100:
             pass
-        assert ask(git_command().plus("--version"), seconds=20, silence=20).output.startswith(b"git version")
+        assert Git(seconds=20).ask(["version"], silence=20).output.startswith(b"git version")
 
 
 @pytest.mark.parametrize("branch", [f"{'0123456789' * 4}-fix", "0123456789abcdef" * 4])
