@@ -45,7 +45,6 @@ def review(context: Context) -> None:
         if not found and not any(each(connection) for each in causes):
             return
     with context.database.write() as connection:
-        alerts.believe_no_future(connection, context.clock())
         recipients.try_again(connection, context)
         resolve_settled(connection, context, [problem.key for problem in found])
         for alert in (*_following(connection, context.config), *map(_alert, found)):

@@ -136,14 +136,24 @@ def pause(attempts: int) -> timedelta:
 
 # Between two times at which we write down that we run.
 _PRECISION = timedelta(minutes=10)
+# Clocks are adjusted by less than that every day.
+_SLACK = timedelta(minutes=1)
+_WRONG_CLOCK = Alert(
+    key=AlertKey(AlertKind.CLOCK_WRONG, "clock"),
+    title="the clock of this machine was wrong",
+    lines=(
+        "Times in the state are ahead of the clock: it was ahead when they were written, or it is behind now. Check it.",
+        "These times are ignored. No change is lost; but a digest may arrive early, or twice.",
+    ),
+)
 # For so long the end of an outage may be a clock that is wrong.
 _DOUBT = timedelta(days=1)
 
 
 def account(context: Context) -> None:
-    """Write down that the service runs, and make up for the time in which it did not.
+    """Write down that the service runs, and make up for the time in which it did not, or in which its clock was wrong.
 
-    What is open then has as much time left as if one pause between two attempts had passed, and what is held too.
+    What is open after an outage has as much time left as if one pause between two attempts had passed, and what is held too.
     """
     now = context.clock()
     with context.database.read() as connection:
@@ -152,6 +162,11 @@ def account(context: Context) -> None:
         return
     with context.database.write() as connection:
         ran = outages.moment(connection, outages.RAN)
+        if ran is not None and ran > now + _SLACK:
+            outages.forget_ahead(connection, now)
+            alerts.open_within(connection, context, _WRONG_CLOCK)
+        else:
+            alerts.resolve_within(connection, context, _WRONG_CLOCK.key, "")
         outages.save(connection, outages.RAN, now)
         if ran is None:
             return

@@ -15,7 +15,7 @@ from functools import partial
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cachewatch.channels import open_channel
+from cachewatch.channels import longest_attempt, open_channel
 from cachewatch.core.names import safe
 from cachewatch.errors import DamagedRow, StateError
 from cachewatch.report.values import DeliveryOutcome, DeliveryResult, Message, Transport
@@ -24,7 +24,6 @@ from cachewatch.service import alerts, recipients
 from cachewatch.service.alerts import Alert
 from cachewatch.service.context import Context
 from cachewatch.service.recipients import BLOCKED, LONGEST_ASKED, pause, why_not
-from cachewatch.service.recover import lease as lease_of
 from cachewatch.service.recover import recover
 from cachewatch.service.streams import days
 from cachewatch.store import digests, health, outbox
@@ -35,6 +34,8 @@ from cachewatch.store.outbox import OPEN, Delivery, Lease, State
 
 # A delivery is given up only after so many attempts over so long a time.
 _LEAST_ATTEMPTS, _LEAST_TIME = 3, timedelta(days=1)
+# How long an answer may take to be written down, beside the attempt itself.
+_WRITING = timedelta(minutes=5)
 # Failures of a channel in a row of which operators are alerted.
 _AWAY = 3
 # Messages in a row over which the connection may be lost, or that may take their time to time out, before a run ends.
@@ -100,7 +101,7 @@ def _deliver(context: Context, name: str, *, is_last: bool) -> int:
     try:
         channel = open_channel(config)
         with channel.open(lambda target, most: _shelf(context, name, target, most)) as transport:
-            lease = Lease(owner=context.owner, lasting=lease_of(context.config, name))
+            lease = Lease(owner=context.owner, lasting=longest_attempt(config) + _WRITING)
             return _deliver_each(context, name, transport, lease, is_last=is_last)
     except StateError:
         raise  # the channel is not to blame
@@ -383,10 +384,12 @@ def _judge(connection: Connection, context: Context, delivery: Delivery, answer:
 def _is_given_up(connection: Connection, context: Context, delivery: Delivery) -> bool:
     """Tell whether a delivery has had its time, and several attempts over a day, or over its whole time if that is shorter."""
     now, lasting = context.clock(), recipients.longest(context.config, delivery.channel)
-    if now < delivery.give_up or delivery.attempts < _LEAST_ATTEMPTS:
-        return False
     first = outbox.first_deferral(connection, delivery.id)
-    return first is not None and now - first >= min(lasting, _LEAST_TIME)
+    if first is None or delivery.attempts < _LEAST_ATTEMPTS:
+        return False
+    # An end that lies further ahead than any is of a clock that was wrong.
+    end = delivery.give_up if delivery.give_up <= now + lasting else first + lasting
+    return now >= end and now - first >= min(lasting, _LEAST_TIME)
 
 
 def _shortened(connection: Connection, context: Context, delivery: Delivery, answer: DeliveryResult) -> _Outcome:

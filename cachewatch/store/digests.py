@@ -435,18 +435,6 @@ def all_pending(connection: Connection) -> dict[tuple[str, str], Slot]:
     return {(row.subscription, row.stream): _slot(row) for row in rows}
 
 
-def latest_pending(connection: Connection) -> dict[str, datetime]:
-    """Return the latest pending slot of each schedule."""
-    query = select(slots.c.schedule, func.max(slots.c.due)).where(slots.c.done_at.is_(None)).group_by(slots.c.schedule)
-    return dict(connection.execute(query).all())
-
-
-def pending_after(connection: Connection, schedule: str, moment: datetime) -> list[Slot]:
-    """Return the pending slots of a schedule that lie behind `moment`."""
-    query = select(slots).where(slots.c.done_at.is_(None), slots.c.schedule == schedule, slots.c.due > moment)
-    return [_slot(row) for row in connection.execute(query)]
-
-
 def plan(connection: Connection, subscription: str, stream: str, schedule: str, due: datetime | None) -> None:
     """Let `due` be the next slot of a stream, in place of any other that is pending.
 

@@ -1,7 +1,4 @@
-"""The health of sources and channels, counters, open alerts, the last outage, and times that a wrong clock wrote.
-
-A time that lies further ahead than a right clock could have put it, or that cannot be read, is wrong.
-"""
+"""The health of sources and channels, counters, open alerts, the last outage, and times that a wrong clock wrote."""
 
 import re
 from collections.abc import Mapping
@@ -11,11 +8,11 @@ from typing import Any, Self
 
 from msgspec import Struct
 from msgspec.structs import asdict
-from sqlalchemy import Column, ColumnElement, Connection, Row, Table, delete, insert, or_, select, type_coerce, update
+from sqlalchemy import ColumnElement, Connection, Row, Table, delete, insert, select, update
 
 from cachewatch.store import schema
 from cachewatch.store.queries import add_to, put, rows_of
-from cachewatch.store.schema import PATTERN, Text, alerts, channels, service, sources, unread
+from cachewatch.store.schema import alerts, channels, deliveries, holds, service, slots, sources, unread
 
 
 class SourceHealth(Struct, frozen=True, kw_only=True):
@@ -161,6 +158,7 @@ class AlertKind(StrEnum):
     DELIVERY_LATE = "delivery-late"  # channel; one is not tried, or has no result
     WORK_FAILED = "work-failed"  # source or (daemon), what was being done
     CONFIG_REFUSED = "config-refused"  # (daemon)
+    CLOCK_WRONG = "clock-wrong"  # "clock"
 
 
 class AlertKey(Struct, frozen=True, order=True):
@@ -202,12 +200,6 @@ def note_notified(connection: Connection, key: AlertKey, now: datetime) -> None:
 def mark_resolved(connection: Connection, key: AlertKey, now: datetime) -> None:
     """Resolve an alert of which operators are to be notified later: commands have no secrets to do that with."""
     connection.execute(update(alerts).where(*_is(key)).values(resolved_at=now))
-
-
-def believe_no_future(connection: Connection, now: datetime) -> None:
-    """Put times that lie ahead, of a clock that was wrong, to the present."""
-    for column in (alerts.c.opened_at, alerts.c.notified_at):
-        connection.execute(update(alerts).where(column > now).values({column: now}))
 
 
 def get(connection: Connection, key: AlertKey) -> OpenAlert | None:
@@ -281,32 +273,12 @@ def save(connection: Connection, name: str, at: datetime) -> None:
     put(connection, service, {"name": name}, {"value": at})
 
 
-class AheadLimit(Struct, frozen=True, kw_only=True):
-    """The latest time that a right clock leaves in a column, and what takes the place of a later one."""
-
-    column: Column[Any]
-    latest: datetime
-    instead: datetime | None  # None is none at all
-    only: tuple[ColumnElement[bool], ...] = ()  # the rows for which it holds
-
-
-def is_exceeded(connection: Connection, limit: AheadLimit) -> bool:
-    """Tell whether any time lies behind the latest that there can be."""
-    return connection.execute(select(1).where(*_conditions(connection, limit)).limit(1)).first() is not None
-
-
-def correct(connection: Connection, limit: AheadLimit) -> int:
-    """Put every time right that lies behind the latest that there can be; return how many did."""
-    changed = update(limit.column.table).where(*_conditions(connection, limit))
-    changed = changed.values({limit.column.name: limit.instead})
-    return connection.execute(changed).rowcount
-
-
-def _conditions(connection: Connection, limit: AheadLimit) -> tuple[ColumnElement[bool], ...]:
-    is_ahead = limit.column > limit.latest
-    return (*limit.only, or_(is_ahead, _is_none(limit.column)) if connection.dialect.name == "sqlite" else is_ahead)
-
-
-def _is_none(column: Column[Any]) -> ColumnElement[bool]:
-    """Return the condition that a text is no time, because a bit of it flipped; other databases check their types."""
-    return ~type_coerce(column, Text).op("GLOB", is_comparison=True)(PATTERN)
+def forget_ahead(connection: Connection, now: datetime) -> None:
+    """Let no time lie ahead that our own clock wrote: it was wrong then, or is now, and nobody waits for that time."""
+    of_sources = (sources.c.polled_at, sources.c.succeeded_at, sources.c.changed_at)
+    of_channels = (channels.c.blocked_until, channels.c.error_at, channels.c.sent_at)
+    others = (alerts.c.opened_at, alerts.c.notified_at, service.c.value, holds.c.counted_from, deliveries.c.due)
+    for column in (*of_sources, *of_channels, *others):
+        connection.execute(update(column.table).where(column > now).values({column.name: now}))
+    # The next slot of each schedule is planned where there is none.
+    connection.execute(delete(slots).where(slots.c.done_at.is_(None), slots.c.due > now))

@@ -35,8 +35,6 @@ Clock = Callable[[], datetime]
 
 # A form that one call reads in a sixteenth of the time of `strptime`; by itself, that call takes other forms as well.
 _IS_OF_FORM = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII).fullmatch
-# The same for GLOB.
-PATTERN = "[0-9][0-9][0-9][0-9]-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[0-5][0-9].[0-9][0-9][0-9][0-9][0-9][0-9]Z"
 UNKNOWN = datetime.fromtimestamp(0, UTC)
 
 

@@ -14,7 +14,7 @@ from cachewatch.cli import main
 from cachewatch.extensions.shared_state import postgresql as leader_lease
 from cachewatch.service import passes as leadership
 from cachewatch.service import recipients as backoff
-from cachewatch.service import recover as wrong_clocks
+from cachewatch.service import send
 
 LASTING, RENEWAL = timedelta(seconds=4), timedelta(seconds=1)
 
@@ -27,7 +27,7 @@ def shorten() -> None:
     vars(cachewatch.daemon)["_TICK"] = timedelta(seconds=1)
     vars(backoff)["_MINUTES"] = (1 / 60, 2 / 60, 5 / 60)
     vars(deadlines)["_OTHERS"] = timedelta(0)
-    vars(wrong_clocks)["_WRITING"] = timedelta(seconds=5)
+    vars(send)["_WRITING"] = timedelta(seconds=5)
 
 
 if __name__ == "__main__":
