@@ -104,6 +104,10 @@ class DigestRenderer:
         self._is_archived = is_archived
         self._wanted = forms
         self._names = _Names(templates_dir, template)
+        # As long as it is, whatever the length of the rest.
+        self._head = self._make_head()
+        self._bullets = self._make_bullets()
+        self._json = self._make_json() if Form.JSON in forms else b""
 
     def render(self, shortness: int = 0) -> RenderedDigest:
         """Render the digest; raise TemplateError.
@@ -111,7 +115,7 @@ class DigestRenderer:
         `shortness` is for those to whom a digest was too large: 1 attaches nothing and is half as long, 2 or more
         gives no more than totals.
         """
-        digest, names, head = self._digest, self._names, self._head()
+        digest, names, head = self._digest, self._names, self._head
         table = None if shortness or not self._attach else _table(digest, readers=len(self._to))
         budget = self._max_html // 2 if shortness else self._max_html
         forms = _STEPS[_BEGIN[min(shortness, 2)] :]
@@ -135,17 +139,17 @@ class DigestRenderer:
             revisions=tuple(_revisions(digest)),
             archive_url=digest.archive_url,
             subtitle=head["subtitle"],
-            bullets=self._bullets(head),
+            bullets=self._bullets,
             text=made["txt"],
             html=html,
             page=page,
             feed=_STYLES.sub("", compact(made.get(Form.FEED, ""))),
             markdown=made.get(Form.MARKDOWN, ""),
-            json=self._json(head),
+            json=self._json,
             attachments=(table,) if table else (),
         )
 
-    def _head(self) -> dict[str, Any]:
+    def _make_head(self) -> dict[str, Any]:
         head = {
             "title": headline.title(self._digest),
             "sentence": headline.sentence(self._digest),
@@ -156,13 +160,13 @@ class DigestRenderer:
             head["title"] = safe(" ".join(said.split()))[:_LONGEST_SUBJECT] or head["title"]
         return head
 
-    def _bullets(self, head: Context) -> tuple[str, ...]:
-        (chat,) = self._names.render(("chat", {**head, **_shown(self._digest, _BRIEF, None)}))
+    def _make_bullets(self) -> tuple[str, ...]:
+        (chat,) = self._names.render(("chat", {**self._head, **_shown(self._digest, _BRIEF, None)}))
         return bullets(chat)
 
-    def _json(self, head: Context) -> bytes:
+    def _make_json(self) -> bytes:
         shown = view(_uncut(self._digest) if self._is_archived else self._digest)
-        return encode({**shown, **head}) + b"\n"
+        return encode({**shown, **self._head}) + b"\n"
 
 
 def _fitting_html(names: "_Names", budget: int, contexts: Iterable[Context]) -> tuple[str, Context]:

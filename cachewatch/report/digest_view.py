@@ -16,7 +16,7 @@ from cachewatch.core import spellings
 from cachewatch.core.coverage import Need
 from cachewatch.core.model import Diagnostic, Side
 from cachewatch.core.names import safe, safe_name
-from cachewatch.core.statement_values import Line, Severity, Statement, StatementKind, is_of_tag, severity_of
+from cachewatch.core.statement_values import RANKS, Line, Severity, Statement, StatementKind, is_of_tag, severity_of
 from cachewatch.report.environments import (
     acts_of,
     advice_of,
@@ -177,6 +177,10 @@ class _Maker:
         returns = self._returns(tag)
         back = {(one.kind, one.name) for one in returns}
         acts = act(self._acted_on(tag), base, [*self._own(tag), *partly_back(returns)])
+        # What is routine is news if it is why readers have to act.
+        (behind, routine), (behind_rest, routine_rest) = (
+            part_routine(found, self._hit) for found in (tag.statements, tag.rest)
+        )
         return {
             "source": self._name(tag.source),
             "tag": self._name(_name(report)),
@@ -187,8 +191,10 @@ class _Maker:
             "specs": asdict(report.specs),
             "act": [safe(said) for said in acts],
             "nothing_to_do": "" if acts else safe(self._nothing_to_do(tag)),
-            "know": safe(self._known(tag, returns)),
-            "ignore": self._ignored(tag),
+            "know": safe(
+                "; ".join(filter(None, (know(tag.statements, returns[:_MOST_SPANS]), ignore(behind, behind_rest))))
+            ),
+            "ignore": ignore(routine, routine_rest),
             "causes": [self.reason(one) for one in reasons(tag.statements, tag.rest)[: self._form.others]],
             "events": [
                 self.event(one, base) for one in tag.statements if is_of_tag(one.kind) and not is_back(one, back)
@@ -221,7 +227,7 @@ class _Maker:
     def _returns(self, tag: TagDigest) -> list[Return]:
         """Return what is back in this tag; what is back in none of the digest's tags is told with the first."""
         digest = self._digest
-        known = {(one.source, _name(one.report)) for one in digest.tags}
+        known = {(one.source, _name(one.report)) for one in digest.tags} if digest.returns else set()
         first = tag is digest.tags[0]
         name = (tag.source, _name(tag.report))
         return [
@@ -255,14 +261,6 @@ class _Maker:
             return ()
         needs = change.after.environment.needs
         return tuple(one for one in tag.examples if any(serves(need, one.machines) for need in needs))
-
-    def _known(self, tag: TagDigest, returns: Sequence[Return]) -> str:
-        """Return what is news, and what is routine if it is why readers have to act."""
-        behind, rest = (part_routine(found, self._hit)[0] for found in (tag.statements, tag.rest))
-        return "; ".join(filter(None, (know(tag.statements, returns[:_MOST_SPANS]), ignore(behind, rest))))
-
-    def _ignored(self, tag: TagDigest) -> str:
-        return ignore(*(part_routine(found, self._hit)[1] for found in (tag.statements, tag.rest)))
 
     @property
     def _hit(self) -> frozenset[str]:
@@ -388,7 +386,7 @@ def _base(report: Report) -> str:
 def _others(statements: Sequence[Statement]) -> Iterator[StatementKind]:
     """Yield the kinds that are told in lists of their own; what is routine is a number on the first screen."""
     kinds = {one.kind for one in statements if one.severity is Severity.NEWS and not is_of_tag(one.kind)}
-    yield from (kind for kind in StatementKind if kind in kinds and kind not in (*_CHANGES, StatementKind.PLACE_LOST))
+    yield from sorted(kinds.difference(_CHANGES, {StatementKind.PLACE_LOST}), key=RANKS.__getitem__)
 
 
 def cleaner(longest: int) -> Clean:

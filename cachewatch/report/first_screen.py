@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 
 from cachewatch.core.names import safe_name
-from cachewatch.core.statement_values import Counts, Remains, Severity, Statement, StatementKind
+from cachewatch.core.statement_values import RANKS, Counts, Remains, Severity, Statement, StatementKind
 from cachewatch.report import words as rebuild_reasons
 from cachewatch.report.values import Return
 from cachewatch.report.words import Reason, fact, names, number, place_name, replaced, stack_name
@@ -51,7 +51,7 @@ def know(statements: Sequence[Statement], returns: Sequence[Return] = ()) -> str
     }
     said = [
         number(count if kind in _BY_STATEMENT else packages[kind], *_NEWS[kind])
-        for kind, count in sorted(counted.items(), key=lambda pair: list(StatementKind).index(pair[0]))
+        for kind, count in sorted(counted.items(), key=lambda pair: RANKS[pair[0]])
         if kind in _NEWS
     ]
     whole = [said_back(one) for one in returns if not _is_less(one)]
@@ -72,12 +72,12 @@ def is_back(one: Statement, back: Set[tuple[str, str]]) -> bool:
     return (_JOINED.get(one.kind, ""), one.name) in back
 
 
-def part_routine(found: Sequence[Statement], packages: Set[str]) -> tuple[list[Statement], list[Statement]]:
+def part_routine(found: Sequence[Statement], packages: frozenset[str]) -> tuple[list[Statement], list[Statement]]:
     """Part what is routine and happened to any of `packages` from all else: it is behind what readers act on."""
     parts: tuple[list[Statement], list[Statement]] = ([], [])
     for one in found:
         is_routine = one.severity is Severity.ROUTINE or one.kind is StatementKind.REBUILD_WAVE
-        parts[not (is_routine and packages & set(one.packages))].append(one)
+        parts[not is_routine or packages.isdisjoint(one.packages)].append(one)
     return parts
 
 

@@ -420,6 +420,7 @@ class Form(StrEnum):
     MARKDOWN = "md"
     FEED = "feed.html"
     PAGE = "page.html"
+    JSON = "json"
 
 
 class RenderedDigest(Struct, frozen=True, kw_only=True):
@@ -444,7 +445,7 @@ class RenderedDigest(Struct, frozen=True, kw_only=True):
     page: str = ""  # all of it as a page of an archive, with an empty place for its Neighbours
     feed: str = ""  # the same as HTML for inside of another page, without any styles
     markdown: str = ""
-    json: bytes
+    json: bytes = b""
     attachments: tuple[Attachment, ...] = ()
 
 

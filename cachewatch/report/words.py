@@ -302,15 +302,17 @@ def accounting(statements: Iterable[Statement]) -> str:
 def _with_kept(shares: Iterable[tuple[str, int, int]]) -> Iterator[tuple[str, int]]:
     """Yield how many specs of each share came (or went), and how many kept ones came into the selection (or left it)."""
     for name, count, kept in shares:
-        yield name, count
-        yield f"kept {name}", kept
+        if count:
+            yield name, count
+        if kept:
+            yield f"kept {name}", kept
 
 
 def _side(sign: str, shares: Iterable[tuple[str, int]]) -> str:
     counts: dict[str, int] = {}
     for words, count in shares:
         counts[words] = counts.get(words, 0) + count
-    told = sorted(((count, words) for words, count in counts.items() if count), reverse=True)
+    told = sorted(((count, words) for words, count in counts.items()), reverse=True)
     if not told:
         return ""
     listed = [f"{count:,} {words}" for count, words in told[:_MOST_SHARES]]

@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.channels import open_channel
-from cachewatch.config.channels import ChannelConfig, FeedConfig, FileConfig, MailConfig
+from cachewatch.config.channels import ChannelConfig, FeedConfig, FileConfig, MailConfig, WebhookConfig
 from cachewatch.config.model import Config
 from cachewatch.core.statement_values import StatementKind, is_of_tag
 from cachewatch.errors import TemplateError
@@ -248,7 +248,8 @@ _LOG = Log()
 # Beside what is made of each digest.
 _FORMS: Mapping[type[ChannelConfig], Set[Form]] = {
     FeedConfig: {Form.FEED},
-    FileConfig: {Form.MARKDOWN, Form.PAGE},
+    FileConfig: {Form.MARKDOWN, Form.PAGE, Form.JSON},
+    WebhookConfig: {Form.JSON},
 }
 
 
