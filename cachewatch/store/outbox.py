@@ -59,6 +59,8 @@ _OPEN: BindParameter[tuple[State, ...]] = bindparam("open", OPEN, expanding=True
 _NOTE = insert(attempts)
 # What is known of a delivery without its bytes.
 _ABOUT = tuple(column for column in deliveries.c if column is not deliveries.c.payload)
+_ONE = select(*_ABOUT).where(*same(deliveries, "id"))
+_WHOLE_ONE = message_bytes.whole_deliveries().where(*same(deliveries, "id"))
 
 
 class Lease(Struct, frozen=True, kw_only=True):
@@ -321,21 +323,13 @@ def find(
 
 def delivery(connection: Connection, number: int) -> Delivery | None:
     """Return one delivery by its number."""
-    row = connection.execute(_one(), {"id": number}).one_or_none()
+    row = connection.execute(_ONE, {"id": number}).one_or_none()
     return None if row is None else _delivery(row)
-
-
-def _one() -> Select[Any]:
-    return select(*_ABOUT).where(*same(deliveries, "id"))
 
 
 def message(connection: Connection, number: int) -> Message:
     """Return the bytes of a delivery, none if they were deleted; raise DamagedRow if they are not those that were stored."""
-    return message_bytes.message_of(connection.execute(_whole_one(), {"id": number}).one())
-
-
-def _whole_one() -> Select[Any]:
-    return message_bytes.whole_deliveries().where(*same(deliveries, "id"))
+    return message_bytes.message_of(connection.execute(_WHOLE_ONE, {"id": number}).one())
 
 
 def sent_history(connection: Connection, channel: str, target: str, most: int) -> Sequence[Message]:
