@@ -6,7 +6,9 @@ which the events of the whole tag are found (core/events), and whatever the coll
 output format keeps of each package (render). Nothing here prints.
 """
 
+import gc
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple
 
@@ -164,18 +166,31 @@ def compare_contents(
 
     What was seen of the whole tag goes to `tally`, and what is wrong with documents to `problems`.
     """
-    pairs = [(content[0], parse_pair(*content, problems)) for content in contents]
-    readable = [(documents, pair) for documents, pair in pairs if pair is not None]
-    changes = compare_all([pair for _, pair in readable], is_pruned=is_pruned)
-    for (documents, pair), change in zip(readable, changes, strict=True):
-        if change is not None:
-            if reused := describe_reused(change.went, change.came):
-                problems.note_reused(documents, reused)
-            items = items_of(change)
-            tally.observe(change, items)
-            yield change, items
-        elif pair.after is not None:
-            tally.witness(pair.after)
+    with _collector_off():
+        pairs = [(content[0], parse_pair(*content, problems)) for content in contents]
+        readable = [(documents, pair) for documents, pair in pairs if pair is not None]
+        changes = compare_all([pair for _, pair in readable], is_pruned=is_pruned)
+        for (documents, pair), change in zip(readable, changes, strict=True):
+            if change is not None:
+                if reused := describe_reused(change.went, change.came):
+                    problems.note_reused(documents, reused)
+                items = items_of(change)
+                tally.observe(change, items)
+                yield change, items
+            elif pair.after is not None:
+                tally.witness(pair.after)
+
+
+@contextmanager
+def _collector_off() -> Iterator[None]:
+    """Keep Python's collector from searching the values of a comparison, which are many and hold no cycles."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def select_package(

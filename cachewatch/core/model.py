@@ -134,7 +134,7 @@ class CompilerForm(IntEnum):
     MISSING = 2  # no record has one: it is left out, or empty
 
 
-class Signature(Struct, frozen=True, order=True, cache_hash=True):
+class Signature(Struct, frozen=True, order=True, cache_hash=True, gc=False):
     """All that is known of a spec but its hash and size, in one spelling (see core/spellings.py); sorted by all fields."""
 
     versions: tuple[str, ...]
@@ -151,7 +151,7 @@ class Signature(Struct, frozen=True, order=True, cache_hash=True):
         return not self.stacks
 
 
-class Spec(Struct, frozen=True):
+class Spec(Struct, frozen=True, gc=False):
     """One built binary."""
 
     hash: str
@@ -277,7 +277,7 @@ class Side(Struct, frozen=True, kw_only=True):
     time: str | None = None  # RFC 3339, UTC
 
 
-class Delta(Struct, frozen=True):
+class Delta(Struct, frozen=True, gc=False):
     """The values of one fact that came and went, sorted."""
 
     added: tuple[str, ...] = ()
@@ -287,7 +287,7 @@ class Delta(Struct, frozen=True):
         return bool(self.added or self.removed)
 
 
-class StackVersions(Struct, frozen=True):
+class StackVersions(Struct, frozen=True, gc=False):
     """The versions of one package in one stack, before and after, oldest first."""
 
     stack: str
@@ -326,7 +326,7 @@ class PlaceChange(Struct, frozen=True, kw_only=True):
     kinds: frozenset[Kind]
 
 
-class SignatureCount(Struct, frozen=True):
+class SignatureCount(Struct, frozen=True, gc=False):
     """So many specs of one signature and class, which only their hashes tell apart."""
 
     signature: Signature
@@ -335,7 +335,7 @@ class SignatureCount(Struct, frozen=True):
     counterpart: Signature | None = None  # of another compiler, system or target, in the same stack
 
 
-class SpecMatch(Struct, frozen=True):
+class SpecMatch(Struct, frozen=True, gc=False):
     """`count` specs of one signature whose place specs of another took; which took which is unknowable."""
 
     kind: MatchKind
@@ -347,7 +347,7 @@ class SpecMatch(Struct, frozen=True):
     left: bool = False
 
 
-class StackChange(Struct, frozen=True):
+class StackChange(Struct, frozen=True, gc=False):
     """A kept hash that other stacks build now; no stacks after means that it is unreferenced."""
 
     hash: str
@@ -368,7 +368,7 @@ class StackChange(Struct, frozen=True):
         return tuple(sorted(set(self.before.stacks) - set(self.after.stacks)))
 
 
-class SpecCounts(Struct, frozen=True):
+class SpecCounts(Struct, frozen=True, gc=False):
     """How many specs there were and what became of them; they add up, or cachewatch is wrong."""
 
     before: int = 0

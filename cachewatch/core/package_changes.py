@@ -6,13 +6,16 @@ it. A selection is applied last, to the judged package: so a pair stays a pair, 
 Only chosen specs are counted: of a pair of which one is chosen, it came into the selection or left it.
 """
 
+import gc
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import lru_cache
+from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 
 from deepdiff import DeepDiff
+from deepdiff.helper import notpresent
 from msgspec import Struct, field
 from msgspec.structs import astuple, replace
 
@@ -53,42 +56,124 @@ from cachewatch.core.verdicts import (
 from cachewatch.core.versions import VersionKey, agrees, is_newer, newest, sorted_versions, version_identity
 
 Counts = Counter[Signature]
-# The values of one kind that only the first side of a package has, and those that only the second one has.
-Values = tuple[Sequence[Any], Sequence[Any]]
-
-_PACKAGE = "package"
-_SPECS = "specs"
 
 
 class SpecSide(Struct, frozen=True):
-    """One side of a package: its facts, and how many specs of each signature are on no other side."""
+    """One side of a package: its facts, and how many specs of each signature have a hash that the other side lacks."""
 
-    facts: Facts | None  # None where there is no document
+    facts: Facts
     specs: Counts
 
 
-class Matched(Struct, frozen=True):
-    """What was added to a package and removed from it."""
-
-    is_added: bool = False  # the package itself
-    is_removed: bool = False
-    facts: Mapping[str, Delta] = field(default_factory=lambda: dict.fromkeys(FACTS, Delta()))
-    vanished: Counts = field(default_factory=Counter)  # of the signatures of which not as many came
-    new: Counts = field(default_factory=Counter)
+# Both sides of a package; None where it has no document.
+SpecSides = tuple[SpecSide | None, SpecSide | None]
 
 
-def find_deltas(pairs: Iterable[tuple[SpecSide, SpecSide]]) -> list[Matched]:
+_Values = defaultdict[str, list[str]]  # by the names of facts
+
+
+class Reported(Struct, frozen=True):
+    """What DeepDiff says was removed from one package, and what was added to it: of each a pair."""
+
+    package: list[bool] = field(default_factory=lambda: [False, False])  # whether it was the package itself
+    facts: tuple[_Values, _Values] = field(default_factory=lambda: (_Values(list), _Values(list)))
+    specs: tuple[Counts, Counts] = field(default_factory=lambda: (Counter(), Counter()))
+
+    def delta(self, name: str) -> Delta:
+        """Return the values of a fact that were added and removed."""
+        removed, added = (tuple(sorted(side.get(name, ()))) for side in self.facts)
+        return Delta(added, removed)
+
+
+def report_differences(pairs: Mapping[str, SpecSides]) -> Mapping[str, Reported]:
     """Return what was added and removed between the two sides of each package.
 
-    DeepDiff, which is used here and nowhere else, gets what each package has of each kind: that it is there, the
-    values of its facts, and the signatures of its vanished or new specs, each with their number. What is equal on
-    both sides is left out before, so a package that was merely rebuilt costs nothing. DeepDiff never sees a list of
-    specs, on which it is quadratic and pairs the wrong ones. Several packages share a call: each call has a fixed cost.
+    DeepDiff, which is used here and nowhere else, gets all packages in one call, because each call has a fixed cost:
+
+        {package: {"facts": {"versions": {version: True}, "stacks": ..., ...}, "specs": {version: {key: count}}}}
+
+    Packages, facts and versions that are equal are left out before. A key is a number, which stands for a signature.
     """
-    differing = [_differing(before, after) for before, after in pairs]
-    if not any(differing):
-        return [_NOTHING] * len(differing)
-    return [_found(answer) for answer in _answers(differing)]
+    keys: dict[Signature, str] = {}
+    before: dict[str, _Plain] = {}
+    after: dict[str, _Plain] = {}
+    for package, sides in pairs.items():
+        old, new = _plain(sides, keys)
+        if old != new:
+            before |= {} if old is None else {package: old}
+            after |= {} if new is None else {package: new}
+    reported: defaultdict[str, Reported] = defaultdict(Reported)
+    if before or after:
+        _read_report(before, after, {key: signature for signature, key in keys.items()}, reported)
+        gc.collect(0)  # what DeepDiff makes of a difference names itself
+    return reported
+
+
+_Plain = dict[str, dict[str, dict[str, int]]]
+
+
+def _plain(sides: SpecSides, keys: dict[Signature, str]) -> tuple[_Plain | None, _Plain | None]:
+    """Return both sides of a package as plain mappings, without the facts and the versions that are equal."""
+    had, has = (NO_FACTS if side is None else side.facts for side in sides)
+    facts = [name for name in FACTS if had[name] != has[name]]
+    old, new = (_by_version(side.specs, keys) if side else {} for side in sides)
+    for version in [version for version in old if old[version] == new.get(version)]:
+        del old[version], new[version]
+    found: list[_Plain] = [
+        {"facts": {name: dict.fromkeys(values[name], True) for name in facts}, "specs": specs}
+        for values, specs in ((had, old), (has, new))
+    ]
+    before, after = found
+    for section in [section for section in before if before[section] == after[section]]:
+        del before[section], after[section]
+    return before if sides[0] else None, after if sides[1] else None
+
+
+def _by_version(counts: Counts, keys: dict[Signature, str]) -> dict[str, dict[str, int]]:
+    found: dict[str, dict[str, int]] = {}
+    for signature, count in counts.items():
+        found.setdefault(", ".join(signature.versions), {})[keys.setdefault(signature, str(len(keys)))] = count
+    return found
+
+
+def _read_report(
+    before: Mapping[str, _Plain],
+    after: Mapping[str, _Plain],
+    signatures: Mapping[str, Signature],
+    reported: Mapping[str, Reported],
+) -> None:
+    """Ask DeepDiff, and sort what it reports by package."""
+    report = DeepDiff(before, after, view="tree", threshold_to_diff_deeper=0, ignore_private_variables=False)
+    for level in chain.from_iterable(report.values()):
+        package, *path = _path(level)
+        of_package = reported[package]
+        for side, value in enumerate((level.t1, level.t2)):
+            if value is notpresent:
+                continue
+            if not path:
+                of_package.package[side] = True
+            for (section, name, key), count in _leaves(path, value):
+                if section == "facts":
+                    of_package.facts[side][name].append(key)
+                else:
+                    of_package.specs[side][signatures[key]] = count
+
+
+def _path(level: Any) -> list[str]:
+    """Return the keys that lead to a difference, from the package on."""
+    keys = []
+    while (level := level.up) is not None:
+        keys.append((level.t1_child_rel or level.t2_child_rel).param)
+    return keys[::-1]
+
+
+def _leaves(path: list[str], value: Any) -> Iterator[tuple[list[str], int]]:
+    """Yield each count or truth below `path` with its own path."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _leaves([*path, key], inner)
+    else:
+        yield path, value
 
 
 def known_compilers(delta: Delta, before: frozenset[str], after: frozenset[str]) -> Delta:
@@ -97,75 +182,6 @@ def known_compilers(delta: Delta, before: frozenset[str], after: frozenset[str])
         added=() if NO_COMPILER in before else tuple(c for c in delta.added if c != NO_COMPILER),
         removed=() if NO_COMPILER in after else tuple(c for c in delta.removed if c != NO_COMPILER),
     )
-
-
-_NOTHING = Matched()
-
-
-def _differing(before: SpecSide, after: SpecSide) -> dict[str, Values]:
-    """Return, by kind, the values of either side that are not equal on both."""
-    differing: dict[str, Values] = {}
-    if (before.facts is None) != (after.facts is None):
-        differing[_PACKAGE] = ([None], []) if after.facts is None else ([], [None])
-    old_facts, new_facts = before.facts or NO_FACTS, after.facts or NO_FACTS
-    for name in FACTS:
-        old, new = old_facts[name], new_facts[name]
-        if old != new:
-            differing[name] = (list(old - new), list(new - old))
-    if before.specs != after.specs:
-        differing[_SPECS] = (
-            [pair for pair in before.specs.items() if after.specs.get(pair[0]) != pair[1]],
-            [pair for pair in after.specs.items() if before.specs.get(pair[0]) != pair[1]],
-        )
-    return differing
-
-
-def _answers(differing: Sequence[Mapping[str, Values]]) -> list[dict[str, Values]]:
-    """Return what DeepDiff says was removed and added, of each package."""
-    # DeepDiff takes ten microseconds for each difference that it reports. So the values of one kind are one text, in
-    # which a number stands for each; as sets, it would hash every value again and report each alone.
-    numbers: dict[Hashable, int] = {}
-    before, after = (
-        {
-            (package, name): " ".join([str(numbers.setdefault(value, len(numbers))) for value in values[side]])
-            for package, kinds in enumerate(differing)
-            for name, values in kinds.items()
-        }
-        for side in (0, 1)
-    )
-    values = list(numbers)
-    answers: list[dict[str, Values]] = [{} for _ in differing]
-    for level in _deep_diff(before, after).get("values_changed", ()):
-        package, name = level.up.t1_child_rel.param  # the key; level.path() makes a text of it first
-        went, came = ([values[int(number)] for number in text.split()] for text in (level.t1, level.t2))
-        answers[package][name] = went, came
-        level.up.down = None  # the two name each other, which keeps them until the collector runs
-    return answers
-
-
-def _found(differing: Mapping[str, Values]) -> Matched:
-    if not differing:
-        return _NOTHING
-    went, came = ({name: values[side] for name, values in differing.items()} for side in (0, 1))
-    return Matched(
-        is_added=bool(came.get(_PACKAGE)),
-        is_removed=bool(went.get(_PACKAGE)),
-        facts={name: Delta(tuple(sorted(came.get(name, ()))), tuple(sorted(went.get(name, ())))) for name in FACTS},
-        vanished=Counter(dict(went.get(_SPECS, ()))),
-        new=Counter(dict(came.get(_SPECS, ()))),
-    )
-
-
-def _deep_diff(before: object, after: object) -> Mapping[str, Any]:
-    diff: Mapping[str, Any] = DeepDiff(
-        before,
-        after,
-        ignore_private_variables=False,
-        report_repetition=True,
-        threshold_to_diff_deeper=0,
-        view="tree",
-    )
-    return diff
 
 
 Hash = TypeVar("Hash", str, bytes | str)
@@ -402,9 +418,12 @@ class _Prepared(Struct, frozen=True, kw_only=True):
     is_compiler_unknown: bool
 
     @property
-    def sides(self) -> tuple[SpecSide, SpecSide]:
+    def sides(self) -> SpecSides:
         """Return what DeepDiff compares."""
-        return SpecSide(self.had, self.went.counts), SpecSide(self.has, self.came.counts)
+        return (
+            None if self.had is None else SpecSide(self.had, self.went.counts),
+            None if self.has is None else SpecSide(self.has, self.came.counts),
+        )
 
 
 def compare(
@@ -416,15 +435,15 @@ def compare(
 
 
 def compare_all(pairs: Iterable[Pair], *, is_pruned: bool = True) -> Iterator[PackageChange | None]:
-    """Yield what happened to each package, in one call of DeepDiff for all of them.
+    """Yield what happened to each of different packages, in one call of DeepDiff for all of them.
 
     `is_pruned` tells whether specs that no stack builds will disappear from this tag, which
     is so in develop and not in releases and snapshots.
     """
     prepared = [_prepare(pair) for pair in pairs]
-    deltas = iter(find_deltas(one.sides for one in prepared if one is not None))
+    reported = report_differences({one.package: one.sides for one in prepared if one is not None})
     for one in prepared:
-        yield None if one is None else _change_of(one, next(deltas), is_pruned=is_pruned)
+        yield None if one is None else _change_of(one, reported[one.package], is_pruned=is_pruned)
 
 
 def _prepare(pair: Pair) -> _Prepared | None:
@@ -459,29 +478,42 @@ def _facts_in(document: Document | None, specs: Specs) -> Facts | None:
     return document.facts if specs is document.specs else facts_of(specs.counts)
 
 
-def _change_of(one: _Prepared, found: Matched, *, is_pruned: bool) -> PackageChange:
-    """Return what happened to a package, by what DeepDiff found."""
+def _change_of(one: _Prepared, reported: Reported, *, is_pruned: bool) -> PackageChange | None:
+    """Return what happened to a package: what DeepDiff reported, rebuilt specs, and kept specs in other stacks."""
     unknown = one.is_compiler_unknown
-    rebuilt = _equal(one.went.counts, one.came.counts)
-    accounted = account(Counter(rebuilt | found.vanished), Counter(rebuilt | found.new), is_compiler_unknown=unknown)
-    touched = _touched((*found.vanished, *found.new), one.restacked)
-    after = _applied(one.old.counts, found, one.restacked)
+    vanished, new = reported.specs
+    rebuilt = {s: count for s, count in one.went.counts.items() if one.came.counts.get(s) == count}
+    if not (any(reported.package) or vanished or new or rebuilt or one.restacked):
+        return None
+    all_vanished, all_new = {**rebuilt, **vanished}, {**rebuilt, **new}
+    accounted = account(Counter(all_vanished), Counter(all_new), is_compiler_unknown=unknown)
+    touched = _touched((*vanished, *new), one.restacked)
+    after = _applied(one.old.counts, reported, one.restacked)
     judged = judge_places(touched, one.old.counts, after, is_compiler_unknown=unknown)
-    gone, new = matched_across(
+    gone, added = matched_across(
         [
             SignatureCount(s, count, class_of_vanished(s, judged, is_compiler_unknown=unknown))
             for s, count in accounted.gone
         ],
         [SignatureCount(s, count, class_of_new(s, judged, is_compiler_unknown=unknown)) for s, count in accounted.new],
     )
-    status = Status.ADDED if found.is_added else Status.REMOVED if found.is_removed else Status.CHANGED
-    facts = _known(found.facts, one)
+    is_removed, is_added = reported.package
+    status = Status.ADDED if is_added else Status.REMOVED if is_removed else Status.CHANGED
+    found = {name: reported.delta(name) for name in FACTS}
+    facts = _known(found, one)
     places = place_changes(judged)
+    went, came = _some(one.went, all_vanished), _some(one.came, all_new)
     unreferenced = _unreferenced(one.new)
-    newly_unreferenced = _newly_unreferenced(one, found) if is_pruned else ()
+    newly_unreferenced = _newly_unreferenced(one, reported) if is_pruned else ()
     counts = count_specs(
-        accounted.matches, gone, new, before=len(one.old), after=len(one.new), unreferenced=len(unreferenced)
+        accounted.matches,
+        gone,
+        added,
+        before=len(one.old),
+        after=len(one.old) - len(went) + len(came),
+        unreferenced=len(unreferenced),
     )
+    had = one.had or NO_FACTS
     return PackageChange(
         package=one.package,
         status=status,
@@ -491,9 +523,9 @@ def _change_of(one: _Prepared, found: Matched, *, is_pruned: bool) -> PackageCha
         counts=counts,
         matches=accounted.matches,
         gone=gone,
-        new=new,
-        came=one.came,
-        went=one.went,
+        new=added,
+        came=came,
+        went=went,
         restacked=one.restacked,
         unreferenced=unreferenced,
         newly_unreferenced=newly_unreferenced,
@@ -506,16 +538,14 @@ def _change_of(one: _Prepared, found: Matched, *, is_pruned: bool) -> PackageCha
             restacked=one.restacked,
             has_unreferenced=bool(newly_unreferenced),
         ),
-        before=one.had or NO_FACTS,
-        after=one.has or NO_FACTS,
+        before=had,
+        after={
+            name: had[name].difference(delta.removed).union(delta.added) if delta else had[name]
+            for name, delta in found.items()
+        },
         specs_before=one.old,
         specs_after=one.new,
     )
-
-
-def _equal(went: Counter[Signature], came: Counter[Signature]) -> dict[Signature, int]:
-    """Return the signatures of which as many came as went; DeepDiff was not asked about them."""
-    return {signature: count for signature, count in went.items() if came.get(signature) == count}
 
 
 def _known(facts: Mapping[str, Delta], one: _Prepared) -> Mapping[str, Delta]:
@@ -533,14 +563,15 @@ def _touched(signatures: Iterable[Signature], restacked: Iterable[StackChange]) 
 
 
 def _applied(
-    before: Mapping[Signature, int], found: Matched, restacked: Sequence[StackChange]
+    before: Mapping[Signature, int], reported: Reported, restacked: Sequence[StackChange]
 ) -> Mapping[Signature, int]:
-    """Return the specs there are after what was found; what was rebuilt is as it was."""
-    if not (found.vanished or found.new or restacked):
+    """Return the specs there are after what was reported; what was rebuilt is as it was."""
+    vanished, new = reported.specs
+    if not (vanished or new or restacked):
         return before
     after = Counter(before)
-    after.subtract(found.vanished)
-    after.update(found.new)
+    after.subtract(vanished)
+    after.update(new)
     for kept in restacked:
         after[kept.before] -= 1
         after[kept.after] += 1
@@ -553,9 +584,10 @@ def _unreferenced(specs: Specs) -> tuple[str, ...]:
     return tuple(sorted(spec_hash for spec_hash, signature in specs.items() if signature.is_unreferenced))
 
 
-def _newly_unreferenced(one: _Prepared, found: Matched) -> tuple[Spec, ...]:
+def _newly_unreferenced(one: _Prepared, reported: Reported) -> tuple[Spec, ...]:
     """Return the kept specs that lost their last stack, and the new ones that have none, unless they were rebuilt."""
-    more = {s for s, count in found.new.items() if s.is_unreferenced and count > found.vanished[s]}
+    vanished, new = reported.specs
+    more = {s for s, count in new.items() if s.is_unreferenced and count > vanished[s]}
     hashes = {kept.hash for kept in one.restacked if kept.after.is_unreferenced}
     if more:
         hashes |= {spec_hash for spec_hash, signature in one.came.items() if signature in more}

@@ -127,7 +127,7 @@ class Remains(IntEnum):
     NOTHING = 3  # it must be built from source
 
 
-class Story(Struct, frozen=True, kw_only=True, cache_hash=True):
+class Story(Struct, frozen=True, kw_only=True, cache_hash=True, gc=False):
     """What happened to some items, seen from their package: one line of a report."""
 
     kind: StatementKind
@@ -144,7 +144,7 @@ class Story(Struct, frozen=True, kw_only=True, cache_hash=True):
     remaining: tuple[str, ...] = ()  # systems, and targets, that other such specs of these stacks have on both sides
 
 
-class Counts(Struct, frozen=True):
+class Counts(Struct, frozen=True, gc=False):
     """How many items there are."""
 
     vanished: int = 0
@@ -185,7 +185,7 @@ class Counts(Struct, frozen=True):
         return max(self.vanished, self.new) + self.kept
 
 
-class Items(Struct, frozen=True, kw_only=True):
+class Items(Struct, frozen=True, kw_only=True, gc=False):
     """Items of one package to which the same happened."""
 
     package: str
@@ -225,7 +225,7 @@ class Line(Struct, frozen=True, kw_only=True):
     stay: Stay | None = None  # of what was removed; where no history is indexed, nothing is known of it
 
 
-class Effect(Struct, frozen=True):
+class Effect(Struct, frozen=True, gc=False):
     """What followed from a statement, and is not counted again elsewhere."""
 
     kind: StatementKind

@@ -1,18 +1,23 @@
-"""DeepDiff decides what came and went: it says what set arithmetic says, and nothing is said without it."""
+"""DeepDiff decides what was added and removed: as set arithmetic would, and nothing else is reported."""
 
+import gc
 import json
 from collections import Counter
+from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
-from helpers import Record, parsed, record
+from conftest import Run
+from helpers import Record, catalogue, history, parsed, record
 from hypothesis import example, given
 from hypothesis import strategies as st
+from pairs import some_pair
 
-from cachewatch.core import package_changes as added_and_removed
+from cachewatch.core import package_changes
 from cachewatch.core.items import items_of
 from cachewatch.core.model import FACTS, Delta, Kind, MatchKind, PackageChange, Signature
-from cachewatch.core.package_changes import Pair, SpecSide, compare, compare_all, find_deltas
+from cachewatch.core.package_changes import Pair, SpecSide, SpecSides, compare, compare_all, report_differences
 from cachewatch.core.statement_values import StatementKind
 from cachewatch.report.data import package_json
 
@@ -33,24 +38,25 @@ signatures = st.builds(
 )
 
 
-counted = st.dictionaries(signatures, st.integers(1, 3), max_size=4).map(Counter)
-sides = st.builds(SpecSide, st.none() | facts, counted)
+counted = st.dictionaries(signatures, st.integers(1, 3) | st.just(1000), max_size=4).map(Counter)
+sides = st.none() | st.builds(SpecSide, facts, counted)
 
 
 @pytest.mark.slow
-@given(st.lists(st.tuples(sides, sides), max_size=4))
-@example([(SpecSide(dict.fromkeys(FACTS, frozenset({"__private"})), Counter()), SpecSide(None, Counter()))])
-def test_what_came_and_went(pairs: list[tuple[SpecSide, SpecSide]]) -> None:
+@given(st.dictionaries(st.text(max_size=6) | st.just("__p"), st.tuples(sides, sides), max_size=4))
+@example({"zlib": (SpecSide(dict.fromkeys(FACTS, frozenset({"__private"})), Counter()), None)})
+def test_what_was_added_and_removed(pairs: dict[str, SpecSides]) -> None:
     """Of several packages in one call, nothing is dropped, invented, misnamed or given to another package."""
-    for (before, after), found in zip(pairs, find_deltas(pairs), strict=True):
-        had, has = (side.facts or dict.fromkeys(FACTS, frozenset()) for side in (before, after))
-        assert found.facts == {
-            name: Delta(tuple(sorted(has[name] - had[name])), tuple(sorted(had[name] - has[name]))) for name in FACTS
-        }
-        assert found.is_added == (before.facts is None and after.facts is not None)
-        assert found.is_removed == (before.facts is not None and after.facts is None)
-        assert found.vanished == {s: n for s, n in before.specs.items() if after.specs[s] != n}
-        assert found.new == {s: n for s, n in after.specs.items() if before.specs[s] != n}
+    reported = report_differences(pairs)
+    nothing = SpecSide(dict.fromkeys(FACTS, frozenset()), Counter())
+    for package, (before, after) in pairs.items():
+        found, (old, new) = reported[package], (before or nothing, after or nothing)
+        for name in FACTS:
+            had, has = old.facts[name], new.facts[name]
+            assert found.delta(name) == Delta(tuple(sorted(has - had)), tuple(sorted(had - has)))
+        assert found.package == [before is not None and after is None, before is None and after is not None]
+        assert found.specs[0] == {s: n for s, n in old.specs.items() if new.specs[s] != n}
+        assert found.specs[1] == {s: n for s, n in new.specs.items() if old.specs[s] != n}
 
 
 def everything() -> list[tuple[list[Record] | None, list[Record] | None]]:
@@ -73,26 +79,82 @@ def changes() -> list[PackageChange]:
     return [change for change in compare_all(pairs) if change is not None]
 
 
-def test_without_its_answer_nothing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If DeepDiff found nothing, only what was rebuilt, kept specs in other stacks, and raw lists of hashes are left."""
-    with_answer = changes()
-    monkeypatch.setattr(added_and_removed, "_deep_diff", lambda before, after: {})
+def report_nothing(*_: object, **__: object) -> dict[str, object]:
+    """Report no difference, whatever there is."""
+    return {}
+
+
+def test_nothing_is_found_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If DeepDiff reports nothing, only rebuilt specs and kept specs in other stacks are left, and the totals hold."""
+    with_report = changes()
+    monkeypatch.setattr(package_changes, "DeepDiff", report_nothing)
     without = changes()
 
-    assert [change.added for change in without] == [change.added for change in with_answer]
-    assert [change.restacked for change in without] == [change.restacked for change in with_answer]
+    assert [change.restacked for change in without] == [c.restacked for c in with_report if c.package in names(without)]
     of_kept = {Kind.STACK_ADDED, Kind.STACK_REMOVED, Kind.PLACE_LOST, Kind.PLACE_GAINED, Kind.UNREFERENCED}
     for change in without:
         assert {match.kind for match in change.matches} <= {MatchKind.REBUILT}
         assert not any((change.gone, change.new, *change.facts.values()))
         assert change.kinds <= {Kind.REBUILT} | (of_kept if change.restacked else set())
+        assert change.counts.adds_up
+        assert change.counts.added == change.counts.rebuilt == len(change.added) == len(change.removed)
         told = {one.stories[-1].kind for one in items_of(change)}
         of_moved = {StatementKind.MOVED, StatementKind.UNREFERENCED} if change.restacked else set()
         assert told <= {StatementKind.REBUILT} | of_moved
         if not change.restacked:
             assert not change.places
             assert not change.stack_versions
-    assert {kind for change in with_answer for kind in change.kinds} > {Kind.UPGRADED, Kind.PACKAGE_ADDED, Kind.VARIANT}
+    assert names(without) == {"p0", "p1", "p6"}
+    found = {kind for change in with_report for kind in change.kinds}
+    assert found > {Kind.UPGRADED, Kind.PACKAGE_ADDED, Kind.PACKAGE_REMOVED, Kind.VARIANT}
+
+
+def names(found: list[PackageChange]) -> set[str]:
+    """Return the packages to which something happened."""
+    return {change.package for change in found}
+
+
+def test_nothing_is_reported_beside_it(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If DeepDiff reports nothing, no report names anything but rebuilt specs and kept specs in other stacks."""
+    chance = Random(3)
+    pairs = {f"package{n}x": some_pair(chance) for n in range(60)}
+    before, after = ({name: pair[side] for name, pair in pairs.items()} for side in (0, 1))
+    repository = history(
+        tmp_path / "r.git", catalogue(before | {"left": [record(1)]}), catalogue(after | {"joined": [record(2)]})
+    )
+    arguments = ("diff", "HEAD~1", "HEAD", "--repo", repository, "--jobs", "1", "--all", "--format")
+    monkeypatch.setattr(package_changes, "DeepDiff", report_nothing)
+
+    found = run(*arguments, "json")
+
+    assert "add up" not in found.error
+    (changeset,) = json.loads(found.output)["changesets"]
+    for statement in changeset["statements"]:
+        counts = statement["items"]
+        assert statement["kind"] in ("rebuilt", "rebuild-wave") or counts["vanished"] == counts["new"] == 0
+    for package in changeset["packages"]:
+        assert package["status"] == "changed"
+        assert len(package["specs"]["added"]) == len(package["specs"]["removed"]) == package["specs"]["rebuilt"]
+        assert not any(change for name in FACTS for change in package[name].values())
+        assert package["specs"]["rebuilt"] or package["specs"]["restacked"]
+    summary = changeset["summary"]["specs"]
+    assert summary["added"] == summary["removed"] == summary["rebuilt"]
+    assert "joined" not in run(*arguments, "text").output
+
+
+def test_the_collector_is_off_during_a_comparison(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python's collector is off while documents are compared, and on again afterwards."""
+    repository = history(tmp_path / "r.git", catalogue({"zlib": [record(1)]}), catalogue({"zlib": [record(2, os="a")]}))
+    is_on = []
+
+    def report(*_: object, **__: object) -> dict[str, object]:
+        is_on.append(gc.isenabled())
+        return {}
+
+    monkeypatch.setattr(package_changes, "DeepDiff", report)
+    run("diff", "HEAD~1", "HEAD", "--repo", repository, "--jobs", "1")
+    assert gc.isenabled()
+    assert is_on == [False]
 
 
 def test_packages_are_compared_together_as_each_alone() -> None:
@@ -102,8 +164,3 @@ def test_packages_are_compared_together_as_each_alone() -> None:
     for n, sides in enumerate(everything()):
         alone.append(compare(f"p{n}", *(side if side is None else parsed(side) for side in sides)))
     assert [json.loads(package_json(one)) for one in alone] == [json.loads(package_json(one)) for one in together]
-
-
-def signature(number: int) -> Signature:
-    """Return one of many signatures."""
-    return Signature((f"1.{number}",), "gcc@13", "ubuntu22.04", "linux", "x86_64_v3", ("+mpi",), ("e4s",))

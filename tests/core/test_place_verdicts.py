@@ -82,7 +82,7 @@ def test_random_pairs(seed: int) -> None:
     chance = random.Random(seed)
     there = [some_pair(chance) for _ in range(500)]
     pairs = there + [(after, before) for before, after in there]
-    changes = compare_all(Pair("zlib", parsed(before), parsed(after)) for before, after in pairs)
+    changes = compare_all(Pair(f"p{n}", parsed(before), parsed(after)) for n, (before, after) in enumerate(pairs))
     for (before, after), change in zip(pairs, changes, strict=True):
         assert told(change) == oracle.told(before, after), (before, after)
         assert adds_up(change)
