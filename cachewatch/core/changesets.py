@@ -28,7 +28,7 @@ from cachewatch.core.model import (
     Unreadable,
 )
 from cachewatch.core.names import DOCUMENT
-from cachewatch.core.statement_values import Items, Statement, StatementKind
+from cachewatch.core.statement_values import Items, Statement, StatementKind, is_of_tag
 from cachewatch.core.whole_tag import Observation
 
 # What documents have, about; git takes as long to tell their sizes as to read some of them.
@@ -255,16 +255,6 @@ class Tally(Struct):
             self.selected = [*(self.selected or ()), *other.selected]
 
 
-_KINDS = {
-    StatementKind.TAG_ADDED: Kind.TAG_ADDED,
-    StatementKind.TAG_REMOVED: Kind.TAG_REMOVED,
-    StatementKind.STACK_REMOVED: Kind.STACK_REMOVED,
-    StatementKind.STACK_ADDED: Kind.STACK_ADDED,
-    StatementKind.PRUNE: Kind.PRUNE,
-    StatementKind.SUSPICIOUS: Kind.SUSPICIOUS,
-}
-
-
 def events_of(statements: Sequence[Statement], tag_event: Event | None) -> tuple[Event, ...]:
     """Return what happened to the whole tag, from its statements."""
     return (*([tag_event] if tag_event else []), *_events(statements))
@@ -274,11 +264,11 @@ def _events(statements: Sequence[Statement]) -> Iterator[Event]:
     for one in statements:
         if one.kind in (StatementKind.TAG_ADDED, StatementKind.TAG_REMOVED):
             continue
-        if one.kind in _KINDS:
-            name = "surplus copies" if one.kind is StatementKind.PRUNE else one.name
-            yield Event(_KINDS[one.kind], name, len(one.packages), one.counts.specs)
-        elif one.kind is StatementKind.MIGRATION:
+        if one.kind is StatementKind.MIGRATION:
             yield Event(_kind_of_migration(one), one.name, len(one.packages), one.counts.vanished or one.counts.new)
+        elif is_of_tag(one.kind) and one.kind is not StatementKind.REBUILD_WAVE:
+            name = "surplus copies" if one.kind is StatementKind.PRUNE else one.name
+            yield Event(Kind(one.kind), name, len(one.packages), one.counts.specs)
 
 
 def _kind_of_migration(statement: Statement) -> Kind:

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from cachewatch.core import spellings
 from cachewatch.core.model import (
+    REGRADED,
     VALUES,
     Kind,
     MatchKind,
@@ -31,42 +32,21 @@ from cachewatch.core.model import (
     places_in,
 )
 from cachewatch.core.spellings import NO_COMPILER
-from cachewatch.core.statement_values import RANKS, Build, Counts, Items, Remains, Replacement, StatementKind, Story
+from cachewatch.core.statement_values import (
+    RANKS,
+    TOLD_AS,
+    Build,
+    Counts,
+    Items,
+    Remains,
+    Replacement,
+    StatementKind,
+    Story,
+)
 from cachewatch.core.versions import newest, sorted_versions, version_key
 
 SeesStack = Callable[[str], bool]
 
-_REGRADED = {Verdict.UPGRADED: StatementKind.UPGRADED, Verdict.DOWNGRADED: StatementKind.DOWNGRADED}
-# What is told of an item of which no place has anything to say.
-_OF_MATCH = {
-    MatchKind.MOVED: StatementKind.MOVED,
-    MatchKind.UPGRADED: StatementKind.UPGRADED,
-    MatchKind.DOWNGRADED: StatementKind.DOWNGRADED,
-    MatchKind.RECOMPILED: StatementKind.RECONFIGURED,
-    MatchKind.RECONFIGURED: StatementKind.RECONFIGURED,
-}
-_OF_CLASS = {
-    SpecClass.PRUNED: StatementKind.PRUNED,
-    SpecClass.LOST: StatementKind.PLACE_LOST,
-    SpecClass.REPLACED: StatementKind.RETIRED,
-    SpecClass.RETIRED: StatementKind.RETIRED,
-    SpecClass.DROPPED: StatementKind.NARROWED,
-    SpecClass.SURPLUS: StatementKind.SURPLUS,
-    SpecClass.UNREFERENCED_NEW: StatementKind.UNREFERENCED,
-    SpecClass.GAINED: StatementKind.PLACE_GAINED,
-    SpecClass.SUCCESSOR: StatementKind.EXTENDED,
-    SpecClass.EXTENDED: StatementKind.EXTENDED,
-    SpecClass.NEW_COMBINATION: StatementKind.WIDENED,
-    SpecClass.EXTRA_COPY: StatementKind.EXTRA_COPY,
-}
-_KINDS_OF_MATCH = {
-    MatchKind.REBUILT: Kind.REBUILT,
-    MatchKind.MOVED: Kind.MOVED,
-    MatchKind.UPGRADED: Kind.UPGRADED,
-    MatchKind.DOWNGRADED: Kind.DOWNGRADED,
-    MatchKind.RECOMPILED: Kind.COMPILER,
-    MatchKind.RECONFIGURED: Kind.RECONFIGURED,
-}
 _PRUNABLE = (SpecClass.PRUNED, SpecClass.SURPLUS, SpecClass.RETIRED, SpecClass.DROPPED)
 # Of these, another operating system, platform or target in the same stacks is told instead.
 _SYSTEM_CLASSES = (SpecClass.DROPPED, SpecClass.SURPLUS, SpecClass.NEW_COMBINATION, SpecClass.EXTRA_COPY)
@@ -175,14 +155,14 @@ class _Reader:
 
     def _of_match(self, match: SpecMatch) -> _Step:
         before, after = match.before, match.after
-        kind = _OF_MATCH[match.kind]
+        kind = TOLD_AS[match.kind]
         if kind is StatementKind.RECONFIGURED:
             otherwise = Story(kind=kind, before=_unlike(before, after), after=_unlike(after, before))
         elif kind is StatementKind.MOVED:
             otherwise = Story(kind=kind, before=before.versions)
         else:
             otherwise = Story(kind=kind, before=before.versions, after=after.versions)
-        kinds = {_KINDS_OF_MATCH[match.kind]}
+        kinds = {Kind.COMPILER if match.kind is MatchKind.RECOMPILED else Kind(kind)}
         if match.kind is MatchKind.MOVED:
             kinds |= {Kind.STACK_ADDED} if set(after.stacks) - set(before.stacks) else set()
             kinds |= {Kind.STACK_REMOVED} if set(before.stacks) - set(after.stacks) else set()
@@ -196,7 +176,7 @@ class _Reader:
         )
 
     def _of_vanished(self, gone: SignatureCount) -> _Step:
-        kind, signature = _OF_CLASS[gone.spec_class], gone.signature
+        kind, signature = TOLD_AS[gone.spec_class], gone.signature
         named = self._configuration(signature, is_before=True) if kind is StatementKind.NARROWED else ()
         system = self._system_change(signature, gone.counterpart, gone.spec_class)
         is_lost = gone.spec_class is SpecClass.LOST
@@ -218,7 +198,7 @@ class _Reader:
         )
 
     def _of_new(self, new: SignatureCount) -> _Step:
-        kind, signature = _OF_CLASS[new.spec_class], new.signature
+        kind, signature = TOLD_AS[new.spec_class], new.signature
         named = self._configuration(signature, is_before=False) if kind is StatementKind.WIDENED else ()
         if kind is StatementKind.UNREFERENCED:
             named = signature.versions
@@ -422,9 +402,9 @@ class _Reader:
         self, judged: PlaceChange, went: frozenset[str], came: frozenset[str], *, is_old: bool, is_new: bool
     ) -> Iterator[Story]:
         verdict = judged.verdict
-        if verdict in _REGRADED:
+        if verdict in REGRADED:
             if went or came:
-                yield Story(kind=_REGRADED[verdict], before=judged.before[-1:], after=judged.after[-1:])
+                yield Story(kind=TOLD_AS[verdict], before=judged.before[-1:], after=judged.after[-1:])
         elif verdict is Verdict.LOST:
             if is_old:
                 yield Story(kind=StatementKind.PLACE_LOST, before=judged.before)
@@ -470,8 +450,8 @@ class _Reader:
         """
         found: defaultdict[_Regraded, list[Place]] = defaultdict(list)
         for place, judged in self._judged.items():
-            if judged.verdict in _REGRADED and self._sees(place.stack):
-                found[_REGRADED[judged.verdict], judged.before[-1:], judged.after[-1:]].append(place)
+            if judged.verdict in REGRADED and self._sees(place.stack):
+                found[TOLD_AS[judged.verdict], judged.before[-1:], judged.after[-1:]].append(place)
         return {key: self._regraded_story(*key, places) for key, places in found.items()}
 
     def _regraded_story(

@@ -90,8 +90,12 @@ class Verdict(_Word):
     SAME = "same"
 
 
+# Another version is the newest one of the place.
+REGRADED = (Verdict.UPGRADED, Verdict.DOWNGRADED)
+
+
 class SpecClass(_Word):
-    """What a spec is that was not paired: vanished ones the first six, new ones the others."""
+    """What a spec is that was not paired."""
 
     PRUNED = "pruned"  # had no stack
     LOST = "lost"  # a place of it is lost
@@ -107,14 +111,17 @@ class SpecClass(_Word):
     EXTRA_COPY = "extra_copy"
 
 
-class Direction(_Word):
-    """What became of the versions of one package in one stack."""
-
-    UPGRADE = "upgrade"
-    DOWNGRADE = "downgrade"
-    ADDED = "added"
-    REMOVED = "removed"
-    CHANGED = "changed"
+VANISHED_CLASSES = frozenset(
+    {
+        SpecClass.PRUNED,
+        SpecClass.LOST,
+        SpecClass.REPLACED,
+        SpecClass.RETIRED,
+        SpecClass.DROPPED,
+        SpecClass.SURPLUS,
+    }
+)
+NEW_CLASSES = frozenset(SpecClass) - VANISHED_CLASSES
 
 
 class DiagnosticKind(_Word):
@@ -293,7 +300,7 @@ class StackVersions(Struct, frozen=True, gc=False):
     stack: str
     before: tuple[str, ...]
     after: tuple[str, ...]
-    direction: Direction
+    verdict: Verdict
 
 
 class Place(NamedTuple):
@@ -424,10 +431,6 @@ class SpecCounts(Struct, frozen=True, gc=False):
             and self.gone == sum([getattr(self, name) for name in VANISHED_CLASSES])
             and self.new == sum([getattr(self, name) for name in NEW_CLASSES])
         )
-
-
-_CLASSES = tuple(SpecClass)
-VANISHED_CLASSES, NEW_CLASSES = _CLASSES[:6], _CLASSES[6:]
 
 
 class PackageChange(Struct, frozen=True, kw_only=True):

@@ -24,7 +24,6 @@ from cachewatch.core.model import (
     NO_FACTS,
     VALUES,
     Delta,
-    Direction,
     Document,
     Facts,
     PackageChange,
@@ -52,8 +51,9 @@ from cachewatch.core.verdicts import (
     matched_across,
     place_changes,
     places_of,
+    verdict_of,
 )
-from cachewatch.core.versions import VersionKey, agrees, is_newer, newest, sorted_versions, version_identity
+from cachewatch.core.versions import VersionKey, agrees, sorted_versions, version_identity
 
 Counts = Counter[Signature]
 
@@ -369,7 +369,7 @@ def judge_versions(
     for stack in sorted(stacks):
         old, new = had.get(stack, frozenset()), has.get(stack, frozenset())
         if old != new:
-            yield StackVersions(stack, tuple(sorted_versions(old)), tuple(sorted_versions(new)), _direction(old, new))
+            yield StackVersions(stack, tuple(sorted_versions(old)), tuple(sorted_versions(new)), verdict_of(old, new))
 
 
 def _versions(stacks: set[str], signatures: Iterable[Signature]) -> Mapping[str, Set[str]]:
@@ -379,18 +379,6 @@ def _versions(stacks: set[str], signatures: Iterable[Signature]) -> Mapping[str,
         for stack in stacks.intersection(those):
             versions[stack].update(has)
     return versions
-
-
-def _direction(before: Set[str], after: Set[str]) -> Direction:
-    if not before:
-        return Direction.ADDED
-    if not after:
-        return Direction.REMOVED
-    if is_newer(newest(after), newest(before)):
-        return Direction.UPGRADE
-    if is_newer(newest(before), newest(after)):
-        return Direction.DOWNGRADE
-    return Direction.CHANGED
 
 
 class Pair(Struct, frozen=True):

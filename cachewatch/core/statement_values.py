@@ -4,13 +4,15 @@ An item is a vanished spec, a new spec, or a kept one whose stacks changed; the 
 Every item is in exactly one statement. The rules are in docs/laws.md.
 """
 
+from collections.abc import Mapping
 from enum import IntEnum, StrEnum
+from typing import NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.core.causes import Cause
-from cachewatch.core.model import Kind, Place
+from cachewatch.core.model import Kind, MatchKind, Place, SpecClass, Verdict
 
 
 class StatementKind(StrEnum):
@@ -55,38 +57,54 @@ class Severity(StrEnum):
 
 RANKS = {kind: rank for rank, kind in enumerate(StatementKind)}
 
+Told = MatchKind | SpecClass | Verdict
+
+
+class _Row(NamedTuple):
+    severity: Severity
+    of: tuple[Told, ...] = ()  # the matches, classes and verdicts that are told as this, unless a rule above takes them
+
+
+# All that is known of each kind of statement but its words (report/words.py).
+_ROWS = {
+    StatementKind.TAG_REMOVED: _Row(Severity.ATTENTION),
+    StatementKind.TAG_ADDED: _Row(Severity.NEWS),
+    StatementKind.SUSPICIOUS: _Row(Severity.ATTENTION),
+    StatementKind.STACK_REMOVED: _Row(Severity.ATTENTION),
+    StatementKind.STACK_ADDED: _Row(Severity.NEWS),
+    StatementKind.MIGRATION: _Row(Severity.NEWS),
+    StatementKind.PRUNE: _Row(Severity.ROUTINE),
+    StatementKind.REBUILD_WAVE: _Row(Severity.NEWS),
+    StatementKind.PACKAGE_REMOVED: _Row(Severity.ATTENTION),
+    StatementKind.PACKAGE_ADDED: _Row(Severity.NEWS),
+    StatementKind.DOWNGRADED: _Row(Severity.ATTENTION, (MatchKind.DOWNGRADED, Verdict.DOWNGRADED)),
+    StatementKind.UPGRADED: _Row(Severity.NEWS, (MatchKind.UPGRADED, Verdict.UPGRADED)),
+    StatementKind.PLACE_LOST: _Row(Severity.ATTENTION, (SpecClass.LOST, Verdict.LOST)),
+    StatementKind.PLACE_GAINED: _Row(Severity.NEWS, (SpecClass.GAINED, Verdict.GAINED)),
+    StatementKind.RETIRED: _Row(Severity.NEWS, (SpecClass.REPLACED, SpecClass.RETIRED, Verdict.RETIRED)),
+    StatementKind.EXTENDED: _Row(Severity.NEWS, (SpecClass.SUCCESSOR, SpecClass.EXTENDED, Verdict.EXTENDED)),
+    StatementKind.NARROWED: _Row(Severity.NEWS, (SpecClass.DROPPED, Verdict.NARROWED)),
+    StatementKind.WIDENED: _Row(Severity.NEWS, (SpecClass.NEW_COMBINATION, Verdict.WIDENED)),
+    StatementKind.RECONFIGURED: _Row(Severity.NEWS, (MatchKind.RECOMPILED, MatchKind.RECONFIGURED)),
+    StatementKind.MOVED: _Row(Severity.NEWS, (MatchKind.MOVED,)),
+    StatementKind.UNREFERENCED: _Row(Severity.NEWS, (SpecClass.UNREFERENCED_NEW,)),
+    StatementKind.PRUNED: _Row(Severity.ROUTINE, (SpecClass.PRUNED,)),
+    StatementKind.SURPLUS: _Row(Severity.ROUTINE, (SpecClass.SURPLUS,)),
+    StatementKind.EXTRA_COPY: _Row(Severity.ROUTINE, (SpecClass.EXTRA_COPY,)),
+    StatementKind.REBUILT: _Row(Severity.ROUTINE, (MatchKind.REBUILT,)),
+}
+# As what each match, class and verdict is told.
+TOLD_AS: Mapping[Told, StatementKind] = {told: kind for kind, row in _ROWS.items() for told in row.of}
+
 
 def is_of_tag(kind: StatementKind) -> bool:
     """Tell whether statements of this kind are about the whole tag."""
     return RANKS[kind] < RANKS[StatementKind.PACKAGE_REMOVED]
 
 
-_ATTENTION = frozenset(
-    {
-        StatementKind.TAG_REMOVED,
-        StatementKind.SUSPICIOUS,
-        StatementKind.STACK_REMOVED,
-        StatementKind.PACKAGE_REMOVED,
-        StatementKind.DOWNGRADED,
-        StatementKind.PLACE_LOST,
-    }
-)
-_ROUTINE = frozenset(
-    {
-        StatementKind.PRUNE,
-        StatementKind.PRUNED,
-        StatementKind.SURPLUS,
-        StatementKind.EXTRA_COPY,
-        StatementKind.REBUILT,
-    }
-)
-
-
 def severity_of(kind: StatementKind) -> Severity:
     """Return how much a statement of this kind matters."""
-    if kind in _ATTENTION:
-        return Severity.ATTENTION
-    return Severity.ROUTINE if kind in _ROUTINE else Severity.NEWS
+    return _ROWS[kind].severity
 
 
 class Build(Struct, frozen=True, order=True):

@@ -192,19 +192,13 @@ def _values(build: Build) -> tuple[str, ...]:
     return tuple(filter(None, (build.compiler, build.os, build.target)))
 
 
-_OWN_KINDS: Mapping[StatementKind, frozenset[Kind]] = {
-    StatementKind.TAG_ADDED: frozenset({Kind.TAG_ADDED}),
-    StatementKind.TAG_REMOVED: frozenset({Kind.TAG_REMOVED}),
-    StatementKind.STACK_ADDED: frozenset({Kind.STACK_EVENT, Kind.STACK_ADDED}),
-    StatementKind.STACK_REMOVED: frozenset({Kind.STACK_EVENT, Kind.STACK_REMOVED}),
-    StatementKind.PRUNE: frozenset({Kind.PRUNE}),
-}
-
-
 def _kinds(head: _Head, members: Iterable[_Member]) -> Iterator[Kind]:
     for member in members:
         yield from member.items.kinds
-    yield from _OWN_KINDS.get(head.kind, ())
+    if head.kind in (StatementKind.STACK_ADDED, StatementKind.STACK_REMOVED):
+        yield Kind.STACK_EVENT
+    if is_of_tag(head.kind) and head.kind not in (StatementKind.MIGRATION, StatementKind.REBUILD_WAVE):
+        yield Kind(head.kind)
     if head.replacement is not None:
         build = head.replacement.before
         named = ((build.compiler, Kind.COMPILER), (build.os, Kind.OS), (build.target, Kind.TARGET))

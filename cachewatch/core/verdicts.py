@@ -16,6 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.core.model import (
+    REGRADED,
     Delta,
     Kind,
     MatchKind,
@@ -32,6 +33,7 @@ from cachewatch.core.model import (
     places_in,
 )
 from cachewatch.core.spellings import NO_COMPILER
+from cachewatch.core.statement_values import TOLD_AS
 from cachewatch.core.versions import Prerelease, Segment, VersionKey, is_newer, newest, sorted_versions, version_key
 
 Counts = Counter[Signature]
@@ -290,16 +292,6 @@ class Combination(NamedTuple):
 
 Contents = Set[Combination]
 
-_KINDS = {
-    Verdict.GAINED: Kind.PLACE_GAINED,
-    Verdict.LOST: Kind.PLACE_LOST,
-    Verdict.UPGRADED: Kind.UPGRADED,
-    Verdict.DOWNGRADED: Kind.DOWNGRADED,
-    Verdict.RETIRED: Kind.RETIRED,
-    Verdict.EXTENDED: Kind.EXTENDED,
-    Verdict.NARROWED: Kind.NARROWED,
-    Verdict.WIDENED: Kind.WIDENED,
-}
 # What of a combination, beside the version, came or went, and the kind of change that this is.
 _ATTRIBUTES = {"compiler": Kind.COMPILER, "os": Kind.OS, "platform": Kind.OS, "variants": Kind.VARIANT}
 
@@ -318,7 +310,7 @@ class PlaceJudgement(Struct, frozen=True):
     @property
     def kinds(self) -> frozenset[Kind]:
         """The kinds of change that this is."""
-        kinds = {_KINDS[self.verdict]}
+        kinds = {Kind(TOLD_AS[self.verdict])}
         if self.verdict in (Verdict.NARROWED, Verdict.WIDENED):
             kinds |= {kind for name, kind in _ATTRIBUTES.items() if self._differs(name)}
         return frozenset(kinds)
@@ -383,10 +375,11 @@ def _contents(
 def _judge(before: Contents, after: Contents) -> PlaceJudgement:
     old, new = ({combination.version for combination in side} for side in (before, after))
     left, came = before - after, after - before
-    return PlaceJudgement(_verdict(old, new, left, came), before, after, left, came, old - new, new - old)
+    return PlaceJudgement(verdict_of(old, new, left, came), before, after, left, came, old - new, new - old)
 
 
-def _verdict(old: Set[str], new: Set[str], left: Contents, came: Contents) -> Verdict:
+def verdict_of(old: Set[str], new: Set[str], left: Contents = frozenset(), came: Contents = frozenset()) -> Verdict:
+    """Return what happened, by the versions and the combinations of versions with compilers and variants."""
     if not old or not new:
         return Verdict.GAINED if new else Verdict.LOST
     if is_newer(newest(new), newest(old)):
@@ -409,9 +402,6 @@ def _named(contents: Contents) -> tuple[str, ...]:
     return tuple(sorted_versions({combination.version for combination in contents if combination.version}))
 
 
-_REPLACED = (Verdict.UPGRADED, Verdict.DOWNGRADED)
-
-
 def class_of_vanished(
     signature: Signature, judged: Mapping[Place, PlaceJudgement], *, is_compiler_unknown: bool
 ) -> SpecClass:
@@ -424,7 +414,7 @@ def class_of_vanished(
     versions = signature.versions or ("",)
     left = [judgement for judgement in found if not judgement.versions_left.isdisjoint(versions)]
     if left:
-        is_replaced = any(judgement.verdict in _REPLACED for judgement in left)
+        is_replaced = any(judgement.verdict in REGRADED for judgement in left)
         return SpecClass.REPLACED if is_replaced else SpecClass.RETIRED
     combinations = combinations_of(signature, is_compiler_unknown=is_compiler_unknown)
     if any(not judgement.left.isdisjoint(combinations) for judgement in found):
@@ -444,7 +434,7 @@ def class_of_new(
     versions = signature.versions or ("",)
     came = [judgement for judgement in found if not judgement.versions_came.isdisjoint(versions)]
     if came:
-        is_successor = any(judgement.verdict in _REPLACED for judgement in came)
+        is_successor = any(judgement.verdict in REGRADED for judgement in came)
         return SpecClass.SUCCESSOR if is_successor else SpecClass.EXTENDED
     combinations = combinations_of(signature, is_compiler_unknown=is_compiler_unknown)
     if any(not judgement.came.isdisjoint(combinations) for judgement in found):

@@ -29,6 +29,8 @@ from cachewatch.core.model import (
     SpecCounts,
     Specs,
     StackChange,
+    StackVersions,
+    Verdict,
     known_hash,
 )
 from cachewatch.core.names import UNSEEN, safe
@@ -81,10 +83,26 @@ def package_json(change: PackageChange) -> bytes:
         "status": change.status,
         "kinds": sorted(change.kinds),
         **{fact: delta_values(change.facts[fact]) for fact in FACTS},
-        "stack_versions": change.stack_versions,
+        "stack_versions": list(map(_stack_versions, change.stack_versions)),
         "places": [place_values(place) for place in change.places],
     }
     return ascii_only(b"{" + _members(head) + b',"specs":{' + b",".join(specs) + b"}}")
+
+
+def _stack_versions(entry: StackVersions) -> dict[str, Any]:
+    return {"stack": entry.stack, "before": entry.before, "after": entry.after, "direction": _direction(entry)}
+
+
+def _direction(entry: StackVersions) -> str:
+    return _DIRECTIONS.get(entry.verdict, "changed")
+
+
+_DIRECTIONS = {
+    Verdict.GAINED: "added",
+    Verdict.LOST: "removed",
+    Verdict.UPGRADED: "upgrade",
+    Verdict.DOWNGRADED: "downgrade",
+}
 
 
 def spec_values(signature: Signature) -> dict[str, Any]:
@@ -281,7 +299,7 @@ def _fact_lines(change: PackageChange) -> Iterator[Line]:
             yield {"change": f"{_SINGULAR[fact]}-removed", "name": value}
     for entry in change.stack_versions:
         versions = {"before": " ".join(entry.before), "after": " ".join(entry.after)}
-        yield {"change": f"stack-versions-{entry.direction}", "name": entry.stack, **versions}
+        yield {"change": f"stack-versions-{_direction(entry)}", "name": entry.stack, **versions}
     for place in change.places:
         versions = {"before": " ".join(place.before), "after": " ".join(place.after)}
         yield {"change": f"place-{place.verdict}", "stacks": place.stack, "target": place.target, **versions}

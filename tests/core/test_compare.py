@@ -11,7 +11,7 @@ from msgspec import structs
 from pairs import some_pair
 
 from cachewatch.core.items import items_of
-from cachewatch.core.model import Delta, Direction, Kind, PackageChange, SpecClass, Status
+from cachewatch.core.model import Delta, Kind, PackageChange, SpecClass, Status, Verdict
 from cachewatch.core.package_changes import compare, describe_reused, part_of
 from cachewatch.core.selection import Globs, Selection
 from cachewatch.core.statement_values import Counts
@@ -368,12 +368,12 @@ def test_versions_are_judged_by_stack() -> None:
     ]
     judged = {entry.stack: entry for entry in changed(before, after).stack_versions}
 
-    assert {stack: entry.direction for stack, entry in judged.items()} == {
-        "e4s": Direction.UPGRADE,
-        "rocm": Direction.DOWNGRADE,
-        "old": Direction.REMOVED,
-        "young": Direction.ADDED,
-        "both": Direction.CHANGED,
+    assert {stack: entry.verdict for stack, entry in judged.items()} == {
+        "e4s": Verdict.UPGRADED,
+        "rocm": Verdict.DOWNGRADED,
+        "old": Verdict.LOST,
+        "young": Verdict.GAINED,
+        "both": Verdict.RETIRED,
     }
     assert judged["rocm"].before == ("6.3.3", "6.4.0")
 
