@@ -9,6 +9,7 @@ environment and the configuration are ours. Every name from outside goes through
 import io
 import os
 import resource
+import select
 import selectors
 import signal
 import subprocess
@@ -106,6 +107,7 @@ _NO_GIT = "git is not installed, or not on the PATH"
 _VERSION_SECONDS = 10.0
 _READING_SECONDS = 120.0
 _FETCHING_SECONDS = 3600.0
+_POLL_SECONDS = 0.005  # between two looks at whether a process has ended
 _ENDING_SECONDS = 5.0
 # How long a guarded command may take to clean up, and how much later it is certainly gone.
 _CLEANING_SECONDS = 5
@@ -177,8 +179,7 @@ class Process(git.Git.AutoInterrupt):
                             for line in chunk.replace(b"\r", b"\n").splitlines():
                                 tell(line.decode("utf-8", "replace"))
                 if not waiting.get_map():
-                    with suppress(subprocess.TimeoutExpired):
-                        self.proc.wait(max(0.0, deadline - monotonic()))
+                    _has_ended(self.proc, deadline)
         finally:
             code = self.end()
         if len(output) > most:
@@ -192,9 +193,7 @@ class Process(git.Git.AutoInterrupt):
         if process is not None:
             if process.poll() is None:
                 _signal(process, signal.SIGTERM)
-                try:
-                    process.wait(_ENDING_SECONDS)
-                except subprocess.TimeoutExpired:
+                if not _has_ended(process, monotonic() + _ENDING_SECONDS):
                     _signal(process, signal.SIGKILL)
             # Not before: to close a pipe that another thread is writing to waits for its reader.
             for pipe in (process.stdin, process.stdout, process.stderr):
@@ -216,6 +215,15 @@ class _Messages(io.FileIO):
         if count == len(buffer) and not {10, 13} & set(buffer):
             buffer[-1] = 10
         return count
+
+
+def _has_ended(process: "subprocess.Popen[bytes]", until: float) -> bool:
+    """Wait for the end of a process, and tell whether it came; `time.sleep` does not work where a clock is faked."""
+    while process.poll() is None:
+        if monotonic() >= until:
+            return False
+        select.select([], [], [], _POLL_SECONDS)
+    return True
 
 
 def _signal(process: Any, number: int) -> None:
