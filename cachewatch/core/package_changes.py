@@ -39,7 +39,7 @@ from cachewatch.core.model import (
     facts_of,
     places_in,
 )
-from cachewatch.core.names import safe
+from cachewatch.core.names import safe, safe_name
 from cachewatch.core.spellings import NO_COMPILER
 from cachewatch.core.verdicts import (
     account,
@@ -262,9 +262,10 @@ def describe_changes(before: Signature, after: Signature) -> str:
 
 def _difference(name: str, before: Signature, after: Signature) -> str:
     """Say what one of two specs has of an attribute, and the other has not."""
-    had, has = ((found,) if isinstance(found := getattr(one, name), str) else found for one in (before, after))
-    gone, come = ([value for value in one if value not in other] for one, other in ((had, has), (has, had)))
-    return f"{_ATTRIBUTES[name][0]} {', '.join(gone) or 'none'}, now {', '.join(come) or 'none'}"
+    old, new = ((found,) if isinstance(found := getattr(one, name), str) else found for one in (before, after))
+    gone, come = ([value for value in one if value not in other] for one, other in ((old, new), (new, old)))
+    had, has = (", ".join(map(safe_name, found)) or "none" for found in (gone, come))
+    return f"{_ATTRIBUTES[name][0]} {had}, now {has}"
 
 
 def _disagreeing(before: Signature, after: Signature) -> Iterable[str]:

@@ -3,6 +3,7 @@
 import re
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,13 +33,14 @@ def test_what_is_absent_is_fetched_in_few_goes(run: Run, tmp_path: Path, monkeyp
     nights = Catalogue(3)
     folder = write(tmp_path / "c.git", [nights.night() for _ in range(20)], seed=3)
     fetches: list[int] = []
-    inner = clone_cache._git
+    inner = clone_cache.Git.run
 
-    def noting(folder: Path, arguments: list[str], **values: Any) -> None:
-        fetches.append(len(list(values.get("lines", ()))))
-        inner(folder, arguments, **values)
+    def noting(git: clone_cache.Git, arguments: list[str], lines: Sequence[str] = (), **values: Any) -> Any:
+        if "fetch" in arguments and "--stdin" in arguments:
+            fetches.append(len(lines))
+        return inner(git, arguments, lines, **values)
 
-    monkeypatch.setattr(clone_cache, "_git", noting)
+    monkeypatch.setattr(clone_cache.Git, "run", noting)
     monkeypatch.setattr(absent_objects, "_MOST", 10)
     done = run("history", "build", "--repo", _offered(folder), "--db", tmp_path / "h.db")
     assert done.exit_code == 0, done.error
