@@ -6,7 +6,8 @@ READY := .venv/ready
 AXE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/cachewatch-tests
 
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-TESTS := $(BIN)/pytest -p no:cacheprovider -n auto --dist worksteal
+# Tests wait for servers and processes now and then: one more worker than cores keeps all cores busy.
+TESTS := $(BIN)/pytest -p no:cacheprovider -n $$(( $$(nproc) + 1 )) --dist worksteal
 
 ON_POSTGRESQL := $(addprefix tests/service/test_,digests.py held_digests.py leases.py other_hosts.py)
 
