@@ -41,6 +41,7 @@ def test_every_git_is_started_by_gitpython(run: Run, tmp_path: Path, monkeypatch
     config = tmp_path / "cachewatch.yaml"
     config.write_text(CONFIG.format(folder=tmp_path, upstream=upstream))
     started: list[Sequence[str]] = []
+    ran: list[str] = []
 
     def noted(command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
         started.append(command)

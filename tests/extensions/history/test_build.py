@@ -9,8 +9,8 @@ from random import Random
 import pytest
 from indexes import Catalogue, build, by_brute_force, dump, without_messages, write
 
-from cachewatch.extensions.history.build import transaction
 from cachewatch.extensions.history.schema import open_for_writing
+from cachewatch.extensions.history.write import transaction
 
 
 def _commits(folder: Path) -> list[str]:

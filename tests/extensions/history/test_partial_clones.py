@@ -12,8 +12,8 @@ from conftest import Run
 from indexes import Catalogue, build, dump, write
 from truths import History
 
-from cachewatch.git import clone_cache
 from cachewatch.git import clone_cache as absent_objects
+from cachewatch.git.gitpython import Git
 
 
 @pytest.fixture
@@ -33,14 +33,14 @@ def test_what_is_absent_is_fetched_in_few_goes(run: Run, tmp_path: Path, monkeyp
     nights = Catalogue(3)
     folder = write(tmp_path / "c.git", [nights.night() for _ in range(20)], seed=3)
     fetches: list[int] = []
-    inner = clone_cache.Git.run
+    inner = Git.run
 
-    def noting(git: clone_cache.Git, arguments: list[str], lines: Sequence[str] = (), **values: Any) -> Any:
+    def noting(git: Git, arguments: list[str], lines: Sequence[str] = (), **values: Any) -> Any:
         if "fetch" in arguments and "--stdin" in arguments:
             fetches.append(len(lines))
         return inner(git, arguments, lines, **values)
 
-    monkeypatch.setattr(clone_cache.Git, "run", noting)
+    monkeypatch.setattr(Git, "run", noting)
     monkeypatch.setattr(absent_objects, "_MOST", 10)
     done = run("history", "build", "--repo", _offered(folder), "--db", tmp_path / "h.db")
     assert done.exit_code == 0, done.error
