@@ -99,7 +99,7 @@ def test_work_is_done_elsewhere(worker: Worker) -> None:
     [
         (spin, (), "reading it took more than 1 seconds of processor time"),
         (time.sleep, (60,), "reading it took more than 4 seconds"),
-        (take, (200,), "reading it took more than 100 MB of memory"),
+        (take, (2000,), "reading it took more than 100 MB of memory"),
         (fail, (), "cachewatch failed on it: KeyError('a mistake of ours'); please report it"),
         (end, (3,), "the process that read it ended with exit code 3"),
         (end_by, (signal.SIGSEGV,), "the process that read it ended with SIGSEGV"),
