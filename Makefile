@@ -22,7 +22,7 @@ demo: $(RUNS)    ## Compare two revisions made of the bundled documents
 	@$(BIN)/cachewatch demo
 	@echo "To type these commands as they are: . $(BIN)/activate"
 
-test: $(READY)   ## Run the tests, all but the slow ones, one process a core (5 to 10 minutes)
+test: $(READY)   ## Run the tests, all but the slow ones (4 to 10 minutes)
 	$(TESTS) -m "not slow" --hypothesis-profile=quick $(PYTEST)
 
 test-slow: $(READY) ## Run the slow tests, all but the nightly ones
