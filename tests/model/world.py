@@ -38,15 +38,15 @@ channels:
 operators: {{channels: [desk], after_failures: 1}}
 subscriptions:
   all: {{to: [{ann}, {bob}], changes: [all], channels: [mail, files, feed], limit: {{rows: 1000, hold_above: 20}}}}
-  daily: {{to: [{cat}], changes: [all], channels: [mail, box], when: daily 07:30, if_empty: send, limit: {{rows: 1000}}}}
+  daily: {{to: [{cat}], changes: [all], channels: [mail, box, files], when: daily 07:30, if_empty: send, limit: {{rows: 1000}}}}
   some:
     match: {{packages: ["p[ab]"]}}
     changes: [all]
     channels: [files]
     when: weekly mon 07:30
-    urgent: {{changes: [removed], channels: [mail], to: [{dan}]}}
+    urgent: {{changes: [removed], channels: [mail, files], to: [{dan}]}}
     limit: {{rows: 1000}}
-  tags: {{match: {{tags: ["develop-*", "v*"]}}, changes: [all], channels: [feed], limit: {{rows: 1000}}}}
+  tags: {{match: {{tags: ["develop-*", "v*"]}}, changes: [all], channels: [feed, files], limit: {{rows: 1000}}}}
 """
 
 
@@ -167,15 +167,20 @@ class World:
         """All streams of the configuration."""
         ann, bob, cat, dan = map(self.address, READERS)
         out = self.folder / "out"
+
+        def files(subscription: str) -> tuple[str, str]:
+            """Return where the JSON goes of which the sums are made."""
+            return "files", f"{out}/files/{subscription}-{{key}}.json"
+
         return (
             Stream(
                 "all", "regular",
-                (("mail", ann), ("mail", bob), ("files", f"{out}/files/all-{{key}}.json"), ("feed", f"{out}/all.atom")),
+                (("mail", ann), ("mail", bob), files("all"), ("feed", f"{out}/all.atom")),
             ),
-            Stream("daily", "regular", (("mail", cat), ("box", f"{out}/box"))),
-            Stream("some", "regular", (("files", f"{out}/files/some-{{key}}.json"),), packages=("p[ab]",)),
-            Stream("some", "urgent", (("mail", dan),), packages=("p[ab]",), is_everything=False),
-            Stream("tags", "regular", (("feed", f"{out}/tags.atom"),), tags=("develop-*", "v*")),
+            Stream("daily", "regular", (("mail", cat), ("box", f"{out}/box"), files("daily"))),
+            Stream("some", "regular", (files("some"),), packages=("p[ab]",)),
+            Stream("some", "urgent", (("mail", dan), files("some")), packages=("p[ab]",), is_everything=False),
+            Stream("tags", "regular", (("feed", f"{out}/tags.atom"), files("tags")), tags=("develop-*", "v*")),
         )  # fmt: skip
 
     def change(
