@@ -27,7 +27,7 @@ from cachewatch.service.alerts import OPERATORS, Alert, Notice, notify_within, o
 from cachewatch.service.comparisons import Comparisons
 from cachewatch.service.compose import ChannelMessages, PendingDigest, build_messages, compose, split, unconfirmed
 from cachewatch.service.context import Context, EndingError
-from cachewatch.service.stream_state import StreamState, read_stream
+from cachewatch.service.stream_state import StreamState, is_unchanged, read_stream
 from cachewatch.service.streams import Stream, first_revision
 from cachewatch.store import cursors, digests, health, outbox
 from cachewatch.store import digests as held
@@ -328,7 +328,7 @@ def write_decision(
 
     An operator may have answered meanwhile, for example; the next pass goes on from there.
     """
-    if not read_stream(connection, stream).is_as(state):
+    if not is_unchanged(connection, stream, state):
         return False
     now = context.clock()
     name = stream.subscription.name

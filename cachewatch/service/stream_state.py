@@ -13,7 +13,7 @@ from cachewatch.service.streams import Stream
 from cachewatch.store import cursors, digests, health
 from cachewatch.store.cursors import Advance, Cursor, Position, ReportedDeparture
 from cachewatch.store.database import Connection
-from cachewatch.store.digests import Hold, Slot
+from cachewatch.store.digests import Hold, KnownDigest, Slot
 from cachewatch.store.health import AlertKey, AlertKind, SourceHealth
 
 
@@ -27,15 +27,19 @@ class StreamState(Struct, frozen=True, kw_only=True):
     holds: tuple[Hold, ...]  # what its digest is held for
     held: tuple[str, ...]  # the keys of its held digests
     held_advances: frozenset[Advance]  # where it stands if these are released
-    keys: frozenset[str]  # of all its digests
-    periods: frozenset[str]  # of the digests of its subscription that went out
+    digests: tuple[KnownDigest, ...]  # of its subscription
     last_created: datetime | None
     is_failing: bool  # operators know that its digests cannot be created
 
-    def is_as(self, other: "StreamState") -> bool:
-        """Whether a decision that was made from `other` holds: nobody else has written anything of the stream since."""
-        names = ("positions", "slot", "holds", "held", "keys")
-        return all(getattr(self, name) == getattr(other, name) for name in names)
+    @property
+    def keys(self) -> frozenset[str]:
+        """The keys of all digests of the subscription."""
+        return frozenset(each.key for each in self.digests)
+
+    @property
+    def periods(self) -> frozenset[str]:
+        """The periods of the digests of the subscription that went out."""
+        return frozenset(each.period for each in self.digests if each.has_gone_out)
 
     def begun_with(self, advances: Iterable[Advance]) -> "StreamState":
         """Return the state after the stream has begun with sources."""
@@ -63,22 +67,37 @@ class StreamState(Struct, frozen=True, kw_only=True):
 def read_stream(connection: Connection, stream: Stream) -> StreamState:
     """Read what the state knows of a stream; raise DamagedRow if what is held of it is damaged."""
     of = stream.subscription.name, stream.name
-    positions = {each.name: cursors.position_of(connection, *of, each.name) for each in stream.sources}
     known = digests.known(connection, of[0])
-    held = tuple(digests.held(connection, *of))
+    held = tuple(each.key for each in known if each.stream == stream.name and each.is_held)
     return StreamState(
         sources={each.name: health.source(connection, each.name) for each in stream.sources},
-        positions={name: position for name, position in positions.items() if position is not None},
+        positions=_positions(connection, stream),
         departures=cursors.all_told(connection, *of),
         slot=digests.pending(connection, *of),
         holds=digests.holds_of(connection, *of),
         held=held,
         held_advances=frozenset(advance for key in held for advance in digests.advances(connection, key)),
-        keys=frozenset(each.key for each in known if each.stream == stream.name),
-        periods=frozenset(each.period for each in known if each.has_gone_out),
+        digests=known,
         last_created=digests.last_created(connection, *of),
         is_failing=health.get(connection, AlertKey(AlertKind.DIGEST_FAILED, *of)) is not None,
     )
+
+
+def is_unchanged(connection: Connection, stream: Stream, state: StreamState) -> bool:
+    """Tell whether a decision that was made from `state` holds: nobody else has written anything of the stream since."""
+    of = stream.subscription.name, stream.name
+    return (
+        _positions(connection, stream) == state.positions
+        and digests.pending(connection, *of) == state.slot
+        and digests.holds_of(connection, *of) == state.holds
+        and digests.known(connection, of[0]) == state.digests
+    )
+
+
+def _positions(connection: Connection, stream: Stream) -> Mapping[str, Position]:
+    of = stream.subscription.name, stream.name
+    found = ((each.name, cursors.position_of(connection, *of, each.name)) for each in stream.sources)
+    return {name: position for name, position in found if position is not None}
 
 
 def streams_to_look_at(connection: Connection, streams: Iterable[Stream], now: datetime) -> list[Stream]:

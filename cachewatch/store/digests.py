@@ -92,21 +92,36 @@ def add(connection: Connection, stored: DigestRecord) -> bool:
     return insert_new(connection, digests, values)
 
 
+_KNOWN = (
+    select(digests.c.key, digests.c.stream, digests.c.period, digests.c.state)
+    .where(*same(digests, "subscription"))
+    .order_by(digests.c.key)
+)
+
+
 class KnownDigest(Struct, frozen=True):
     """What has to be known of earlier digests to name a new one."""
 
     key: str
     stream: str
     period: str
-    has_gone_out: bool
+    state: str
+
+    @property
+    def is_held(self) -> bool:
+        """Whether it waits for an operator."""
+        return self.state == DigestState.HELD
+
+    @property
+    def has_gone_out(self) -> bool:
+        """Whether its readers got it."""
+        return self.state in (DigestState.READY, DigestState.RELEASED)
 
 
-def known(connection: Connection, subscription: str) -> list[KnownDigest]:
-    """Return every digest of a subscription."""
-    query = select(digests.c.key, digests.c.stream, digests.c.period, digests.c.state)
-    went_out = (DigestState.READY, DigestState.RELEASED)
-    rows = connection.execute(query.filter_by(subscription=subscription))
-    return [KnownDigest(row.key, row.stream, row.period, row.state in went_out) for row in rows]
+def known(connection: Connection, subscription: str) -> tuple[KnownDigest, ...]:
+    """Return every digest of a subscription, in the order of their keys."""
+    rows = connection.execute(_KNOWN, {"subscription": subscription})
+    return tuple(KnownDigest(row.key, row.stream, row.period, row.state) for row in rows)
 
 
 def find(connection: Connection, key: str) -> DigestSummary | None:
