@@ -28,7 +28,6 @@ class StreamState(Struct, frozen=True, kw_only=True):
     held: tuple[str, ...]  # the keys of its held digests
     held_advances: frozenset[Advance]  # where it stands if these are released
     digests: tuple[KnownDigest, ...]  # of its subscription
-    last_created: datetime | None
     is_failing: bool  # operators know that its digests cannot be created
 
     @property
@@ -78,7 +77,6 @@ def read_stream(connection: Connection, stream: Stream) -> StreamState:
         held=held,
         held_advances=frozenset(advance for key in held for advance in digests.advances(connection, key)),
         digests=known,
-        last_created=digests.last_created(connection, *of),
         is_failing=health.get(connection, AlertKey(AlertKind.DIGEST_FAILED, *of)) is not None,
     )
 

@@ -67,9 +67,9 @@ def all_told(
     connection: Connection, subscription: str, stream: str
 ) -> Mapping[tuple[str, str], Collection[ReportedDeparture]]:
     """Return what a stream was told is gone, by source and tag."""
-    query = select(departures).filter_by(subscription=subscription, stream=stream).order_by(*departures.primary_key)
+    query = rows_of(departures, "subscription", "stream", order=("source", "tag", "kind", "name"))
     found: defaultdict[tuple[str, str], list[ReportedDeparture]] = defaultdict(list)
-    for row in connection.execute(query):
+    for row in connection.execute(query, {"subscription": subscription, "stream": stream}):
         found[row.source, row.tag].append(_told(row))
     return found
 

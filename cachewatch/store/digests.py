@@ -93,7 +93,7 @@ def add(connection: Connection, stored: DigestRecord) -> bool:
 
 
 _KNOWN = (
-    select(digests.c.key, digests.c.stream, digests.c.period, digests.c.state)
+    select(digests.c.key, digests.c.stream, digests.c.period, digests.c.state, digests.c.created)
     .where(*same(digests, "subscription"))
     .order_by(digests.c.key)
 )
@@ -106,6 +106,7 @@ class KnownDigest(Struct, frozen=True):
     stream: str
     period: str
     state: str
+    created: datetime
 
     @property
     def is_held(self) -> bool:
@@ -121,7 +122,7 @@ class KnownDigest(Struct, frozen=True):
 def known(connection: Connection, subscription: str) -> tuple[KnownDigest, ...]:
     """Return every digest of a subscription, in the order of their keys."""
     rows = connection.execute(_KNOWN, {"subscription": subscription})
-    return tuple(KnownDigest(row.key, row.stream, row.period, row.state) for row in rows)
+    return tuple(KnownDigest(row.key, row.stream, row.period, row.state, row.created) for row in rows)
 
 
 def find(connection: Connection, key: str) -> DigestSummary | None:
