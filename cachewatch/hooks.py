@@ -37,6 +37,22 @@ class Hooks:
         """Return the commands that the extension adds."""
         raise NotImplementedError
 
+    @_declares(firstresult=True)
+    def open_state(self, address: Any) -> Any:
+        """Return the state at `address` in a database, with `open`, `open_to_read` and `exists`; None if it is of another kind."""
+
+    @_declares
+    def after_poll(self, context: Any, source: Any) -> None:
+        """Do what is to follow a poll of `source`; digests do not wait for it."""
+
+    @_declares(firstresult=True)
+    def past(self, repository: Any, log: Any) -> Any:
+        """Return what knows the past of a repository, with `stay` and `close`; None where nothing does."""
+
+    @_declares(firstresult=True)
+    def causes(self, repository: Any) -> Any:
+        """Return what knows why specs were rebuilt, with `of_changesets`, `of_digest` and `of_environment`."""
+
 
 class Extensions:
     """The extensions that are installed: cachewatch's own, and those that announce themselves by an entry point."""
@@ -69,6 +85,12 @@ class Extensions:
 def extensions() -> Extensions:
     """Return the extensions, which are imported once."""
     return Extensions()
+
+
+def lacking(what: str, name: str) -> str:
+    """Say that `what` needs an extension, and why it is not there."""
+    why = extensions().failed.get(name)
+    return f"{what} needs the extension `{name}`, which {f'cannot be loaded: {why}' if why else 'is not installed'}"
 
 
 def load(reference: str) -> Any:

@@ -14,12 +14,12 @@ from cachewatch.cli.terminal import COLOR_OPTION, FORMAT_OPTION, OUTPUT_OPTION, 
 from cachewatch.core.coverage import Availability, Coverage, cover
 from cachewatch.core.names import safe
 from cachewatch.environments import contents
-from cachewatch.environments.lockfiles import open_environment, open_lock_graph
-from cachewatch.errors import DocumentError, UsageError
+from cachewatch.environments.lockfiles import open_environment
+from cachewatch.errors import UsageError
 from cachewatch.extensions.buildcaches.commands import single_tag
-from cachewatch.extensions.causes.of_environments import add_causes, find_causes, replaced_in
-from cachewatch.extensions.causes.recorded import RecordedGraph
+from cachewatch.hooks import extensions
 from cachewatch.report.environments import coverage_json, render_coverage
+from cachewatch.runtime.worker import INLINE
 
 if TYPE_CHECKING:
     from cachewatch.environments.contents import CacheContents
@@ -117,15 +117,17 @@ def coverage(
 
 def _with_causes(found: Coverage, opened: "Repository", held: "CacheContents", lockfile: Path) -> Coverage:
     """Say why specs have other hashes, where there are hashes and a recorded graph."""
-    replaced = replaced_in(found)
-    if not (replaced and held.revision and held.tag):
+    causes = extensions().hook.causes(repository=opened)
+    if causes is None or not (held.revision and held.tag):
         return found
-    try:
-        graph = RecordedGraph(opened, held.revision, held.tag)
-    except DocumentError as error:
-        click.echo(f"cachewatch: warning: {safe(str(error))}", err=True)
-        return found
-    return add_causes(found, find_causes(open_lock_graph(lockfile), [graph], replaced))
+
+    def warn(said: str) -> None:
+        click.echo(f"cachewatch: warning: {safe(said)}", err=True)
+
+    explained: Coverage = causes.of_environment(
+        found, lockfile, folders=(), tags=((held.revision, held.tag),), isolation=INLINE, warn=warn
+    )
+    return explained
 
 
 def _happened(what: str, found: Coverage) -> bool:

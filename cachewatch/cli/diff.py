@@ -29,6 +29,7 @@ from cachewatch.core.selection import Globs, Selection, every_kind, select
 from cachewatch.errors import UsageError
 from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import newest_two
+from cachewatch.hooks import extensions, lacking
 from cachewatch.report.data import CsvCollector, write_csv
 from cachewatch.report.formats import (
     JsonCollector,
@@ -324,10 +325,11 @@ def _explained(
     """Let changesets say why specs were rebuilt, read through a git process of its own."""
     if not opened:
         raise UsageError("--why compares revisions: files and folders have no dependency graph")
-    from cachewatch.extensions.causes.of_changes import explained  # noqa: PLC0415  slow to load
-
     with closing(opened[0].another()) as repository:
-        yield explained(found, repository, selection, warn_of_graph)
+        causes = extensions().hook.causes(repository=repository)
+        if causes is None:
+            raise UsageError(lacking("--why", "causes"))
+        yield causes.of_changesets(found, selection, warn_of_graph)
 
 
 def _selection(filters: dict[str, tuple[str, ...]]) -> Selection:

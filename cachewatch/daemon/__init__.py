@@ -28,7 +28,6 @@ from cachewatch.daemon import monitor
 from cachewatch.daemon.monitor import MonitorPage, MonitorServer
 from cachewatch.daemon.scheduler import Job, Scheduler
 from cachewatch.errors import CachewatchError, StateError
-from cachewatch.extensions.history.in_service import update_history
 from cachewatch.extensions.shared_state.postgresql import RENEWAL
 from cachewatch.git.gitpython import interrupt
 from cachewatch.operators.metrics import DaemonStatus
@@ -37,7 +36,7 @@ from cachewatch.runtime.log import Log, said_of, traceback_of
 from cachewatch.service.alerts import DAEMON, Alert, open_now, resolve_now
 from cachewatch.service.context import Context
 from cachewatch.service.passes import Leadership, clean_up, create_digests, ping
-from cachewatch.service.poll import ANSWERING, OTHERS, has_answered, poll
+from cachewatch.service.poll import ANSWERING, OTHERS, follow_poll, has_answered, poll
 from cachewatch.service.recover import recover, resume, say_obsolete_keys
 from cachewatch.service.send import deliver, tell_of_gone, unblock
 from cachewatch.store import health
@@ -126,7 +125,7 @@ _PING = timedelta(minutes=5)
 _BEAT_SECONDS = 5.0
 _CLOCK_SECONDS = 60.0
 # At most so many at once, however often the configuration changes; a thread begins when it is needed.
-_THREADS = {"lead": 1, "default": 1, "history": 1, "sources": ANSWERING, "other sources": OTHERS, "channels": 32}
+_THREADS = {"lead": 1, "default": 1, "after polls": 1, "sources": ANSWERING, "other sources": OTHERS, "channels": 32}
 _REFUSED = AlertKey(AlertKind.CONFIG_REFUSED, DAEMON)
 # Less than the unit's TimeoutStopSec, which ends us the hard way.
 _ENDING_SECONDS = 25.0
@@ -214,10 +213,9 @@ class Daemon:
             first = max(now, last + source.poll.every) if (last := self._last_poll(source)) <= now else now
             job, group = self._if_ours(partial(self._poll, source)), self._group(source)
             self._scheduler.add(name, group, job, every=source.poll.every, jitter=source.poll.jitter, first=first)
-            if source.history:
-                wanted.add(f"history {source.name}")
-                job = self._if_ours(partial(self._update_history, source))
-                self._scheduler.add(f"history {source.name}", "history", job, every=source.poll.every, first=first)
+            wanted.add(f"after poll {source.name}")
+            job = self._if_ours(partial(self._follow_poll, source))
+            self._scheduler.add(f"after poll {source.name}", "after polls", job, every=source.poll.every, first=first)
         for channel in config.channels:
             name = f"deliver {channel}"
             wanted.add(name)
@@ -239,11 +237,10 @@ class Daemon:
         poll(self._snapshot(), source)
         self._scheduler.move(f"poll {source.name}", self._group(source))
         self._scheduler.wake("digests")
-        if source.history:
-            self._scheduler.wake(f"history {source.name}")
+        self._scheduler.wake(f"after poll {source.name}")
 
-    def _update_history(self, source: Source) -> None:
-        update_history(self._snapshot(), source)
+    def _follow_poll(self, source: Source) -> None:
+        follow_poll(self._snapshot(), source)
 
     def _create_digests(self) -> None:
         self._live()

@@ -3,9 +3,10 @@
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import timedelta
 from functools import partial
+from itertools import count
 
 from msgspec import Struct, structs
 
@@ -14,10 +15,8 @@ from cachewatch.core.changesets import Changeset, Comparison, TagPair
 from cachewatch.core.coverage import Coverage, Environment, compare_coverage
 from cachewatch.core.model import Kind
 from cachewatch.core.selection import Globs, Selection
-from cachewatch.core.statement_values import StatementKind
+from cachewatch.core.statement_values import Line, StatementKind
 from cachewatch.environments.contents import cover_both
-from cachewatch.extensions.causes import in_digests as rebuild_causes
-from cachewatch.extensions.history import in_service as removed_since
 from cachewatch.git.catalogue import Bases, compare_revisions, document_in, tags_of
 from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import (
@@ -29,6 +28,7 @@ from cachewatch.git.revisions import (
     times_between,
     times_until,
 )
+from cachewatch.hooks import extensions
 from cachewatch.report import values as digest
 from cachewatch.report.collecting import MOST_CSV, DigestCollector, read_tag_digest
 from cachewatch.report.values import Pinned, Return, Span, Table, TagDigest
@@ -64,6 +64,10 @@ from cachewatch.store.cursors import Advance, Cursor, CursorUpdate, Position, Un
 from cachewatch.store.health import SourceHealth
 
 _PLAIN = re.compile(r"[A-Za-z0-9_.-]+")
+# Of packages, and of versions.
+_REMOVED = (StatementKind.PACKAGE_REMOVED, StatementKind.RETIRED, StatementKind.DOWNGRADED)
+# So many questions for each source of a digest: one of the largest package takes some hundredths of a second.
+_MOST_STAYS = 25
 # Kinds that no single package has.
 _OF_WHOLE_TAGS = frozenset(
     {Kind.TAG_ADDED, Kind.TAG_REMOVED, Kind.STACK_EVENT, Kind.PRUNE, Kind.SUSPICIOUS, Kind.UNREADABLE}
@@ -163,12 +167,19 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         """Say why binaries of the environment have other hashes, where the source records what they are made of."""
         lock = self.stream.subscription.match.environment
         tags = tuple((self.newest.commit, tag) for tag in self.ranges.places)
-        if lock is None or not tags:
+        causes = extensions().hook.causes(repository=self.repository)
+        if lock is None or not tags or causes is None:
             return has
-        folders = self.context.config.environment_folders
-        step = rebuild_causes.EnvironmentStep(lock, folders, self.repository.git_dir, tags, ())
         log = self.context.log.bind(source=self.source.name)
-        return rebuild_causes.explain_environment(has, step, self.isolation, log)
+        explained: Coverage = causes.of_environment(
+            has,
+            lock,
+            folders=self.context.config.environment_folders,
+            tags=tags,
+            isolation=self.isolation,
+            warn=lambda said: log.warning("causes.unknown", environment=lock, error=said),
+        )
+        return explained
 
     def _pinned(self) -> Pinned | None:
         """Say what moving away from the pinned snapshot would gain and lose."""
@@ -210,17 +221,25 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         return self._with_stays(news, comparison.pairs)
 
     def _with_stays(self, news: Sequence[TagNews], pairs: Sequence[TagPair]) -> tuple[TagNews, ...]:
-        """Say since when removed versions were there, where the source has a history index that knows."""
-        if not any(removed_since.is_concerned(each.tag) for each in news):
+        """Say of the first lines on what was removed since when it was there, where the past of the source is known."""
+        if not any(statement.kind in _REMOVED for each in news for statement in each.tag.statements):
             return tuple(news)
-        log, room, found = self.context.log.bind(source=self.source.name), removed_since.MOST, []
-        with removed_since.open_index(self.repository, log) as index:
-            if index is None:
-                return tuple(news)
-            for each, pair in zip(news, pairs, strict=True):
-                tag, room = removed_since.add_stays(each.tag, pair, index, room, log)
-                found.append(structs.replace(each, tag=tag))
-        return tuple(found)
+        log = self.context.log.bind(source=self.source.name)
+        past = extensions().hook.past(repository=self.repository, log=log)
+        if past is None:
+            return tuple(news)
+        left = count(_MOST_STAYS, -1)
+        with closing(past):
+
+            def with_stay(line: Line, pair: TagPair) -> Line:
+                return structs.replace(line, stay=past.stay(line, pair.before, pair.after)) if next(left) > 0 else line
+
+            return tuple(
+                structs.replace(each, tag=_with_lines(each.tag, partial(with_stay, pair=pair)))
+                if pair.before.tag == pair.after.tag
+                else each
+                for each, pair in zip(news, pairs, strict=True)
+            )
 
     def _selection(self) -> Selection:
         """Return what the subscription asks for; of an environment, what its machines can use, unless it says otherwise."""
@@ -273,12 +292,14 @@ class OpenSource(Struct, frozen=True, kw_only=True):
 
     def _with_causes(self, tag: TagDigest, pair: TagPair, selection: Selection) -> TagDigest:
         """Say why specs were rebuilt, where the source records what they are made of."""
-        step = rebuild_causes.step_of(self.repository, pair) if rebuild_causes.is_concerned(tag) else None
-        if step is None:
+        causes = extensions().hook.causes(repository=self.repository)
+        if causes is None:
             return tag
         log = self.context.log.bind(source=self.source.name)
-        find = partial(rebuild_causes.find_in_worker, step, self.isolation, log)
-        return rebuild_causes.add_causes(tag, self.comparisons.rebuilt(step, find), selection)
+        explained: TagDigest = causes.of_digest(
+            tag, pair, selection, isolation=self.isolation, remember=self.comparisons.rebuilt, log=log
+        )
+        return explained
 
     def _silencing(self, comparison: Comparison, wants: Wants) -> Silencing:
         return Silencing(
@@ -372,6 +393,17 @@ class OpenSource(Struct, frozen=True, kw_only=True):
 
 def _notes_collector(wants: Wants, *, has_table: bool) -> NotesCollector:
     return NotesCollector(DigestCollector(wants, has_table=has_table), wants)
+
+
+def _with_lines(tag: TagDigest, changed: Callable[[Line], Line]) -> TagDigest:
+    """Return a digest with the lines changed that say what was removed."""
+    return structs.replace(
+        tag,
+        statements=tuple(
+            structs.replace(one, lines=tuple(map(changed, one.lines))) if one.kind in _REMOVED else one
+            for one in tag.statements
+        ),
+    )
 
 
 def _joined(bases: Bases, earlier: Bases) -> Bases:

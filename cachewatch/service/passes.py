@@ -21,7 +21,6 @@ from cachewatch.config.channels import FeedConfig
 from cachewatch.config.model import Config
 from cachewatch.config.sources import Source
 from cachewatch.errors import AnotherInstance, CachewatchError, StateError
-from cachewatch.extensions.history.in_service import update_histories
 from cachewatch.extensions.shared_state.postgresql import LASTING, RENEWAL
 from cachewatch.http.client import post
 from cachewatch.operators.review import review, summarize
@@ -32,7 +31,7 @@ from cachewatch.service.alerts import contained
 from cachewatch.service.comparisons import Comparisons, kept_comparisons
 from cachewatch.service.context import Context, EndingError
 from cachewatch.service.create import create_digest, take_over_renamed
-from cachewatch.service.poll import Polls
+from cachewatch.service.poll import Polls, follow_poll
 from cachewatch.service.recover import recover, set_aside_damaged
 from cachewatch.service.send import deliver_all
 from cachewatch.service.stream_state import streams_to_look_at
@@ -107,7 +106,8 @@ def run_pass(context: Context) -> Result:
                     summarize(context)
                 context.doing("delivering")
                 dead += deliver_all(context, is_last=not pending)
-    update_histories(context)
+    for source in context.config.sources.values():
+        follow_poll(context, source)
     clean_up(context)
     with context.database.read() as connection:
         suppressed = suppressions.count_since(connection, begun)

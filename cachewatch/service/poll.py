@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from cachewatch.config.sources import Source
 from cachewatch.errors import StateError
 from cachewatch.git.gitpython import interrupt
+from cachewatch.hooks import extensions
 from cachewatch.runtime.log import said_of, traceback_of
 from cachewatch.service import alerts
 from cachewatch.service import alerts as operator_notices
@@ -52,6 +53,12 @@ def has_answered(context: Context, source: Source) -> bool:
     with context.database.read() as connection:
         source_health = health.source(connection, source.name)
     return source_health.succeeded_at is not None and not source_health.failures
+
+
+def follow_poll(context: Context, source: Source) -> None:
+    """Let extensions do what is to follow a poll; what goes wrong there stops nothing else."""
+    with alerts.contained(context, source.name, "what follows a poll"):
+        extensions().hook.after_poll(context=context, source=source)
 
 
 def _failed(context: Context, source: Source, error: Exception) -> None:

@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy import Connection, select
 
-from cachewatch.config.secrets import State
+from cachewatch.config.secrets import PostgresAddress, State
 from cachewatch.errors import StateError
+from cachewatch.hooks import extensions, lacking
 from cachewatch.store import digests, outbox
 from cachewatch.store.database import Database
 from cachewatch.store.schema import Clock, deliveries, utc_now
@@ -21,9 +23,8 @@ def open_database(
         from cachewatch.store.sqlite import SqliteDatabase  # noqa: PLC0415  one of the two is enough
 
         return SqliteDatabase(state, must_exist=must_exist, is_checked=is_checked, clock=clock)
-    from cachewatch.extensions.shared_state.postgresql import PostgresDatabase  # noqa: PLC0415
-
-    return PostgresDatabase(state, must_exist=must_exist, clock=clock)
+    database: Database = _in_database(state).open(must_exist=must_exist, clock=clock)
+    return database
 
 
 def open_to_read(state: State) -> Database:
@@ -32,9 +33,8 @@ def open_to_read(state: State) -> Database:
         from cachewatch.store.sqlite import SqliteToRead  # noqa: PLC0415
 
         return SqliteToRead(state)
-    from cachewatch.extensions.shared_state.postgresql import PostgresDatabase  # noqa: PLC0415
-
-    return PostgresDatabase(state, may_write=False)
+    database: Database = _in_database(state).open_to_read()
+    return database
 
 
 def has_state(state: State) -> bool:
@@ -43,9 +43,14 @@ def has_state(state: State) -> bool:
         from cachewatch.store.sqlite import has_file  # noqa: PLC0415
 
         return has_file(state)
-    from cachewatch.extensions.shared_state.postgresql import has_tables  # noqa: PLC0415
+    return bool(_in_database(state).exists())
 
-    return has_tables(state)
+
+def _in_database(address: PostgresAddress) -> Any:
+    found = extensions().hook.open_state(address=address)
+    if found is None:
+        raise StateError(lacking(f"a state at {address.url}", "shared_state"))
+    return found
 
 
 def problems(connection: Connection) -> Iterator[str]:

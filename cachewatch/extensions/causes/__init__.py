@@ -1,6 +1,8 @@
 """Why specs of a recorded build cache, or of two lock files, have other hashes. docs/why.md describes the answers."""
 
-from cachewatch.hooks import Command, extends
+from typing import Any
+
+from cachewatch.hooks import Command, extends, load
 
 
 @extends
@@ -20,3 +22,9 @@ def commands() -> list[Command]:
             "cachewatch.extensions.causes.commands:impact",
         ),
     ]
+
+
+@extends
+def causes(repository: Any) -> Any:
+    """Return what the dependency graphs of a repository say."""
+    return load("cachewatch.extensions.causes.in_digests:RepositoryCauses")(repository)

@@ -1,14 +1,15 @@
 """Why specs were rebuilt, added to what a digest says of a tag, where the source records dependency graphs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.core.causes import Causes
-from cachewatch.core.changesets import TagPair
+from cachewatch.core.changesets import Changeset, TagPair
 from cachewatch.core.coverage import Coverage
 from cachewatch.core.selection import Selection
 from cachewatch.core.statement_values import Statement, StatementKind
@@ -16,7 +17,7 @@ from cachewatch.core.statements import RebuiltSpecs, with_causes
 from cachewatch.environments.lockfiles import open_lock_graph
 from cachewatch.errors import CachewatchError, WorkFailed
 from cachewatch.extensions.causes import of_environments as environment_causes
-from cachewatch.extensions.causes.of_changes import find_rebuilt
+from cachewatch.extensions.causes.of_changes import explained, find_rebuilt
 from cachewatch.extensions.causes.recorded import RecordedGraph
 from cachewatch.git.repository import Repository
 from cachewatch.report.values import TagDigest
@@ -24,8 +25,77 @@ from cachewatch.runtime.log import Log
 from cachewatch.runtime.worker import Isolation, Piece
 
 _REBUILT = (StatementKind.REBUILD_WAVE, StatementKind.REBUILT)
+# Returns what was found of a step before, or finds and keeps it.
+Remember = Callable[[Hashable, Callable[[], tuple[RebuiltSpecs, ...]]], tuple[RebuiltSpecs, ...]]
 # The graphs of both sides are about as large as the documents.
 _FILES = 4
+
+
+class RepositoryCauses:
+    """Why specs of a repository were rebuilt, where it records what they are made of."""
+
+    def __init__(self, repository: Repository) -> None:
+        self._repository = repository
+
+    def of_changesets(
+        self, found: Iterable[Changeset], selection: Selection, warn: Callable[[str], None]
+    ) -> Iterator[Changeset]:
+        """Pass changesets on, each of which can then be asked; `warn` is told of packages whose graph cannot be read."""
+        return explained(found, self._repository, selection, warn)
+
+    def of_digest(
+        self, tag: TagDigest, pair: TagPair, selection: Selection, *, isolation: Isolation, remember: Remember, log: Log
+    ) -> TagDigest:
+        """Return a digest whose statements on rebuilt specs name the causes, found where that ends nothing but itself.
+
+        Whatever was asked for: all digests that compare the same states share one step.
+        """
+        (old, old_tag), (new, new_tag) = ((side.revision, side.tag) for side in (pair.before, pair.after))
+        statements = (*tag.statements, *tag.rest, *tag.report.statements)
+        if not (old and old_tag and new and new_tag and any(one.kind in _REBUILT for one in statements)):
+            return tag
+        size = sum(documents.size for documents in pair.difference.all_documents)
+        step = Step(self._repository.git_dir, (old, old_tag), (new, new_tag), size)
+        rebuilt = remember(step, partial(find_in_worker, step, isolation, log))
+
+        def with_those(statements: Sequence[Statement]) -> tuple[Statement, ...]:
+            return with_causes(statements, rebuilt, selection.chooses)
+
+        return replace(
+            tag,
+            statements=with_those(tag.statements),
+            rest=with_those(tag.rest),
+            report=replace(tag.report, statements=with_those(tag.report.statements)),
+        )
+
+    def of_environment(
+        self,
+        coverage: Coverage,
+        lock: Path,
+        *,
+        folders: tuple[Path, ...],
+        tags: tuple[tuple[str, str], ...],
+        isolation: Isolation,
+        warn: Callable[[str], None],
+    ) -> Coverage:
+        """Return what tags, each of a commit, have of an environment, with the causes of other hashes.
+
+        The lock file is read if no link leads out of `folders`; none means that any file is.
+        """
+        replaced = environment_causes.replaced_in(coverage)
+        if not replaced:
+            return coverage
+        step = EnvironmentStep(lock, folders, self._repository.git_dir, tags, replaced)
+        try:
+            ((_, found),) = isolation.each(
+                _find_of_environment, [step], lambda one: Piece("dependency graph", one.tags[0], 0)
+            )
+        except CachewatchError as error:
+            found = WorkFailed(str(error))
+        if isinstance(found, WorkFailed):
+            warn(str(found))
+            return coverage
+        return environment_causes.add_causes(coverage, found)
 
 
 class Step(Struct, frozen=True):
@@ -35,17 +105,6 @@ class Step(Struct, frozen=True):
     before: tuple[str, str]  # commit and tag
     after: tuple[str, str]
     size: int
-
-
-def step_of(repository: Repository, pair: TagPair) -> Step | None:
-    """Return the states that `pair` compares; None where one of them is missing."""
-    sides = [(side.revision, side.tag) for side in (pair.before, pair.after)]
-    (old, old_tag), (new, new_tag) = sides
-    if old is None or new is None or old_tag is None or new_tag is None:
-        return None
-    # Whatever somebody asked for: all who compare these states share one step.
-    size = sum(documents.size for documents in pair.difference.all_documents)
-    return Step(repository.git_dir, (old, old_tag), (new, new_tag), size)
 
 
 def find_in_worker(step: Step, isolation: Isolation, log: Log) -> tuple[RebuiltSpecs, ...]:
@@ -70,23 +129,6 @@ class EnvironmentStep(Struct, frozen=True):
     replaced: tuple[tuple[str, str, str], ...]
 
 
-def explain_environment(coverage: Coverage, step: EnvironmentStep, isolation: Isolation, log: Log) -> Coverage:
-    """Return what a source has of an environment, with the causes of other hashes where they can be found."""
-    step = replace(step, replaced=environment_causes.replaced_in(coverage))
-    if not step.replaced:
-        return coverage
-    try:
-        ((_, found),) = isolation.each(
-            _find_of_environment, [step], lambda one: Piece("dependency graph", one.tags[0], 0)
-        )
-    except CachewatchError as error:
-        found = WorkFailed(str(error))
-    if isinstance(found, WorkFailed):
-        log.warning("causes.unknown", environment=step.lock, error=str(found))
-        return coverage
-    return environment_causes.add_causes(coverage, found)
-
-
 def _find_of_environment(steps: Sequence[EnvironmentStep]) -> Mapping[str, Causes]:
     (step,) = steps
     with closing(Repository(Path(step.git_dir))) as repository:
@@ -96,29 +138,6 @@ def _find_of_environment(steps: Sequence[EnvironmentStep]) -> Mapping[str, Cause
             if graphs
             else {}
         )
-
-
-def is_concerned(tag: TagDigest) -> bool:
-    """Tell whether anything was rebuilt."""
-    return any(one.kind in _REBUILT for one in _all_statements(tag))
-
-
-def add_causes(tag: TagDigest, rebuilt: Sequence[RebuiltSpecs], selection: Selection) -> TagDigest:
-    """Return a digest whose statements on rebuilt specs name the causes."""
-
-    def explained(statements: Sequence[Statement]) -> tuple[Statement, ...]:
-        return with_causes(statements, rebuilt, selection.chooses)
-
-    return replace(
-        tag,
-        statements=explained(tag.statements),
-        rest=explained(tag.rest),
-        report=replace(tag.report, statements=explained(tag.report.statements)),
-    )
-
-
-def _all_statements(tag: TagDigest) -> tuple[Statement, ...]:
-    return (*tag.statements, *tag.rest, *tag.report.statements)
 
 
 def _find(steps: Sequence[Step]) -> tuple[RebuiltSpecs, ...]:

@@ -3,7 +3,9 @@
 It is one SQLite file that can be rebuilt from the repository at any time. `build.py` fills it, `read.py` opens it.
 """
 
-from cachewatch.hooks import Command, extends
+from typing import Any
+
+from cachewatch.hooks import Command, extends, load
 
 
 @extends
@@ -36,3 +38,16 @@ def commands() -> list[Command]:
             "cachewatch.extensions.history.commands:history",
         ),
     ]
+
+
+@extends
+def after_poll(context: Any, source: Any) -> None:
+    """Bring the index of a source up to date, if it has one."""
+    if source.history:
+        load("cachewatch.extensions.history.in_service:update_history")(context, source)
+
+
+@extends
+def past(repository: Any, log: Any) -> Any:
+    """Return what the index of a source knows."""
+    return load("cachewatch.extensions.history.in_service:open_past")(repository, log)

@@ -1,1 +1,11 @@
 """A state that several hosts share, in a PostgreSQL database."""
+
+from typing import Any
+
+from cachewatch.hooks import extends, load
+
+
+@extends
+def open_state(address: Any) -> Any:
+    """Return the state on a server."""
+    return load("cachewatch.extensions.shared_state.postgresql:ServerState")(address)

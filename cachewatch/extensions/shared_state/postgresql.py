@@ -252,15 +252,29 @@ class PostgresDatabase(Database):
         return func.clock_timestamp(type_=TIMESTAMP(timezone=True)) + literal(later, Interval())
 
 
-def has_tables(address: PostgresAddress) -> bool:
-    """Tell whether there is a state on the server, perhaps one that we may not read."""
-    engine = _make_engine(address, address.url)
-    try:
-        return _form_in(engine) is not None
-    except DatabaseError:
-        return True
-    finally:
-        engine.dispose()
+class ServerState:
+    """The state at an address, which need not be there."""
+
+    def __init__(self, address: PostgresAddress) -> None:
+        self._address = address
+
+    def open(self, *, must_exist: bool, clock: Clock) -> Database:
+        """Open it to work on it."""
+        return PostgresDatabase(self._address, must_exist=must_exist, clock=clock)
+
+    def open_to_read(self) -> Database:
+        """Open it for who changes nothing."""
+        return PostgresDatabase(self._address, may_write=False)
+
+    def exists(self) -> bool:
+        """Tell whether there is a state, perhaps one that we may not read."""
+        engine = _make_engine(self._address, self._address.url)
+        try:
+            return _form_in(engine) is not None
+        except DatabaseError:
+            return True
+        finally:
+            engine.dispose()
 
 
 def _make_engine(address: PostgresAddress, place: str) -> Engine:
