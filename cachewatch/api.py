@@ -53,20 +53,17 @@ class BuildCache(Struct, frozen=True, kw_only=True):
 
     def _holdings(self, environment: Environment, revision: str | None) -> "CacheContents":
         from cachewatch.environments.contents import published  # noqa: PLC0415  loads an HTTP client
-        from cachewatch.extensions.buildcaches.opening import Cache, is_catalogue  # noqa: PLC0415
 
         if revision is not None:
             raise UsageError(f"{self.address}: a live build cache has no revisions")
-        cache = Cache(
-            address=self.address,
-            is_catalogue=is_catalogue(self.address),
+        return published(
+            self.address,
+            environment.packages,
             tag=self.tag,
-            wanted_tag=lambda name: name == self.tag,
             view=self.view,
             token_file=self.token_file,
             login_file=self.login_file,
         )
-        return published(cache, environment.packages)
 
 
 class Summary(Struct, frozen=True, kw_only=True):

@@ -29,12 +29,42 @@ class Command(NamedTuple):
     object: str
 
 
+class SourceKind(NamedTuple):
+    """A type of source: its name in `type:`, the pydantic model of its keys, and what makes its copy, which is polled.
+
+    `holdings` says what a live one has of packages, for `coverage --source`.
+    """
+
+    type: str
+    settings: str
+    watched: str
+    holdings: str = ""
+
+
+class ChannelKind(NamedTuple):
+    """A type of channel: its name in `type:`, the pydantic model of its keys, and what makes a channel of these."""
+
+    type: str
+    settings: str
+    channel: str
+
+
 class Hooks:
     """What an extension may implement: functions of these names in its package, marked with `@extends`."""
 
     @_declares
     def commands(self) -> Sequence[Command]:
         """Return the commands that the extension adds."""
+        raise NotImplementedError
+
+    @_declares
+    def source_kinds(self) -> Sequence[SourceKind]:
+        """Return the types of sources that the extension adds."""
+        raise NotImplementedError
+
+    @_declares
+    def channel_kinds(self) -> Sequence[ChannelKind]:
+        """Return the types of channels that the extension adds."""
         raise NotImplementedError
 
     @_declares(firstresult=True)
@@ -76,6 +106,16 @@ class Extensions:
                     self._manager.unregister(name=name)
 
     @property
+    def source_kinds(self) -> Sequence[SourceKind]:
+        """The types of sources of all extensions."""
+        return [kind for kinds in reversed(self.hook.source_kinds()) for kind in kinds]
+
+    @property
+    def channel_kinds(self) -> Sequence[ChannelKind]:
+        """The types of channels of all extensions."""
+        return [kind for kinds in reversed(self.hook.channel_kinds()) for kind in kinds]
+
+    @property
     def commands(self) -> Sequence[Command]:
         """The commands of all extensions."""
         return [row for rows in reversed(self.hook.commands()) for row in rows]
@@ -91,6 +131,17 @@ def lacking(what: str, name: str) -> str:
     """Say that `what` needs an extension, and why it is not there."""
     why = extensions().failed.get(name)
     return f"{what} needs the extension `{name}`, which {f'cannot be loaded: {why}' if why else 'is not installed'}"
+
+
+def models(kinds: Sequence[SourceKind] | Sequence[ChannelKind]) -> dict[str, Any]:
+    """Return the model of each type; one that cannot be imported is left out, and `failed` says why."""
+    found = {}
+    for kind in kinds:
+        try:
+            found[kind.type] = load(kind.settings)
+        except Exception as error:  # noqa: BLE001  as above
+            extensions().failed[kind.type] = str(error)
+    return found
 
 
 def load(reference: str) -> Any:

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 from cachewatch.config import model
-from cachewatch.config.channels import AnyChannel
+from cachewatch.config.channels import channel_models
 from cachewatch.config.section import ConfigKey, ConfigSection, keys_of
 from cachewatch.config.showing import default_of
-from cachewatch.config.sources import Credentials
+from cachewatch.config.sources import Credentials, Source, source_models
 
 _PAGE = Path(__file__).parents[1] / "docs/configuration.md"
 _TABLE = re.compile(r"(?<=<!-- keys: )(\S+)( -->\n).*?(?=<!-- end -->)", re.DOTALL)
@@ -17,7 +17,7 @@ _TABLE = re.compile(r"(?<=<!-- keys: )(\S+)( -->\n).*?(?=<!-- end -->)", re.DOTA
 _INSIDE = ("poll", "push", "retry", "limit", "urgent", "retention")
 _SECTIONS: dict[str, tuple[type[ConfigSection], type[ConfigSection]]] = {
     "top": (model.Config, ConfigSection),
-    "source": (model.Source, ConfigSection),
+    "source": (Source, ConfigSection),
     "credentials": (Credentials, ConfigSection),
     "channel": (model.ChannelConfig, ConfigSection),
     "mail": (model.MailConfig, model.ChannelConfig),
@@ -40,11 +40,10 @@ def rewritten(page: str) -> str:
 def table(name: str) -> str:
     """Return one table."""
     if name == "types":
-        rows = [
-            f"| `{kind.model_fields['type'].default}` {row}"
-            for kind in get_args(AnyChannel)
-            for row in _rows(kind, _base(kind))
-        ]
+        rows = [f"| `{name}` {row}" for name, kind in channel_models().items() for row in _rows(kind, _base(kind))]
+        return "\n".join(["| type | key | meaning | if left out |", "|---|---|---|---|", *rows, ""])
+    if name == "source-types":
+        rows = [f"| `{kind}` {row}" for kind, found in source_models().items() for row in _rows(found, Source)]
         return "\n".join(["| type | key | meaning | if left out |", "|---|---|---|---|", *rows, ""])
     section, base = _SECTIONS[name]
     return "\n".join(["| key | meaning | if left out |", "|---|---|---|", *_rows(section, base), ""])

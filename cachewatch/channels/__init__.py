@@ -4,79 +4,29 @@ A channel's module is loaded when a channel of its type is opened: a Maildir nee
 webhook no SMTP.
 """
 
-from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import Any
 
-from cachewatch.config.channels import (
-    AppriseConfig,
-    ChannelConfig,
-    EmailConfig,
-    FeedConfig,
-    FileConfig,
-    MaildirConfig,
-    SendmailConfig,
-    WebhookConfig,
-)
+from cachewatch.config.channels import ChannelConfig, EmailConfig, SendmailConfig, WebhookConfig
+from cachewatch.hooks import extensions, load
 from cachewatch.report.values import Channel
+
+# By type: what makes a channel of its configuration.
+CHANNELS = {
+    "email": "cachewatch.channels.smtp:EmailChannel",
+    "sendmail": "cachewatch.channels.local_mail:SendmailChannel",
+    "maildir": "cachewatch.channels.local_mail:MaildirChannel",
+    "file": "cachewatch.channels.files:FileChannel",
+    "feed": "cachewatch.channels.feed:FeedChannel",
+    "webhook": "cachewatch.channels.webhook:WebhookChannel",
+    "apprise": "cachewatch.channels.chats:AppriseChannel",
+}
 
 
 def open_channel(config: ChannelConfig) -> Channel:
     """Return the channel that `config` describes; raises ConfigError where it takes what is not installed."""
-    return _OPENERS[type(config)](config)
-
-
-def _email(config: EmailConfig) -> Channel:
-    from cachewatch.channels.smtp import EmailChannel
-
-    return EmailChannel(config)
-
-
-def _sendmail(config: SendmailConfig) -> Channel:
-    from cachewatch.channels.local_mail import SendmailChannel
-
-    return SendmailChannel(config)
-
-
-def _maildir(config: MaildirConfig) -> Channel:
-    from cachewatch.channels.local_mail import MaildirChannel
-
-    return MaildirChannel(config)
-
-
-def _file(config: FileConfig) -> Channel:
-    from cachewatch.channels.files import FileChannel
-
-    return FileChannel(config)
-
-
-def _feed(config: FeedConfig) -> Channel:
-    from cachewatch.channels.feed import FeedChannel
-
-    return FeedChannel(config)
-
-
-def _webhook(config: WebhookConfig) -> Channel:
-    from cachewatch.channels.webhook import WebhookChannel
-
-    return WebhookChannel(config)
-
-
-def _apprise(config: AppriseConfig) -> Channel:
-    from cachewatch.channels.chats import AppriseChannel
-
-    return AppriseChannel(config)
-
-
-_OPENERS: Mapping[type[ChannelConfig], Callable[[Any], Channel]] = {
-    EmailConfig: _email,
-    SendmailConfig: _sendmail,
-    MaildirConfig: _maildir,
-    FileConfig: _file,
-    FeedConfig: _feed,
-    WebhookConfig: _webhook,
-    AppriseConfig: _apprise,
-}
+    kinds = {kind.type: kind.channel for kind in extensions().channel_kinds} | CHANNELS
+    channel: Channel = load(kinds[config.type])(config)
+    return channel
 
 
 # Times the timeout of a mail server: a session that is lost before the end of a message, 3 and 10, and a new one, 4, 3 and 10.

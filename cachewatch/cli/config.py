@@ -21,7 +21,7 @@ from cachewatch.config import advice as host_local
 from cachewatch.config.advice import advise, channels_of
 from cachewatch.config.model import Config
 from cachewatch.config.showing import json_schema, show_config, shown_values
-from cachewatch.config.sources import Source
+from cachewatch.config.sources import GitSource, Source
 from cachewatch.config.subscriptions import Match, Subscription
 from cachewatch.core import names as tag_names
 from cachewatch.core.names import safe
@@ -151,7 +151,8 @@ def _unknown(where: str, name: str, patterns: Sequence[str], looked: Sequence[_L
 def _look(context: Context, source: Source, asked: Asked) -> _Looked:
     """Read the newest revision of a source until all filters match something, the cheapest first."""
     with closing(_open(context, source)) as repository:
-        newest = source.branch if source.branch and _is_here(context, source) else "HEAD"
+        branch = source.branch if isinstance(source, GitSource) else None
+        newest = branch if branch and _is_here(context, source) else "HEAD"
         revision = resolve(repository, newest)
         trees = tags_of(repository, revision).ids
         if not trees:

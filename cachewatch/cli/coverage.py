@@ -16,7 +16,6 @@ from cachewatch.core.names import safe
 from cachewatch.environments import contents
 from cachewatch.environments.lockfiles import open_environment
 from cachewatch.errors import UsageError
-from cachewatch.extensions.buildcaches.commands import single_tag
 from cachewatch.hooks import extensions
 from cachewatch.report.environments import coverage_json, render_coverage
 from cachewatch.runtime.worker import INLINE
@@ -98,7 +97,7 @@ def coverage(
             found = _with_causes(found, opened, held, lockfile)
     else:
         held = contents.published(
-            single_tag(source, tag, view=view, token_file=token_file, login_file=login_file), environment.packages
+            source, environment.packages, tag=tag, view=view, token_file=token_file, login_file=login_file
         )
         found = cover(environment, held.holdings, is_pruned=held.is_pruned)
     if format_ == "json":

@@ -4,23 +4,22 @@ from collections.abc import Mapping
 from datetime import timedelta
 from importlib.util import find_spec
 from os.path import normpath
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from cachewatch.config.secrets import Password, Secret, SecretUrl, WithSecrets, secret
 from cachewatch.config.section import (
     ConfigContext,
     ConfigSection,
-    holds,
     key,
     mistake,
     mistake_at,
     not_in_file,
-    unknown,
 )
 from cachewatch.config.types import (
     ByName,
+    ByType,
     ConvertedFrom,
     Duration,
     FromText,
@@ -41,6 +40,7 @@ from cachewatch.config.types import (
 )
 from cachewatch.core.schedule import parse_size
 from cachewatch.errors import ConfigError
+from cachewatch.hooks import extensions, models
 
 _LEAST_HTML = 10_000
 MAIL_TYPES = ("email", "sendmail", "maildir")
@@ -258,22 +258,12 @@ class AppriseConfig(WithSecrets, ChannelConfig):
         return self
 
 
-AnyChannel = EmailConfig | SendmailConfig | MaildirConfig | FileConfig | FeedConfig | WebhookConfig | AppriseConfig
-CHANNEL_TYPES = [each.model_fields["type"].default for each in get_args(AnyChannel)]
+_OWN = (EmailConfig, SendmailConfig, MaildirConfig, FileConfig, FeedConfig, WebhookConfig, AppriseConfig)
 
 
-def _check_type(channel: Any) -> Any:
-    """Refuse a channel without a type that is known; the others are validated by it."""
-    if not isinstance(channel, dict):
-        return channel
-    if "type" not in channel:
-        raise mistake(f"lacks `type:`; it is one of {', '.join(CHANNEL_TYPES)}")
-    kind = channel["type"]
-    if not isinstance(kind, str):
-        raise mistake_at(("type",), holds(kind, "value"))
-    if kind not in CHANNEL_TYPES:
-        raise mistake(f"there is no type {kind!r} of channels; {unknown(kind, CHANNEL_TYPES)}")
-    return channel
+def channel_models() -> Mapping[str, type[ConfigSection]]:
+    """Return the model of each type of channel."""
+    return models(extensions().channel_kinds) | {str(each.model_fields["type"].default): each for each in _OWN}
 
 
 def _check_paths(channels: dict[str, ChannelConfig]) -> dict[str, ChannelConfig]:
@@ -297,6 +287,6 @@ def _written(channel: ChannelConfig) -> set[str]:
 
 
 Channels = Annotated[
-    ByName[Annotated[AnyChannel, Field(discriminator="type"), BeforeValidator(_check_type)]],
+    ByName[Annotated[ChannelConfig, ByType("channels", channel_models)]],
     AfterValidator(_check_paths),
 ]

@@ -33,7 +33,7 @@ from cachewatch.config.secrets import (
     secret,
 )
 from cachewatch.config.section import ConfigContext, ConfigSection, checked, key, mistake, not_in_file
-from cachewatch.config.sources import Poll, Source
+from cachewatch.config.sources import GitSource, Poll, Source, Sources
 from cachewatch.config.subscriptions import (
     Addresses,
     ChannelNames,
@@ -69,6 +69,7 @@ __all__ = [
     "EmailConfig",
     "FeedConfig",
     "FileConfig",
+    "GitSource",
     "Limit",
     "MailConfig",
     "MaildirConfig",
@@ -248,7 +249,7 @@ class Config(WithSecrets):
     environment_folders: Several[PathInFolder] = key(
         "folders below which environments of subscriptions in `subscriptions.d` must lie", (), if_left_out="none"
     )
-    sources: ByName[Source] = key("where revisions come from, by name")
+    sources: Sources = key("where revisions come from, by name")
     channels: Channels = key("where digests go, by name", {}, if_left_out="none")
     subscriptions: ByName[Subscription] = key("who is notified of what, and when, by name", {}, if_left_out="none")
     operators: Operators = key(

@@ -14,9 +14,10 @@ from typing import Any, NoReturn
 import yaml
 from pydantic import ValidationError
 
-from cachewatch.config.channels import CHANNEL_TYPES
+from cachewatch.config.channels import channel_models
 from cachewatch.config.model import Config
 from cachewatch.config.section import NOT_A_KEY, Broken, ConfigContext, ConfigNode, Mistake, plain
+from cachewatch.config.sources import source_models
 from cachewatch.config.types import path_in
 from cachewatch.core.schedule import check_zone
 from cachewatch.errors import ConfigError
@@ -51,9 +52,9 @@ def _check_environments(config: Config, node: ConfigNode, context: ConfigContext
 
 
 def _without_type(location: tuple[int | str, ...]) -> tuple[int | str, ...]:
-    """Return where an error is, without the type of the channel, which pydantic puts behind its name."""
-    is_in_channel = location[:1] == ("channels",) and location[2:3] and location[2] in CHANNEL_TYPES
-    return (*location[:2], *location[3:]) if is_in_channel else location
+    """Return where an error is, without the type of the channel or source, which pydantic puts behind its name."""
+    types = {"channels": channel_models(), "sources": source_models()}.get(str(location[0])) if location else None
+    return (*location[:2], *location[3:]) if types and location[2:3] and location[2] in types else location
 
 
 def _look_ahead(entries: Mapping[str, ConfigNode], context: ConfigContext) -> None:

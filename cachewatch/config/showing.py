@@ -14,7 +14,7 @@ from pydantic_core import core_schema
 from cachewatch.config.model import Config, QuietTime
 from cachewatch.config.secrets import PostgresAddress, Secret
 from cachewatch.config.section import ConfigKey, ConfigSection, keys_of
-from cachewatch.config.sources import Credentials, Source
+from cachewatch.config.sources import Credentials
 from cachewatch.core.schedule import WEEKDAYS, Quiet, duration_in_words
 from cachewatch.core.selection import MEANINGS
 
@@ -40,8 +40,6 @@ def _section(section: ConfigSection) -> dict[str, Any]:
         value = getattr(section, key.attribute)
         if key.name == key.names[0] and (value not in _LEFT_OUT or key.attribute == "hold_for"):
             found[key.name] = _plain(value, key.attribute)
-    if isinstance(section, Source) and section.type != "git":
-        found = {"url" if name == "git" else name: value for name, value in found.items()}
     return found
 
 
@@ -141,14 +139,20 @@ class _OfFile(GenerateJsonSchema):
         return found | {"propertyNames": {"pattern": pattern}, "additionalProperties": values}
 
     def tagged_union_schema(self, schema: core_schema.TaggedUnionSchema) -> JsonSchemaValue:
-        """Let the type say which keys a channel has, so that editors name the one that is wrong."""
+        """Let the type say which keys a section has, so that editors name the one that is wrong."""
         types = {str(name): self.generate_inner(each) for name, each in schema["choices"].items()}
+        default = schema.get("metadata", {}).get("default")
+        needed: dict[str, Any] = {} if default else {"required": ["type"]}
         return {
             "type": "object",
             "properties": {"type": {"enum": list(types)}},
-            "required": ["type"],
+            **needed,
             "allOf": [
-                {"if": {"properties": {"type": {"const": name}}, "required": ["type"]}, "then": each}
+                {
+                    "if": {"properties": {"type": {"const": name}}}
+                    | ({} if name == default else {"required": ["type"]}),
+                    "then": each,
+                }
                 for name, each in types.items()
             ],
         }

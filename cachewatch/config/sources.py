@@ -7,31 +7,27 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import ValidationInfo, model_validator
+from pydantic import model_validator
 
 from cachewatch.config.secrets import find_secret_file
 from cachewatch.config.section import ConfigContext, ConfigSection, checked, key, mistake, not_in_file
 from cachewatch.config.types import (
+    ByName,
+    ByType,
     ConvertedFrom,
     Duration,
     FromTextInContext,
     Glob,
     PathInFolder,
     Several,
-    Size,
     Text,
     path_in,
 )
 from cachewatch.core.names import ANYWHERE, Layout
 from cachewatch.errors import ConfigError
+from cachewatch.hooks import extensions, models
 from cachewatch.http.addresses import check_secrecy
 
-_OPTIONS = ("tag", "stack", "view")  # of a single build cache
-_TYPES_OF = {
-    "branch": ("git",),
-    "documents": ("git",),
-    "max_index": ("buildcache", "catalogue"),
-}
 _OF_CACHES = ("token_file", "login_file")
 _OF_GIT = "ssh_key_file, known_hosts_file, netrc_file, store_file or helper"
 _SCP_LIKE = re.compile(r"[\w.@-]+:(?!//).+")
@@ -72,6 +68,7 @@ def _jitter(values: Mapping[str, Any]) -> timedelta:
     return min(timedelta(minutes=5), every / 12)
 
 
+Address = Annotated[str, FromTextInContext(_repository)]
 SecretPath = Annotated[Path, FromTextInContext(_secret_path, type="string")]
 
 
@@ -118,33 +115,12 @@ def _given(credentials: Credentials, _: ConfigContext) -> dict[str, str]:
 
 
 class Source(ConfigSection):
-    """Where revisions come from."""
+    """What all sources have: where revisions come from."""
 
     name: str = not_in_file()
-    type: Literal["git", "buildcache", "catalogue"] = key(
-        "`git`: a repository or a folder of documents; `buildcache`: a live build cache;"
-        " `catalogue`: several build caches, as cache.spack.io lists them",
-        "git",
-    )
-    address: Annotated[str, FromTextInContext(_repository)] = key(
-        {
-            "git": "URL or path of the repository, or path of a folder of documents; a URL must not contain a password",
-            "url": "URL or path of the build cache or catalogue",
-        },
-        "",
-        if_left_out="required: `git` for repositories, `url` for the others",
-    )
-    branch: Text | None = key("branch of the repository", None, if_left_out="the repository's default branch")
-    documents: Text | None = key(
-        "where the documents of a repository are, as a path with {package} and, if need be, {tag} in it, such as"
-        " `catalogue/{tag}/{package}/specs.md`",
-        None,
-        if_left_out="`_cache/`, or else wherever a text file is a document",
-    )
+    type: str = key("`git`: a repository or a folder of documents; the other types are those below", "git")
+    address: str = not_in_file()  # its name, unless the type has a key for it
     tags: Several[Glob] = key("tags to watch", (), if_left_out="all")
-    tag: Text | None = key("name for the tag of a build cache", None, if_left_out="`develop`")
-    stack: Text | None = key("name for the stack of a build cache", None, if_left_out="`cache`")
-    view: Text | None = key("named index of a build cache to read", None, if_left_out="the main index")
     poll: Poll = key("how often the source is polled", Poll())
     stale_after: Duration = key(
         "time without news after which operators are notified; digests say so too,"
@@ -161,22 +137,36 @@ class Source(ConfigSection):
         if_left_out="`false`",
     )
     credentials: Annotated[dict[str, str], ConvertedFrom(Credentials, _given)] = key("how to log in", {})
-    max_index: Size | None = key(
-        "maximum unpacked size of an index of a build cache or catalogue; a larger index is not read,"
-        " nor is one that unpacks to more than 200 times its size",
-        None,
-        if_left_out="`4GiB`",
-    )
-
-    @property
-    def options(self) -> dict[str, str]:
-        """Return what is said of a single build cache."""
-        return {name: value for name in _OPTIONS if (value := getattr(self, name)) is not None}
 
     @property
     def public_address(self) -> str:
         """URL under which readers of digests find the repository; empty where there is none."""
-        return self.address if self.type == "git" and _PUBLIC.fullmatch(self.address) else ""
+        return ""
+
+    @property
+    def layout(self) -> Layout:
+        """Where the documents are."""
+        return ANYWHERE
+
+
+class GitSource(Source):
+    """A git repository, or a folder of documents."""
+
+    address: Address = key(
+        "URL or path of the repository, or path of a folder of documents; a URL must not contain a password", name="git"
+    )
+    branch: Text | None = key("branch of the repository", None, if_left_out="the repository's default branch")
+    documents: Text | None = key(
+        "where the documents of a repository are, as a path with {package} and, if need be, {tag} in it, such as"
+        " `catalogue/{tag}/{package}/specs.md`",
+        None,
+        if_left_out="`_cache/`, or else wherever a text file is a document",
+    )
+
+    @property
+    def public_address(self) -> str:
+        """URL under which readers of digests find the repository; empty where there is none."""
+        return self.address if _PUBLIC.fullmatch(self.address) else ""
 
     @property
     def layout(self) -> Layout:
@@ -184,36 +174,31 @@ class Source(ConfigSection):
         return Layout.parse(self.documents) if self.documents else ANYWHERE
 
     @model_validator(mode="after")
-    def _check(self, info: ValidationInfo) -> Self:
-        if info.context:
-            checked(_check_source, self)
+    def _check(self) -> Self:
+        if self.documents:
+            checked(Layout.parse, self.documents)
+        if any(name in _OF_CACHES for name in self.credentials):
+            raise mistake(f"`credentials:` of the type git are {_OF_GIT}")
         return self
 
 
-def _check_source(source: Source) -> None:
-    """Refuse what a source of this type does not have."""
-    if not source.address:
-        raise ConfigError(f"lacks `{'git' if source.type == 'git' else 'url'}:` (where the revisions are)")
-    for name in (*_OPTIONS, *_TYPES_OF):
-        if getattr(source, name) is not None and source.type not in _TYPES_OF.get(name, ("buildcache",)):
-            raise ConfigError(f"a source of the type {source.type} has no {name}; remove `{name}:`")
-    if source.documents:
-        Layout.parse(source.documents)
-    if source.credentials:
-        _check_credentials(source)
+class LiveSource(Source):
+    """What is published at a URL, and recorded at each poll."""
+
+    address: Address = key("URL or path of what is published", name="url")
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if any(name not in _OF_CACHES for name in self.credentials):
+            raise mistake(f"`credentials:` of the type {self.type} are token_file or login_file")
+        if self.credentials and self.address.startswith(("http://", "oci+http://")):
+            checked(check_secrecy, self.address.removeprefix("oci+"))  # they would be sent over a network unencrypted
+        return self
 
 
-def _check_credentials(source: Source) -> None:
-    of_caches = {name for name in source.credentials if name in _OF_CACHES}
-    if source.type == "git" and of_caches:
-        raise ConfigError(f"`credentials:` of the type git are {_OF_GIT}")
-    if source.type != "git" and of_caches != source.credentials.keys():
-        raise ConfigError(f"`credentials:` of the type {source.type} are token_file or login_file")
-    if source.type != "git":
-        _check_secrecy(source.address)
+def source_models() -> Mapping[str, type[ConfigSection]]:
+    """Return the model of each type of source."""
+    return {"git": GitSource} | models(extensions().source_kinds)
 
 
-def _check_secrecy(address: str) -> None:
-    """Refuse credentials for a build cache that would be sent over a network unencrypted."""
-    if address.startswith(("http://", "oci+http://")):
-        check_secrecy(address.removeprefix("oci+"))
+Sources = ByName[Annotated[Source, ByType("sources", source_models, "git")]]

@@ -6,7 +6,7 @@ converted; values that code passes must have the right type already, which pydan
 
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import date, timedelta
 from email.utils import parseaddr
 from pathlib import Path
@@ -18,11 +18,21 @@ from pydantic import AfterValidator, BeforeValidator, GetCoreSchemaHandler, GetJ
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
-from cachewatch.config.section import NOT_A_KEY, ConfigContext, checked, unknown
+from cachewatch.config.section import (
+    NOT_A_KEY,
+    ConfigContext,
+    ConfigSection,
+    checked,
+    holds,
+    mistake,
+    mistake_at,
+    unknown,
+)
 from cachewatch.core.schedule import DURATION, SIZE, parse_duration, parse_size
 from cachewatch.core.selection import matcher
 from cachewatch.core.versions import parse_ranges
 from cachewatch.errors import ConfigError
+from cachewatch.hooks import extensions
 
 _LOCAL = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*"
 _LABEL = r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
@@ -154,6 +164,35 @@ class ConvertedFrom:
             return checked(self._make, inner(value), info.context) if info.context else value
 
         return core_schema.with_info_wrap_validator_function(read, handler.generate_schema(self.of))
+
+
+class ByType:
+    """The type of a section whose key `type:` says which of several models has its keys."""
+
+    def __init__(self, of: str, models: Callable[[], Mapping[str, type[ConfigSection]]], default: str = "") -> None:
+        self._of = of
+        self._models = models
+        self._default = default
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        models = self._models()
+        choices = {name: handler.generate_schema(model) for name, model in models.items()}
+        union = core_schema.tagged_union_schema(choices, discriminator="type", metadata={"default": self._default})
+        return core_schema.no_info_before_validator_function(lambda value: self._check(value, models), union)
+
+    def _check(self, value: Any, models: Mapping[str, type[ConfigSection]]) -> Any:
+        """Refuse a section without a type that is known."""
+        if not isinstance(value, dict):
+            return value
+        kind = value.get("type", self._default)
+        if kind == "":
+            raise mistake(f"lacks `type:`; it is one of {', '.join(models)}")
+        if not isinstance(kind, str):
+            raise mistake_at(("type",), holds(kind, "value"))
+        if kind not in models:
+            why = extensions().failed.get(kind)
+            raise mistake(why or f"there is no type {kind!r} of {self._of}; {unknown(kind, models)}")
+        return {**value, "type": kind}
 
 
 class OneOrMore:

@@ -5,25 +5,23 @@ Each document is read once, and none is kept.
 
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from cachewatch.core import names as tag_names
-from cachewatch.core import spellings
 from cachewatch.core.changesets import Blob, Content, Listing
 from cachewatch.core.coverage import Coverage, Environment, Holdings, Need, Resolution, better, cover
 from cachewatch.core.model import Diagnostic, DiagnosticKind, Document, Signature
 from cachewatch.documents.frontmatter import MAX_BYTES
 from cachewatch.documents.parsing import parse
 from cachewatch.documents.records import Known
-from cachewatch.documents.writing import ListedSpec
-from cachewatch.errors import DocumentError, SourceError, UnknownRevision, UsageError, WorkFailed
-from cachewatch.extensions.buildcaches.opening import Cache, CacheSource, Failed
+from cachewatch.errors import DocumentError, UnknownRevision, UsageError, WorkFailed
 from cachewatch.git.catalogue import Bases, list_revision, list_tree, tags_of
 from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import Revision, resolve
+from cachewatch.hooks import extensions, lacking, load
 from cachewatch.runtime.worker import INLINE, Isolation, Piece
 from cachewatch.sources.contents import about_content, parse_side
 
@@ -48,34 +46,13 @@ def recorded_in(opened: "Repository", repository: str, revision: str, packages: 
     return listed(listing, repository)
 
 
-def published(cache: Cache, packages: Collection[str]) -> CacheContents:
-    """Return what a live cache has of `packages` right now."""
-    with CacheSource(cache) as source:
-        for found in source.read({}):
-            if isinstance(found, Failed):
-                raise SourceError(f"{found.tag}: {found.message}")
-            if found.tag == cache.tag:
-                holdings = {
-                    package: {spec.binary.hash: _signature(spec) for spec in found.specs.read(package).listed}
-                    for package in found.specs.packages
-                    if package in packages
-                }
-                where = f"{cache.address} as it is now"
-                return CacheContents(holdings, where, tag_names.is_mutable(cache.tag), found.diagnostics)
-    raise UsageError(f"{cache.address}: has no tag {cache.tag}")
-
-
-def _signature(spec: ListedSpec) -> Signature:
-    binary = spec.binary
-    return Signature(
-        versions=(binary.version,),
-        compiler=spellings.compiler(binary.compiler),
-        os=binary.os,
-        platform=binary.platform,
-        target=binary.target,
-        variants=spellings.variants(binary.variants),
-        stacks=spellings.stacks(spec.stacks),
-    )
+def published(address: str, packages: Collection[str], **options: Any) -> CacheContents:
+    """Return what a live build cache has of `packages` right now; `options` are `tag`, `view`, `token_file` and `login_file`."""
+    kind = next((kind for kind in extensions().source_kinds if kind.type == "buildcache"), None)
+    if kind is None:
+        raise UsageError(lacking(f"{address}: a live build cache", "buildcaches"))
+    contents: CacheContents = load(kind.holdings)(address, packages, **options)
+    return contents
 
 
 def listed(listing: Listing, name: str) -> CacheContents:

@@ -13,9 +13,9 @@ from zoneinfo import ZoneInfo
 from msgspec import Struct, field
 
 from cachewatch.config.model import Config
-from cachewatch.config.sources import Source
-from cachewatch.extensions.buildcaches.watching import RecordedHistory
+from cachewatch.config.sources import GitSource, Source
 from cachewatch.git.repository import Repository
+from cachewatch.hooks import extensions, load
 from cachewatch.report.values import DeliveryResult
 from cachewatch.runtime.log import Log
 from cachewatch.service.watched import RecordedFolder, Watched, WatchedClone
@@ -98,9 +98,9 @@ class Context(Struct, kw_only=True):
 
 def watched_copy(source: Source, folder: Path) -> Watched:
     """Return the copy of `source` that is in `folder`."""
-    if source.type == "git" and RecordedFolder.is_one(source, folder):
-        return RecordedFolder(source, folder)
-    if source.type == "git":
-        return WatchedClone(source, folder)
+    if isinstance(source, GitSource):
+        return RecordedFolder(source, folder) if RecordedFolder.is_one(source, folder) else WatchedClone(source, folder)
 
-    return RecordedHistory(source, folder)
+    kinds = {kind.type: kind for kind in extensions().source_kinds}
+    watched: Watched = load(kinds[source.type].watched)(source, folder)
+    return watched

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from cachewatch.config.sources import Source
+from cachewatch.config.sources import GitSource, Source
 from cachewatch.core.names import ANYWHERE, Layout
 from cachewatch.core.selection import Globs
 from cachewatch.errors import SourceError, UnknownRevision
@@ -87,7 +87,7 @@ _MOST_FAULTS = 5
 class WatchedClone:
     """A clone of a git repository, which keeps what upstream may take away."""
 
-    def __init__(self, source: Source, folder: Path) -> None:
+    def __init__(self, source: GitSource, folder: Path) -> None:
         self._folder, self._address, self._since = folder, redact(source.address), source.since
         self._mirror = Mirror(
             folder,

@@ -3,14 +3,12 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from conftest import ROOT
 from outgoing import maildir_config, no_shelf, rendered
 
-from cachewatch import channels
-from cachewatch.channels import open_channel
+from cachewatch.channels import CHANNELS, open_channel
 from cachewatch.channels.chats import plain_lines
 from cachewatch.config.channels import ChannelConfig, FeedConfig, FileConfig
 from cachewatch.report.values import (
@@ -77,18 +75,11 @@ class LinesConfig(ChannelConfig):
 # Step 3: its entry in the table of `channels/__init__.py`.
 @pytest.fixture(autouse=True)
 def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(_table(), LinesConfig, LinesChannel)
-
-
-def _table() -> dict[Any, Any]:
-    """Find the table by what it holds: by the class of a configuration, what makes the channel of it."""
-    tables = [value for value in vars(channels).values() if isinstance(value, dict) and FileConfig in value]
-    (table,) = tables
-    return table
+    monkeypatch.setitem(CHANNELS, "lines", f"{__name__}:LinesChannel")
 
 
 MAKERS: dict[str, Callable[[Path], ChannelConfig]] = {
-    "lines": lambda folder: LinesConfig(name="lines", path=folder / "digests.txt"),
+    "lines": lambda folder: LinesConfig(name="lines", type="lines", path=folder / "digests.txt"),
     "file": lambda folder: FileConfig(name="archive", path=f"{folder}/{{subscription}}-{{period}}.md"),
     "feed": lambda folder: FeedConfig(name="feed", path=f"{folder}/{{subscription}}.xml"),
     "maildir": lambda folder: maildir_config(folder / "inbox"),

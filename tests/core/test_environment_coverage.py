@@ -33,7 +33,6 @@ from cachewatch.documents.parsing import parse
 from cachewatch.environments.contents import published
 from cachewatch.environments.lockfiles import open_environment, read_lock, read_manifest
 from cachewatch.errors import UsageError
-from cachewatch.extensions.buildcaches.opening import Cache
 from cachewatch.report.environments import advice_of, headline_of, headlines_of, remark
 
 LOCKS = [("v3", n) for n in (1, 2, 3, 4, 7, 8, 10)] + [("v2", n) for n in (1, 2, 3, 4, 7, 8)]
@@ -65,7 +64,7 @@ def held(buildcaches: Path) -> dict[tuple[str, str], Holdings]:
     """What each state has, as cachewatch reads it."""
     packages = ["compiler-wrapper", "cw-solver", "cw-stack", "cw-torch", "gcc-runtime", "hdf5", "openblas", "zlib"]
     return {
-        (kind, state): published(Cache(address=str(buildcaches / kind / state)), packages).holdings
+        (kind, state): published(str(buildcaches / kind / state), packages).holdings
         for kind, state in STATES
     }
 

@@ -203,7 +203,7 @@ def test_an_index_in_a_folder_has_a_size(tmp_path: Path, run: Run) -> None:
 
     assert "more than 1,000 bytes; if that is right, raise `max_index`" in result.error
     config.write_text("version: 1\nstate: state\nsources: {a: {git: x, max_index: 1kB}}\n")
-    assert "a source of the type git has no max_index" in run("config", "check", "--config", config).error
+    assert "sources.a.max_index: there is no such key" in run("config", "check", "--config", config).error
 
 
 PUBLIC = "93.184.215.14"

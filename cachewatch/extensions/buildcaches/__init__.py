@@ -6,7 +6,9 @@ specs of the records of an index and keeps them in a temporary file. `opening.py
 together and reads the list of all of Spack's public caches; `recorder.py` keeps the history.
 """
 
-from cachewatch.hooks import Command, extends
+from cachewatch.hooks import Command, SourceKind, extends
+
+_HERE = "cachewatch.extensions.buildcaches"
 
 
 @extends
@@ -19,4 +21,14 @@ def commands() -> list[Command]:
             "Record the current contents of a build cache.",
             "cachewatch.extensions.buildcaches.commands:record",
         ),
+    ]
+
+
+@extends
+def source_kinds() -> list[SourceKind]:
+    """Return the types of sources."""
+    watched, holdings = f"{_HERE}.watching:RecordedHistory", f"{_HERE}.watching:holdings"
+    return [
+        SourceKind("buildcache", f"{_HERE}.settings:BuildCacheSource", watched, holdings),
+        SourceKind("catalogue", f"{_HERE}.settings:CatalogueSource", watched, holdings),
     ]

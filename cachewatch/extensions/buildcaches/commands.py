@@ -68,22 +68,6 @@ def cache_of(address: str, options: dict[str, Any]) -> "Cache":
     )
 
 
-def single_tag(
-    address: str, tag: str | None, *, view: str, token_file: Path | None, login_file: Path | None
-) -> "Cache":
-    """Return a cache, or one tag of a catalogue."""
-    wanted = tag or "develop"
-    return Cache(
-        address=address,
-        is_catalogue=is_catalogue(address),
-        tag=wanted,
-        wanted_tag=lambda name: name == wanted,
-        view=view,
-        token_file=token_file,
-        login_file=login_file,
-    )
-
-
 _INTO = "catalogue.git"
 
 

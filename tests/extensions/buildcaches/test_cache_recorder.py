@@ -19,10 +19,10 @@ from conftest import ROOT, Run
 from helpers import history, spec_hash
 from servers import Answers, Asked, Says, files, serving
 
-from cachewatch.config import model as config
 from cachewatch.errors import HttpError, SourceError, UsageError
 from cachewatch.extensions.buildcaches.opening import Cache
 from cachewatch.extensions.buildcaches.recorder import Recorded, record
+from cachewatch.extensions.buildcaches.settings import BuildCacheSource
 from cachewatch.extensions.buildcaches.watching import RecordedHistory
 from cachewatch.http.client import RequestLimits
 
@@ -571,7 +571,7 @@ def test_the_address_of_an_index_is_the_mirror_it_is_in(mirror: Path, into: Path
 
 def test_a_source_of_a_service(mirror: Path, into: Path) -> None:
     """What is held back, and records that cannot be read, are for operators; a cache that was never recorded is a failure."""
-    source = config.Source(name="site", type="buildcache", address=str(mirror), tag="nightly", stack="gpu")
+    source = BuildCacheSource(name="site", type="buildcache", address=str(mirror), tag="nightly", stack="gpu")
     write_v3(mirror, database(many(0)))
     with pytest.raises(SourceError, match="nightly is held back: the index is empty"):
         RecordedHistory(source, into).update()
@@ -587,7 +587,7 @@ def test_a_source_of_a_service(mirror: Path, into: Path) -> None:
 
 def test_a_repository_that_is_being_made_has_no_revision_yet(mirror: Path, into: Path) -> None:
     """The job that makes digests may look while the first poll runs."""
-    history = RecordedHistory(config.Source(name="site", type="buildcache", address=str(mirror)), into)
+    history = RecordedHistory(BuildCacheSource(name="site", type="buildcache", address=str(mirror)), into)
     git(into.parent, "init", "-q", "--bare", "--initial-branch=main", str(into))
     for path in sorted((into / "objects").rglob("*"), reverse=True):
         path.rmdir()
