@@ -49,6 +49,14 @@ class ChannelKind(NamedTuple):
     channel: str
 
 
+class Settings(NamedTuple):
+    """A section of the configuration: its key, which is the extension's name, its pydantic model, and what it means."""
+
+    type: str
+    settings: str
+    about: str
+
+
 class Hooks:
     """What an extension may implement: functions of these names in its package, marked with `@extends`."""
 
@@ -65,6 +73,11 @@ class Hooks:
     @_declares
     def channel_kinds(self) -> Sequence[ChannelKind]:
         """Return the types of channels that the extension adds."""
+        raise NotImplementedError
+
+    @_declares
+    def settings(self) -> Settings:
+        """Return the section of the configuration that is the extension's; it may be left out."""
         raise NotImplementedError
 
     @_declares(firstresult=True)
@@ -133,7 +146,7 @@ def lacking(what: str, name: str) -> str:
     return f"{what} needs the extension `{name}`, which {f'cannot be loaded: {why}' if why else 'is not installed'}"
 
 
-def models(kinds: Sequence[SourceKind] | Sequence[ChannelKind]) -> dict[str, Any]:
+def models(kinds: Sequence[SourceKind | ChannelKind | Settings]) -> dict[str, Any]:
     """Return the model of each type; one that cannot be imported is left out, and `failed` says why."""
     found = {}
     for kind in kinds:

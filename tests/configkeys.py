@@ -14,9 +14,9 @@ from cachewatch.config.sources import Credentials, Source, source_models
 _PAGE = Path(__file__).parents[1] / "docs/configuration.md"
 _TABLE = re.compile(r"(?<=<!-- keys: )(\S+)( -->\n).*?(?=<!-- end -->)", re.DOTALL)
 # Short sections, whose keys stand in the table of the section around them.
-_INSIDE = ("poll", "push", "retry", "limit", "urgent", "retention")
+_INSIDE = ("history", "poll", "push", "retry", "limit", "urgent", "retention")
 _SECTIONS: dict[str, tuple[type[ConfigSection], type[ConfigSection]]] = {
-    "top": (model.Config, ConfigSection),
+    "top": (model.WholeConfig, ConfigSection),
     "source": (Source, ConfigSection),
     "credentials": (Credentials, ConfigSection),
     "channel": (model.ChannelConfig, ConfigSection),

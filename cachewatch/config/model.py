@@ -1,12 +1,13 @@
 """The whole configuration file as frozen values. `reading.py` makes them of a file, and lists all mistakes."""
 
 import os
+from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any, Self
 from zoneinfo import ZoneInfo
 
-from pydantic import AfterValidator, ValidationInfo, model_validator
+from pydantic import AfterValidator, ValidationInfo, create_model, model_validator
 
 from cachewatch.config.channels import (
     AppriseConfig,
@@ -61,6 +62,7 @@ from cachewatch.config.types import (
 )
 from cachewatch.core.schedule import Quiet, check_zone, parse_days, quiet_until
 from cachewatch.errors import ConfigError
+from cachewatch.hooks import Settings, extensions, models
 
 __all__ = [
     "AppriseConfig",
@@ -282,3 +284,14 @@ class Config(WithSecrets):
     def database(self) -> State:
         """Where cursors and deliveries are: a folder, or a database with its password."""
         return self.state if isinstance(self.state, Path) else PostgresAddress(self.state.url, self.state_password)
+
+
+def _with_extensions() -> type[Config]:
+    rows: Sequence[Settings] = extensions().hook.settings()
+    found, about = models(rows), {row.type: row.about for row in rows}
+    fields: dict[str, Any] = {name: (each, key(about[name], each())) for name, each in found.items()}
+    return create_model("Config", __base__=Config, **fields)
+
+
+# With the sections of extensions.
+WholeConfig = _with_extensions()

@@ -15,7 +15,7 @@ import yaml
 from pydantic import ValidationError
 
 from cachewatch.config.channels import channel_models
-from cachewatch.config.model import Config
+from cachewatch.config.model import Config, WholeConfig
 from cachewatch.config.section import NOT_A_KEY, Broken, ConfigContext, ConfigNode, Mistake, plain
 from cachewatch.config.sources import source_models
 from cachewatch.config.types import path_in
@@ -31,7 +31,7 @@ def read_whole(node: ConfigNode, context: ConfigContext) -> Config:
     values = {key: plain(each) for key, each in entries.items()} | {NOT_A_KEY: node.file}
     config = None
     try:
-        config = Config.model_validate(values, context=context, by_alias=True, by_name=False)
+        config = WholeConfig.model_validate(values, context=context, by_alias=True, by_name=False)
     except ValidationError as error:
         for each in error.errors(include_url=False, include_input=False):
             context.note(node.at(_without_type(each["loc"])), each["msg"])

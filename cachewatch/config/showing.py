@@ -11,7 +11,7 @@ import msgspec
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
-from cachewatch.config.model import Config, QuietTime
+from cachewatch.config.model import Config, QuietTime, WholeConfig
 from cachewatch.config.secrets import PostgresAddress, Secret
 from cachewatch.config.section import ConfigKey, ConfigSection, keys_of
 from cachewatch.config.sources import Credentials
@@ -118,7 +118,7 @@ _OF_PYTHON = ("default", "description", "if_left_out", "keys", "required", "titl
 
 def json_schema() -> bytes:
     """Return the schema, which ends with a newline."""
-    schema = Config.model_json_schema(schema_generator=_OfFile)
+    schema = WholeConfig.model_json_schema(schema_generator=_OfFile)
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "cachewatch.yaml"}
     return msgspec.json.format(msgspec.json.encode(head | schema), indent=1) + b"\n"
 

@@ -131,11 +131,6 @@ class Source(ConfigSection):
         "what the first pass does: `silent` begins at the newest revision, `report` reports that revision", "silent"
     )
     since: Text | None = key("date or revision to begin at", None, if_left_out="the newest revision")
-    history: bool = key(
-        "`true` keeps the history index of the source up to date after each poll ([history.md](history.md#build))",
-        False,
-        if_left_out="`false`",
-    )
     credentials: Annotated[dict[str, str], ConvertedFrom(Credentials, _given)] = key("how to log in", {})
 
     @property

@@ -63,10 +63,7 @@ def states(buildcaches: Path, truths: dict[tuple[str, str], Truth]) -> dict[tupl
 def held(buildcaches: Path) -> dict[tuple[str, str], Holdings]:
     """What each state has, as cachewatch reads it."""
     packages = ["compiler-wrapper", "cw-solver", "cw-stack", "cw-torch", "gcc-runtime", "hdf5", "openblas", "zlib"]
-    return {
-        (kind, state): published(str(buildcaches / kind / state), packages).holdings
-        for kind, state in STATES
-    }
+    return {(kind, state): published(str(buildcaches / kind / state), packages).holdings for kind, state in STATES}
 
 
 def wanted_of(states: dict[tuple[str, str], dict[str, Specs]], package: str, spec_hash: str) -> Spec:

@@ -5,7 +5,7 @@ It is one SQLite file that can be rebuilt from the repository at any time. `buil
 
 from typing import Any
 
-from cachewatch.hooks import Command, extends, load
+from cachewatch.hooks import Command, Settings, extends, load
 
 
 @extends
@@ -42,9 +42,17 @@ def commands() -> list[Command]:
 
 @extends
 def after_poll(context: Any, source: Any) -> None:
-    """Bring the index of a source up to date, if it has one."""
-    if source.history:
+    """Bring the index of a source up to date, if the configuration names it."""
+    if getattr(context.config, "history", None):
         load("cachewatch.extensions.history.in_service:update_history")(context, source)
+
+
+@extends
+def settings() -> Settings:
+    """Return the section that names the sources."""
+    return Settings(
+        "history", "cachewatch.extensions.history.settings:HistorySettings", "which history indexes are kept"
+    )
 
 
 @extends

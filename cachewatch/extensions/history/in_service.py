@@ -1,4 +1,4 @@
-"""The history index in the service: update it for sources with `history: true`, and add to digests what it knows.
+"""The history index in the service: update it for sources that `history:` names, and add to digests what it knows.
 
 Of a removed version or package, a digest then says since when it had been there. No digest depends on the index.
 """
@@ -9,12 +9,14 @@ from pathlib import Path
 
 from cachewatch.config.sources import Source
 from cachewatch.core.model import Side
+from cachewatch.core.selection import Globs
 from cachewatch.core.statement_values import Line, StatementKind, Stay
 from cachewatch.core.versions import version_identity
 from cachewatch.errors import CachewatchError, NoHistoryIndex, UnknownRevision
 from cachewatch.extensions.history.build import IndexUpdate, bring_up_to_date, in_jobs
 from cachewatch.extensions.history.read import Index, days_between
 from cachewatch.extensions.history.schema import DamagedIndex, NotAnIndex, index_path
+from cachewatch.extensions.history.settings import HistorySettings
 from cachewatch.extensions.history.when import find_presence
 from cachewatch.extensions.history.write import discard
 from cachewatch.git.repository import Repository
@@ -110,7 +112,8 @@ _LIMITS = Limits(megabytes=8192, seconds=3600)
 
 def update_history(context: Context, source: Source) -> None:
     """Index the new revisions of `source` in another process; what goes wrong stops nothing else."""
-    if context.is_ending.is_set():
+    settings: HistorySettings = getattr(context.config, "history", HistorySettings())
+    if context.is_ending.is_set() or not settings.sources or not Globs(settings.sources)(source.name):
         return
     log = context.log.bind(source=source.name)
     with contained(context, source.name, "the history index"):

@@ -1,4 +1,4 @@
-"""`history: true`: the index follows each poll, and whatever happens to it happens to nothing else."""
+"""`history:`: the index follows each poll, and whatever happens to it happens to nothing else."""
 
 import json
 from datetime import timedelta
@@ -15,7 +15,8 @@ DAY = timedelta(days=1)
 CONFIG = """\
 version: 1
 state: {folder}/state
-sources: {public: {git: {folder}/upstream.git, stale_after: 4000d, history: true}}
+sources: {public: {git: {folder}/upstream.git, stale_after: 4000d}}
+history: {sources: public}
 channels:
   files: {type: file, path: "{folder}/out/{subscription}/{key}.{ext}", formats: [txt]}
 subscriptions:
@@ -79,6 +80,6 @@ def test_a_damaged_index_keeps_no_digest_back_and_is_built_again(site: Site) -> 
 
 
 def test_without_the_key_there_is_no_index(site: Site) -> None:
-    site.configure(CONFIG.replace(", history: true", ""))
+    site.configure(CONFIG.replace("history: {sources: public}", ""))
     site.run()
     assert not _index(site).exists()

@@ -23,7 +23,8 @@ E4S, ML = ["e4s", "root"], ["ml", "root"]
 CONFIG = """\
 version: 1
 state: {folder}/state
-sources: {public: {git: {folder}/upstream.git, stale_after: 4000d, history: true}}
+sources: {public: {git: {folder}/upstream.git, stale_after: 4000d}}
+history: {sources: public}
 channels:
   files: {type: file, path: "{folder}/out/{subscription}/{key}.{ext}", formats: [txt, html, md]}
 subscriptions:
