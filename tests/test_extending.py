@@ -1,0 +1,75 @@
+"""docs/extending.md: its examples are a package that pip installs, and cachewatch takes what it adds."""
+
+import os
+import re
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+from helpers import document, record
+
+PAGE = ROOT / "docs/extending.md"
+CONFIG = """
+state: state
+sources: {ours: {type: tarball, file: documents.tar}}
+channels: {lines: {type: lines, path: lines.txt}}
+subscriptions: {all: {channels: [lines], changes: [all]}}
+"""
+
+
+def _package(folder: Path) -> Path:
+    """Write the package of the page."""
+    text = PAGE.read_text()
+    for block in re.finditer(r"```(?:toml|python)\n(.*?)```", text, re.DOTALL):
+        name = re.findall(r"`(pyproject\.toml|cachewatch_example/\w+\.py)`", text[: block.start()])[-1]
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(block[1])
+    return folder
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder into which pip put it."""
+    folder = tmp_path_factory.mktemp("extension")
+    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
+    subprocess.run([*install, "--target", folder / "site", _package(folder / "package")], check=True)
+    return folder / "site"
+
+
+def _run(installed: Path, here: Path, *arguments: str) -> str:
+    environment = os.environ | {"PYTHONPATH": str(installed)}
+    done = subprocess.run(
+        [sys.executable, "-m", "cachewatch", *arguments],
+        cwd=here,
+        env=environment,
+        text=True,
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def _tarball(folder: Path, version: str) -> None:
+    """Publish a document with one version."""
+    path = folder / "zlib.md"
+    path.write_bytes(document([record(1, versions=[version])]))
+    with tarfile.open(folder / "documents.tar", "w") as file:
+        file.add(path, "_cache/develop/zlib/specs.md")
+
+
+@pytest.mark.slow
+def test_the_package_of_the_page_adds_a_channel_a_source_and_a_command(installed: Path, tmp_path: Path) -> None:
+    """A digest of the changes in the tarball is a line in the file; the command reads what was recorded."""
+    (tmp_path / "cachewatch.yaml").write_text(CONFIG)
+    assert "  example (cachewatch_example)" in _run(installed, tmp_path, "--version", "--verbose")
+    for version in ("1.0", "1.1"):
+        _tarball(tmp_path, version)
+        _run(installed, tmp_path, "once")
+    (line,) = (tmp_path / "lines.txt").read_text().splitlines()
+    assert "zlib" in line
+    recorded = _run(installed, tmp_path, "newest", "--repo", "state/sources/ours.git")
+    assert re.fullmatch(r"[0-9a-f]{40} \d{4}-\d\d-\d\d\n", recorded)
