@@ -28,7 +28,6 @@ from cachewatch.daemon import monitor
 from cachewatch.daemon.monitor import MonitorPage, MonitorServer
 from cachewatch.daemon.scheduler import Job, Scheduler
 from cachewatch.errors import CachewatchError, StateError
-from cachewatch.extensions.shared_state.postgresql import RENEWAL
 from cachewatch.git.gitpython import interrupt
 from cachewatch.operators.metrics import DaemonStatus
 from cachewatch.operators.review import summarize
@@ -40,6 +39,7 @@ from cachewatch.service.poll import ANSWERING, OTHERS, follow_poll, has_answered
 from cachewatch.service.recover import recover, resume, say_obsolete_keys
 from cachewatch.service.send import deliver, tell_of_gone, unblock
 from cachewatch.store import health
+from cachewatch.store.database import RENEWAL
 from cachewatch.store.health import AlertKey, AlertKind
 
 # In a row, before a job is said to keep failing.

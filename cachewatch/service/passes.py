@@ -21,7 +21,6 @@ from cachewatch.config.channels import FeedConfig
 from cachewatch.config.model import Config
 from cachewatch.config.sources import Source
 from cachewatch.errors import AnotherInstance, CachewatchError, StateError
-from cachewatch.extensions.shared_state.postgresql import LASTING, RENEWAL
 from cachewatch.http.client import post
 from cachewatch.operators.review import review, summarize
 from cachewatch.runtime.log import Log
@@ -41,6 +40,7 @@ from cachewatch.store import cursors as reported_removals
 from cachewatch.store import digests as scheduled_runs
 from cachewatch.store import health as alerts
 from cachewatch.store import messages as suppressions
+from cachewatch.store.database import LASTING, RENEWAL
 from cachewatch.store.health import AlertKind
 
 

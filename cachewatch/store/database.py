@@ -21,6 +21,8 @@ from cachewatch.store import schema
 from cachewatch.store.schema import Clock, Moment, metadata
 
 __all__ = [
+    "LASTING",
+    "RENEWAL",
     "Connection",
     "Database",
     "after_commit",
@@ -31,6 +33,10 @@ __all__ = [
     "form_of",
     "has_rows",
 ]
+
+
+# Whoever works on a state that hosts share says so every RENEWAL; after LASTING another host takes over.
+LASTING, RENEWAL = timedelta(seconds=20), timedelta(seconds=5)
 
 
 class Database(ABC):

@@ -35,7 +35,7 @@ from sqlalchemy.exc import DatabaseError
 
 from cachewatch.config.secrets import PostgresAddress
 from cachewatch.errors import AnotherInstance, ConfigError, StateError
-from cachewatch.store.database import Database, bring_up, check_form, copy_rows, form_of
+from cachewatch.store.database import LASTING, Database, bring_up, check_form, copy_rows, form_of
 from cachewatch.store.queries import put_computed
 from cachewatch.store.schema import Clock, Moment, Text, database_time, make_tables, utc_now
 
@@ -82,9 +82,6 @@ def _for_text(text: str, error: DatabaseError) -> str | None:
         return _ADVICE["3D"]
     return _UNREACHABLE if error.connection_invalidated or "connection" in text else None
 
-
-# Renewed every RENEWAL; after LASTING another host takes over at its next attempt.
-LASTING, RENEWAL = timedelta(seconds=20), timedelta(seconds=5)
 
 # Of the one database, so that it neither moves nor is backed up.
 leader_metadata = MetaData()
