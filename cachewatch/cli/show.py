@@ -422,8 +422,11 @@ def kinds(*, format_: str) -> None:
     write_lines(lines)
 
 
+_SCHEMAS = {name: file for name, file in resources.schemas().items() if name != "cachewatch"}  # of `config schema`
+
+
 @click.command(epilog=examples("cachewatch schema > changesets.schema.json", "cachewatch schema digest"))
-@click.argument("what", type=click.Choice(["changesets", "digest", "why", "impact"]), default="changesets")
+@click.argument("what", type=click.Choice([*_SCHEMAS]), default="changesets")
 def schema(*, what: str) -> None:
     """Print the JSON Schema of `diff --format json`, of a digest, or of `why` or `impact` with `--format json`."""
-    click.echo(resources.config(f"{what}.schema.json"), nl=False)
+    click.echo(_SCHEMAS[what].read_text("utf-8"), nl=False)

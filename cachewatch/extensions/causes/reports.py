@@ -167,7 +167,7 @@ def report_markdown(report: WhyReport) -> bytes:
     ]
     counted = markdown_causes(report.counted)
     return render(
-        "why.md.j2",
+        "causes/why.md.j2",
         heading=report.heading,
         specs=number(len(report.counted), "spec"),
         are=report.are,
@@ -223,7 +223,7 @@ def impact_markdown(asked: str, where: str, found: Impact) -> bytes:
     """Return an impact as Markdown."""
     packages = [{"name": p, "specs": f"{n:,}", "direct": p in found.direct} for p, n in found.packages.items()]
     return render(
-        "impact.md.j2",
+        "causes/impact.md.j2",
         asked=asked,
         where=where,
         summary=_summary(found),

@@ -4,7 +4,7 @@
 each package.
 A module for each kind of page says what it shows, as the values in `values.py`: `overview.py` the first page,
 `packages.py` the pages of packages, `lists.py` those of stacks, tags and revisions and the search index, `feeds.py`
-the feeds and the archive of digests. templates/site/ makes pages of them, and `Folder` writes those that changed.
+the feeds and the archive of digests. templates/ makes pages of them, and `Folder` writes those that changed.
 
 Each page is known by a key: a digest of the templates and of everything that it says. What has the key of the last build
 is neither rendered nor touched. Only files that a build wrote, by its own list of them, are ever replaced or removed.

@@ -43,7 +43,7 @@ def why(run: Run, tmp_path: Path, states: list[bytes], *asked: str, warning: str
     text = run("why", *asked, "--repo", repository)
     found = run("why", *asked, "--repo", repository, "--format", "json")
     assert (text.exit_code, text.error, found.exit_code) == (0, "", 0)
-    schema = json.loads((ROOT / "config" / "why.schema.json").read_text())
+    schema = json.loads((ROOT / "cachewatch/extensions/causes/schemas/why.schema.json").read_text())
     jsonschema.validate(json.loads(found.output), schema, cls=jsonschema.Draft202012Validator)
     return text.output
 

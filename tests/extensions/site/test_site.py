@@ -568,4 +568,4 @@ def test_templates_are_all_counted() -> None:
     """A change of any template builds every page anew."""
     from cachewatch.extensions.site.building import _TEMPLATES  # noqa: PLC0415
 
-    assert {file.name for file in (ROOT / "templates/site").glob("*.j2")} == set(_TEMPLATES)
+    assert {file.name for file in (ROOT / "cachewatch/extensions/site/templates").glob("*.j2")} == set(_TEMPLATES)
