@@ -290,7 +290,7 @@ def _with_extensions() -> type[Config]:
     rows: Sequence[Settings] = extensions().hook.settings()
     found, about = models(rows), {row.type: row.about for row in rows}
     fields: dict[str, Any] = {name: (each, key(about[name], each())) for name, each in found.items()}
-    return create_model("Config", __base__=Config, **fields)
+    return create_model("WholeConfig", __base__=Config, __module__=__name__, **fields)
 
 
 # With the sections of extensions.
