@@ -111,7 +111,13 @@ class Extensions:
                 package = import_it()
                 self._manager.register(package, name)
                 self._manager.check_pending()
-                self.hook.commands()
+                for declared in (
+                    self.hook.commands,
+                    self.hook.source_kinds,
+                    self.hook.channel_kinds,
+                    self.hook.settings,
+                ):
+                    declared()
                 self.loaded[name] = package.__name__
             except Exception as error:  # noqa: BLE001  whatever is wrong with one, the others work
                 self.failed[name] = f"{type(error).__name__}: {error}"

@@ -263,7 +263,8 @@ _OWN = (EmailConfig, SendmailConfig, MaildirConfig, FileConfig, FeedConfig, Webh
 
 def channel_models() -> Mapping[str, type[ConfigSection]]:
     """Return the model of each type of channel."""
-    return models(extensions().channel_kinds) | {str(each.model_fields["type"].default): each for each in _OWN}
+    own: dict[str, type[ConfigSection]] = {str(each.model_fields["type"].default): each for each in _OWN}
+    return own | models([kind for kind in extensions().channel_kinds if kind.type not in own])
 
 
 def _check_paths(channels: dict[str, ChannelConfig]) -> dict[str, ChannelConfig]:

@@ -287,7 +287,7 @@ class Config(WithSecrets):
 
 
 def _with_extensions() -> type[Config]:
-    rows: Sequence[Settings] = extensions().hook.settings()
+    rows: Sequence[Settings] = [row for row in extensions().hook.settings() if row.type not in Config.model_fields]
     found, about = models(rows), {row.type: row.about for row in rows}
     fields: dict[str, Any] = {name: (each, key(about[name], each())) for name, each in found.items()}
     return create_model("WholeConfig", __base__=Config, __module__=__name__, **fields)

@@ -193,7 +193,8 @@ class LiveSource(Source):
 
 def source_models() -> Mapping[str, type[ConfigSection]]:
     """Return the model of each type of source."""
-    return {"git": GitSource} | models(extensions().source_kinds)
+    own: dict[str, type[ConfigSection]] = {"git": GitSource}
+    return own | models([kind for kind in extensions().source_kinds if kind.type not in own])
 
 
 Sources = ByName[Annotated[Source, ByType("sources", source_models, "git")]]
