@@ -21,8 +21,6 @@ from cachewatch.store import schema
 from cachewatch.store.schema import Clock, Moment, metadata
 
 __all__ = [
-    "LASTING",
-    "RENEWAL",
     "Connection",
     "Database",
     "after_commit",

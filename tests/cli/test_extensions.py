@@ -82,3 +82,22 @@ def test_one_that_cannot_be_loaded_is_named(tmp_path: Path, text: str, said: str
     assert done.stderr.startswith("cachewatch: warning: the extension broken cannot be loaded: ")
     assert said in done.stderr
     assert "broken" not in cachewatch(folder, "--version", "--verbose").stdout
+
+
+def test_keys_that_cannot_be_imported_are_named_where_they_are_used(tmp_path: Path) -> None:
+    """Every other section of the configuration is read."""
+    kinds = """
+        from cachewatch.hooks import ChannelKind, extends
+
+        @extends
+        def channel_kinds():
+            return [ChannelKind("smoke", "smoke.nowhere:Smoke", "smoke.nowhere:Smoke")]
+    """
+    folder = installed(tmp_path, "smoke", {"smoke/__init__.py": kinds})
+    config = tmp_path / "cachewatch.yaml"
+    config.write_text("sources: {ours: {git: catalogue.git}}\n")
+    assert cachewatch(folder, "config", "check", "--config", config).returncode == 0
+    config.write_text(f"{config.read_text()}channels: {{signal: {{type: smoke}}}}\n")
+    done = cachewatch(folder, "config", "check", "--config", config)
+    assert done.returncode == 2
+    assert "channels.signal: smoke.nowhere:Smoke cannot be loaded: No module named 'smoke.nowhere'" in done.stderr
