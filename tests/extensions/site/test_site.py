@@ -408,7 +408,7 @@ def _kept(key: str, **values: Any) -> DigestRecord:
 
 _CONFIG = """
 state: {state}
-sources: {{public: {{url: https://example.org/catalogue.git}}}}
+sources: {{public: {{git: https://example.org/catalogue.git}}}}
 channels:
   files: {{type: file, path: "/srv/{{subscription}}/{{period}}.{{ext}}"}}
   feed: {{type: feed, path: "/srv/{{subscription}}.atom", url: "https://example.org/{{subscription}}.atom"}}
