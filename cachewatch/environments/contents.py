@@ -113,8 +113,15 @@ def cover_both(
     states = (_State(), _State())
     places: _Places = {}
     listing: Listing | None = None
-    tags: dict[str, Mapping[str, str]] = {}  # their trees, by commit
-    for state, revision in [(states[0], each) for each in before] + [(states[1], each) for each in after]:
+    sides = [(states[0], each) for each in before] + [(states[1], each) for each in after]
+    commits = {each.commit for _, each in sides} | {
+        base.commit for of_tag in bases.values() for base in of_tag.values()
+    }
+    # The trees of their tags, by commit.
+    tags = {
+        commit: tags_of(repository, resolve(repository, commit), sorted(commits - {commit})).ids for commit in commits
+    }
+    for state, revision in sides:
         others = bases.get(revision.tag or "", {}) if state is states[0] else {}
         packages = environment.packages - others.keys()
         listing = _list(repository, packages, revision, state, tags=tags, places=places) or listing
@@ -138,15 +145,13 @@ def _list(
     revision: Revision,
     state: _State,
     *,
-    tags: dict[str, Mapping[str, str]],
+    tags: Mapping[str, Mapping[str, str]],
     places: _Places,
 ) -> Listing | None:
     def wanted(package: str) -> bool:
         return package in packages
 
     if revision.tag:
-        if revision.commit not in tags:
-            tags[revision.commit] = tags_of(repository, revision).ids
         if revision.tag not in tags[revision.commit]:
             return None  # this tag was not there yet, or is not any more
         listing = list_tree(repository, revision, revision.tag, tags[revision.commit][revision.tag], wanted)

@@ -30,7 +30,6 @@ from cachewatch.git.trees import (
     beside,
     blobs_of,
     catalogue_of,
-    catalogues_of,
     compare_trees,
     document_of,
     folder_of,
@@ -100,12 +99,12 @@ def compare_revisions(
     remember what it found.
     """
     wanted_package = cache(wanted_package)
-    catalogues_of(repository, [before.commit, after.commit])  # what both lack is fetched in one go
-    had, has = tags_of(repository, before), tags_of(repository, after)
+    commits = {before.commit, after.commit, *(base.commit for packages in bases.values() for base in packages.values())}
+    had, has = (tags_of(repository, side, sorted(commits - {side.commit})) for side in (before, after))
     pairs: list[TagPair] = []
     quiet: TagPair | None = None
     unchanged: list[State] = []
-    for states in _states(repository, before, after, wanted_tag):
+    for states in _states(repository, (before, had), (after, has), wanted_tag):
         based = bases.get(states.after.tag, {})
         unchanged.append(states.after)
         if (pairs or quiet) and states.before.tree == states.after.tree and not based:
@@ -185,9 +184,14 @@ def read_package(repository: Repository, revision: Revision, package: str) -> Pa
     )
 
 
-def document_in(repository: Repository, commit: str, tag: str, package: str) -> Blob | str | None:
-    """Return the document of a package in one tag of a revision, why it is none, or None where there is none."""
-    tree, folder = catalogue_of(repository, commit), folder_of(repository, tag)
+def document_in(
+    repository: Repository, commit: str, tag: str, package: str, others: Collection[str] = ()
+) -> Blob | str | None:
+    """Return the document of a package in one tag of a revision, why it is none, or None where there is none.
+
+    A file that is a document in one of the revisions `others` is one that cannot be read.
+    """
+    tree, folder = catalogue_of(repository, commit, others), folder_of(repository, tag)
     tags = folders(repository, tree).ids if tree else {}
     found = document_of(repository, folder, tags.get(tag), package)
     if not isinstance(found, Blob):
@@ -210,9 +214,12 @@ def _writer(repository: Repository, commit: str, tag: str, package: str) -> str:
     return ""
 
 
-def tags_of(repository: Repository, revision: Revision) -> Folders:
-    """Return the trees of the tags of `revision`; the folders of 2022, packages without a tag, are none."""
-    tree = catalogue_of(repository, revision.commit)
+def tags_of(repository: Repository, revision: Revision, others: Collection[str] = ()) -> Folders:
+    """Return the trees of the tags of `revision`; the folders of 2022, packages without a tag, are none.
+
+    Files that are documents in one of the revisions `others` are among them.
+    """
+    tree = catalogue_of(repository, revision.commit, others)
     return folders(repository, tree) if tree else Folders({}, frozenset())
 
 
@@ -223,9 +230,12 @@ def faults_of(repository: Repository, revision: Revision) -> tuple[Diagnostic, .
 
 
 def _states(
-    repository: Repository, before: Revision, after: Revision, wanted: Callable[[str], bool]
+    repository: Repository,
+    earlier_side: tuple[Revision, Folders],
+    later_side: tuple[Revision, Folders],
+    wanted: Callable[[str], bool],
 ) -> Iterator[States]:
-    had, has = tags_of(repository, before), tags_of(repository, after)
+    (before, had), (after, has) = earlier_side, later_side
     old, new = had.ids, has.ids
     if before.tag or after.tag:
         tag_before, tag_after = before.tag or after.tag or "", after.tag or before.tag or ""
@@ -299,7 +309,7 @@ def _compare_states(
     difference = trees(repository, after.tag, before.tree, after.tree).chosen(wanted)
     if based:
         folder = folder_of(repository, after.tag)
-        difference = _rebased(difference, _based(repository, folder, based, after.tree))
+        difference = _rebased(difference, _based(repository, folder, based, after))
     return TagPair(
         before=before.revision.side(before.tag),
         after=after.revision.side(after.tag),
@@ -310,13 +320,14 @@ def _compare_states(
 
 
 def _based(
-    repository: Repository, folder: str, bases: Mapping[str, Revision], after: str | None
+    repository: Repository, folder: str, bases: Mapping[str, Revision], after: State
 ) -> Mapping[str, DocumentPair | Unreadable]:
     """Return the documents of each package to compare, or why there is none to compare now."""
     found: dict[str, DocumentPair | Unreadable] = {}
     for package, base in bases.items():
-        had = document_of(repository, folder, tags_of(repository, base).ids.get(base.tag or ""), package)
-        has = document_of(repository, folder, after, package)
+        tags = tags_of(repository, base, [after.revision.commit]).ids
+        had = document_of(repository, folder, tags.get(base.tag or ""), package)
+        has = document_of(repository, folder, after.tree, package)
         if isinstance(has, str) or isinstance(had, str):
             found[package] = Unreadable(
                 package=package, reason=str(has or had), before=isinstance(had, str), after=isinstance(has, str)
@@ -411,14 +422,14 @@ _MOST_VERSIONS = 50
 
 
 def last_readable(
-    repository: Repository, revision: Revision, package: str, isolation: Isolation = INLINE
+    repository: Repository, revision: Revision, package: str, later: str, isolation: Isolation = INLINE
 ) -> Revision | None:
     """Return the newest revision up to `revision` in which the document of its tag could be read, or was not there.
 
-    Returns None where the history that is here has none.
+    `later` is the revision that it is compared with. Returns None where the history that is here has none.
     """
     tag = revision.tag or DEFAULT_TAG
-    found = document_in(repository, revision.commit, tag, package)
+    found = document_in(repository, revision.commit, tag, package, [later])
     path = found.path if isinstance(found, Blob) else f"{folder_of(repository, tag)}/{package}/{DOCUMENT}"
     # Of several files that are one document, either may have become it.
     paths = repository.layout.pathspecs if isinstance(found, str) else [f":(literal){path}"]
@@ -428,7 +439,7 @@ def last_readable(
     before = [f"{commits[-1]}~1"] if commits and len(commits) < _MOST_VERSIONS else []
     for name in [*commits, *before]:
         earlier = _resolved(repository, name, revision.tag)
-        if earlier is not None and _is_usable(repository, earlier.commit, tag, package, isolation):
+        if earlier is not None and _is_usable(repository, earlier, package, later, isolation):
             return earlier
     return None
 
@@ -440,9 +451,9 @@ def _resolved(repository: Repository, commit: str, tag: str | None) -> Revision 
         return None  # the first revision of all has none before it
 
 
-def _is_usable(repository: Repository, commit: str, tag: str, package: str, isolation: Isolation) -> bool:
+def _is_usable(repository: Repository, revision: Revision, package: str, later: str, isolation: Isolation) -> bool:
     try:
-        found = document_in(repository, commit, tag, package)
+        found = document_in(repository, revision.commit, revision.tag or DEFAULT_TAG, package, [later])
         content = repository.objects().get(found.name, most=MAX_BYTES) if isinstance(found, Blob) else None
     except SourceError:
         return False  # not in this clone

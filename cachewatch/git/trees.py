@@ -8,7 +8,7 @@ documents that were moved compare as equal. The trees of compared packages are r
 
 import hashlib
 import re
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from itertools import islice
@@ -52,7 +52,7 @@ class Arrangement:
         self.layout = layout
         self.catalogues: dict[str, str | None] = {}  # the trees of tags, by revision
         self.diagnostics: dict[str, tuple[Diagnostic, ...]] = {}  # by revision
-        self.paths: dict[str, str] = {}  # of documents that are elsewhere, by their ids
+        self.paths: dict[tuple[str, str], str] = {}  # of documents that are elsewhere, by their packages and ids
         self.contested: dict[str, tuple[str, ...]] = {}  # the paths of several files, by an id of our own
         self._filled: dict[bytes, bool] = {}  # whether the tree of a tag has a document
         self._claims: dict[str, Claim | None] = {}
@@ -61,7 +61,7 @@ class Arrangement:
         self._packages: dict[str, bytes] = {}  # trees of ours
         self._trees: dict[str, bytes] = {}
         self._tree_bytes = 0
-        self._origins: dict[str, str] = {}  # the revisions that they were made of
+        self._origins: dict[str, tuple[str, ...]] = {}  # the revisions that they were made of
 
     def add(self, repository: "Repository", commits: Iterable[str]) -> None:
         """Find the documents of these revisions; what is not here is fetched in one go."""
@@ -81,9 +81,57 @@ class Arrangement:
         """Return a tree that was made here, by its id; None if this is none of ours."""
         found = self._packages.get(name) or self._trees.get(name)
         if found is None and name in self._origins:
-            self.add(repository, [self._origins[name]])
+            commit, *others = self._origins[name]
+            self.add(repository, [commit])
+            self.completed(repository, commit, others)
             return self._trees.get(name)
         return found
+
+    def completed(self, repository: "Repository", commit: str, others: Collection[str]) -> str | None:
+        """Return the tree of the tags of a revision, with each file that is a document in one of `others` alone.
+
+        Such a file was overwritten with something else: it cannot be read, and its package was not removed.
+        """
+        catalogue = self.catalogues[commit]
+        if not self.layout.reads_contents or commit not in self.diagnostics:
+            return catalogue  # in git's own tree, a file is a document by its name
+        lacking: dict[str, dict[str, tuple[str, str]]] = {}
+        for other in others:
+            if other != commit and other in self.diagnostics:
+                for tag, package, path, key in self._overwritten(repository, other, commit):
+                    lacking.setdefault(tag, {}).setdefault(package, (path, key))
+        if not lacking:
+            return catalogue
+        tags = self._made_folders(repository, catalogue, commit)
+        for tag, documents in lacking.items():
+            found = self._made_folders(repository, tags.get(tag.encode()), commit)
+            for package, (path, key) in documents.items():
+                if package.encode() not in found:
+                    self.paths[package, key] = path
+                    found[package.encode()] = self._package(b"100644", key)
+            tags[tag.encode()] = self._keep(_tree_of(found), commit, *others)
+        return self._keep(_tree_of(tags), commit, *others)
+
+    def _made_folders(self, repository: "Repository", tree: str | None, like: str) -> dict[bytes, str]:
+        content = self.tree(repository, tree) if tree else None
+        return {name: key.hex() for _, name, key in tree_entries(content or b"", len(like) // 2)}
+
+    def _overwritten(self, repository: "Repository", old: str, new: str) -> Iterator[tuple[str, str, str, str]]:
+        """Yield tag, package, path and new id of each file that is a document in one revision and none in the other."""
+        roots = [root.id for commit in (old, new) if (root := repository.objects().get(f"{commit}:"))]
+        if len(roots) < 2:
+            return
+        keys: defaultdict[str, dict[bool, str]] = defaultdict(dict)
+        for path, is_new, key in self._differing(repository, *roots):
+            if self.layout.may_be(path):
+                keys[path][is_new] = key
+        changed = {path: (each[False], each[True]) for path, each in keys.items() if len(each) > 1}
+        self._read(repository, (key for pair in changed.values() for key in pair))
+        for path, (was, key) in changed.items():
+            claim = self._claims[was]
+            tag, package = self.layout.names(path, claim.title, claim.category) if claim else ("", "")
+            if is_name(tag.encode()) and is_name(package.encode("utf-8", "replace")) and self._claims[key] is None:
+                yield tag, package, path, key
 
     def stored(self, repository: "Repository", commit: str) -> str | None:
         """Return the tree of the tags of a revision if git has it; one that nobody named must have a document."""
@@ -119,17 +167,21 @@ class Arrangement:
             return []
         roots = [root.id for commit in stored if (root := repository.objects().get(f"{commit}:"))]
         files = islice(self._differing(repository, roots[0], roots[1] if roots[1:] else None), _MOST_BESIDE)
-        return sorted({path for path, key in files if self._is_document(repository, key)})
+        return sorted({path for path, _, key in files if self._is_document(repository, key)})
 
-    def _differing(self, repository: "Repository", old: str, new: str | None) -> Iterator[tuple[str, str]]:
-        """Yield path and id of each file outside of `_cache/` that may be a document and that only one of two trees has."""
+    def _differing(self, repository: "Repository", old: str, new: str | None) -> Iterator[tuple[str, bool, str]]:
+        """Yield each file outside of `_cache/` that may be a document and that only one of two trees has.
+
+        Of each, the path, whether the new tree has it, and the id.
+        """
         waiting: list[tuple[str, str | None, str | None]] = [("", old, new)]
         entries = 0
         while waiting and entries < MAX_ENTRIES:
             place, *trees = waiting.pop()
             had, has = (self._list(repository, tree) if tree else _Listed(0, (), ()) for tree in trees)
             entries += had.entries + has.entries
-            yield from ((place + name, key) for name, key in {*had.files} ^ {*has.files})
+            for is_new, (files, others) in enumerate(((had.files, has.files), (has.files, had.files))):
+                yield from ((place + name, bool(is_new), key) for name, key in {*files}.difference(others))
             were, are = dict(had.folders), dict(has.folders)
             waiting += [
                 (f"{place}{name}/", were.get(name), are.get(name))
@@ -178,11 +230,12 @@ class Arrangement:
         for tag in found.documents.keys() | found.contested.keys():
             packages: dict[bytes, str] = {}
             for package, (path, key) in found.documents.get(tag, {}).items():
-                self.paths[key] = path
+                self.paths[package, key] = path
                 packages[package.encode()] = self._package(b"100644", key)
             for package, paths in found.contested.get(tag, {}).items():
                 key = _id_of("\0".join(paths).encode("utf-8", "surrogateescape"), commit)
-                self.contested[key], self.paths[key] = paths, paths[0]
+                self.contested[key] = paths
+                self.paths[package, key] = paths[0]
                 packages[package.encode()] = self._package(CONTESTED, key)
             tags[tag.encode()] = self._keep(_tree_of(packages), commit)
         self.catalogues[commit] = self._keep(_tree_of(tags), commit) if tags else None
@@ -194,10 +247,10 @@ class Arrangement:
         self._packages[name] = content
         return name
 
-    def _keep(self, content: bytes, commit: str) -> str:
-        name = _id_of(content, commit)
+    def _keep(self, content: bytes, *commits: str) -> str:
+        name = _id_of(content, commits[0])
         if name not in self._trees:
-            self._trees[name], self._origins[name] = content, commit
+            self._trees[name], self._origins[name] = content, commits
             self._tree_bytes += len(content)
             while self._tree_bytes > _MOST_TREE_BYTES and len(self._trees) > 2:
                 self._tree_bytes -= len(self._trees.pop(next(iter(self._trees))))
@@ -266,9 +319,13 @@ def catalogues_of(repository: "Repository", commits: Sequence[str]) -> list[str 
     return [arrangement.catalogues[commit] for commit in commits]
 
 
-def catalogue_of(repository: "Repository", commit: str) -> str | None:
-    """Return the tree of the tags of a revision; None where it has no documents."""
-    return catalogues_of(repository, [commit])[0]
+def catalogue_of(repository: "Repository", commit: str, others: Collection[str] = ()) -> str | None:
+    """Return the tree of the tags of a revision; None where it has no documents.
+
+    A file that is a document in one of the revisions `others` counts as one, though it cannot be read.
+    """
+    found, *_ = catalogues_of(repository, [commit, *others])
+    return arrangement_of(repository.layout).completed(repository, commit, others) if others else found
 
 
 def nothing_found(repository: "Repository", commit: str, name: str) -> str:
@@ -298,7 +355,7 @@ def folder_of(repository: "Repository", tag: str) -> str:
 
 def blob_of(repository: "Repository", folder: str, package: str, key: str, size: int = USUAL_BYTES) -> Blob:
     """Return the document of a package, of which the id is `key`."""
-    path = arrangement_of(repository.layout).paths.get(key)
+    path = arrangement_of(repository.layout).paths.get((package, key))
     return Blob(key, size, folder, package) if path is None else Blob(key, size, path)
 
 

@@ -261,7 +261,8 @@ class UnreadDocuments:
             if revision is None:
                 continue
             try:
-                base = last_readable(self._repository, revision, package, self._isolation)
+                later = digest.report.after.revision or revision.commit
+                base = last_readable(self._repository, revision, package, later, self._isolation)
             except SourceError:
                 continue  # the history is not in this clone
             if base is not None:

@@ -125,7 +125,10 @@ def plan_ranges(
     stream was compared with last did not have it; if it did, somebody wants more than before, and it begins at the
     newest revision. A tag that returns is compared with what was told of it last.
     """
-    there = frozenset(filter(wanted, tags_of(repository, newest).ids))
+    told = {cursor.revision for cursor in position.cursors.values()}
+    told |= {entry.base for entries in position.unread.values() for entry in entries}
+    others = sorted(revision for revision in told - {newest.commit} if is_there(repository, revision))
+    there = frozenset(filter(wanted, tags_of(repository, newest, others).ids))
     known = {tag: cursor for tag, cursor in position.cursors.items() if wanted(tag)}
     due = {tag: cursor.revision for tag, cursor in known.items() if _is_due(tag, cursor, newest, there)}
     due |= dict.fromkeys(_new(repository, position, there - known.keys()), position.revision)

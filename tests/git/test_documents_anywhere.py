@@ -170,6 +170,29 @@ def test_two_files_that_are_one_document_are_both_named(run: Run, tmp_path: Path
     assert "old/zlib.txt and zlib.md" in shown.error
 
 
+@pytest.mark.parametrize("layout", LAYOUTS[:4])
+@pytest.mark.parametrize("content", [b"hello\n", b"", b"---\ntitle: zlib\n---\n"])
+def test_a_document_that_was_overwritten_cannot_be_read(
+    run: Run, tmp_path: Path, layout: str, content: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its package was not removed, and it was not new when it is a document again; the rest is compared."""
+    before, after = (_state(layout, state) for state in TWO_STATES)
+    damaged = {layout.format(tag="develop", package=name): content for name in ("zlib", "hdf5")}
+    repository = history(tmp_path / "r.git", before, after | damaged, before)
+    monkeypatch.setattr(arranged_trees, "_MOST_TREE_BYTES", 1)
+
+    for first, second in (("HEAD~2", "HEAD~1"), ("HEAD~1", "HEAD")):
+        result = run("diff", first, second, "--repo", repository, "--format", "json")
+        assert result.exit_code == 4
+        (found,) = json.loads(result.output)["changesets"]
+        assert [each["name"] for each in found["packages"]] == ["py-a"]
+        assert [warning["path"] for warning in found["warnings"]] == sorted(damaged)
+        assert all(warning["kind"] == "unreadable" for warning in found["warnings"])
+    run("history", "build", "--repo", repository, "--no-progress")
+    log = json.loads(run("log", "--repo", repository, "--format", "json").output)
+    assert {row["change"] for row in log["rows"] if row["package"] in ("zlib", "hdf5")} == {"unreadable"}
+
+
 def test_a_name_that_no_package_can_have_is_a_warning(run: Run, tmp_path: Path) -> None:
     """The file is named, and the others are compared."""
     before, after = (_state("{package}.md", state) for state in TWO_STATES)

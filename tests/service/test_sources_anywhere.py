@@ -72,6 +72,27 @@ def test_a_document_that_becomes_unreadable_is_compared_later(tmp_path: Path) ->
     assert "1.1" in second
 
 
+@pytest.mark.parametrize(("first", "others"), [(0, []), (0, ["hdf5.md"]), (0, ["v1/gmp.md"]), (1, ["hdf5.md"])])
+def test_what_was_overwritten_cannot_be_read(tmp_path: Path, first: int, others: list[str]) -> None:
+    """It was not removed; what changed meanwhile is told when it is a document again, also to who began meanwhile."""
+    rest = {
+        path: document(records([9]), package=Path(path).stem, tag=Path(path).parent.name or "develop")
+        for path in others
+    }
+    old, new = (rest | {"zlib.md": document(packages["zlib"])} for packages in (ONE, TWO))
+    overwritten = [rest | {"zlib.md": content} for content in (b"hello\n", b"", b"hello again\n")]
+    site = Site(tmp_path, [old, *overwritten, new, rest | {"py-a.md": document(TWO["gmp"], package="py-a")}])
+    site.configure(CONFIG)
+    for number in range(first, 6):
+        site.publish(number)
+        site.run(later=HOUR)
+    again, removed = (" ".join(text.split()) for text in site.told("all"))
+
+    assert "zlib 1.0 -> 1.1" in again
+    assert "zlib removed" in removed
+    assert first or "1 document of develop in public cannot be read: zlib" in site.notices()
+
+
 def test_a_source_without_documents_is_a_problem(tmp_path: Path, run: Run) -> None:
     """A pass, `status`, `config check --source` and operators hear what was looked for, until there are some."""
     site = Site(tmp_path, [{"README.md": b"# none"}, _state(LAYOUTS[0], ONE)])

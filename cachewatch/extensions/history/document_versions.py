@@ -14,11 +14,23 @@ from msgspec import Struct
 
 from cachewatch.core.names import DOCUMENT, is_name
 from cachewatch.git.repository import Repository
-from cachewatch.git.trees import FOLDER, REPLACED, TWICE, TreeChange, catalogues_of, diff_trees, one_change, problem_of
+from cachewatch.git.trees import (
+    FOLDER,
+    REPLACED,
+    TWICE,
+    TreeChange,
+    arrangement_of,
+    catalogue_of,
+    catalogues_of,
+    diff_trees,
+    one_change,
+    problem_of,
+)
 
 # How many pairs of trees one git process is given: bounds what is held at once.
 _REVISIONS_AT_ONCE = 64
 _TREES_AT_ONCE = 10_000
+_LOOKED_BACK = 50  # revisions, for documents that were overwritten before the first one
 _ODD = (b"120000", b"160000")  # links and modules
 
 Key = TypeVar("Key", bound=tuple[object, ...])
@@ -101,9 +113,23 @@ def _find(repository: Repository, commits: Sequence[str], start: int) -> Mapping
 
 
 def _catalogues(repository: Repository, commits: Sequence[str], start: int) -> list[_Pair[tuple[int]]]:
-    """Return the trees of all tags in each revision and in the one before, where they differ."""
-    wanted = commits[max(start - 1, 0) :]
-    trees = catalogues_of(repository, wanted)
+    """Return the trees of all tags in each revision and in the one before, where they differ.
+
+    What overwrote a document with something else counts as one that cannot be read, until it is one again or is removed.
+    """
+    first = max(start - 1, 0)
+    wanted = commits[first:]
+    if wanted and not arrangement_of(repository.layout).stored(repository, wanted[0]):
+        wanted = commits[max(first - _LOOKED_BACK, 0) :]
+    trees: list[str | None] = []
+    witnesses: list[str] = []  # revisions in which a file was a document last
+    for before, commit, catalogue in zip(
+        [*wanted[:1], *wanted], wanted, catalogues_of(repository, wanted), strict=False
+    ):
+        others = dict.fromkeys((*witnesses, before))
+        witnesses = [other for other in others if catalogue_of(repository, commit, [other]) != catalogue]
+        trees.append(catalogue_of(repository, commit, witnesses))
+    trees = trees[len(wanted) - len(commits[first:]) :]
     pairs = pairwise(trees if start else [None, *trees])
     return [((start + place,), before, after) for place, (before, after) in enumerate(pairs) if before != after]
 
