@@ -30,7 +30,7 @@ from cachewatch.report.data import (
 )
 from cachewatch.report.text import Palette, Requested, Shown, render_text, tags_named, tell
 from cachewatch.report.values import Report
-from cachewatch.report.words import BY_VERSION, SHARES, Shares, Wants, chosen_lines, fact, signed, total
+from cachewatch.report.words import BY_VERSION, SHARES, Shares, Wants, chosen_lines, fact, nothing, signed, total
 
 
 def read_report(changeset: Changeset, asked: Requested) -> Report:
@@ -208,9 +208,8 @@ def write_stat(changesets: Iterable[Changeset], *, wants: Wants, width: int) -> 
         if report.after.tag:
             yield f"{tags_named(reports)}\n".encode()
         yield "".join(f" {line}\n" for line in _lines(packages, report.statements, wants)).encode()
-        wrapped = textwrap.wrap(
-            total(report, wants), width, initial_indent=" ", subsequent_indent="   ", break_on_hyphens=False
-        )
+        last = total(report, wants) if packages or report.statements else nothing(report)
+        wrapped = textwrap.wrap(last, width, initial_indent=" ", subsequent_indent="   ", break_on_hyphens=False)
         yield "".join(f"{line}\n" for line in wrapped).encode()
 
 

@@ -358,6 +358,8 @@ def test_stat_is_one_line_a_package(run: Run, demo_repository: Path) -> None:
     assert " ".join(output.split()).endswith(
         "-21: 3 in upgrades, 3 of older versions, 15 rebuilt; 1 kept with changed stacks: 1 in lost builds)"
     )
+    same = run("diff", "HEAD", "HEAD", "--tag", "develop", "--repo", demo_repository, "--stat").output
+    assert same == "develop\n No differences of 5 packages.\n"
 
 
 @pytest.mark.parametrize(
