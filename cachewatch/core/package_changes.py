@@ -264,8 +264,9 @@ def _difference(name: str, before: Signature, after: Signature) -> str:
     """Say what one of two specs has of an attribute, and the other has not."""
     old, new = ((found,) if isinstance(found := getattr(one, name), str) else found for one in (before, after))
     gone, come = ([value for value in one if value not in other] for one, other in ((old, new), (new, old)))
-    had, has = (", ".join(map(safe_name, found)) or "none" for found in (gone, come))
-    return f"{_ATTRIBUTES[name][0]} {had}, now {has}"
+    had, has = (", ".join(map(safe_name, found)) for found in (gone, come))
+    told = f"{had}, now {has}" if had and has else f"{has} added" if has else f"{had} removed"
+    return f"{_ATTRIBUTES[name][0]} {told}"
 
 
 def _disagreeing(before: Signature, after: Signature) -> Iterable[str]:

@@ -154,7 +154,8 @@ def test_format_is_no_change(before: list[Record], after: list[Record]) -> None:
             {"reconfigured": 1},
             "variants +shared, now ~shared",
         ),
-        ({"variants": ["build_system=cmake"]}, {"reconfigured": 1}, "variants +shared, now none"),
+        ({"variants": ["build_system=cmake"]}, {"reconfigured": 1}, "variants +shared removed"),
+        ({"versions": ["1.0", "1.1"]}, {"upgraded": 1}, "version 1.1 added"),
         (
             {"versions": ["2.0"], "stacks": ["ml", "root"]},
             {"new": 1, "gone": 1},
