@@ -304,7 +304,10 @@ class _Reader:
         old, new = (self._places(side) for side in (before, after))
         places = old | new
         is_moved = not (old and new) or old != new
+        stories = tuple(self._stories(step, old, new))
         kinds = {kind for place in places if place in self._judged for kind in self._judged[place].kinds}
+        # A spec of neither version of an upgrade is no part of it, though it is in the same place.
+        kinds -= {Kind(kind) for kind in {TOLD_AS[verdict] for verdict in REGRADED} - {one.kind for one in stories}}
         if self._change.status is not Status.CHANGED:
             kinds |= {Kind.PACKAGE_ADDED, Kind.PACKAGE_REMOVED}
         left = self._stacks(before, after) if is_moved else frozenset()
@@ -318,7 +321,7 @@ class _Reader:
                 + [s for s in joined if versions <= had.get(s, set())]
             )
         return _Told(
-            tuple(self._stories(step, old, new)),
+            stories,
             left=left,
             joined=joined,
             staying=staying,

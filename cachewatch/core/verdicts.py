@@ -508,8 +508,8 @@ def kinds_of(
 ) -> frozenset[Kind]:
     """Return every kind of change that holds for the package; there is no other source of them.
 
-    A package that came or went has no other versions, compilers, systems, targets or variants than before: it had none,
-    or has none.
+    The versions of a package that came or went did so with it; it has no other compilers, systems, targets or variants
+    than before: it had none, or has none.
     """
     matched = {match.kind for match in matches}
     moves = tuple(_moves(matches, restacked))
@@ -518,8 +518,8 @@ def kinds_of(
         Kind.PACKAGE_ADDED: status is Status.ADDED,
         Kind.PACKAGE_REMOVED: status is Status.REMOVED,
         Kind.UNREFERENCED: has_unreferenced,
-        Kind.VERSION_ADDED: has_both and facts["versions"].added,
-        Kind.VERSION_REMOVED: has_both and facts["versions"].removed,
+        Kind.VERSION_ADDED: facts["versions"].added,
+        Kind.VERSION_REMOVED: facts["versions"].removed,
         Kind.UPGRADED: MatchKind.UPGRADED in matched,
         Kind.DOWNGRADED: MatchKind.DOWNGRADED in matched,
         Kind.STACK_ADDED: facts["stacks"].added or any(set(a.stacks) - set(b.stacks) for b, a in moves),

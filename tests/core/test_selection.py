@@ -140,6 +140,27 @@ def test_kinds(run: Run, sides: tuple[Path, Path]) -> None:
     assert json.loads(run("diff", *sides, "--kind", "os", "--format", "json").output)["changesets"][0]["packages"] == []
 
 
+def test_an_upgrade_is_no_change_of_what_is_beside_it(run: Run, tmp_path: Path) -> None:
+    """A configuration that changes in the same place is of another kind; the versions of a package go and come with it."""
+    before = [record(1), record(2, versions=["0.9"]), record(4, variants=["+mpi"])]
+    after = [
+        record(3, versions=["2.0"]),
+        record(4, variants=["+mpi"]),
+        record(5, versions=["0.9"], variants=["~shared"]),
+    ]
+    states = catalogue({"zlib": before, "gmp": [record(9)]}), catalogue({"zlib": after})
+    repository = history(tmp_path / "r.git", *states)
+
+    def said(*options: str) -> str:
+        return run("diff", *options, "--repo", repository).output
+
+    assert "BUILT" in said("HEAD~1", "HEAD")
+    assert "BUILT" not in said("HEAD~1", "HEAD", "--kind", "upgraded")
+    assert "gmp  removed, had 1.0" in said("HEAD~1", "HEAD", "--kind", "version-removed")
+    assert "gmp  1.0" in said("HEAD", "HEAD~1", "--kind", "version-added")
+    assert "gmp" not in said("HEAD", "HEAD~1", "--kind", "compiler")
+
+
 def test_kinds_as_data(run: Run, sides: tuple[Path, Path], tmp_path: Path) -> None:
     """Statements and events of other kinds are left out of JSON and of the API, too."""
     for kind in ("upgraded", "rebuilt"):
