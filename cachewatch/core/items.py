@@ -157,7 +157,12 @@ class _Reader:
         before, after = match.before, match.after
         kind = TOLD_AS[match.kind]
         if kind is StatementKind.RECONFIGURED:
-            otherwise = Story(kind=kind, before=_unlike(before, after), after=_unlike(after, before))
+            old, has = (
+                _unlike(before, after),
+                self._others(before.target, before.stacks, before.versions, is_before=True),
+            )
+            stays = tuple(value for value in old if value in has.variants or value in has.compilers)
+            otherwise = Story(kind=kind, before=old, after=_unlike(after, before), remaining=stays)
         elif kind is StatementKind.MOVED:
             otherwise = Story(kind=kind, before=before.versions)
         else:

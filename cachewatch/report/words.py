@@ -128,6 +128,8 @@ def fact(line: Line, most: int = MOST_NAMES) -> str:
         return f"{before} {_moves(line, most)}".strip()
     said = _FACTS.get(story.kind)
     told = said(before, after) if said else before or after
+    if story.kind is StatementKind.RECONFIGURED and story.remaining:
+        told += f" ({_compilers_listed(story.remaining)} {'stays' if len(story.remaining) == 1 else 'stay'})"
     if story.target:
         told += f", {'more' if story.target in story.remaining else 'now'} for {safe_name(story.target)}"
     return ", ".join(

@@ -153,6 +153,13 @@ def test_what_changed_beside_the_version_is_named(run: Run, tmp_path: Path) -> N
     assert f"package zlib {compilers} 1 of 1" in told(run, tmp_path, before, after, "--kind", "compiler")
 
 
+def test_what_another_build_keeps_stays(run: Run, tmp_path: Path) -> None:
+    """As of an upgrade whose old version stays, in the same places; what is nowhere else is not said to stay."""
+    new = record(3, compiler="gcc@12.1.0")
+    assert "gcc@11.4.0 -> gcc@12.1.0 (gcc@11.4.0 stays) +1 -1" in told(run, tmp_path, records([1, 2]), [record(1), new])
+    assert "gcc@11.4.0 -> gcc@12.1.0 +1 -1" in told(run, tmp_path, records([1]), [new])
+
+
 @pytest.mark.parametrize(
     ("after", "says"),
     [
