@@ -231,6 +231,12 @@ def newest_two(repository: Repository) -> tuple[str, str]:
         )
     commits = list(islice(_changing(repository), 2))
     head = _ask(repository, "HEAD^{commit}")
+    if (
+        head is not None
+        and len(commits) == 1
+        and arrangement_of(repository.layout).moved(repository, commits[0], head.id)
+    ):
+        commits = [head.id, *commits]
     if not commits and head is not None:
         raise UnknownRevision(f"{repository.path}: {nothing_found(repository, head.id, 'HEAD')}")
     if len(commits) < 2:

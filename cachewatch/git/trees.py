@@ -112,6 +112,13 @@ class Arrangement:
             tags[tag.encode()] = self._keep(_tree_of(found), commit, *others)
         return self._keep(_tree_of(tags), commit, *others)
 
+    def moved(self, repository: "Repository", before: str, after: str) -> bool:
+        """Tell whether files with documents differ between two revisions, by their places if by nothing else."""
+        roots = [root.id for commit in (before, after) if (root := repository.objects().get(f"{commit}:"))]
+        return len(roots) > 1 and any(
+            self._is_document(repository, key) for *_, key in self._differing(repository, *roots)
+        )
+
     def _made_folders(self, repository: "Repository", tree: str | None, like: str) -> dict[bytes, str]:
         content = self.tree(repository, tree) if tree else None
         return {name: key.hex() for _, name, key in tree_entries(content or b"", len(like) // 2)}

@@ -116,6 +116,14 @@ def test_the_newest_two_may_be_before_a_move(run: Run, tmp_path: Path) -> None:
     assert [package["name"] for package in found["packages"]] == ["hdf5", "py-a", "zlib"]
 
 
+def test_a_document_that_was_only_renamed_does_not_differ(run: Run, tmp_path: Path) -> None:
+    """The revision is there to be compared; one that changed no document is not."""
+    states = _state("{package}.md", TWO_STATES[0]), _state("docs/{package}.md", TWO_STATES[0])
+    assert "No differences of 3 packages." in run("diff", "--repo", history(tmp_path / "r.git", *states)).output
+    other = history(tmp_path / "other.git", states[0], states[0] | {"README.md": b"# another"})
+    assert "has only one revision of the catalogue" in run("diff", "--repo", other).error
+
+
 def test_a_catalogue_that_was_deleted_is_removed(run: Run, tmp_path: Path) -> None:
     """The revision before had it, so everything is gone, and nothing else is looked for."""
     repository = history(tmp_path / "r.git", _state("_cache/{tag}/{package}/specs.md", TWO_STATES[0]), README)
