@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from cachewatch.core.model import Signature
+from cachewatch.core.model import MatchKind, Signature
 from cachewatch.core.versions import version_key
 from cachewatch.extensions.history.read import DocumentStep, Index, Part, Point, Where, step_of
 
@@ -32,6 +32,7 @@ class LogRow(Struct, frozen=True, kw_only=True):
     before: str | None = None  # the version that this one took the place of, where it is another
     specs: int = 0
     stacks: tuple[str, ...] = ()  # all in which they are now, or were
+    left: tuple[str, ...] = ()  # those in which they were and are not now, of what was kept, or built again elsewhere
     message: str | None = None  # why the document was not compared
 
 
@@ -130,24 +131,28 @@ def _parts(index: Index, bounds: Mapping[str, object]) -> Iterator[tuple[int, in
 def _of_step(step: DocumentStep) -> Iterator[Mapping[str, Any]]:
     """Yield the values of rows: what happened to how many specs of a version, and in which stacks."""
     counts: defaultdict[_Item, int] = defaultdict(int)
-    stacks: defaultdict[_Item, set[str]] = defaultdict(set)
-    for item, signature, count in _items(step):
+    stacks: defaultdict[_Item, tuple[set[str], set[str]]] = defaultdict(lambda: (set(), set()))
+    for item, signature, was_in, count in _items(step):
         counts[item] += count
-        stacks[item].update(signature.stacks)
+        for found, more in zip(stacks[item], (signature.stacks, was_in), strict=True):
+            found.update(more)
     for item, count in counts.items():
-        yield {**item._asdict(), "specs": count, "stacks": tuple(sorted(stacks[item]))}
+        are, were = stacks[item]
+        yield {**item._asdict(), "specs": count, "stacks": tuple(sorted(are)), "left": tuple(sorted(were - are))}
 
 
-def _items(step: DocumentStep) -> Iterator[tuple[_Item, Signature, int]]:
+def _items(step: DocumentStep) -> Iterator[tuple[_Item, Signature, tuple[str, ...], int]]:
+    """Yield what happened to specs, what they are, or were, the stacks that they moved from, and how many they are."""
     for pair in step.account.matches:
         before, after = _version(pair.before), _version(pair.after)
-        yield _Item(pair.kind.value, after, before if before != after else None), pair.after, pair.count
+        item = _Item(pair.kind.value, after, before if before != after else None)
+        yield item, pair.after, pair.before.stacks if pair.kind is MatchKind.MOVED else (), pair.count
     for signature, count in step.account.new:
-        yield _Item("new", _version(signature), None), signature, count
+        yield _Item("new", _version(signature), None), signature, (), count
     for signature, count in step.account.gone:
-        yield _Item("gone", _version(signature), None), signature, count
-    for (_, now), count in step.restacked.items():
-        yield _Item("restacked", _version(now), None), now, count
+        yield _Item("gone", _version(signature), None), signature, (), count
+    for (was, now), count in step.restacked.items():
+        yield _Item("restacked", _version(now), None), now, was.stacks, count
 
 
 def _version(signature: Signature) -> str:

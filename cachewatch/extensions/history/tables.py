@@ -59,7 +59,7 @@ def when_table(answer: When) -> Table:
 
 def log_table(answer: RevisionLog) -> Table:
     """Return a row for each revision, package, version and change."""
-    columns = ("date", "revision", "package", "version", "change", "specs", "stacks")
+    columns = ("date", "revision", "package", "version", "change", "specs", "stacks", "left")
     more: tuple[str, ...] = (
         (f"{answer.earlier:,} earlier revisions with changes; --most N shows more",) if answer.earlier else ()
     )
@@ -72,6 +72,7 @@ def log_table(answer: RevisionLog) -> Table:
             row.change,
             row.specs,
             row.stacks if row.message is None else row.message,
+            row.left,
         )
         for row in answer.rows
     ]

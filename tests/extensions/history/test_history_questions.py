@@ -138,6 +138,17 @@ def test_log(run: Run) -> None:
     assert [row["before"] for row in rows if row["change"] == "upgraded"] == ["1.2.0"]
 
 
+def test_log_names_the_stacks_that_specs_left(run: Run, tmp_path: Path) -> None:
+    """Those of the same binary, and of one that is built again elsewhere."""
+    states = [[record(1), record(2)], [record(1, stacks=["ml"]), record(3, stacks=["ml", "hep"])]]
+    folder = history(tmp_path / "r.git", *(catalogue({"zlib": state}) for state in states))
+    run("history", "build", "--repo", folder, "--no-progress")
+    rows = json.loads(run("log", "--repo", folder, "--format", "json").output)["rows"]
+
+    found = [(row["change"], row["stacks"], row["left"]) for row in rows]
+    assert found == [("moved", ["hep", "ml"], ["e4s"]), ("restacked", ["ml"], ["e4s"])]
+
+
 @pytest.mark.usefixtures("asked")
 def test_ranges(run: Run) -> None:
     """Dates and revisions; a date before all others is the beginning."""
