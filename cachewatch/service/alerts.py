@@ -50,12 +50,12 @@ class Notice(Struct, frozen=True, kw_only=True):
 
 def notify_within(connection: Connection, context: Context, notice: Notice) -> None:
     """Queue a notice in a transaction that is open, and log it."""
-    queue_within(connection, context, notice)
-    context.log_within(connection).warning("operators.notified", topic=notice.topic, title=notice.title)
+    event = "operators.notified" if queue_within(connection, context, notice) else "operators.unnotified"
+    context.log_within(connection).warning(event, topic=notice.topic, title=notice.title)
 
 
-def queue_within(connection: Connection, context: Context, notice: Notice) -> None:
-    """Queue a notice, in a transaction that is open."""
+def queue_within(connection: Connection, context: Context, notice: Notice) -> bool:
+    """Queue a notice, in a transaction that is open, and tell whether any channel of operators takes it."""
     now, config = context.clock(), context.config  # one of them, though a reload may bring another
     key = hashlib.sha256(f"{notice.topic}\n{notice.title}\n{to_text(now)}".encode()).hexdigest()
     whom = config.operators
@@ -85,6 +85,7 @@ def queue_within(connection: Connection, context: Context, notice: Notice) -> No
             is_stored = True
         for message in messages:
             outbox.add(connection, name, message, state=State.QUEUED, lasting=channel.retry.lasting)
+    return is_stored
 
 
 def _rendered(context: Context, notice: digest_values.Notice) -> RenderedDigest:

@@ -193,6 +193,18 @@ def test_operators_are_notified_once_of_hashes_that_name_other_specs(tmp_path: P
         assert "1.0 -> 2.0" in text
 
 
+def test_the_log_says_that_there_are_no_operators(tmp_path: Path) -> None:
+    """What they would hear of is in the log, and nobody was notified."""
+    site = Site(tmp_path, [catalogue({"zlib": records([1], versions=[version])}) for version in ("1.0", "2.0")])
+    site.configure(CONFIG.replace("operators: {channels: [desk], after_failures: 1}\n", ""))
+    site.run()
+    site.publish(1)
+    site.run(later=HOUR)
+
+    assert '"event": "operators.unnotified", "topic": "' in site.said.getvalue()
+    assert "operators.notified" not in site.said.getvalue()
+
+
 def test_a_loss_stays_open_until_the_last_digest_is_answered(site: Site) -> None:
     site.configure(CONFIG + "  hpc: {when: each revision, channels: [files]}\n")
     site.run()
