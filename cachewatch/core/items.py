@@ -205,15 +205,17 @@ class _Reader:
     def _of_new(self, new: SignatureCount) -> _Step:
         kind, signature = TOLD_AS[new.spec_class], new.signature
         named = self._configuration(signature, is_before=False) if kind is StatementKind.WIDENED else ()
+        still_built: tuple[str, ...] = ()
         if kind is StatementKind.UNREFERENCED:
-            named = signature.versions
+            named, still_built = signature.versions, self._still_built(signature)
         system = self._system_change(new.counterpart, signature, new.spec_class)
         is_copy = kind in (StatementKind.EXTRA_COPY, StatementKind.UNREFERENCED)
         return _Step(
             before=None,
             after=signature,
             counts=Counts(new=new.count),
-            otherwise=system or Story(kind=kind, before=named, after=() if is_copy else signature.versions),
+            otherwise=system
+            or Story(kind=kind, before=named, after=() if is_copy else signature.versions, remaining=still_built),
             kinds=frozenset({Kind.SPEC_ADDED, Kind.UNREFERENCED} if not signature.stacks else {Kind.SPEC_ADDED}),
             counterpart=new.counterpart,
             is_again=kind is StatementKind.EXTRA_COPY
@@ -269,7 +271,7 @@ class _Reader:
             before=kept.before,
             after=kept.after,
             counts=Counts(kept=1, entered=int(kept.entered), left=int(kept.left)),
-            otherwise=Story(kind=kind, before=kept.before.versions),
+            otherwise=Story(kind=kind, before=kept.before.versions, remaining=self._still_built(kept.after)),
             kinds=frozenset(kinds),
             is_again=is_unreferenced and kept.before in self._change.came.counts,
         )
@@ -450,6 +452,13 @@ class _Reader:
                 targets = found[version, signature.platform, signature.os]
                 targets[signature.target] = min(left, targets.get(signature.target, left))
         return found
+
+    def _still_built(self, signature: Signature) -> tuple[str, ...]:
+        """Return those versions of `signature` of which some stack has a build, if none has this one."""
+        if signature.stacks:
+            return ()
+        built = {version for (version, *_), targets in self._builds.items() if Remains.ANOTHER in targets.values()}
+        return tuple(version for version in signature.versions if version in built)
 
     def _regraded_places(self) -> Mapping[_Regraded, Story]:
         """Return what each change of the newest version did, in all places of the package.

@@ -128,6 +128,8 @@ def fact(line: Line, most: int = MOST_NAMES) -> str:
         return f"{before} {_moves(line, most)}".strip()
     said = _FACTS.get(story.kind)
     told = said(before, after) if said else before or after
+    if story.kind is StatementKind.UNREFERENCED and before and set(story.before) <= set(story.remaining):
+        told = f"builds of {before} go at the next prune, others stay"
     if story.kind is StatementKind.RECONFIGURED and story.remaining:
         told += f" ({_compilers_listed(story.remaining)} {'stays' if len(story.remaining) == 1 else 'stay'})"
     if story.target:

@@ -153,6 +153,13 @@ def test_what_changed_beside_the_version_is_named(run: Run, tmp_path: Path) -> N
     assert f"package zlib {compilers} 1 of 1" in told(run, tmp_path, before, after, "--kind", "compiler")
 
 
+def test_builds_that_no_stack_has_are_not_all_of_their_version(run: Run, tmp_path: Path) -> None:
+    """Where a stack has another build of it, the version stays."""
+    before, gone = records([1, 2]), record(1, stacks=["root"])
+
+    assert "zlib builds of 1.0 go at the next prune, others stay" in told(run, tmp_path, before, [gone, record(2)])
+
+
 def test_what_another_build_keeps_stays(run: Run, tmp_path: Path) -> None:
     """As of an upgrade whose old version stays, in the same places; what is nowhere else is not said to stay."""
     new = record(3, compiler="gcc@12.1.0")
