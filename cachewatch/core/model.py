@@ -28,12 +28,21 @@ class Kind(_Word):
     TAG_ADDED = "tag-added"
     TAG_REMOVED = "tag-removed"
     STACK_EVENT = "stack-event"
+    STACK_MERGED = "stack-merged"
+    BESIDE = "beside"
+    NO_LONGER = "no-longer"
+    RETURNED = "returned"
     PRUNE = "prune"
+    TURNOVER = "turnover"
     SUSPICIOUS = "suspicious"
     UNREADABLE = "unreadable"
     PACKAGE_REMOVED = "package-removed"
     PACKAGE_ADDED = "package-added"
     PLACE_LOST = "place-lost"
+    MACHINE_LOST = "machine-lost"
+    GONE = "gone"
+    GOING = "going"
+    OTHER = "other"
     PLACE_GAINED = "place-gained"
     UNREFERENCED = "unreferenced"
     VERSION_REMOVED = "version-removed"
@@ -322,6 +331,44 @@ def place_in(stack: str, target: str) -> Place:
     return Place(stack, target)
 
 
+class LossClass(_Word):
+    """What the tag still has of what a place or machine lost: the first of these that holds."""
+
+    KEPT = "kept"  # the same binary, which another stack builds
+    EQUAL = "equal"  # another binary of the version with the same variants, which these machines run
+    GOING = "going"  # the same binary, which no stack builds any more: a prune may take it
+    OTHER = "other"  # the version with other variants, or a newer version
+    GONE = "gone"  # nothing that these machines run, or only older versions
+
+
+# Those that readers have to know of.
+MISSED = (LossClass.GOING, LossClass.OTHER, LossClass.GONE)
+
+
+class Loss(Struct, frozen=True, kw_only=True):
+    """What is there now of the newest version that a place or machine lost, and where."""
+
+    loss_class: LossClass
+    version: str  # that is lost; empty where its records name none
+    there: str = ""  # the other version, if there is one: a newer one (other), or the newest of the older ones (gone)
+    stacks: tuple[str, ...] = ()  # that build what is there
+    compiler: str = ""  # of what is there, if it is another one than that of what is lost
+    variants: tuple[str, ...] = ()  # which what is there has and what is lost had not
+
+    @property
+    def is_missed(self) -> bool:
+        """Whether readers have to know of it: the tag has no equal binary that some stack builds."""
+        return self.loss_class in MISSED
+
+
+class Machine(Struct, frozen=True, order=True):
+    """What a binary is built for."""
+
+    platform: str
+    os: str
+    target: str
+
+
 class PlaceChange(Struct, frozen=True, kw_only=True):
     """What happened to a package in one place, with its versions there, oldest first."""
 
@@ -331,6 +378,17 @@ class PlaceChange(Struct, frozen=True, kw_only=True):
     after: tuple[str, ...]
     verdict: Verdict
     kinds: frozenset[Kind]
+    loss: Loss | None = None  # of a lost place
+    machines: frozenset[Machine] = frozenset()  # of a lost or gained place
+
+
+class MachineLoss(Struct, frozen=True, kw_only=True):
+    """A platform and operating system for which a place had the package, which it keeps for others."""
+
+    stack: str
+    machine: Machine
+    versions: tuple[str, ...]  # that it had for this machine, oldest first
+    loss: Loss
 
 
 class SignatureCount(Struct, frozen=True, gc=False):
@@ -441,6 +499,7 @@ class PackageChange(Struct, frozen=True, kw_only=True):
     facts: Mapping[str, Delta]  # by the names in FACTS
     stack_versions: tuple[StackVersions, ...]
     places: tuple[PlaceChange, ...]  # in which something happened
+    machines_lost: tuple[MachineLoss, ...] = ()
     counts: SpecCounts
     matches: tuple[SpecMatch, ...]
     gone: tuple[SignatureCount, ...]  # vanished without anything in their place

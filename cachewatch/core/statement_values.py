@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.core.causes import Cause
-from cachewatch.core.model import Kind, MatchKind, Place, SpecClass, Verdict
+from cachewatch.core.model import Kind, Loss, LossClass, MatchKind, Place, SpecClass, Verdict
 
 
 class StatementKind(StrEnum):
@@ -20,17 +20,23 @@ class StatementKind(StrEnum):
 
     TAG_REMOVED = "tag-removed"
     TAG_ADDED = "tag-added"
-    SUSPICIOUS = "suspicious"
+    STACK_MERGED = "stack-merged"
     STACK_REMOVED = "stack-removed"
     STACK_ADDED = "stack-added"
+    SUSPICIOUS = "suspicious"
     MIGRATION = "migration"
+    BESIDE = "beside"
+    NO_LONGER = "no-longer"
+    RETURNED = "returned"
     PRUNE = "prune"
     REBUILD_WAVE = "rebuild-wave"
+    TURNOVER = "turnover"
     PACKAGE_REMOVED = "package-removed"
     PACKAGE_ADDED = "package-added"
+    PLACE_LOST = "place-lost"
+    MACHINE_LOST = "machine-lost"
     DOWNGRADED = "downgraded"
     UPGRADED = "upgraded"
-    PLACE_LOST = "place-lost"
     PLACE_GAINED = "place-gained"
     RETIRED = "retired"
     EXTENDED = "extended"
@@ -69,14 +75,20 @@ class _Row(NamedTuple):
 _ROWS = {
     StatementKind.TAG_REMOVED: _Row(Severity.ATTENTION),
     StatementKind.TAG_ADDED: _Row(Severity.NEWS),
-    StatementKind.SUSPICIOUS: _Row(Severity.ATTENTION),
+    StatementKind.STACK_MERGED: _Row(Severity.NEWS),
     StatementKind.STACK_REMOVED: _Row(Severity.ATTENTION),
     StatementKind.STACK_ADDED: _Row(Severity.NEWS),
+    StatementKind.SUSPICIOUS: _Row(Severity.ATTENTION),
     StatementKind.MIGRATION: _Row(Severity.NEWS),
+    StatementKind.BESIDE: _Row(Severity.NEWS),
+    StatementKind.NO_LONGER: _Row(Severity.ATTENTION),
+    StatementKind.RETURNED: _Row(Severity.NEWS),
     StatementKind.PRUNE: _Row(Severity.ROUTINE),
     StatementKind.REBUILD_WAVE: _Row(Severity.NEWS),
+    StatementKind.TURNOVER: _Row(Severity.NEWS),
     StatementKind.PACKAGE_REMOVED: _Row(Severity.ATTENTION),
     StatementKind.PACKAGE_ADDED: _Row(Severity.NEWS),
+    StatementKind.MACHINE_LOST: _Row(Severity.ATTENTION),
     StatementKind.DOWNGRADED: _Row(Severity.ATTENTION, (MatchKind.DOWNGRADED, Verdict.DOWNGRADED)),
     StatementKind.UPGRADED: _Row(Severity.NEWS, (MatchKind.UPGRADED, Verdict.UPGRADED)),
     StatementKind.PLACE_LOST: _Row(Severity.ATTENTION, (SpecClass.LOST, Verdict.LOST)),
@@ -228,6 +240,29 @@ class Stay(Struct, frozen=True, kw_only=True):
     is_least: bool = False  # these are the days up to the revision that was told last; when it was removed is not known
 
 
+class OwnedLoss(Struct, frozen=True, kw_only=True):
+    """A lost place or machine, and the package that it lost."""
+
+    package: str
+    place: Place
+    system: str = ""  # linux-rhel8, of a machine that a place lost while it keeps others
+    loss: Loss
+
+
+class Turnover(Struct, frozen=True):
+    """How many hashes of the earlier state are gone, and what became of their binaries."""
+
+    before: int
+    rebuilt: int
+    pruned: int
+    others: int
+
+    @property
+    def gone(self) -> int:
+        """How many hashes are gone."""
+        return self.rebuilt + self.pruned + self.others
+
+
 class Line(Struct, frozen=True, kw_only=True):
     """One line of a statement: what happened to one package, with all of its items and kinds."""
 
@@ -278,7 +313,20 @@ class Statement(Struct, frozen=True, kw_only=True):
     lines: tuple[Line, ...] = ()
     kinds: frozenset[Kind] = frozenset()
     remains: tuple[tuple[str, Remains], ...] = ()  # of a lost place: what is still there of each of its packages
+    losses: tuple[OwnedLoss, ...] = ()  # the lost places and machines that it explains
+    turnover: Turnover | None = None
     severity: Severity
+
+    @property
+    def id(self) -> str:
+        """What names it within the changes of one tag, for JSON."""
+        return ":".join(filter(None, (self.kind, self.name or "+".join((*self.before, "", *self.after)).strip("+"))))
+
+    @property
+    def worst(self) -> LossClass | None:
+        """The worst class of its losses; None without any."""
+        order = list(LossClass)
+        return max((one.loss.loss_class for one in self.losses), key=order.index, default=None)
 
     @property
     def is_harmless(self) -> bool:

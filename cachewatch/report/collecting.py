@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from cachewatch.core.changesets import Changeset, Outcome
-from cachewatch.core.model import Kind, PackageChange
+from cachewatch.core.model import Kind, Machine, PackageChange
 from cachewatch.core.statement_values import Line
 from cachewatch.core.statements import select_statements
 from cachewatch.core.versions import is_newer, newest
@@ -16,7 +16,6 @@ from cachewatch.report.data import CsvCollector, csv_table
 from cachewatch.report.formats import report_of
 from cachewatch.report.values import (
     Example,
-    Machine,
     PackageOutcome,
     SnapshotMove,
     Table,

@@ -14,7 +14,7 @@ from msgspec.structs import asdict, replace
 
 from cachewatch.core import spellings
 from cachewatch.core.coverage import Need
-from cachewatch.core.model import Diagnostic, Side
+from cachewatch.core.model import Diagnostic, Machine, Side
 from cachewatch.core.names import safe, safe_name
 from cachewatch.core.statement_values import RANKS, Line, Severity, Statement, StatementKind, is_of_tag, severity_of
 from cachewatch.report.environments import (
@@ -37,7 +37,7 @@ from cachewatch.report.first_screen import (
     said_back,
     sentence_of_tag,
 )
-from cachewatch.report.values import Digest, Example, Machine, Report, Return, Span, TagDigest
+from cachewatch.report.values import Digest, Example, Report, Return, Span, TagDigest
 from cachewatch.report.words import HEADINGS, Reason, accounting, fact, remaining, there_since, where
 
 Data = dict[str, Any]

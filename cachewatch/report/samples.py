@@ -23,13 +23,22 @@ from cachewatch.core.coverage import (
     Resolution,
     compare_coverage,
 )
-from cachewatch.core.model import Diagnostic, DiagnosticKind, Event, Kind, PackageCounts, Place, Side, SpecCounts
+from cachewatch.core.model import (
+    Diagnostic,
+    DiagnosticKind,
+    Event,
+    Kind,
+    Machine,
+    PackageCounts,
+    Place,
+    Side,
+    SpecCounts,
+)
 from cachewatch.core.statement_values import Counts, Line, Statement, StatementKind, Story, severity_of
 from cachewatch.report.headline import WIDEST
 from cachewatch.report.values import (
     Digest,
     Example,
-    Machine,
     Notice,
     Outage,
     Pinned,

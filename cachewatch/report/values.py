@@ -22,6 +22,7 @@ from cachewatch.core.model import (
     Delta,
     Diagnostic,
     Event,
+    Machine,
     PackageChange,
     PackageCounts,
     Place,
@@ -209,14 +210,6 @@ class Span(Struct, frozen=True, kw_only=True):
     unread: tuple[str, ...] = ()  # packages whose documents cannot be read: what changes in them is told later
     is_unknown: bool = False  # what changed cannot be known: the state that was told last is nowhere any more
     notes: tuple[str, ...] = ()  # such as: history was rewritten; no news for 5 days
-
-
-class Machine(Struct, frozen=True, order=True):
-    """What a binary is built for."""
-
-    platform: str
-    os: str
-    target: str
 
 
 class Example(Struct, frozen=True, kw_only=True):
