@@ -7,7 +7,7 @@ output format keeps of each package (render). Nothing here prints.
 """
 
 import gc
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple
@@ -39,13 +39,15 @@ from cachewatch.core.model import (
     Kind,
     PackageChange,
     PackageCounts,
+    Signature,
     Unreadable,
 )
 from cachewatch.core.package_changes import compare_all, describe_reused, part_of
 from cachewatch.core.selection import Selection
 from cachewatch.core.statement_values import Items, StatementKind
-from cachewatch.core.statements import counted, statements_of
-from cachewatch.core.whole_tag import Judgement, Survey, SurveyResult, judge
+from cachewatch.core.statements import counted, in_order, statements_of, turnover_of
+from cachewatch.core.value_changes import values_of
+from cachewatch.core.whole_tag import WAVE_SHARE, Judgement, judge
 from cachewatch.documents.records import Known
 from cachewatch.errors import OutOfTime, WorkerEnded, WorkFailed
 from cachewatch.runtime.parallel import in_processes
@@ -102,7 +104,7 @@ def changesets(
             pair.before,
             pair.after,
             _batches(documents, make_work, enough, progress, refuse),
-            partial(conclude, ComparedPair(comparison, pair, isolation or INLINE)),
+            partial(conclude, ComparedPair(comparison, pair, isolation or INLINE, selection)),
         )
 
 
@@ -174,8 +176,9 @@ def compare_contents(
             if change is not None:
                 if reused := describe_reused(change.went, change.came):
                     problems.note_reused(documents, reused)
-                items = items_of(change)
-                tally.observe(change, items)
+                values = values_of(change)
+                items = items_of(change, values=values)
+                tally.observe(change, items, values)
                 yield change, items
             elif pair.after is not None:
                 tally.witness(pair.after)
@@ -208,7 +211,7 @@ def choose_specs(
     """Return what happened to the specs of one package that were asked for; None for nothing."""
     if selection.takes_all_specs:
         return change, items
-    part = part_of(change, selection.chooses, selection.sees_stack)
+    part = part_of(change, selection.chooses, selection.sees_stack, selection.sees_build)
     return None if part is None else (part, items_of(part, selection.sees_stack))
 
 
@@ -277,6 +280,7 @@ class ComparedPair(NamedTuple):
     comparison: Comparison
     pair: TagPair
     isolation: Isolation
+    selection: Selection
     judgement: Judgement | None = None
 
 
@@ -284,13 +288,17 @@ def conclude(
     compared: ComparedPair, tally: Tally, diagnostics: tuple[Diagnostic, ...], unreadable: tuple[Unreadable, ...] = ()
 ) -> Outcome:
     """Return all that there is to say about one pair of tags; it is judged unless its judgement is known."""
-    comparison, pair, _, judgement = compared
+    comparison, pair, _, selection, judgement = compared
     packages = _packages(pair.difference, tally)
     tag = pair.after.tag or pair.before.tag or ""
     if judgement is None:
         judgement = judge_tag(compared, tally, is_counted=tally.selected is not None)
     selected = tally.seen.items if tally.selected is None else tally.selected
     statements = statements_of(selected, judgement, tag, is_part=tally.selected is not None)
+    if is_turned_over(packages, judgement):
+        unchanged = partial(_unchanged_specs, selection, judgement)
+        turnover = turnover_of(selected, tally.before, unchanged)
+        statements = in_order((*statements, turnover)) if turnover else statements
     return Outcome(
         before=pair.before,
         after=pair.after,
@@ -308,6 +316,17 @@ def conclude(
     )
 
 
+def is_turned_over(packages: PackageCounts, judgement: Judgement) -> bool:
+    """Tell whether so many packages changed that most hashes may be gone; few do not make a tag another one."""
+    is_same_tag = judgement.whole is None and not judgement.suspicion
+    return is_same_tag and packages.changed + packages.removed >= WAVE_SHARE * packages.before
+
+
+def _unchanged_specs(selection: Selection, judgement: Judgement) -> int:
+    documents = ((package, found) for package, found in judgement.survey().items() if selection.packages(package))
+    return sum(count for _, found in documents for one, count in found.items() if selection.chooses(one))
+
+
 def _packages(difference: Difference, tally: Tally) -> PackageCounts:
     return PackageCounts(
         before=difference.packages_before,
@@ -321,7 +340,7 @@ def _packages(difference: Difference, tally: Tally) -> PackageCounts:
 
 def judge_tag(compared: ComparedPair, tally: Tally, *, is_counted: bool) -> Judgement:
     """Judge the whole tag, whatever was asked for; a part is told beside the counts of the whole."""
-    comparison, pair, isolation, _ = compared
+    comparison, pair, isolation, *_ = compared
     lost, gained = tally.seen.moved_stacks()
     before, after = (ask() for ask in comparison.stacks) if lost or gained else ({}, {})
     whole = pair.difference.whole
@@ -331,28 +350,26 @@ def judge_tag(compared: ComparedPair, tally: Tally, *, is_counted: bool) -> Judg
         whole=StatementKind.TAG_REMOVED if pair.is_lost_tag else StatementKind.TAG_ADDED if pair.is_new_tag else None,
         declared=(before.get(pair.before.tag or ""), after.get(pair.after.tag or "")),
         survey=lambda: _survey(comparison.readers, whole, isolation),
+        is_neighbour=comparison.revisions_between in (None, 1),
+        is_pruned=tag_names.is_mutable(pair.after.tag),
     )
     return counted(tally.seen.items, judgement, pair.after.tag or pair.before.tag or "") if is_counted else judgement
 
 
-def _survey(readers: Readers, difference: Difference, isolation: Isolation) -> SurveyResult:
+def _survey(readers: Readers, difference: Difference, isolation: Isolation) -> Mapping[str, Mapping[Signature, int]]:
     """Read the documents that are the same on both sides."""
     blobs = [blob for blob in difference.unchanged() if is_readable(blob)]
-    found = Survey()
     contents = zip(blobs, readers.after.read(blobs), strict=True)
+    found: dict[str, Mapping[Signature, int]] = {}
     for _, part in isolation.each(_surveyed, contents, about_content):
         if not isinstance(part, WorkFailed):
-            found.join(part)
-    return found.found()
+            found |= part
+    return found
 
 
-def _surveyed(contents: Sequence[tuple[Blob, Content]]) -> SurveyResult:
-    found = Survey()
-    for blob, content in contents:
-        document = parse_side(blob, content, Known())
-        if isinstance(document, Document):
-            found.add(document)
-    return found.found()
+def _surveyed(contents: Sequence[tuple[Blob, Content]]) -> Mapping[str, Mapping[Signature, int]]:
+    documents = (parse_side(blob, content, Known()) for blob, content in contents)
+    return {one.package: dict(one.specs.counts) for one in documents if isinstance(one, Document)}
 
 
 def _tag_event(pair: TagPair, tally: Tally) -> Event | None:

@@ -20,7 +20,6 @@ from cachewatch.cli.terminal import ProgressLine
 from cachewatch.core.changesets import Blob, Comparison, Outcome, Reader
 from cachewatch.core.names import ANYWHERE, PUBLIC_REPOSITORY, Layout, safe, safe_name, similar
 from cachewatch.core.selection import every_compiler, is_plain, matcher
-from cachewatch.core.statement_values import Build
 from cachewatch.documents.parsing import parse
 from cachewatch.errors import ConfigError, DocumentError, SourceError, UsageError
 from cachewatch.git.checks import is_in_repository
@@ -333,11 +332,8 @@ def _seen(comparison: Comparison, done: Iterable[Outcome]) -> Values:
     for outcome in done:
         seen = outcome.tally.seen
         values["stack"].update(*seen.traces)
-        builds = {Build(*use[:3]) for uses in seen.uses for use in uses}
-        for build in builds | {leaving.before for leaving in seen.leaving}:
-            values["compiler"].add(build.compiler)
-            values["os"].add(build.os)
-            values["target"].add(build.target)
+        for name, fact in FACTS.items():
+            values[name] |= {value for kind, value in seen.facts if kind == fact}
     return values
 
 

@@ -29,6 +29,7 @@ from cachewatch.core.model import (
 )
 from cachewatch.core.names import DOCUMENT
 from cachewatch.core.statement_values import Items, Statement, StatementKind, is_of_tag
+from cachewatch.core.value_changes import PackageValues
 from cachewatch.core.whole_tag import Observation
 
 # What documents have, about; git takes as long to tell their sizes as to read some of them.
@@ -216,12 +217,13 @@ class Tally(Struct):
     rebuilt_only: int = 0
     unreferenced: int = 0  # newly
     kinds: Counter[Kind] = field(default_factory=Counter)
+    before: int = 0  # specs of what was selected, reported or not
     seen: Observation = field(default_factory=Observation)
     selected: list[Items] | None = None  # None where nothing was left out
 
-    def observe(self, change: PackageChange, items: Sequence[Items]) -> None:
+    def observe(self, change: PackageChange, items: Sequence[Items], values: PackageValues | None = None) -> None:
         """Take a package of the tag, selected or not."""
-        self.seen.add(change, items)
+        self.seen.add(change, items, values)
 
     def witness(self, document: Document) -> None:
         """Take a package that did not change."""
@@ -230,6 +232,7 @@ class Tally(Struct):
     def note(self, change: PackageChange) -> None:
         """Note the kinds of what was selected of one package, reported or not."""
         self.kinds.update(change.kinds)
+        self.before += change.counts.before
 
     def add(self, change: PackageChange) -> None:
         """Count what is reported of one package."""
@@ -250,6 +253,7 @@ class Tally(Struct):
         self.rebuilt_only += other.rebuilt_only
         self.unreferenced += other.unreferenced
         self.kinds += other.kinds
+        self.before += other.before
         self.seen.join(other.seen)
         if other.selected is not None:
             self.selected = [*(self.selected or ()), *other.selected]
@@ -262,17 +266,15 @@ def events_of(statements: Sequence[Statement], tag_event: Event | None) -> tuple
 
 def _events(statements: Sequence[Statement]) -> Iterator[Event]:
     for one in statements:
-        if one.kind in (StatementKind.TAG_ADDED, StatementKind.TAG_REMOVED):
-            continue
-        if one.kind is StatementKind.MIGRATION:
-            yield Event(_kind_of_migration(one), one.name, len(one.packages), one.counts.vanished or one.counts.new)
-        elif is_of_tag(one.kind) and one.kind is not StatementKind.REBUILD_WAVE:
+        if one.kind not in _NO_EVENTS and is_of_tag(one.kind):
+            kind = next((kind for kind in _ATTRIBUTES if kind in one.kinds), None)
+            is_of_values = one.kind in (StatementKind.MIGRATION, StatementKind.BESIDE, StatementKind.NO_LONGER)
             name = "surplus copies" if one.kind is StatementKind.PRUNE else one.name
-            yield Event(Kind(one.kind), name, len(one.packages), one.counts.specs)
+            yield Event(kind if is_of_values and kind else Kind(one.kind), name, len(one.packages), one.counts.specs)
 
 
-def _kind_of_migration(statement: Statement) -> Kind:
-    return next(kind for kind in (Kind.COMPILER, Kind.OS, Kind.TARGET) if kind in statement.kinds)
+_ATTRIBUTES = (Kind.COMPILER, Kind.OS, Kind.TARGET, Kind.VARIANT)
+_NO_EVENTS = (StatementKind.TAG_ADDED, StatementKind.TAG_REMOVED, StatementKind.REBUILD_WAVE, StatementKind.TURNOVER)
 
 
 class Collector(Protocol):

@@ -11,11 +11,11 @@ from functools import cached_property
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from cachewatch.core import spellings
 from cachewatch.core.model import (
     REGRADED,
     VALUES,
     Kind,
+    Machine,
     MatchKind,
     PackageChange,
     Place,
@@ -35,26 +35,20 @@ from cachewatch.core.spellings import NO_COMPILER
 from cachewatch.core.statement_values import (
     RANKS,
     TOLD_AS,
-    Build,
     Counts,
     Items,
-    Remains,
-    Replacement,
+    OwnedLoss,
     StatementKind,
     Story,
 )
+from cachewatch.core.value_changes import PackageValues, Value, values_of
 from cachewatch.core.versions import newest, sorted_versions, version_key
 
 SeesStack = Callable[[str], bool]
 
-_PRUNABLE = (SpecClass.PRUNED, SpecClass.SURPLUS, SpecClass.RETIRED, SpecClass.DROPPED)
+_PRUNABLE = (SpecClass.PRUNED, SpecClass.SURPLUS, SpecClass.RETIRED)
 # Of these, another operating system, platform or target in the same stacks is told instead.
 _SYSTEM_CLASSES = (SpecClass.DROPPED, SpecClass.SURPLUS, SpecClass.NEW_COMBINATION, SpecClass.EXTRA_COPY)
-# What may become of the specs that a change of target takes and brings; a lost place is told as such.
-_LEFT_TARGET = (*_SYSTEM_CLASSES, SpecClass.LOST)
-_JOINED_TARGET = (*_SYSTEM_CLASSES, SpecClass.GAINED)
-_System = tuple[str, str, str]  # a version, platform and operating system
-_Regraded = tuple[StatementKind, tuple[str, ...], tuple[str, ...]]  # the newest versions before and after
 _ChangedFact = tuple[Kind, frozenset[str], Callable[[Signature], tuple[str, ...]]]
 
 
@@ -65,7 +59,8 @@ class _Key(Struct, frozen=True):
     left: frozenset[str] = frozenset()
     joined: frozenset[str] = frozenset()
     staying: frozenset[str] = frozenset()
-    replacement: Replacement | None = None
+    gone_values: frozenset[Value] = frozenset()
+    new_values: frozenset[Value] = frozenset()
     is_again: bool = False
     is_prunable: bool = False
 
@@ -78,8 +73,6 @@ class _Step(Struct, frozen=True, kw_only=True):
     counts: Counts
     otherwise: Story
     kinds: frozenset[Kind]
-    counterpart: Signature | None = None
-    instead: Story | None = None  # what came for another target, in lost places
     is_again: bool = False
     is_prunable: bool = False
 
@@ -117,26 +110,31 @@ def _counts_of(match: SpecMatch) -> Counts:
     return Counts(vanished, new, alone=new - vanished)
 
 
-def items_of(change: PackageChange, sees_stack: SeesStack | None = None) -> tuple[Items, ...]:
-    """Return all items of `change`; of stacks, only those that are seen are named."""
-    return _Reader(change, sees_stack).items()
+def items_of(
+    change: PackageChange, sees_stack: SeesStack | None = None, *, values: PackageValues | None = None
+) -> tuple[Items, ...]:
+    """Return all items of `change`, of which `values` are known or not; of stacks, only those that are seen are named."""
+    return _Reader(change, sees_stack, values or values_of(change)).items()
 
 
 class _Reader:
     """Reads one change; equal items become one."""
 
-    def __init__(self, change: PackageChange, sees_stack: SeesStack | None) -> None:
+    def __init__(self, change: PackageChange, sees_stack: SeesStack | None, values: PackageValues) -> None:
         self._change = change
         self._sees_all = sees_stack is None
         self._sees = sees_stack or (lambda _: True)
         self._judged: Mapping[Place, PlaceChange] = {place_in(p.stack, p.target): p for p in change.places}
         self._had = {place: frozenset(judged.before) for place, judged in self._judged.items()}
         self._has = {place: frozenset(judged.after) for place, judged in self._judged.items()}
+        self._machines = {
+            (place_in(m.stack, m.machine.target), m.machine.platform, m.machine.os): m for m in change.machines_lost
+        }
+        self._values = values
         self._regraded = self._regraded_places()
         self._sums: dict[_Key, _Sum] = {}
         self._known_told: dict[tuple[Hashable, ...], _Told] = {}
         self._found_others: dict[tuple[Hashable, ...], _Others] = {}
-        self._classes = tuple({one.signature: one.spec_class for one in side} for side in (change.gone, change.new))
 
     def items(self) -> tuple[Items, ...]:
         change = self._change
@@ -166,7 +164,8 @@ class _Reader:
         elif kind is StatementKind.MOVED:
             otherwise = Story(kind=kind, before=before.versions)
         else:
-            otherwise = Story(kind=kind, before=before.versions, after=after.versions)
+            pair = ("".join(before.versions[-1:]), "".join(after.versions[-1:]))
+            otherwise = Story(kind=kind, before=before.versions, after=after.versions, pairs=(pair,))
         kinds = {Kind.COMPILER if match.kind is MatchKind.RECOMPILED else Kind(kind)}
         if match.kind is MatchKind.MOVED:
             kinds |= {Kind.STACK_ADDED} if set(after.stacks) - set(before.stacks) else set()
@@ -177,29 +176,24 @@ class _Reader:
             counts=_counts_of(match),
             otherwise=otherwise,
             kinds=frozenset(kinds),
-            counterpart=after,
         )
 
     def _of_vanished(self, gone: SignatureCount) -> _Step:
         kind, signature = TOLD_AS[gone.spec_class], gone.signature
         named = self._configuration(signature, is_before=True) if kind is StatementKind.NARROWED else ()
         system = self._system_change(signature, gone.counterpart, gone.spec_class)
-        is_lost = gone.spec_class is SpecClass.LOST
         return _Step(
             before=signature,
             after=None,
             counts=Counts(vanished=gone.count),
             otherwise=system
-            if system is not None and not is_lost
-            else Story(
+            or Story(
                 kind=kind,
                 before=signature.versions if signature.stacks else self._lost_versions(signature),
                 after=named,
             ),
             kinds=frozenset({Kind.SPEC_REMOVED}),
-            counterpart=gone.counterpart,
-            is_prunable=gone.spec_class in _PRUNABLE and (system is None or _is_for_other_target(signature, gone)),
-            instead=system if is_lost else None,
+            is_prunable=gone.spec_class in _PRUNABLE and system is None,
         )
 
     def _of_new(self, new: SignatureCount) -> _Step:
@@ -217,9 +211,8 @@ class _Reader:
             otherwise=system
             or Story(kind=kind, before=named, after=() if is_copy else signature.versions, remaining=still_built),
             kinds=frozenset({Kind.SPEC_ADDED, Kind.UNREFERENCED} if not signature.stacks else {Kind.SPEC_ADDED}),
-            counterpart=new.counterpart,
             is_again=kind is StatementKind.EXTRA_COPY
-            and (system is None or _is_for_other_target(signature, new))
+            and system is None
             and signature in self._change.specs_before.counts,
         )
 
@@ -227,14 +220,9 @@ class _Reader:
         """Return that specs are for another platform, system or target than the ones they took the place of, if so."""
         if old is None or new is None:
             return None
-        target = old.target if old.target == new.target else None
-        if target is not None:
-            is_told = own in _SYSTEM_CLASSES
-        else:
-            classes = self._classes[0].get(old), self._classes[1].get(new)
-            is_told = old.stacks == new.stacks and classes[0] in _LEFT_TARGET and classes[1] in _JOINED_TARGET
-        if not is_told:
+        if own not in _SYSTEM_CLASSES or self._is_loss(old):
             return None
+        target = old.target if old.target == new.target else None
         has = self._others(target, old.stacks, old.versions, is_before=True)
         had = self._others(target, new.stacks, old.versions, is_before=False)
         pairs = [
@@ -278,18 +266,17 @@ class _Reader:
 
     def _add(self, step: _Step) -> None:
         told = self._told(step)
-        replacement = _replacement(step.before, step.after, step.counterpart)
-        stories = (*told.stories, step.otherwise)
-        if step.otherwise.is_system:
-            stories = (step.otherwise,)
-        elif step.instead is not None:
-            target = step.instead.after[-1]
-            remaining = tuple(name for name in step.instead.remaining if name == target)
-            stories = tuple(
-                replace(s, target=target, remaining=remaining) if s.kind is StatementKind.PLACE_LOST else s
-                for s in stories
-            )
-        key = _Key(stories, told.left, told.joined, told.staying, replacement, step.is_again, step.is_prunable)
+        stories = (*told.stories, step.otherwise) if not step.otherwise.is_system else (step.otherwise,)
+        key = _Key(
+            stories,
+            told.left,
+            told.joined,
+            told.staying,
+            self._values.gone_with(step.before) if step.before else frozenset(),
+            self._values.new_with(step.after) if step.after else frozenset(),
+            step.is_again,
+            step.is_prunable,
+        )
         found = self._sums.get(key)
         if found is None:
             found = self._sums[key] = _Sum()
@@ -311,7 +298,7 @@ class _Reader:
         old, new = (self._places(side) for side in (before, after))
         places = old | new
         is_moved = not (old and new) or old != new
-        stories = tuple(self._stories(step, old, new))
+        stories = tuple(dict.fromkeys(self._stories(step, old, new)))
         kinds = {kind for place in places if place in self._judged for kind in self._judged[place].kinds}
         # A spec of neither version of an upgrade is no part of it, though it is in the same place.
         kinds -= {Kind(kind) for kind in {TOLD_AS[verdict] for verdict in REGRADED} - {one.kind for one in stories}}
@@ -365,7 +352,8 @@ class _Reader:
                 joined=key.joined,
                 staying=key.staying,
                 stacks=frozenset(found.stacks),
-                replacement=key.replacement,
+                gone_values=key.gone_values,
+                new_values=key.new_values,
                 is_again=key.is_again,
                 is_prunable=key.is_prunable,
                 counts=found.counts,
@@ -381,7 +369,37 @@ class _Reader:
         # What is rebuilt or pruned with the whole tag says nothing else of its package.
         place = next((n for n, one in enumerate(ordered) if not (one.is_again or one.is_prunable)), 0)
         ordered[place] = replace(ordered[place], kinds=ordered[place].kinds | missing)
+        ordered[0] = replace(ordered[0], losses=tuple(self._losses()), regraded=tuple(self._regraded.values()))
         return tuple(ordered)
+
+    def _losses(self) -> Iterator[OwnedLoss]:
+        """Yield what the package lost, place by place, and for machines that places keep others of."""
+        for place in self._change.places:
+            if place.verdict is Verdict.LOST and self._sees(place.stack):
+                yield OwnedLoss(
+                    package=self._change.package,
+                    place=place_in(place.stack, place.target),
+                    versions=place.before,
+                    loss=place.loss,
+                )
+        for one in self._change.machines_lost:
+            if self._sees(one.stack):
+                yield OwnedLoss(
+                    package=self._change.package,
+                    place=place_in(one.stack, one.machine.target),
+                    system=_system(one.machine),
+                    versions=one.versions,
+                    loss=one.loss,
+                )
+
+    def _is_loss(self, signature: Signature) -> bool:
+        """Tell whether a place or a machine that had a spec has nothing of its package any more."""
+        places = self._places(signature)
+        return any(
+            (place in self._judged and self._judged[place].verdict is Verdict.LOST)
+            or (place, signature.platform, signature.os) in self._machines
+            for place in places
+        )
 
     def _stories(self, step: _Step, old: frozenset[Place], new: frozenset[Place]) -> Iterator[Story]:
         """Yield what the places of an item have to say, by rank."""
@@ -395,6 +413,11 @@ class _Reader:
         had, has = (frozenset(side.versions) if side else frozenset() for side in (before, after))
         found: dict[Story, set[Place]] = {}
         for place in old | new:
+            if place in old and before is not None and (place, before.platform, before.os) in self._machines:
+                lost = self._machines[place, before.platform, before.os]
+                found.setdefault(
+                    Story(kind=StatementKind.MACHINE_LOST, before=lost.versions, system=_system(lost.machine)), set()
+                ).add(place)
             judged = self._judged.get(place)
             if judged is None:
                 continue
@@ -403,10 +426,7 @@ class _Reader:
             for story in self._of_place(judged, went, came, is_old=place in old, is_new=place in new):
                 found.setdefault(story, set()).add(place)
         for story in sorted(found, key=lambda s: (RANKS[s.kind], -len(found[s]), s.before, s.after)):
-            key = (story.kind, story.before, story.after)
-            yield self._regraded.get(key) or replace(
-                story, places=frozenset(found[story]), remains=self._remains(step, story, found[story])
-            )
+            yield self._regraded.get(story.kind) or replace(story, places=frozenset(found[story]))
 
     def _of_place(
         self, judged: PlaceChange, went: frozenset[str], came: frozenset[str], *, is_old: bool, is_new: bool
@@ -426,66 +446,40 @@ class _Reader:
         elif came:
             yield Story(kind=StatementKind.EXTENDED, after=_sorted(came))
 
-    def _remains(self, step: _Step, story: Story, places: Iterable[Place]) -> frozenset[tuple[Place, Remains]]:
-        """Return what the cache still has of a spec of lost places."""
-        if story.kind is not StatementKind.PLACE_LOST or step.before is None:
-            return frozenset()
-        if step.counts.kept and step.after is not None and step.after.stacks:
-            found = Remains.SAME
-        else:
-            found = max(self._best_build(step.before, version) for version in step.before.versions or ("",))
-        return frozenset((place, found) for place in places)
-
-    def _best_build(self, lost: Signature, version: str) -> Remains:
-        """Return the best that there is now of a version for machines that ran `lost`, in whatever stack."""
-        targets = self._builds.get((version, lost.platform, lost.os), {})
-        usable = (left for target, left in targets.items() if spellings.runs(lost.target, target))
-        return min(usable, default=Remains.NOTHING)
-
-    @cached_property
-    def _builds(self) -> Mapping[_System, Mapping[str, Remains]]:
-        """What there is now of each version for each operating system, by target."""
-        found: defaultdict[_System, dict[str, Remains]] = defaultdict(dict)
-        for signature in self._change.specs_after.counts:
-            left = Remains.ANOTHER if signature.stacks else Remains.UNTIL_PRUNE
-            for version in signature.versions or ("",):
-                targets = found[version, signature.platform, signature.os]
-                targets[signature.target] = min(left, targets.get(signature.target, left))
-        return found
-
     def _still_built(self, signature: Signature) -> tuple[str, ...]:
         """Return those versions of `signature` of which some stack has a build, if none has this one."""
         if signature.stacks:
             return ()
-        built = {version for (version, *_), targets in self._builds.items() if Remains.ANOTHER in targets.values()}
+        built = {version for one in self._change.specs_after.counts if one.stacks for version in one.versions}
         return tuple(version for version in signature.versions if version in built)
 
-    def _regraded_places(self) -> Mapping[_Regraded, Story]:
-        """Return what each change of the newest version did, in all places of the package.
+    def _regraded_places(self) -> Mapping[StatementKind, Story]:
+        """Return how the newest version changed, in all places of the package: one story for upgrades, one for downgrades.
 
         It names all versions that came to these places or went from them, and the newest of each side.
         """
-        found: defaultdict[_Regraded, list[Place]] = defaultdict(list)
+        found: defaultdict[StatementKind, list[Place]] = defaultdict(list)
         for place, judged in self._judged.items():
             if judged.verdict in REGRADED and self._sees(place.stack):
-                found[TOLD_AS[judged.verdict], judged.before[-1:], judged.after[-1:]].append(place)
-        return {key: self._regraded_story(*key, places) for key, places in found.items()}
+                found[TOLD_AS[judged.verdict]].append(place)
+        return {kind: self._regraded_story(kind, found[kind]) for kind in sorted(found, key=RANKS.__getitem__)}
 
-    def _regraded_story(
-        self, kind: StatementKind, before: tuple[str, ...], after: tuple[str, ...], places: Sequence[Place]
-    ) -> Story:
+    def _regraded_story(self, kind: StatementKind, places: Sequence[Place]) -> Story:
         is_upgrade = kind is StatementKind.UPGRADED
-        older = before if is_upgrade else after
         went = {version for place in places for version in self._had[place] - self._has[place]}
         came = {version for place in places for version in self._has[place] - self._had[place]}
-        stays = [p for p in places if self._had[p].issuperset(older) and self._has[p].issuperset(older)]
+        pairs = {("".join(self._judged[p].before[-1:]), "".join(self._judged[p].after[-1:])) for p in places}
+        older = [(p, "".join((self._judged[p].before if is_upgrade else self._judged[p].after)[-1:])) for p in places]
+        stays = [p for p, version in older if version and version in self._had[p] and version in self._has[p]]
+        newest_after = newest({after for _, after in pairs})
         return Story(
             kind=kind,
-            before=_sorted(went.union(before)),
-            after=_sorted(came.union(after)),
+            before=_sorted((went | {before for before, _ in pairs}) - {""}),
+            after=_sorted((came | {after for _, after in pairs}) - {""}),
+            pairs=tuple(sorted(pairs, key=lambda pair: tuple(map(version_key, pair)))),
             places=frozenset(places),
-            stays=frozenset(stays if older else ()),
-            behind=self._behind(after) if is_upgrade else (),
+            stays=frozenset(stays),
+            behind=self._behind((newest_after,) if newest_after else ()) if is_upgrade else (),
             of_stacks=len(self._newest_in),
         )
 
@@ -598,35 +592,8 @@ def _built_for(signature: Signature | None) -> Hashable:
     return signature and (signature.versions, signature.stacks, signature.target, signature.platform, signature.os)
 
 
-def _is_for_other_target(signature: Signature, one: SignatureCount) -> bool:
-    return one.counterpart is not None and one.counterpart.target != signature.target
-
-
-def build_of(signature: Signature) -> Build:
-    """Return with what and for what a spec was built."""
-    return Build(signature.compiler, signature.os, signature.target)
-
-
-def _replacement(
-    before: Signature | None, after: Signature | None, counterpart: Signature | None
-) -> Replacement | None:
-    """Return what took the place of compiler, system or target, unless the version changed too."""
-    old = before or counterpart
-    new = after if before is None else counterpart
-    if old is None or new is None or old.versions != new.versions:
-        return None
-    pairs = [
-        # A value that is not given replaced nothing, and nothing replaced it.
-        (a, b) if a != b and not {"", NO_COMPILER} & {a, b} else ("", "")
-        for a, b in _attributes(old, new)
-    ]
-    if not any(a or b for a, b in pairs):
-        return None
-    return Replacement(Build(*(a for a, _ in pairs)), Build(*(b for _, b in pairs)))
-
-
-def _attributes(old: Signature, new: Signature) -> tuple[tuple[str, str], ...]:
-    return (old.compiler, new.compiler), (old.os, new.os), (old.target, new.target)
+def _system(machine: Machine) -> str:
+    return "-".join(filter(None, (machine.platform, machine.os)))
 
 
 def _unlike(one: Signature, other: Signature) -> tuple[str, ...]:

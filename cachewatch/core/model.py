@@ -516,6 +516,8 @@ class PackageChange(Struct, frozen=True, kw_only=True):
     # All specs of either side, in one form.
     specs_before: Specs
     specs_after: Specs
+    is_compiler_unknown: bool = False  # one of the two documents writes compilers in another form
+    is_pruned: bool = True  # specs that no stack builds will go
 
     @property
     def added(self) -> tuple[Spec, ...]:

@@ -19,6 +19,7 @@ from deepdiff.helper import notpresent
 from msgspec import Struct, field
 from msgspec.structs import astuple, replace
 
+from cachewatch.core.losses import judge_losses
 from cachewatch.core.model import (
     FACTS,
     NO_FACTS,
@@ -26,8 +27,10 @@ from cachewatch.core.model import (
     Delta,
     Document,
     Facts,
+    MachineLoss,
     PackageChange,
     Place,
+    PlaceChange,
     Signature,
     SignatureCount,
     Spec,
@@ -491,7 +494,8 @@ def _change_of(one: _Prepared, reported: Reported, *, is_pruned: bool) -> Packag
     status = Status.ADDED if is_added else Status.REMOVED if is_removed else Status.CHANGED
     found = {name: reported.delta(name) for name in FACTS}
     facts = _known(found, one)
-    places = place_changes(judged)
+    losses, machines_lost = judge_losses(judged, one.old.counts, after, one.restacked, is_pruned=is_pruned)
+    places = place_changes(judged, losses)
     went, came = _some(one.went, all_vanished), _some(one.came, all_new)
     unreferenced = _unreferenced(one.new)
     newly_unreferenced = _newly_unreferenced(one, reported) if is_pruned else ()
@@ -510,6 +514,7 @@ def _change_of(one: _Prepared, reported: Reported, *, is_pruned: bool) -> Packag
         facts=facts,
         stack_versions=tuple(judge_versions({place.stack for place in touched}, one.old.counts, after)),
         places=places,
+        machines_lost=machines_lost,
         counts=counts,
         matches=accounted.matches,
         gone=gone,
@@ -527,7 +532,10 @@ def _change_of(one: _Prepared, reported: Reported, *, is_pruned: bool) -> Packag
             matches=accounted.matches,
             restacked=one.restacked,
             has_unreferenced=bool(newly_unreferenced),
+            machines_lost=machines_lost,
         ),
+        is_compiler_unknown=unknown,
+        is_pruned=is_pruned,
         before=had,
         after={
             name: had[name].difference(delta.removed).union(delta.added) if delta else had[name]
@@ -617,10 +625,13 @@ class _Chosen(Struct, frozen=True):
             yield kept.after
 
 
-def part_of(change: PackageChange, chooses: Chooses, sees_stack: SeesStack | None) -> PackageChange | None:
+def part_of(
+    change: PackageChange, chooses: Chooses, sees_stack: SeesStack | None, sees_build: Chooses | None = None
+) -> PackageChange | None:
     """Return what of `change` happened to specs that are chosen, or took or lost their place to one; None for nothing.
 
-    Of stacks, only what is seen is said.
+    Of stacks, only what is seen is said. Where only some builds are seen, places are judged by these: whoever uses gcc
+    lost a place that has a build with another compiler.
     """
     is_seen = sees_stack or (lambda _: True)
     matches = tuple(_chosen_sides(change.matches, chooses))
@@ -654,7 +665,7 @@ def part_of(change: PackageChange, chooses: Chooses, sees_stack: SeesStack | Non
     facts = _chosen_facts(change.facts, chosen, is_seen)
     touched = {Place(stack, s.target) for s in chosen.signatures() for stack in s.stacks}
     stacks = {place.stack for place in touched}
-    places = tuple(p for p in change.places if is_seen(p.stack) and Place(p.stack, p.target) in touched)
+    places, machines_lost = _chosen_places(change, {p for p in touched if is_seen(p.stack)}, sees_build)
     has_unreferenced = bool(newly_unreferenced)
     before, after = (_facts_of(side, chooses, is_seen) for side in (change.specs_before, change.specs_after))
     return replace(
@@ -662,6 +673,7 @@ def part_of(change: PackageChange, chooses: Chooses, sees_stack: SeesStack | Non
         facts=facts,
         stack_versions=tuple(v for v in change.stack_versions if is_seen(v.stack) and v.stack in stacks),
         places=places,
+        machines_lost=machines_lost,
         counts=counts,
         matches=matches,
         gone=gone,
@@ -679,10 +691,26 @@ def part_of(change: PackageChange, chooses: Chooses, sees_stack: SeesStack | Non
             matches=matches,
             restacked=restacked,
             has_unreferenced=has_unreferenced,
+            machines_lost=machines_lost,
         ),
         before=before,
         after=after,
     )
+
+
+def _chosen_places(
+    change: PackageChange, touched: Set[Place], sees_build: Chooses | None
+) -> tuple[tuple[PlaceChange, ...], tuple[MachineLoss, ...]]:
+    """Return what happened in the `touched` places to the builds that are seen."""
+    if sees_build is None:
+        return (
+            tuple(p for p in change.places if Place(p.stack, p.target) in touched),
+            tuple(m for m in change.machines_lost if Place(m.stack, m.machine.target) in touched),
+        )
+    before, after = (list(filter(sees_build, side.counts)) for side in (change.specs_before, change.specs_after))
+    judged = judge_places(frozenset(touched), before, after, is_compiler_unknown=change.is_compiler_unknown)
+    losses, machines = judge_losses(judged, before, after, change.restacked, is_pruned=change.is_pruned)
+    return place_changes(judged, losses), machines
 
 
 _TwoSided = TypeVar("_TwoSided", SpecMatch, StackChange)

@@ -209,6 +209,17 @@ class Selection(Struct, frozen=True, kw_only=True):
         )
 
     @property
+    def sees_build(self) -> Callable[[Signature], bool] | None:
+        """By which builds places are judged, whatever their stack and target; None is all."""
+        if self.compilers.is_open and self.oses.is_open and self.versions.is_open:
+            return None
+        return lambda signature: (
+            self.compilers(signature.compiler)
+            and self.oses(signature.os)
+            and (self.versions.is_open or any(map(self.versions, signature.versions)))
+        )
+
+    @property
     def sees_stack(self) -> Globs | None:
         """What to say of stacks; None is everything."""
         return None if self.stacks.is_open else self.stacks

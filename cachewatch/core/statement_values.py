@@ -5,7 +5,7 @@ Every item is in exactly one statement. The rules are in docs/laws.md.
 """
 
 from collections.abc import Mapping
-from enum import IntEnum, StrEnum
+from enum import StrEnum
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -119,42 +119,16 @@ def severity_of(kind: StatementKind) -> Severity:
     return _ROWS[kind].severity
 
 
-class Build(Struct, frozen=True, order=True):
-    """Compiler, operating system and target of a spec; empty for what does not matter."""
+class Value(NamedTuple):
+    """A compiler, operating system, target or variant."""
 
-    compiler: str = ""
-    os: str = ""
-    target: str = ""
+    kind: Kind
+    text: str
 
-    def __str__(self) -> str:
-        return " ".join(filter(None, (self.compiler, self.os, self.target)))
-
-    def is_of(self, build: "Build") -> bool:
-        """Tell whether `build` is one of those that this names."""
-        return all(
-            not mine or mine == theirs
-            for mine, theirs in (
-                (self.compiler, build.compiler),
-                (self.os, build.os),
-                (self.target, build.target),
-            )
-        )
-
-
-class Replacement(Struct, frozen=True, order=True):
-    """What of a build took the place of what; what is equal on both sides is empty."""
-
-    before: Build
-    after: Build
-
-
-class Remains(IntEnum):
-    """What the cache still has of a spec that left a place, the best first."""
-
-    SAME = 0  # the binary itself, in another stack
-    ANOTHER = 1  # another build of its version that the same machines run, in some stack
-    UNTIL_PRUNE = 2  # one that no stack builds any more
-    NOTHING = 3  # it must be built from source
+    @property
+    def name(self) -> str:
+        """What of a package it is: two values of one variant exclude each other, of two variants they do not."""
+        return self.text.lstrip("+~-").partition("=")[0] if self.kind is Kind.VARIANT else self.kind
 
 
 class Story(Struct, frozen=True, kw_only=True, cache_hash=True, gc=False):
@@ -167,10 +141,10 @@ class Story(Struct, frozen=True, kw_only=True, cache_hash=True, gc=False):
     stays: frozenset[Place] = frozenset()  # of these, where the older of the two versions is still, or was before
     behind: tuple[str, ...] = ()  # stacks of the package whose newest version is older than the new one
     of_stacks: int = 0  # stacks that have the package now
-    remains: frozenset[tuple[Place, Remains]] = frozenset()  # of lost places, of each of their specs
+    pairs: tuple[tuple[str, str], ...] = ()  # of an upgrade or a downgrade: newest versions before and after
+    system: str = ""  # linux-rhel8, of a lost machine
     is_system: bool = False  # `before` and `after` are platforms, operating systems and targets
     versions: tuple[str, ...] = ()  # of these specs, where `before` and `after` are systems
-    target: str = ""  # of a lost place, for which the same came in its stack
     remaining: tuple[str, ...] = ()  # systems, and targets, that other such specs of these stacks have on both sides
 
 
@@ -224,11 +198,15 @@ class Items(Struct, frozen=True, kw_only=True, gc=False):
     joined: frozenset[str] = frozenset()
     staying: frozenset[str] = frozenset()  # of these stacks, those that have the version before and after
     stacks: frozenset[str] = frozenset()  # that have or had them
-    replacement: Replacement | None = None
+    gone_values: frozenset[Value] = frozenset()  # of vanished specs, which their stacks have no more
+    new_values: frozenset[Value] = frozenset()  # of new specs, which their stacks did not have
     is_again: bool = False  # the same thing came again, in place of the old one or beside it
-    is_prunable: bool = False  # nothing is missed but a copy, an older version or a combination
+    is_prunable: bool = False  # nothing is missed but a copy, an older version, or what no stack built
     counts: Counts = Counts()
     kinds: frozenset[Kind] = frozenset()
+    # Of the package, with its first items alone: what its places lost, and how versions changed in others.
+    losses: tuple["OwnedLoss", ...] = ()
+    regraded: tuple[Story, ...] = ()
 
 
 class Stay(Struct, frozen=True, kw_only=True):
@@ -246,7 +224,8 @@ class OwnedLoss(Struct, frozen=True, kw_only=True):
     package: str
     place: Place
     system: str = ""  # linux-rhel8, of a machine that a place lost while it keeps others
-    loss: Loss
+    versions: tuple[str, ...] = ()  # that were there, oldest first
+    loss: Loss | None  # None with a whole tag
 
 
 class Turnover(Struct, frozen=True):
@@ -275,6 +254,7 @@ class Line(Struct, frozen=True, kw_only=True):
     stacks: frozenset[str] = frozenset()
     counts: Counts
     kinds: frozenset[Kind]
+    values: tuple[str, ...] = ()  # compilers and the like that its packages went to at the same time
     stay: Stay | None = None  # of what was removed; where no history is indexed, nothing is known of it
 
 
@@ -304,7 +284,6 @@ class Statement(Struct, frozen=True, kw_only=True):
     places: tuple[Place, ...] = ()
     stacks: tuple[str, ...] = ()
     counts: Counts = Counts()
-    here: Counts | None = None  # of a lost place: all that it lost, also what another statement counts
     of: int | None = None  # items of the whole tag, where only some are selected
     of_packages: int = 0  # packages of the whole tag before, where it is about the whole tag
     exceptions: tuple[str, ...] = ()  # packages to which it did not happen, though it could have
@@ -312,7 +291,6 @@ class Statement(Struct, frozen=True, kw_only=True):
     causes: tuple[CauseCount, ...] = ()  # of rebuilds, most specs first; empty where no graph is recorded
     lines: tuple[Line, ...] = ()
     kinds: frozenset[Kind] = frozenset()
-    remains: tuple[tuple[str, Remains], ...] = ()  # of a lost place: what is still there of each of its packages
     losses: tuple[OwnedLoss, ...] = ()  # the lost places and machines that it explains
     turnover: Turnover | None = None
     severity: Severity
@@ -326,17 +304,22 @@ class Statement(Struct, frozen=True, kw_only=True):
     def worst(self) -> LossClass | None:
         """The worst class of its losses; None without any."""
         order = list(LossClass)
-        return max((one.loss.loss_class for one in self.losses), key=order.index, default=None)
+        return max((one.loss.loss_class for one in self.losses if one.loss), key=order.index, default=None)
+
+    def with_class(self, wanted: LossClass) -> tuple[str, ...]:
+        """Return the packages whose worst loss is of this class."""
+        order = list(LossClass)
+        worst: dict[str, int] = {}
+        for one in self.losses:
+            if one.loss:
+                worst[one.package] = max(worst.get(one.package, 0), order.index(one.loss.loss_class))
+        return tuple(package for package in self.packages if worst.get(package) == order.index(wanted))
 
     @property
     def is_harmless(self) -> bool:
-        """Whether a place lost only what the cache still has, so that whoever installs misses nothing."""
-        return self.kind is StatementKind.PLACE_LOST and self.with_remains(Remains.SAME) == self.packages
-
-    def with_remains(self, wanted: Remains) -> tuple[str, ...]:
-        """Return the packages of which this is still there; of those of which nothing is known, it is nothing."""
-        known = dict(self.remains)
-        return tuple(package for package in self.packages if known.get(package, Remains.NOTHING) is wanted)
+        """Whether a place or machine lost only what the tag still has, so that whoever installs misses nothing."""
+        is_loss = self.kind in (StatementKind.PLACE_LOST, StatementKind.MACHINE_LOST)
+        return is_loss and self.worst in (None, LossClass.KEPT, LossClass.EQUAL)
 
 
 def graded(statement: Statement) -> Statement:

@@ -6,40 +6,43 @@ show line by line is still there to be summed up. The rules are in docs/laws.md.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from cachewatch.core.causes import Cause, assign
-from cachewatch.core.items import items_of
 from cachewatch.core.model import Kind, Place, Signature
 from cachewatch.core.statement_values import (
     RANKS,
-    Build,
     CauseCount,
     Counts,
     Effect,
     Items,
     Line,
-    Remains,
-    Replacement,
-    Severity,
+    OwnedLoss,
     Statement,
     StatementKind,
     Story,
+    Turnover,
+    Value,
     graded,
     is_of_tag,
     severity_of,
 )
-from cachewatch.core.versions import sorted_versions
-from cachewatch.core.whole_tag import Judgement, Observation, Survey, judge
+from cachewatch.core.value_changes import FEW_PACKAGES, ValueChange
+from cachewatch.core.verdicts import loss_kinds
+from cachewatch.core.versions import sorted_versions, version_key
+from cachewatch.core.whole_tag import Judgement, Merge
 
-# Told package by package, place by place, or as one line each.
+# Told package by package.
 _BY_PACKAGE = (StatementKind.PACKAGE_REMOVED, StatementKind.PACKAGE_ADDED)
-_BY_VERSION = (StatementKind.UPGRADED, StatementKind.DOWNGRADED)
+BY_VERSION = (StatementKind.UPGRADED, StatementKind.DOWNGRADED)
 # Told apart where the same specs left other stacks.
 _BY_MOVE = (StatementKind.PLACE_GAINED, StatementKind.RETIRED, StatementKind.EXTENDED)
+_LOSSES = (StatementKind.PLACE_LOST, StatementKind.MACHINE_LOST)
+_STACKS = (StatementKind.STACK_MERGED, StatementKind.STACK_REMOVED, StatementKind.STACK_ADDED)
+_VALUES = (StatementKind.MIGRATION, StatementKind.BESIDE, StatementKind.NO_LONGER)
 
 
 class _Head(Struct, frozen=True):
@@ -47,108 +50,100 @@ class _Head(Struct, frozen=True):
 
     kind: StatementKind
     name: str = ""
-    before: tuple[str, ...] = ()
-    after: tuple[str, ...] = ()
-    replacement: Replacement | None = None
+    values: ValueChange | None = None
 
 
-class _Member(Struct, frozen=True):
-    items: Items
-    story: Story
+class _Taken(Struct):
+    """What one statement explains."""
+
+    items: list[tuple[Items, Story]] = field(default_factory=list)
+    losses: list[OwnedLoss] = field(default_factory=list)
+    rows: dict[str, Story] = field(default_factory=dict)  # what its packages are told as, items or none
 
 
-class _Moved(Struct, frozen=True):
-    """The stacks that left and joined the tag, as they are asked for once for every item."""
+class _Assignment:
+    """Assigns items, losses and changed versions to statements: each to the first that explains it."""
 
-    lost: frozenset[str]
-    gained: frozenset[str]
-    ranks: Mapping[str, int]  # those that left first
+    def __init__(self, judgement: Judgement, tag: str) -> None:
+        self._judgement = judgement
+        self._tag = tag
+        self._lost, self._gained = frozenset(judgement.lost), frozenset(judgement.gained)
+        self._ranks = {stack: rank for rank, stack in enumerate(dict.fromkeys((*judgement.lost, *judgement.gained)))}
+        self._values: defaultdict[str, list[ValueChange]] = defaultdict(list)  # by package
+        for one in judgement.values:
+            for package in one.packages:
+                self._values[package].append(one)
 
-    @classmethod
-    def of(cls, judgement: Judgement) -> "_Moved":
-        ranks = {stack: rank for rank, stack in enumerate(dict.fromkeys((*judgement.lost, *judgement.gained)))}
-        return cls(frozenset(judgement.lost), frozenset(judgement.gained), ranks)
+    def of_items(self, items: Items) -> tuple[_Head, Story]:
+        """Return the statement that takes these items, and what they are told as in it."""
+        first, judgement = items.stories[0], self._judgement
+        if judgement.whole is not None:
+            return _Head(judgement.whole, self._tag), first
+        if head := self._of_stacks(items.left, items.joined):
+            return head, first
+        story = self._story(items)
+        if head := self._of_tag(items, story):
+            return head, first
+        name = items.package if story.kind in (*_BY_PACKAGE, *BY_VERSION) else ""
+        return _Head(story.kind, name), story
 
+    def _of_tag(self, items: Items, story: Story) -> _Head | None:
+        """Return the statement on the whole tag that takes these items, stacks aside."""
+        judgement = self._judgement
+        if judgement.suspicion and story.kind in (StatementKind.PACKAGE_REMOVED, *_LOSSES):
+            return self._suspicious
+        changes = self._values[items.package] if story.kind not in BY_VERSION else ()
+        for one in changes:
+            if one.explains(items.package, items.stacks, items.gone_values, items.new_values):
+                return _of_values(one)
+        if judgement.is_prune and items.is_prunable:
+            return _Head(StatementKind.PRUNE)
+        return _Head(StatementKind.REBUILD_WAVE) if judgement.is_wave and items.is_again else None
 
-def statements_of(
-    items: Iterable[Items], judgement: Judgement, tag: str = "", *, is_part: bool = False
-) -> tuple[Statement, ...]:
-    """Return everything that happened to `items` of a tag, most important first.
+    def of_loss(self, lost: OwnedLoss, *, is_removed: bool) -> _Head:
+        """Return the statement that owns a lost place or machine; `is_removed` tells that the package is gone."""
+        judgement, place = self._judgement, lost.place
+        if judgement.whole is not None:
+            return _Head(judgement.whole, self._tag)
+        if place.stack in self._lost and (head := self._of_stacks(frozenset({place.stack}), frozenset())):
+            return head
+        if judgement.suspicion:
+            return self._suspicious
+        for one in self._values[lost.package]:
+            if place.stack in one.stacks and any(_is_of(value, lost) for value in one.before):
+                return _of_values(one)
+        if is_removed:
+            return _Head(StatementKind.PACKAGE_REMOVED, lost.package)
+        kind = StatementKind.MACHINE_LOST if lost.system else StatementKind.PLACE_LOST
+        return _Head(kind, _loss_name(place, lost.system))
 
-    `is_part` tells that they are only some of it; statements on the whole tag then say of how many.
-    """
-    members: defaultdict[_Head, list[_Member]] = defaultdict(list)
-    moved = _Moved.of(judgement)
-    here: defaultdict[Place, Counts] = defaultdict(Counts)
-    for one in items:
-        head, story = _assigned(one, judgement, moved, tag)
-        members[head].append(_Member(one, story))
-        for place in _lost_places(one):
-            here[place] += replace(one.counts, new=0)
-    found = [_statement(head, taken, judgement) for head, taken in members.items()]
-    found = [*_with_places(found, here, judgement)]
-    if is_part:
-        of = judgement.counts
-        found = [replace(one, of=of.get((one.kind, one.name), 0)) if is_of_tag(one.kind) else one for one in found]
-    if judgement.suspicion:
-        kind = StatementKind.SUSPICIOUS
-        found.append(
-            Statement(
-                kind=kind, name=judgement.suspicion, severity=severity_of(kind), kinds=frozenset({Kind.SUSPICIOUS})
-            )
-        )
-    return in_order(found)
+    def values_of(self, package: str, stacks: Set[str]) -> tuple[str, ...]:
+        """Return the values that a package went to in these stacks, for the row of its upgrade."""
+        found = (one for one in self._values[package] if one.kind is not StatementKind.NO_LONGER)
+        return tuple(value.text for one in found if not stacks.isdisjoint(one.stacks) for value in one.after)
 
+    @property
+    def _suspicious(self) -> _Head:
+        return _Head(StatementKind.SUSPICIOUS, self._judgement.suspicion)
 
-def counted(items: Iterable[Items], judgement: Judgement, tag: str) -> Judgement:
-    """Return `judgement` with the number of all items of each statement on the whole tag."""
-    counts: defaultdict[tuple[StatementKind, str], int] = defaultdict(int)
-    moved = _Moved.of(judgement)
-    for one in items:
-        head, _ = _assigned(one, judgement, moved, tag)
-        if is_of_tag(head.kind):
-            counts[head.kind, head.name] += one.counts.total
-    return replace(judgement, counts=counts)
+    def _of_stacks(self, left: Set[str], joined: Set[str]) -> _Head | None:
+        """Return the statement on the stack that every change of place is due to."""
+        if not (left or joined) or not (left <= self._lost and joined <= self._gained):
+            return None
+        stack = min(left | joined, key=self._ranks.__getitem__)
+        if merge := self._judgement.merge_of(stack):
+            return _Head(StatementKind.STACK_MERGED, merge.name)
+        return _Head(StatementKind.STACK_REMOVED if stack in self._lost else StatementKind.STACK_ADDED, stack)
 
-
-def _assigned(items: Items, judgement: Judgement, moved: _Moved, tag: str) -> tuple[_Head, Story]:
-    """Return the statement that takes these items, and what they are told as in it."""
-    first = items.stories[0]
-    if judgement.whole is not None:
-        return _Head(judgement.whole, tag), first
-    if stack := _stack(items, moved):
-        kind = StatementKind.STACK_REMOVED if stack in moved.lost else StatementKind.STACK_ADDED
-        return _Head(kind, stack), first
-    if items.replacement in judgement.migrations:
-        return _Head(StatementKind.MIGRATION, _name(items.replacement), replacement=items.replacement), first
-    if judgement.is_prune and items.is_prunable:
-        return _Head(StatementKind.PRUNE), first
-    if judgement.is_wave and items.is_again:
-        return _Head(StatementKind.REBUILD_WAVE), first
-    story = _story(items, moved)
-    return _head(items, story), story
-
-
-def _stack(items: Items, moved: _Moved) -> str:
-    """Return the stack that every change of place of these items is due to."""
-    if not (items.left or items.joined) or not (items.left <= moved.lost and items.joined <= moved.gained):
-        return ""
-    return min(items.left | items.joined, key=moved.ranks.__getitem__)
-
-
-def _name(replacement: Replacement | None) -> str:
-    return f"{replacement.before} -> {replacement.after}" if replacement else ""
-
-
-def _story(items: Items, moved: _Moved) -> Story:
-    """Return the first story that a stack which left or joined the tag does not tell."""
-    told = {StatementKind.PLACE_LOST: moved.lost, StatementKind.PLACE_GAINED: moved.gained}
-    for story in items.stories:
-        if story.kind not in told or {place.stack for place in story.places} - told[story.kind]:
-            return story
-    last = items.stories[-1]
-    # Nothing of it is missed in the stacks that are left.
-    return replace(last, kind=_INSTEAD.get(last.kind, last.kind))
+    def _story(self, items: Items) -> Story:
+        """Return the first story that a stack which left or joined the tag does not tell."""
+        told = {StatementKind.PLACE_LOST: self._lost, StatementKind.PLACE_GAINED: self._gained}
+        for story in items.stories:
+            if story.kind not in told or {place.stack for place in story.places} - told[story.kind]:
+                return story
+        last = items.stories[-1]
+        # Nothing of it is missed in the stacks that are left.
+        return replace(last, kind=_INSTEAD.get(last.kind, last.kind))
 
 
 _INSTEAD = {
@@ -157,173 +152,228 @@ _INSTEAD = {
 }
 
 
-def _head(items: Items, story: Story) -> _Head:
-    kind = story.kind
-    if kind in (*_BY_PACKAGE, *_BY_VERSION):
-        return _Head(kind, items.package, story.before, story.after)
-    return _Head(kind)
+def _of_values(change: ValueChange) -> _Head:
+    return _Head(change.kind, change.name, change)
 
 
-def _statement(head: _Head, members: Sequence[_Member], judgement: Judgement) -> Statement:
-    lines = tuple(_lines(members))
-    places = sorted({place for member in members for place in member.story.places})
-    migration = judgement.migrations.get(head.replacement) if head.replacement else None
-    counts = sum((member.items.counts for member in members), start=Counts())
-    stacks = {stack for member in members for stack in member.items.stacks} | {place.stack for place in places}
+def _is_of(value: Value, lost: OwnedLoss) -> bool:
+    """Tell whether a place or machine was lost because a package is no longer built for this target or system."""
+    if value.kind is Kind.TARGET:
+        return value.text == lost.place.target
+    return value.kind is Kind.OS and bool(lost.system) and lost.system.endswith(f"-{value.text}")
+
+
+def statements_of(
+    items: Iterable[Items], judgement: Judgement, tag: str = "", *, is_part: bool = False
+) -> tuple[Statement, ...]:
+    """Return everything that happened to `items` of a tag, most important first.
+
+    Each item, lost place, lost machine and package with changed versions is in exactly one statement. `is_part` tells
+    that they are only some of the tag; statements on the whole tag then say of how many.
+    """
+    assignment = _Assignment(judgement, tag)
+    found: defaultdict[_Head, _Taken] = defaultdict(_Taken)
+    for one in items:
+        head, story = assignment.of_items(one)
+        home = _home(story, judgement) if head.kind in _LOSSES else head
+        found[home].items.append((one, story))
+        is_removed = one.stories[0].kind is StatementKind.PACKAGE_REMOVED
+        for lost in one.losses:
+            found[assignment.of_loss(lost, is_removed=is_removed)].losses.append(lost)
+        for row in one.regraded if judgement.whole is None else ():
+            found[_Head(row.kind, one.package)].rows[one.package] = row
+    made = [_statement(head, taken, assignment, judgement) for head, taken in found.items()]
+    if is_part:
+        of = judgement.counts
+        made = [replace(one, of=of.get((one.kind, one.name), 0)) if is_of_tag(one.kind) else one for one in made]
+    if judgement.suspicion and not any(one.kind is StatementKind.SUSPICIOUS for one in made):
+        made.append(_statement(_Head(StatementKind.SUSPICIOUS, judgement.suspicion), _Taken(), assignment, judgement))
+    return in_order(made)
+
+
+def _home(story: Story, judgement: Judgement) -> _Head:
+    """Return the statement that counts the items that several places lost."""
+    place = min((place for place in story.places if place.stack not in judgement.lost), default=None)
+    return _Head(story.kind, "" if place is None else _loss_name(place, story.system))
+
+
+def _loss_name(place: Place, system: str) -> str:
+    """Name a lost place, `e4s (zen4)`, or a lost machine, `e4s (rhel8, zen4)`."""
+    return f"{place.stack} ({', '.join(filter(None, (system.partition('-')[2], place.target)))})"
+
+
+def turnover_of(items: Sequence[Items], before: int, unchanged: Callable[[], int]) -> Statement | None:
+    """Say how many hashes are gone, where that is more than half of those that there were.
+
+    `before` counts the specs of the packages that changed, and `unchanged` those of the others, which takes time.
+    """
+    gone = [one for one in items if one.counts.vanished]
+    vanished = sum(one.counts.vanished for one in gone)
+    packages = {one.package for one in gone}
+    if len(packages) < FEW_PACKAGES or 2 * vanished <= before or 2 * vanished <= (before := before + unchanged()):
+        return None
+    rebuilt = sum(one.counts.vanished for one in gone if one.stories[0].kind is StatementKind.REBUILT)
+    pruned = sum(one.counts.vanished for one in gone if one.is_prunable)
     return Statement(
-        kind=head.kind,
-        name=head.name,
-        before=_values(head.replacement.before) if head.replacement else head.before,
-        after=_values(head.replacement.after) if head.replacement else head.after,
-        packages=tuple(sorted({member.items.package for member in members})),
-        places=tuple(places),
-        stacks=tuple(sorted(stacks)),
-        counts=counts,
-        exceptions=migration.exceptions if migration else (),
-        effects=tuple(_effects(head.kind, members)),
-        of_packages=judgement.packages if is_of_tag(head.kind) else 0,
-        lines=lines,
-        kinds=frozenset(_kinds(head, members)),
-        severity=severity_of(head.kind),
+        kind=StatementKind.TURNOVER,
+        packages=tuple(sorted(packages)),
+        turnover=Turnover(before, rebuilt, pruned, vanished - rebuilt - pruned),
+        kinds=frozenset({Kind.TURNOVER}),
+        severity=severity_of(StatementKind.TURNOVER),
     )
 
 
-def _values(build: Build) -> tuple[str, ...]:
-    return tuple(filter(None, (build.compiler, build.os, build.target)))
+def counted(items: Iterable[Items], judgement: Judgement, tag: str) -> Judgement:
+    """Return `judgement` with the number of all items of each statement on the whole tag."""
+    counts: defaultdict[tuple[StatementKind, str], int] = defaultdict(int)
+    assignment = _Assignment(judgement, tag)
+    for one in items:
+        head, _ = assignment.of_items(one)
+        if is_of_tag(head.kind):
+            counts[head.kind, head.name] += one.counts.total
+    return replace(judgement, counts=counts)
 
 
-def _kinds(head: _Head, members: Iterable[_Member]) -> Iterator[Kind]:
-    for member in members:
-        yield from member.items.kinds
+def _statement(head: _Head, taken: _Taken, assignment: _Assignment, judgement: Judgement) -> Statement:
+    lines = tuple(_lines(head, taken, assignment))
+    places = {place for line in lines for place in line.story.places}
+    if head.kind in (*_LOSSES, *_STACKS, StatementKind.SUSPICIOUS, *_VALUES):
+        places |= {lost.place for lost in taken.losses}
+    if head.kind in _LOSSES:
+        places = {lost.place for lost in taken.losses} or places
+    values, merge = head.values, judgement.merge_of(head.name.partition(",")[0].partition(" -> ")[0])
+    before, after = _sides(head, lines, merge)
+    stacks = {stack for items, _ in taken.items for stack in items.stacks} | {place.stack for place in places}
+    return graded(
+        Statement(
+            kind=head.kind,
+            name=head.name,
+            before=before,
+            after=after,
+            packages=tuple(sorted({line.package for line in lines} | {lost.package for lost in taken.losses})),
+            places=tuple(sorted(places)),
+            stacks=tuple(sorted({place.stack for place in places} if head.kind in _LOSSES else stacks)),
+            counts=sum((line.counts for line in lines), start=Counts()),
+            exceptions=values.exceptions if values else (),
+            effects=tuple(_effects(head.kind, taken)),
+            of_packages=judgement.packages if is_of_tag(head.kind) else 0,
+            lines=lines,
+            kinds=frozenset(_kinds(head, taken)),
+            losses=tuple(sorted(taken.losses, key=lambda lost: (lost.package, lost.place, lost.system))),
+            severity=severity_of(head.kind),
+        )
+    )
+
+
+def _sides(head: _Head, lines: Sequence[Line], merge: Merge | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return what was there before and what is there now: values, stacks or versions."""
+    if head.values is not None:
+        return tuple(value.text for value in head.values.before), tuple(value.text for value in head.values.after)
+    if head.kind is StatementKind.STACK_MERGED and merge is not None:
+        return merge.removed, merge.joined
+    if head.kind in (*_BY_PACKAGE, *BY_VERSION) and lines:
+        return lines[0].story.before, lines[0].story.after
+    return (), ()
+
+
+def _kinds(head: _Head, taken: _Taken) -> Iterator[Kind]:
+    for items, _ in taken.items:
+        yield from items.kinds
+    for lost in taken.losses:
+        yield from loss_kinds(lost.loss)
     if head.kind in (StatementKind.STACK_ADDED, StatementKind.STACK_REMOVED):
         yield Kind.STACK_EVENT
-    if is_of_tag(head.kind) and head.kind not in (StatementKind.MIGRATION, StatementKind.REBUILD_WAVE):
+    if head.values is not None:
+        yield from (value.kind for value in (*head.values.before, *head.values.after))
+    is_kind = head.kind not in (StatementKind.MIGRATION, StatementKind.REBUILD_WAVE)
+    if is_kind and (is_of_tag(head.kind) or head.kind in _LOSSES):
         yield Kind(head.kind)
-    if head.replacement is not None:
-        build = head.replacement.before
-        named = ((build.compiler, Kind.COMPILER), (build.os, Kind.OS), (build.target, Kind.TARGET))
-        yield from (kind for value, kind in named if value)
 
 
-def _effects(kind: StatementKind, members: Iterable[_Member]) -> Iterator[Effect]:
-    """Yield what else happened because of a stack or a migration, by package."""
-    if kind not in (StatementKind.STACK_REMOVED, StatementKind.STACK_ADDED, StatementKind.MIGRATION):
+def _effects(kind: StatementKind, taken: _Taken) -> Iterator[Effect]:
+    """Yield what else happened because of a stack or of values, by package."""
+    if kind not in (*_STACKS, *_VALUES):
         return
     packages: defaultdict[StatementKind, set[str]] = defaultdict(set)
-    for member in members:
-        if member.story.kind in (*_BY_PACKAGE, StatementKind.PLACE_LOST, StatementKind.PLACE_GAINED):
-            packages[member.story.kind].add(member.items.package)
+    for items, story in taken.items:
+        if story.kind in (*_BY_PACKAGE, StatementKind.PLACE_LOST, StatementKind.PLACE_GAINED):
+            packages[story.kind].add(items.package)
     for effect in sorted(packages, key=RANKS.__getitem__):
         yield Effect(effect, tuple(sorted(packages[effect])))
 
 
-def _lines(members: Iterable[_Member]) -> Iterator[Line]:
-    """Yield a line for everything that differs but for where, most items first."""
-    found: dict[tuple[object, ...], list[_Member]] = {}
-    for member in members:
-        story, items = member.story, member.items
-        is_split = story.kind is StatementKind.MOVED or (story.kind in _BY_MOVE and items.left and items.joined)
-        moves = (items.left, items.joined, items.staying) if is_split else ()
-        key = (items.package, story.kind, story.before, story.after, *moves)
-        found.setdefault(key, []).append(member)
-    lines = [_line(group) for group in found.values()]
+def _lines(head: _Head, taken: _Taken, assignment: _Assignment) -> Iterator[Line]:
+    """Yield a line for everything that differs but for where, most items first; one a package for losses and versions."""
+    found: dict[tuple[object, ...], list[tuple[Items | None, Story]]] = {}
+    for items, story in taken.items:
+        if head.kind in (*_LOSSES, *BY_VERSION):
+            key: tuple[object, ...] = (items.package, head.kind)
+        else:
+            is_split = story.kind is StatementKind.MOVED or (story.kind in _BY_MOVE and items.left and items.joined)
+            moves = (items.left, items.joined, items.staying) if is_split else ()
+            key = (items.package, story.kind, story.before, story.after, *moves)
+        found.setdefault(key, []).append((items, story))
+    for package, story in taken.rows.items():
+        found.setdefault((package, head.kind), []).append((None, story))
+    if head.kind in _LOSSES:
+        for lost in taken.losses:
+            story = Story(kind=head.kind, before=lost.versions, places=frozenset({lost.place}), system=lost.system)
+            found.setdefault((lost.package, head.kind), []).insert(0, (None, story))
+    lines = []
+    for key, group in found.items():
+        line = _line(str(key[0]), group)
+        if head.kind in BY_VERSION:
+            line = replace(line, values=assignment.values_of(line.package, {p.stack for p in line.story.places}))
+        if head.kind in _LOSSES:
+            own = (loss_kinds(lost.loss) for lost in taken.losses if lost.package == line.package)
+            line = replace(line, kinds=line.kinds.union(*own))
+        lines.append(line)
     yield from sorted(lines, key=lambda one: (-one.counts.total, -len(one.stacks), one.package, one.story.before))
 
 
-def _line(group: Sequence[_Member]) -> Line:
-    first = group[0]
-    if len(group) == 1:
-        items = first.items
-        return Line(
-            package=items.package,
-            story=first.story,
-            left=items.left,
-            joined=items.joined,
-            staying=items.staying,
-            is_move=bool(items.left and items.joined),
-            stacks=items.stacks,
-            counts=items.counts,
-            kinds=items.kinds,
-        )
-    places = frozenset(place for member in group for place in member.story.places)
-    stays = frozenset(place for member in group for place in member.story.stays)
-    remains = frozenset(found for member in group for found in member.story.remains)
-    versions = sorted_versions({version for member in group for version in member.story.versions})
-    targets = {member.story.target for member in group}
+def _line(package: str, group: Sequence[tuple[Items | None, Story]]) -> Line:
+    """Return one line for what happened to a package, with all of its items."""
+    stories = list(dict.fromkeys(story for _, story in group))
+    story, members = stories[0], [items for items, _ in group if items is not None]
+    if story.kind in _LOSSES:
+        stories = [story]  # others are of the same items, in other places
+    if len(stories) > 1:
+        story = _joined(stories)
+    kinds = frozenset(kind for items in members for kind in items.kinds)
+    if not members or story.kind in _LOSSES:
+        kinds |= {Kind(story.kind)}
     return Line(
-        package=first.items.package,
-        story=replace(
-            first.story,
-            places=places,
-            stays=stays,
-            remains=remains,
-            versions=tuple(versions),
-            target=targets.pop() if len(targets) == 1 else "",
-            remaining=tuple(sorted({name for member in group for name in member.story.remaining})),
-        ),
-        left=frozenset(stack for member in group for stack in member.items.left),
-        joined=frozenset(stack for member in group for stack in member.items.joined),
-        staying=frozenset(stack for member in group for stack in member.items.staying),
-        is_move=all(member.items.left and member.items.joined for member in group),
-        stacks=frozenset(stack for member in group for stack in member.items.stacks),
-        counts=sum((member.items.counts for member in group), start=Counts()),
-        kinds=frozenset(kind for member in group for kind in member.items.kinds),
+        package=package,
+        story=story,
+        left=frozenset(stack for items in members for stack in items.left),
+        joined=frozenset(stack for items in members for stack in items.joined),
+        staying=frozenset(stack for items in members for stack in items.staying),
+        is_move=bool(members) and all(items.left and items.joined for items in members),
+        stacks=frozenset(stack for items in members for stack in items.stacks) | {p.stack for p in story.places},
+        counts=sum((items.counts for items in members), start=Counts()),
+        kinds=kinds,
     )
 
 
-def _lost_places(items: Items) -> Iterator[Place]:
-    return (place for story in items.stories if story.kind is StatementKind.PLACE_LOST for place in story.places)
-
-
-def _with_places(found: Iterable[Statement], here: Mapping[Place, Counts], judgement: Judgement) -> Iterator[Statement]:
-    """Split lost places: one statement for each place, which has the items of the packages it lost most of."""
-    for statement in found:
-        if statement.kind is not StatementKind.PLACE_LOST or not statement.places:
-            yield statement
-        else:
-            yield from _by_place(statement, here, judgement)
-
-
-def _by_place(statement: Statement, here: Mapping[Place, Counts], judgement: Judgement) -> Iterator[Statement]:
-    gone = frozenset(judgement.lost)
-    sizes = {place: 0 for place in statement.places if place.stack not in gone}
-    for one in statement.lines:
-        for place in one.story.places & sizes.keys():
-            sizes[place] += one.counts.total
-    order = sorted(sizes, key=lambda place: (-sizes[place], place))
-    remains = _remains(statement.lines)
-    lines: defaultdict[Place, list[Line]] = defaultdict(list)
-    packages: defaultdict[Place, set[str]] = defaultdict(set)
-    for one in statement.lines:
-        own = one.story.places & sizes.keys()
-        if own:
-            lines[min(own, key=lambda place: (-sizes[place], place))].append(one)
-        for place in own:
-            packages[place].add(one.package)
-    for place in order:
-        yield graded(
-            replace(
-                statement,
-                name=f"{place.stack} ({place.target})",
-                packages=tuple(sorted(packages[place])),
-                places=(place,),
-                stacks=(place.stack,),
-                counts=sum((one.counts for one in lines[place]), start=Counts()),
-                here=here[place],
-                lines=tuple(lines[place]),
-                kinds=frozenset(kind for one in lines[place] for kind in one.kinds) | {Kind.PLACE_LOST},
-                remains=tuple(sorted(remains.get(place, {}).items())),
-            )
-        )
-
-
-def _remains(lines: Iterable[Line]) -> Mapping[Place, dict[str, Remains]]:
-    """Return what is still there of the packages of each lost place: of several specs, what there is of the worst."""
-    found: defaultdict[Place, dict[str, Remains]] = defaultdict(dict)
-    for line in lines:
-        for place, left in line.story.remains:
-            found[place][line.package] = max(left, found[place].get(line.package, left))
-    return found
+def _joined(stories: Sequence[Story]) -> Story:
+    """Return one story for several that are told in one line."""
+    by_version = stories[0].kind in BY_VERSION
+    before, after = (
+        tuple(sorted_versions({version for one in stories for version in getattr(one, side)}))
+        if by_version
+        else getattr(stories[0], side)
+        for side in ("before", "after")
+    )
+    return replace(
+        max(stories, key=lambda one: one.of_stacks),
+        before=before,
+        after=after,
+        pairs=tuple(sorted({pair for one in stories for pair in one.pairs}, key=lambda p: tuple(map(version_key, p)))),
+        places=frozenset(place for one in stories for place in one.places),
+        stays=frozenset(place for one in stories for place in one.stays),
+        versions=tuple(sorted_versions({version for one in stories for version in one.versions})),
+        remaining=tuple(sorted({name for one in stories for name in one.remaining})),
+    )
 
 
 WantsLine = Callable[[Line], bool]
@@ -363,12 +413,13 @@ def _with(statement: Statement, lines: list[Line]) -> Iterator[Statement]:
     if len(lines) == len(statement.lines):
         yield statement
     elif lines:
+        packages = {line.package for line in lines}
         part = replace(
             statement,
             lines=tuple(lines),
-            packages=tuple(sorted({line.package for line in lines})),
+            packages=tuple(sorted(packages)),
             stacks=tuple(sorted({stack for line in lines for stack in line.stacks})),
-            here=None,
+            losses=tuple(lost for lost in statement.losses if lost.package in packages),
             counts=sum((line.counts for line in lines), start=Counts()),
             kinds=frozenset(kind for line in lines for kind in line.kinds),
         )
@@ -415,25 +466,6 @@ def _causes_of(statement: Statement, rebuilt: Iterable[RebuiltSpecs]) -> tuple[C
             named[assigned[one.causes]].add(one.package)
     found = [CauseCount(cause, specs[cause], tuple(sorted(named[cause]))) for cause in specs]
     return tuple(sorted(found, key=lambda one: (-one.specs, one.cause.sort_key)))
-
-
-__all__ = [
-    "CauseCount",
-    "Items",
-    "Judgement",
-    "Line",
-    "Observation",
-    "RebuiltSpecs",
-    "Remains",
-    "Severity",
-    "Statement",
-    "StatementKind",
-    "Survey",
-    "items_of",
-    "judge",
-    "statements_of",
-    "with_causes",
-]
 
 
 def in_order(statements: Iterable[Statement]) -> tuple[Statement, ...]:

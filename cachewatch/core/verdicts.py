@@ -19,6 +19,9 @@ from cachewatch.core.model import (
     REGRADED,
     Delta,
     Kind,
+    Loss,
+    Machine,
+    MachineLoss,
     MatchKind,
     Place,
     PlaceChange,
@@ -342,8 +345,8 @@ def judge_places(
     return {place: judgement for place, judgement in judged if judgement.verdict is not Verdict.SAME}
 
 
-def place_changes(judged: Mapping[Place, PlaceJudgement]) -> tuple[PlaceChange, ...]:
-    """Return the verdicts as reports and JSON have them: with versions, oldest first."""
+def place_changes(judged: Mapping[Place, PlaceJudgement], losses: Mapping[Place, Loss]) -> tuple[PlaceChange, ...]:
+    """Return the verdicts as reports and JSON have them: with versions, oldest first, and with the loss of lost places."""
     return tuple(
         PlaceChange(
             stack=place.stack,
@@ -351,10 +354,24 @@ def place_changes(judged: Mapping[Place, PlaceJudgement]) -> tuple[PlaceChange, 
             before=_named(judgement.before),
             after=_named(judgement.after),
             verdict=judgement.verdict,
-            kinds=judgement.kinds,
+            kinds=judgement.kinds | loss_kinds(losses.get(place)),
+            loss=losses.get(place),
+            machines=frozenset(Machine(one.platform, one.os, place.target) for one in _moved(judgement)),
         )
         for place, judgement in judged.items()
     )
+
+
+def loss_kinds(loss: Loss | None) -> frozenset[Kind]:
+    """Return the kind of change that a loss of this class is."""
+    return frozenset({Kind(loss.loss_class)} if loss is not None and loss.is_missed else ())
+
+
+def _moved(judgement: PlaceJudgement) -> Contents:
+    """Return what a place lost or gained as a whole; nothing for another verdict."""
+    if judgement.verdict is Verdict.LOST:
+        return judgement.before
+    return judgement.after if judgement.verdict is Verdict.GAINED else frozenset()
 
 
 def _contents(
@@ -505,6 +522,7 @@ def kinds_of(
     matches: Sequence[SpecMatch],
     restacked: Iterable[StackChange],
     has_unreferenced: bool,
+    machines_lost: Iterable[MachineLoss] = (),
 ) -> frozenset[Kind]:
     """Return every kind of change that holds for the package; there is no other source of them.
 
@@ -535,4 +553,10 @@ def kinds_of(
         Kind.REBUILT: MatchKind.REBUILT in matched,
     }
     kinds = {kind for kind, holds in claims.items() if holds}
-    return frozenset(kinds.union(*(place.kinds for place in places)))
+    lost = [machine_kinds(one) for one in machines_lost]
+    return frozenset(kinds.union(*(place.kinds for place in places), *lost))
+
+
+def machine_kinds(lost: MachineLoss) -> frozenset[Kind]:
+    """Return the kinds of change that a lost machine is."""
+    return loss_kinds(lost.loss) | {Kind.MACHINE_LOST}

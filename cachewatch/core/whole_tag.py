@@ -1,91 +1,45 @@
 """What happened to a tag as a whole, judged on all of its packages whatever somebody selected.
 
 An Observation counts while packages stream by. Documents that did not change are not read;
-where they decide (does one of them still have that stack?), they are surveyed once.
+where they decide (does one of them still have that stack?), they are read once.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 
 from msgspec import Struct, field
 
-from cachewatch.core.items import build_of
 from cachewatch.core.model import (
     Document,
-    MatchKind,
+    Facts,
+    Machine,
     PackageChange,
     PackageCounts,
     Place,
     Signature,
-    SignatureCount,
-    SpecClass,
-    Specs,
     Verdict,
     places_in,
 )
-from cachewatch.core.statement_values import Build, Items, Replacement, StatementKind
+from cachewatch.core.statement_values import Items, StatementKind
+from cachewatch.core.value_changes import FEW_PACKAGES, PackageValues, SeenValues, ValueChange, judge_values, values_of
 
-# Fewer packages than this are told one by one, whatever happened to them.
-FEW_PACKAGES = 5
-_MIGRATED_SHARE = 0.8  # of the items that left the old value
 _PRUNED_SHARE = 0.05  # of the specs of the tag
-_WAVE_SHARE = 0.2  # of the packages of the tag
-_MOST_MIGRATIONS = 100  # of one comparison: each is looked for in all that left
+WAVE_SHARE = 0.2  # of the packages of the tag
 _AGAIN_SHARE = 0.5  # of the specs of a package that some stack builds
 _SUSPICIOUS_SHARE = 0.5  # of the places or documents of the tag
+_MERGED_SHARE = 0.9  # of the packages of a stack
 
-# Went without leaving what they were built with.
-_STILL_THERE = (SpecClass.PRUNED, SpecClass.SURPLUS)
+_NOTED = ("compilers", "oses", "targets")
 
 Declared = tuple[frozenset[str] | None, frozenset[str] | None]
 
+# How many specs of each signature a package has.
+Contents = Mapping[Signature, int]
+# The documents that did not change, by package.
+Survey = Callable[[], Mapping[str, Contents]]
 
-# Compiler, operating system, target and stacks of specs: plain tuples, for every package has some.
-Uses = frozenset[tuple[str, str, str, tuple[str, ...]]]
-
-
-class SurveyResult(Struct, frozen=True, kw_only=True):
-    """What the documents that did not change have."""
-
-    specs: int = 0
-    places: int = 0
-    uses: Mapping[Uses, tuple[str, ...]] = field(default_factory=dict)  # packages by what they have
-
-
-class Survey:
-    """Collects what the documents have that did not change; it takes time to read them, so few days ask."""
-
-    def __init__(self) -> None:
-        self._specs = self._places = 0
-        self._uses: dict[Uses, list[str]] = {}
-
-    def add(self, document: Document) -> None:
-        """Take one document."""
-        self._specs += len(document.specs)
-        self._places += len(_places(document.specs))
-        self._uses.setdefault(uses_of(document.specs.counts), []).append(document.package)
-
-    def join(self, other: SurveyResult) -> None:
-        """Add what other documents have."""
-        self._specs += other.specs
-        self._places += other.places
-        for use, packages in other.uses.items():
-            self._uses.setdefault(use, []).extend(packages)
-
-    def found(self) -> SurveyResult:
-        """Return what they have."""
-        return SurveyResult(
-            specs=self._specs, places=self._places, uses={use: tuple(names) for use, names in self._uses.items()}
-        )
-
-
-class Leaving(Struct, frozen=True):
-    """With what specs were built that vanished, with what their successors are, and where."""
-
-    before: Build
-    after: Build | None
-    stacks: frozenset[str]
+_Machines = dict[str, dict[str, frozenset[Machine]]]  # by stack and package
 
 
 class Observation(Struct):
@@ -94,83 +48,81 @@ class Observation(Struct):
     items: list[Items] = field(default_factory=list)
     # How many packages each stack has, before and after.
     traces: tuple[Counter[str], Counter[str]] = field(default_factory=lambda: (Counter(), Counter()))
-    leaving: Counter[Leaving] = field(default_factory=Counter)
-    uses: dict[Uses, list[str]] = field(default_factory=dict)  # packages by what they have now
+    facts: set[tuple[str, str]] = field(default_factory=set)  # values that any package had or has
+    values: SeenValues = field(default_factory=SeenValues)
+    # What packages have in the stacks that they left, and in those that they joined.
+    left: _Machines = field(default_factory=dict)
+    joined: _Machines = field(default_factory=dict)
     specs_before: int = 0
     places_before: int = 0
-    places_lost: int = 0
+    places_lost: Counter[str] = field(default_factory=Counter)  # by stack
     packages_lost: int = 0  # that lost a place
     packages_again: int = 0  # most of which came again
 
-    def add(self, change: PackageChange, items: Sequence[Items]) -> None:
-        """Take one package."""
+    def add(self, change: PackageChange, items: Sequence[Items], values: PackageValues | None = None) -> None:
+        """Take one package, of which `values` are known or not."""
         self.items += items
         self.specs_before += change.counts.before
-        self._trace(0, change.before)
-        self._trace(1, change.after)
+        self.traces[0].update(change.before["stacks"])
+        self.traces[1].update(change.after["stacks"])
+        self._note_facts(change.before)
+        self._note_facts(change.after)
         lost = _lost_places(change)
-        self.places_before += len(_places(change.specs_before))
+        self.places_before += _count_places(change.specs_before.counts)
         self.places_lost += lost
-        self.packages_lost += lost > 0
+        self.packages_lost += bool(lost)
         self.packages_again += _is_again(change, items)
-        self._note_leaving(change)
-        if change.specs_after:
-            self.uses.setdefault(uses_of(change.specs_after.counts), []).append(change.package)
+        self.values.add(change, values or values_of(change))
+        for place in change.places:
+            side = {Verdict.LOST: self.left, Verdict.GAINED: self.joined}.get(place.verdict)
+            if side is not None:
+                machines = side.setdefault(place.stack, {})
+                machines[change.package] = machines.get(change.package, frozenset()) | place.machines
 
     def witness(self, document: Document) -> None:
         """Take a package of which nothing but the form of its document changed."""
         if document.specs:
-            self._trace(0, document.facts)
-            self._trace(1, document.facts)
+            self.traces[0].update(document.facts["stacks"])
+            self.traces[1].update(document.facts["stacks"])
+            self._note_facts(document.facts)
             self.specs_before += len(document.specs)
-            self.places_before += len(_places(document.specs))
-            self.uses.setdefault(uses_of(document.specs.counts), []).append(document.package)
+            self.places_before += _count_places(document.specs.counts)
+            self.values.documents[document.package] = tuple(document.specs.counts)
 
     def join(self, other: "Observation") -> None:
         """Add what was seen of other packages of the tag."""
         self.items += other.items
         for side in (0, 1):
             self.traces[side].update(other.traces[side])
-        self.leaving.update(other.leaving)
-        for use, packages in other.uses.items():
-            self.uses.setdefault(use, []).extend(packages)
-        for name in ("specs_before", "places_before", "places_lost", "packages_lost", "packages_again"):
+        self.facts |= other.facts
+        self.values.join(other.values)
+        for mine, theirs in ((self.left, other.left), (self.joined, other.joined)):
+            for stack, packages in theirs.items():
+                mine.setdefault(stack, {}).update(packages)
+        self.places_lost.update(other.places_lost)
+        for name in ("specs_before", "places_before", "packages_lost", "packages_again"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
+
+    def _note_facts(self, facts: Facts) -> None:
+        for name in _NOTED:
+            self.facts.update((name, value) for value in facts[name])
 
     def moved_stacks(self) -> tuple[set[str], set[str]]:
         """Return the stacks that no compared package has any more, and those that none had."""
         had, has = map(set, self.traces)
         return had - has, has - had
 
-    def _trace(self, side: int, facts: Mapping[str, Set[str]]) -> None:
-        self.traces[side].update(facts["stacks"])
 
-    def _note_leaving(self, change: PackageChange) -> None:
-        for match in change.matches:
-            if match.kind is not MatchKind.REBUILT and match.before.stacks:
-                old, new = build_of(match.before), build_of(match.after)
-                if old != new:
-                    self.leaving[Leaving(old, new, frozenset(match.before.stacks))] += match.count
-        for gone in change.gone:
-            if gone.spec_class not in _STILL_THERE:
-                self.leaving[_leaving(gone)] += gone.count
+def _count_places(signatures: Iterable[Signature]) -> int:
+    return len(frozenset[Place]().union(*{places_in(s.stacks, s.target) for s in signatures}))
 
 
-def _places(specs: Specs) -> frozenset[Place]:
-    return frozenset[Place]().union(*{places_in(s.stacks, s.target) for s in specs.counts})
-
-
-def _lost_places(change: PackageChange) -> int:
-    """Count the lost places that no other target of the same stack makes up for."""
+def _lost_places(change: PackageChange) -> Counter[str]:
+    """Count the lost places of each stack that no other target of it makes up for."""
     net: Counter[str] = Counter()
     for place in change.places:
         net[place.stack] += (place.verdict is Verdict.LOST) - (place.verdict is Verdict.GAINED)
-    return sum(lost for lost in net.values() if lost > 0)
-
-
-def _leaving(gone: SignatureCount) -> Leaving:
-    after = build_of(gone.counterpart) if gone.counterpart else None
-    return Leaving(build_of(gone.signature), after, frozenset(gone.signature.stacks))
+    return +net
 
 
 def _is_again(change: PackageChange, items: Iterable[Items]) -> bool:
@@ -181,17 +133,16 @@ def _is_again(change: PackageChange, items: Iterable[Items]) -> bool:
     return again >= _AGAIN_SHARE * built
 
 
-def uses_of(counts: Iterable[Signature]) -> Uses:
-    """Return with what these signatures are built, for what, and where."""
-    return frozenset([(s.compiler, s.os, s.target, s.stacks) for s in counts])
+class Merge(Struct, frozen=True):
+    """Stacks that were removed, and those that joined and have nine tenths of their packages for the same machines."""
 
+    removed: tuple[str, ...]
+    joined: tuple[str, ...]
 
-class Migration(Struct, frozen=True, kw_only=True):
-    """A compiler, operating system or target that another one replaced in some stacks."""
-
-    replacement: Replacement
-    stacks: frozenset[str]
-    exceptions: tuple[str, ...]  # packages that still have the old one there
+    @property
+    def name(self) -> str:
+        """What names it within the changes of one tag."""
+        return f"{', '.join(self.removed)} -> {', '.join(self.joined)}"
 
 
 class Judgement(Struct, frozen=True, kw_only=True):
@@ -200,12 +151,18 @@ class Judgement(Struct, frozen=True, kw_only=True):
     whole: StatementKind | None = None  # the tag itself came or went, with all that it has
     lost: tuple[str, ...] = ()  # stacks, those of most items first
     gained: tuple[str, ...] = ()
-    migrations: Mapping[Replacement, Migration] = field(default_factory=dict)
+    merges: tuple[Merge, ...] = ()
+    values: tuple[ValueChange, ...] = ()
     is_prune: bool = False
     is_wave: bool = False
     suspicion: str = ""  # what makes it suspicious
     packages: int = 0  # of the earlier state
     counts: Mapping[tuple[StatementKind, str], int] = field(default_factory=dict)  # items of each statement by name
+    survey: Survey = dict
+
+    def merge_of(self, stack: str) -> Merge | None:
+        """Return the merge that a stack left or joined by, if it did."""
+        return next((one for one in self.merges if stack in (*one.removed, *one.joined)), None)
 
 
 def judge(
@@ -214,42 +171,56 @@ def judge(
     *,
     whole: StatementKind | None,
     declared: Declared,
-    survey: Callable[[], SurveyResult],
+    survey: Survey,
+    is_neighbour: bool = True,
+    is_pruned: bool = True,
 ) -> Judgement:
     """Judge the whole tag.
 
-    `declared` are the stacks that the tag says it has on either side, where it says so;
-    `survey` reads the documents that did not change, and is asked at most once.
+    `declared` are the stacks that the tag says it has on either side, where it says so; `survey` reads the documents
+    that did not change, and is asked at most once. Only of neighbours, between which one revision lies, it can be told
+    that a loss is suspicious. `is_pruned` tells whether specs that no stack builds will go, as they do from branches.
     """
-    if not (packages.before and packages.after):
-        return Judgement(whole=whole, packages=packages.before)
     unchanged = _Unchanged(survey)
+    if not (packages.before and packages.after):
+        return Judgement(whole=whole, packages=packages.before, survey=lambda: unchanged.documents)
     lost, gained = _stacks(seen, declared, unchanged)
-    migrations = _migrations(seen, unchanged)
+    merges = _merges(seen, lost, gained)
+    suspicion = _suspicion(seen, packages, unchanged, merges) if is_neighbour else ""
     return Judgement(
         lost=_most_first(lost, seen.items, "left"),
         gained=_most_first(gained, seen.items, "joined"),
-        migrations=migrations,
-        is_prune=_is_prune(seen, unchanged),
-        is_wave=seen.packages_again >= max(FEW_PACKAGES, _WAVE_SHARE * packages.before),
-        suspicion=_suspicion(seen, packages, unchanged),
+        merges=merges,
+        values=() if suspicion else judge_values(seen.values, lambda: unchanged.documents),
+        is_prune=is_pruned and not suspicion and _is_prune(seen, unchanged),
+        is_wave=seen.packages_again >= max(FEW_PACKAGES, WAVE_SHARE * packages.before),
+        suspicion=suspicion,
         packages=packages.before,
+        survey=lambda: unchanged.documents,
     )
 
 
 class _Unchanged:
     """Asks the survey at most once."""
 
-    def __init__(self, survey: Callable[[], SurveyResult]) -> None:
+    def __init__(self, survey: Survey) -> None:
         self._survey = survey
 
     @cached_property
-    def found(self) -> SurveyResult:
+    def documents(self) -> Mapping[str, Contents]:
         return self._survey()
 
     @property
     def stacks(self) -> set[str]:
-        return {stack for uses in self.found.uses for _, _, _, stacks in uses for stack in stacks}
+        return {stack for signatures in self.documents.values() for one in signatures for stack in one.stacks}
+
+    @property
+    def specs(self) -> int:
+        return sum(sum(contents.values()) for contents in self.documents.values())
+
+    @property
+    def places(self) -> int:
+        return sum(_count_places(contents) for contents in self.documents.values())
 
 
 def _stacks(seen: Observation, declared: Declared, unchanged: _Unchanged) -> tuple[set[str], set[str]]:
@@ -274,44 +245,28 @@ def _most_first(stacks: Iterable[str], items: Iterable[Items], field_name: str) 
     return tuple(sorted(wanted, key=lambda stack: (-counts[stack], stack)))
 
 
-def _migrations(seen: Observation, unchanged: _Unchanged) -> Mapping[Replacement, Migration]:
-    packages: dict[Replacement, set[str]] = {}
-    stacks: dict[Replacement, set[str]] = {}
-    vanished: Counter[Replacement] = Counter()
-    for one in seen.items:
-        if one.replacement is not None:
-            packages.setdefault(one.replacement, set()).add(one.package)
-            stacks.setdefault(one.replacement, set()).update(one.stacks)
-            vanished[one.replacement] += one.counts.vanished
-    found = {}
-    widespread = [replacement for replacement, names in packages.items() if len(names) >= FEW_PACKAGES]
-    for replacement in sorted(widespread, key=lambda one: (-vanished[one], one))[:_MOST_MIGRATIONS]:
-        places = frozenset(stacks[replacement])
-        left = sum(
-            count
-            for leaving, count in seen.leaving.items()
-            if _leaves(leaving, replacement.before) and not places.isdisjoint(leaving.stacks)
-        )
-        if vanished[replacement] >= _MIGRATED_SHARE * left:
-            found[replacement] = Migration(
-                replacement=replacement,
-                stacks=places,
-                exceptions=_still_on(replacement.before, places, seen, unchanged),
-            )
-    return found
-
-
-def _leaves(leaving: Leaving, build: Build) -> bool:
-    return build.is_of(leaving.before) and (leaving.after is None or not build.is_of(leaving.after))
-
-
-def _still_on(build: Build, stacks: frozenset[str], seen: Observation, unchanged: _Unchanged) -> tuple[str, ...]:
-    found: set[str] = set()
-    for uses_by_package in (seen.uses, unchanged.found.uses):
-        for uses, packages in uses_by_package.items():
-            if any(build.is_of(Build(*use[:3])) and not stacks.isdisjoint(use[3]) for use in uses):
-                found.update(packages)
-    return tuple(sorted(found))
+def _merges(seen: Observation, lost: Iterable[str], gained: Iterable[str]) -> tuple[Merge, ...]:
+    """Return the stacks that were merged or renamed, together where they joined the same ones."""
+    found: list[tuple[set[str], set[str]]] = []
+    for stack in sorted(lost):
+        packages = seen.left.get(stack, {})
+        into = {
+            package: {new for new in gained if seen.joined.get(new, {}).get(package, frozenset()) & machines}
+            for package, machines in packages.items()
+        }
+        there = [
+            package
+            for package, machines in packages.items()
+            if machines <= frozenset[Machine]().union(*(seen.joined[new][package] for new in into[package]))
+        ]
+        if not packages or len(there) < _MERGED_SHARE * len(packages):
+            continue
+        own = ({stack}, set[str]().union(*(into[package] for package in there)))
+        for other in [one for one in found if one[1] & own[1]]:
+            own = (own[0] | other[0], own[1] | other[1])
+            found.remove(other)
+        found.append(own)
+    return tuple(Merge(tuple(sorted(removed)), tuple(sorted(joined))) for removed, joined in found)
 
 
 def _is_prune(seen: Observation, unchanged: _Unchanged) -> bool:
@@ -319,16 +274,18 @@ def _is_prune(seen: Observation, unchanged: _Unchanged) -> bool:
     specs = sum(one.counts.vanished for one in prunable)
     if len({one.package for one in prunable}) < FEW_PACKAGES or specs < _PRUNED_SHARE * seen.specs_before:
         return False
-    return specs >= _PRUNED_SHARE * (seen.specs_before + unchanged.found.specs)
+    return specs >= _PRUNED_SHARE * (seen.specs_before + unchanged.specs)
 
 
-def _suspicion(seen: Observation, packages: PackageCounts, unchanged: _Unchanged) -> str:
+def _suspicion(seen: Observation, packages: PackageCounts, unchanged: _Unchanged, merges: Iterable[Merge]) -> str:
     if packages.removed >= FEW_PACKAGES and packages.removed > _SUSPICIOUS_SHARE * packages.before:
-        return f"{packages.removed:,} of {packages.before:,} packages are gone"
+        return f"{packages.removed:,} of {packages.before:,} packages are missing"
+    merged = {stack for one in merges for stack in one.removed}
+    lost = sum(count for stack, count in seen.places_lost.items() if stack not in merged)
     few = max(seen.packages_lost, packages.removed) < FEW_PACKAGES
-    if few or seen.places_lost <= _SUSPICIOUS_SHARE * seen.places_before:
+    if few or lost <= _SUSPICIOUS_SHARE * seen.places_before:
         return ""
-    places = seen.places_before + unchanged.found.places
-    if seen.places_lost <= _SUSPICIOUS_SHARE * places:
+    places = seen.places_before + unchanged.places
+    if lost <= _SUSPICIOUS_SHARE * places:
         return ""
-    return f"{seen.places_lost:,} of {places:,} builds of a package for a stack and target are gone"
+    return f"{lost:,} of {places:,} builds of a package for a stack and target are missing"

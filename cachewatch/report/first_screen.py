@@ -3,8 +3,9 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 
+from cachewatch.core.model import LossClass
 from cachewatch.core.names import safe_name
-from cachewatch.core.statement_values import RANKS, Counts, Remains, Severity, Statement, StatementKind
+from cachewatch.core.statement_values import RANKS, Counts, Severity, Statement, StatementKind
 from cachewatch.report import words as rebuild_reasons
 from cachewatch.report.values import Return
 from cachewatch.report.words import Reason, fact, names, number, place_name, replaced, stack_name
@@ -191,6 +192,12 @@ _SENTENCES: Mapping[StatementKind, Callable[[Statement, str, str], str]] = {
         f"tag {safe_name(one.name)} was removed: {packages}, {specs}"
     ),
     StatementKind.TAG_ADDED: lambda one, packages, specs: f"tag {safe_name(one.name)} is new: {packages}, {specs}",
+    StatementKind.STACK_MERGED: lambda one, packages, _: f"stacks {safe_name(one.name)}: {packages}",
+    StatementKind.BESIDE: lambda one, packages, _: f"{safe_name(one.name)}, beside: {packages}",
+    StatementKind.NO_LONGER: lambda one, packages, _: f"{packages} no longer with {safe_name(one.name)}",
+    StatementKind.TURNOVER: lambda one, *_: (
+        f"{one.turnover.gone / one.turnover.before:.0%} of the binaries are gone" if one.turnover else ""
+    ),
     StatementKind.SUSPICIOUS: lambda one, *_: f"suspicious: {safe_name(one.name)}; publishing may have failed",
     StatementKind.STACK_REMOVED: lambda one, packages, specs: (
         f"stack {safe_name(one.name)} disappeared: {packages}, {specs}"
@@ -246,7 +253,7 @@ def _downgraded(found: Sequence[Statement]) -> Iterator[str]:
 def _places_lost(found: Sequence[Statement]) -> Iterator[str]:
     for one in found[:_MOST_PLACES]:
         for remains, words in _REMAINS.items():
-            if packages := one.with_remains(remains):
+            if packages := one.with_class(remains):
                 yield words.format(
                     place=place_name(one.name),
                     names=names(packages, _FEW_NAMES),
@@ -258,10 +265,9 @@ def _places_lost(found: Sequence[Statement]) -> Iterator[str]:
 
 # What to do about what a place lost, by what is still there; the worst first.
 _REMAINS = {
-    Remains.NOTHING: "in {place}, {names} must be built from source.",
-    Remains.UNTIL_PRUNE: "no stack builds {names} of {place} any more: {its} stay until the next prune.",
-    Remains.ANOTHER: "{place} no longer builds {names}, but another stack has a build of the same version: "
-    "re-concretize to get it.",
+    LossClass.GONE: "in {place}, {names} must be built from source.",
+    LossClass.GOING: "no stack builds {names} of {place} any more: {its} stay until the next prune.",
+    LossClass.OTHER: "{place} no longer builds {names}; another version or build is there: re-concretize to get it.",
 }
 
 

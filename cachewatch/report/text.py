@@ -131,14 +131,13 @@ class BlockEntry(Struct, frozen=True, kw_only=True):
     name: str
     fact: str = ""
     counts: Counts = Counts()
-    here: Counts | None = None  # of a place: all that it lost, also what the line of another place counts
     where: str = ""
     is_harmless: bool = False  # nothing is missed, whatever the heading
 
     @property
     def specs(self) -> str:
         """How many specs, with their signs."""
-        return signed(self.counts if self.here is None else self.here)
+        return signed(self.counts)
 
 
 class Block(Struct, frozen=True, kw_only=True):
@@ -203,8 +202,13 @@ _TITLES = {
     StatementKind.TAG_REMOVED: "Tag removed",
     StatementKind.TAG_ADDED: "New tag",
     StatementKind.SUSPICIOUS: "Suspicious",
+    StatementKind.STACK_MERGED: "Stacks merged",
     StatementKind.STACK_REMOVED: "Stack removed",
     StatementKind.STACK_ADDED: "New stack",
+    StatementKind.BESIDE: "Beside",
+    StatementKind.NO_LONGER: "No longer",
+    StatementKind.RETURNED: "Back",
+    StatementKind.TURNOVER: "Turnover",
     StatementKind.MIGRATION: "Migrated",
     StatementKind.PRUNE: "Pruned",
     StatementKind.REBUILD_WAVE: "Built again",
@@ -383,19 +387,18 @@ def _section(own: Sequence[Chosen], asked: Requested) -> Block:
 def _more(left_out: Sequence[BlockEntry]) -> str:
     if not left_out:
         return ""
-    counts = "" if left_out[0].here else signed(sum_of(entry.counts for entry in left_out))
+    counts = signed(sum_of(entry.counts for entry in left_out))
     return f"... and {len(left_out):,} more{f', {counts}' if counts else ''} (--all)"
 
 
 def _entries(one: Chosen, asked: Requested) -> Iterator[BlockEntry]:
     statement = one.statement
-    if statement.kind is StatementKind.PLACE_LOST and statement.name:
+    if statement.kind in (StatementKind.PLACE_LOST, StatementKind.MACHINE_LOST) and statement.name:
         # Place first: what matters is what is missing there.
         yield BlockEntry(
             name=safe_name(statement.name),
             fact=_lost(one, asked),
             counts=one.counts,
-            here=statement.here if len(one.lines) == len(statement.lines) else None,
             where=words.remaining(statement, one.packages),
             is_harmless=statement.is_harmless,
         )

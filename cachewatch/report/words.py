@@ -8,10 +8,10 @@ from functools import partial
 from msgspec import Struct
 
 from cachewatch.core.causes import Cause, Value, What
-from cachewatch.core.model import Kind, Place
+from cachewatch.core.model import Kind, LossClass, Place
 from cachewatch.core.names import safe_name
 from cachewatch.core.spellings import NO_COMPILER
-from cachewatch.core.statement_values import RANKS, CauseCount, Counts, Line, Remains, Statement, StatementKind, Stay
+from cachewatch.core.statement_values import RANKS, CauseCount, Counts, Line, Statement, StatementKind, Stay
 from cachewatch.report.values import Report
 
 # How many stacks and the like are named in one place.
@@ -24,6 +24,7 @@ HEADINGS = {
     StatementKind.DOWNGRADED: "Downgraded",
     StatementKind.UPGRADED: "Upgraded",
     StatementKind.PLACE_LOST: "No build any more",
+    StatementKind.MACHINE_LOST: "No build any more for a system",
     StatementKind.PLACE_GAINED: "Built in more places",
     StatementKind.RETIRED: "Older versions retired",
     StatementKind.EXTENDED: "Older versions added",
@@ -42,6 +43,13 @@ HEADINGS = {
 SHARES = {
     StatementKind.TAG_REMOVED: "with the tag",
     StatementKind.TAG_ADDED: "with the tag",
+    StatementKind.STACK_MERGED: "in merged stacks",
+    StatementKind.SUSPICIOUS: "missing",
+    StatementKind.BESIDE: "beside older builds",
+    StatementKind.NO_LONGER: "no longer built",
+    StatementKind.RETURNED: "back",
+    StatementKind.TURNOVER: "gone",
+    StatementKind.MACHINE_LOST: "in lost builds",
     StatementKind.STACK_REMOVED: "in stacks that left",
     StatementKind.STACK_ADDED: "in stacks that joined",
     StatementKind.MIGRATION: "migrated",
@@ -69,9 +77,10 @@ SHARES = {
 
 # What is still there of what a place lost.
 _STILL = {
-    Remains.UNTIL_PRUNE: "the binaries stay until the next prune",
-    Remains.ANOTHER: "another stack has a build of the same version",
-    Remains.SAME: "the same binaries are still in the cache",
+    LossClass.GOING: "no stack builds the binaries any more: a prune may take them",
+    LossClass.OTHER: "another version or other variants are there",
+    LossClass.EQUAL: "equal builds are there",
+    LossClass.KEPT: "the same binaries stay",
 }
 _LONGEST_NAME = 60
 _USUAL_VERSION = 12  # characters
@@ -132,8 +141,6 @@ def fact(line: Line, most: int = MOST_NAMES) -> str:
         told = f"builds of {before} go at the next prune, others stay"
     if story.kind is StatementKind.RECONFIGURED and story.remaining:
         told += f" ({_compilers_listed(story.remaining)} {'stays' if len(story.remaining) == 1 else 'stay'})"
-    if story.target:
-        told += f", {'more' if story.target in story.remaining else 'now'} for {safe_name(story.target)}"
     return ", ".join(
         filter(None, (told, _moves(line, most) if line.is_move and story.kind is not StatementKind.PLACE_LOST else ""))
     )
@@ -240,8 +247,8 @@ def remaining(one: Statement, packages: Sequence[str] | None = None) -> str:
     """Say what is still there of the packages that a place lost, or of those chosen; empty where nothing is."""
     chosen = set(one.packages if packages is None else packages)
     said = []
-    for remains, words in _STILL.items():
-        if found := [package for package in one.with_remains(remains) if package in chosen]:
+    for loss_class, words in _STILL.items():
+        if found := [package for package in one.with_class(loss_class) if package in chosen]:
             said.append(words if len(found) == len(chosen) else f"{names(found)}: {words}")
     return "; ".join(said)
 

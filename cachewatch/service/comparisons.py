@@ -214,7 +214,7 @@ class ComparedTags:
             pair.before,
             pair.after,
             self._selected(compared, pair, selection, make_collector),
-            partial(conclude, ComparedPair(comparison, pair, self._isolation, compared.judgement)),
+            partial(conclude, ComparedPair(comparison, pair, self._isolation, selection, compared.judgement)),
         )
 
     def _compare(self, comparison: Comparison, pair: TagPair, go_on: GoOn) -> _ComparedTag | None:
@@ -233,7 +233,7 @@ class ComparedTags:
         for batch in batches:
             tally.seen.join(batch.seen)
         return _ComparedTag(
-            judgement=judge_tag(ComparedPair(comparison, pair, self._isolation), tally, is_counted=True),
+            judgement=judge_tag(ComparedPair(comparison, pair, self._isolation, Selection()), tally, is_counted=True),
             packages=tuple(kept for batch in batches for kept in batch.packages),
             diagnostics=tuple(each for batch in batches for each in batch.diagnostics),
             unreadable=tuple(each for batch in batches for each in batch.unreadable),

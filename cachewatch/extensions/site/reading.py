@@ -16,12 +16,12 @@ from cachewatch import __version__
 from cachewatch.core import names as tag_names
 from cachewatch.core.changesets import Tally
 from cachewatch.core.items import items_of
-from cachewatch.core.model import Diagnostic, DiagnosticKind, Document, PackageCounts, Side
+from cachewatch.core.model import Diagnostic, DiagnosticKind, Document, PackageCounts, Side, Signature
 from cachewatch.core.names import DOCUMENT
 from cachewatch.core.package_changes import Pair, compare_all
 from cachewatch.core.selection import Globs
 from cachewatch.core.statements import statements_of, with_causes
-from cachewatch.core.whole_tag import Survey, SurveyResult, judge
+from cachewatch.core.whole_tag import judge
 from cachewatch.errors import DocumentError, UnknownRevision
 from cachewatch.extensions.causes.of_changes import Chain, find_chains, rebuilt_in
 from cachewatch.extensions.causes.recorded import Step
@@ -266,18 +266,22 @@ class _Reading:
     ) -> Report:
         """Report on a revision, as `cachewatch diff` would of it and the one before."""
 
-        def survey() -> SurveyResult:
-            found = Survey()
-            for document in others():
-                found.add(document)
-            return found.found()
+        def survey() -> dict[str, Mapping[Signature, int]]:
+            return {document.package: document.specs.counts for document in others()}
 
         before, after = (self._chain[n] for n in (number - 1, number))
         declared: list[frozenset[str] | None] = [None, None]
         if any(tally.seen.moved_stacks()):
             for place, (commit, time) in enumerate((before, after)):
                 declared[place] = stacks_of(repository, Revision(commit, commit, None, time)).get(self._tag)
-        judgement = judge(tally.seen, packages, whole=None, declared=(declared[0], declared[1]), survey=survey)
+        judgement = judge(
+            tally.seen,
+            packages,
+            whole=None,
+            declared=(declared[0], declared[1]),
+            survey=survey,
+            is_pruned=tag_names.is_mutable(self._tag),
+        )
         sides = (
             Side(
                 name=commit,

@@ -1,0 +1,265 @@
+"""Which compilers, operating systems, targets and variants took the place of which, by packages and stack.
+
+A package went from A to B in a stack if that had A and not B before, and has B and not A now; it has B beside A if A is
+still there; it is no longer with A if it keeps other builds only. What at least five packages of a stack did, and four
+fifths of those that had A, is one change of the tag, told in one statement for all packages and stacks that did the same.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from itertools import chain, product
+from typing import NamedTuple
+
+from msgspec import Struct, field
+
+from cachewatch.core.losses import variants_of
+from cachewatch.core.model import Kind, PackageChange, Signature, Status
+from cachewatch.core.spellings import NO_COMPILER
+from cachewatch.core.statement_values import StatementKind, Value
+
+# Fewer packages than this are told one by one, whatever happened to them.
+FEW_PACKAGES = 5
+_SHARE = 0.8  # of the packages of a stack that had the old value
+_MOST = 100  # changes of one comparison
+
+
+_ATTRIBUTES: Mapping[Kind, Callable[[Signature], str]] = {
+    Kind.COMPILER: lambda signature: signature.compiler,
+    Kind.OS: lambda signature: signature.os,
+    Kind.TARGET: lambda signature: signature.target,
+}
+_NOT_GIVEN = ("", NO_COMPILER)
+_NOTHING: Mapping[str, frozenset[Value]] = {}
+
+
+class Step(NamedTuple):
+    """What a package did in a stack; a package that is no longer with a value has no later one."""
+
+    kind: StatementKind
+    before: Value
+    after: Value | None
+
+
+class PackageValues(Struct, frozen=True):
+    """What became of the values of one package, in each stack that had it and has it."""
+
+    had: Mapping[str, frozenset[Value]]  # all of them before, by stack
+    gone: Mapping[str, frozenset[Value]] = _NOTHING
+    new: Mapping[str, frozenset[Value]] = _NOTHING
+    steps: Mapping[str, tuple[Step, ...]] = {}
+
+    def gone_with(self, signature: Signature) -> frozenset[Value]:
+        """Return the values of a vanished spec that its stacks have no more."""
+        return _with(signature, self.gone)
+
+    def new_with(self, signature: Signature) -> frozenset[Value]:
+        """Return the values of a new spec that its stacks did not have."""
+        return _with(signature, self.new)
+
+
+def _with(signature: Signature, found: Mapping[str, frozenset[Value]]) -> frozenset[Value]:
+    if not found:
+        return frozenset()
+    values = frozenset[Value]().union(*(found.get(stack, frozenset()) for stack in signature.stacks))
+    return values.intersection(_values(signature)) if values else values
+
+
+def values_of(change: PackageChange) -> PackageValues:
+    """Return what became of the values of a package."""
+    if change.status is not Status.CHANGED:
+        return PackageValues({})
+    if change.kinds <= {Kind.REBUILT}:
+        return PackageValues(_NOTHING)  # they are those of its document, which few ask for
+    versions = [_versions(side.counts) for side in (change.specs_before, change.specs_after)]
+    stacks = versions[0].keys() & versions[1].keys()
+    kept = {stack: versions[0][stack] & versions[1][stack] for stack in stacks}
+    had, has = (_by_stack(side.counts, kept) for side in (change.specs_before, change.specs_after))
+    gone, new, steps = {}, {}, {}
+    for stack in stacks:
+        if had[stack] != has[stack]:
+            gone[stack], new[stack] = _differing(had[stack], has[stack]), _differing(has[stack], had[stack])
+            steps[stack] = tuple(_steps(had[stack], gone[stack], new[stack]))
+    return PackageValues(had, gone, new, steps)
+
+
+def values_of_document(signatures: Collection[Signature]) -> Mapping[str, frozenset[Value]]:
+    """Return the values that a package has in each stack."""
+    return _by_stack(signatures, _versions(signatures))
+
+
+def _versions(signatures: Iterable[Signature]) -> Mapping[str, set[str]]:
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    for stacks, versions in {(one.stacks, one.versions) for one in signatures}:
+        for stack in stacks:
+            found[stack].update(versions)
+    return found
+
+
+def _by_stack(signatures: Iterable[Signature], kept: Mapping[str, Set[str]]) -> Mapping[str, frozenset[Value]]:
+    """Return all values by stack, but variants only of versions that are `kept` in it."""
+    together: defaultdict[tuple[tuple[str, ...], tuple[str, ...]], set[Value]] = defaultdict(set)
+    for one in signatures:
+        together[one.stacks, one.versions].update(_values(one))
+    found: defaultdict[str, set[Value]] = defaultdict(set)
+    for (stacks, versions), values in together.items():
+        plain = {value for value in values if value.kind is not Kind.VARIANT}
+        for stack in stacks:
+            if stack in kept:
+                is_kept = not versions or not kept[stack].isdisjoint(versions)
+                found[stack].update(values if is_kept else plain)
+    return {stack: frozenset(values) for stack, values in found.items()}
+
+
+def _values(signature: Signature) -> Iterator[Value]:
+    yield from (Value(kind, read(signature)) for kind, read in _ATTRIBUTES.items())
+    yield from (Value(Kind.VARIANT, variant) for variant in variants_of(signature))
+
+
+def _differing(one: Set[Value], other: Set[Value]) -> frozenset[Value]:
+    """Return the values that only `one` has, of attributes that both sides give."""
+    unknown = {value.kind for side in (one, other) for value in side if value.text in _NOT_GIVEN}
+    return frozenset(value for value in one - other if value.kind not in unknown)
+
+
+def _steps(had: Set[Value], gone: Set[Value], new: Set[Value]) -> Iterator[Step]:
+    for before in gone:
+        others = [value for value in new if value.kind is before.kind and value.name == before.name]
+        yield from (Step(StatementKind.MIGRATION, before, value) for value in others)
+        if not others:
+            yield Step(StatementKind.NO_LONGER, before, None)
+    replaced = {(value.kind, value.name) for value in gone}
+    for after in new:
+        if (after.kind, after.name) not in replaced:
+            yield from (
+                Step(StatementKind.BESIDE, before, after)
+                for before in had
+                if before.kind is after.kind and before.name == after.name and before.text not in _NOT_GIVEN
+            )
+
+
+class ValueChange(Struct, frozen=True, kw_only=True):
+    """What happened alike to the values of several packages."""
+
+    kind: StatementKind
+    before: tuple[Value, ...]
+    after: tuple[Value, ...]
+    packages: frozenset[str]
+    stacks: frozenset[str]
+    exceptions: tuple[str, ...] = ()  # packages that still have the old values in these stacks
+
+    @property
+    def name(self) -> str:
+        """What names it within the changes of one tag."""
+        sides = (" ".join(value.text for value in side) for side in (self.before, self.after))
+        return " -> ".join(filter(None, sides))
+
+    def explains(self, package: str, stacks: Set[str], gone: Set[Value], new: Set[Value]) -> bool:
+        """Tell whether it is why specs with these values went from stacks, or came to them."""
+        return (
+            package in self.packages
+            and not stacks.isdisjoint(self.stacks)
+            and not (gone.isdisjoint(self.before) and new.isdisjoint(self.after))
+        )
+
+
+class SeenValues(Struct):
+    """What was seen of the values of the packages of one tag."""
+
+    had: dict[str, Mapping[str, frozenset[Value]]] = field(default_factory=dict)  # before, by package and stack
+    documents: dict[str, tuple[Signature, ...]] = field(default_factory=dict)  # of packages that still have all values
+    steps: dict[Step, dict[str, list[str]]] = field(default_factory=dict)  # packages by stack
+
+    def add(self, change: PackageChange, values: PackageValues) -> None:
+        """Take one package that changed."""
+        if change.kinds <= {Kind.REBUILT}:
+            self.documents[change.package] = tuple(change.specs_before.counts)
+        elif values.had:
+            self.had[change.package] = values.had
+        for stack, steps in values.steps.items():
+            for step in steps:
+                self.steps.setdefault(step, {}).setdefault(stack, []).append(change.package)
+
+    def join(self, other: "SeenValues") -> None:
+        """Add what was seen of other packages."""
+        self.had |= other.had
+        self.documents |= other.documents
+        for step, stacks in other.steps.items():
+            own = self.steps.setdefault(step, {})
+            for stack, packages in stacks.items():
+                own.setdefault(stack, []).extend(packages)
+
+
+def judge_values(
+    seen: SeenValues, unchanged: Callable[[], Mapping[str, Collection[Signature]]]
+) -> tuple[ValueChange, ...]:
+    """Return what happened to values of the whole tag, most packages first.
+
+    `unchanged` reads the documents that did not change, whose packages still have what they had.
+    """
+    widespread = {
+        step: stacks
+        for step, stacks in seen.steps.items()
+        if any(len(packages) >= FEW_PACKAGES for packages in stacks.values())
+    }
+    if not widespread:
+        return ()
+    had = _had(seen, unchanged(), {step.before for step in widespread})
+    alike: dict[tuple[StatementKind, frozenset[str], frozenset[str]], list[Step]] = {}
+    for step, stacks in widespread.items():
+        if any(_is_most(packages, had[stack, step.before]) for stack, packages in stacks.items()):
+            packages = frozenset(package for names in stacks.values() for package in names)
+            alike.setdefault((step.kind, packages, frozenset(stacks)), []).append(step)
+    found = [
+        ValueChange(
+            kind=kind,
+            before=tuple(sorted({step.before for step in steps})),
+            after=tuple(sorted({step.after for step in steps if step.after is not None})),
+            packages=packages,
+            stacks=stacks,
+            exceptions=() if kind is StatementKind.BESIDE else _exceptions(stacks, steps, seen, had),
+        )
+        for (kind, packages, stacks), steps in alike.items()
+    ]
+    return tuple(sorted(found, key=lambda one: (-len(one.packages), one.name))[:_MOST])
+
+
+_Had = Mapping[tuple[str, Value], Sequence[str]]
+
+
+def _had(seen: SeenValues, unchanged: Mapping[str, Collection[Signature]], wanted: Set[Value]) -> _Had:
+    """Return the packages that had each wanted value in a stack that they are still in."""
+    found: defaultdict[tuple[str, Value], list[str]] = defaultdict(list)
+    documents = (
+        (package, values_of_document(all_)) for package, all_ in chain(seen.documents.items(), unchanged.items())
+    )
+    for package, stacks in chain(seen.had.items(), documents):
+        for stack, values in stacks.items():
+            for value in values & wanted:
+                found[stack, value].append(package)
+    return found
+
+
+def _is_most(packages: Sequence[str], had: Sequence[str]) -> bool:
+    return len(packages) >= FEW_PACKAGES and len(packages) >= _SHARE * len(had)
+
+
+def _exceptions(stacks: Set[str], steps: Iterable[Step], seen: SeenValues, had: _Had) -> tuple[str, ...]:
+    """Return the packages that still have any of the old values in these stacks."""
+    before = {step.before for step in steps}
+    left = {
+        (stack, step.before, package)
+        for step, by_stack in seen.steps.items()
+        if step.before in before and step.kind is not StatementKind.BESIDE
+        for stack in by_stack.keys() & stacks
+        for package in by_stack[stack]
+    }
+    return tuple(
+        sorted(
+            {
+                package
+                for stack, value in product(stacks, before)
+                for package in had.get((stack, value), ())
+                if (stack, value, package) not in left
+            }
+        )
+    )
