@@ -40,8 +40,9 @@ from cachewatch.core.statement_values import (
     OwnedLoss,
     StatementKind,
     Story,
+    Value,
 )
-from cachewatch.core.value_changes import PackageValues, Value, values_of
+from cachewatch.core.value_changes import PackageValues, values_of
 from cachewatch.core.versions import newest, sorted_versions, version_key
 
 SeesStack = Callable[[str], bool]

@@ -19,9 +19,12 @@ from cachewatch.core.model import (
     Delta,
     Diagnostic,
     Event,
+    Loss,
+    LossClass,
     MatchKind,
     PackageChange,
     PackageCounts,
+    Place,
     PlaceChange,
     Side,
     Signature,
@@ -34,7 +37,9 @@ from cachewatch.core.model import (
     known_hash,
 )
 from cachewatch.core.names import UNSEEN, safe
-from cachewatch.core.statement_values import CauseCount, Statement
+from cachewatch.core.statement_values import CauseCount, Statement, Turnover
+from cachewatch.core.statements import BY_VERSION
+from cachewatch.report import words
 
 _NOT_ASCII = re.compile("[\x7f-\U0010ffff]")
 
@@ -57,7 +62,7 @@ def _escape(match: re.Match[str]) -> str:
     return "".join(f"\\u{int.from_bytes(units[i : i + 2], 'big'):04x}" for i in range(0, len(units), 2))
 
 
-SCHEMA = "cachewatch.changesets/2"
+SCHEMA = "cachewatch.changesets/3"
 
 _encode = msgspec.json.encode
 
@@ -84,9 +89,45 @@ def package_json(change: PackageChange) -> bytes:
         "kinds": sorted(change.kinds),
         **{fact: delta_values(change.facts[fact]) for fact in FACTS},
         "stack_versions": list(map(_stack_versions, change.stack_versions)),
-        "places": [place_values(place) for place in change.places],
+        "places": [
+            place_values(place)
+            | (
+                {"statement": f"{_OWNER}{change.package}\n{place.stack}\n{place.target}"}
+                if place.verdict in _OWNED
+                else {}
+            )
+            for place in change.places
+        ],
     }
     return ascii_only(b"{" + _members(head) + b',"specs":{' + b",".join(specs) + b"}}")
+
+
+# Which statement explains a place is known when all packages are compared: until then, the place stands for it.
+_OWNED = (Verdict.LOST, Verdict.UPGRADED, Verdict.DOWNGRADED)
+_OWNER = "of:"
+_OWNED_PLACE = re.compile(rb'"statement":("of:(?:[^"\\]|\\.)*")')
+
+Owners = Mapping[tuple[str, Place], str]  # ids of statements, by package and place
+
+
+def owners_of(statements: Iterable[Statement]) -> Owners:
+    """Return which statement explains each lost, upgraded and downgraded place."""
+    found: dict[tuple[str, Place], str] = {}
+    for one in statements:
+        found |= {(lost.package, lost.place): one.id for lost in one.losses if not lost.system}
+        for line in one.lines if one.kind in BY_VERSION else ():
+            found |= {(line.package, place): one.id for place in line.story.places}
+    return found
+
+
+def with_owners(package: bytes, owners: Owners, whole: str | None) -> bytes:
+    """Return the JSON of a package with the ids of statements; `whole` is that of a tag that was added or removed."""
+
+    def name(match: re.Match[bytes]) -> bytes:
+        package, stack, target = msgspec.json.decode(match[1])[len(_OWNER) :].split("\n")
+        return b'"statement":' + encode(owners.get((package, Place(stack, target)), whole))
+
+    return _OWNED_PLACE.sub(name, package)
 
 
 def _stack_versions(entry: StackVersions) -> dict[str, Any]:
@@ -131,7 +172,12 @@ def place_values(place: PlaceChange) -> dict[str, Any]:
         "before": place.before,
         "after": place.after,
         "verdict": place.verdict,
-    }
+    } | ({} if place.loss is None else {"loss": loss_values(place.loss)})
+
+
+def loss_values(loss: Loss) -> dict[str, str]:
+    """Return the class of a loss, and its reason in words."""
+    return {"class": loss.loss_class, "reason": words.reason_of(loss)}
 
 
 def side_values(side: Side) -> dict[str, Any]:
@@ -147,6 +193,7 @@ def event_values(event: Event) -> dict[str, Any]:
 def statement_values(statement: Statement) -> dict[str, Any]:
     """Return one statement; places as in a package, items by what became of them."""
     return {
+        "id": statement.id,
         "kind": statement.kind,
         "severity": statement.severity,
         "name": safe(statement.name),
@@ -157,10 +204,38 @@ def statement_values(statement: Statement) -> dict[str, Any]:
         "places": [{"stack": place.stack, "target": place.target} for place in statement.places],
         "stacks": statement.stacks,
         "items": {name: getattr(statement.counts, name) for name in ("vanished", "new", "kept")},
+        "losses": {
+            loss_class.value: count
+            for loss_class in LossClass
+            if (count := sum(one.loss is not None and one.loss.loss_class is loss_class for one in statement.losses))
+        },
         "of": statement.of,
         "exceptions": statement.exceptions,
         "effects": [{"kind": effect.kind, "packages": effect.packages} for effect in statement.effects],
+        **({"turnover": _turnover_values(statement.turnover)} if statement.turnover else {}),
     } | ({"causes": [_cause_values(one) for one in statement.causes]} if statement.causes else {})
+
+
+def _turnover_values(turnover: Turnover) -> dict[str, int]:
+    return {**asdict(turnover), "gone": turnover.gone}
+
+
+def machines_lost(statements: Iterable[Statement]) -> list[dict[str, Any]]:
+    """Return the machines that places lost while they keep the package for others, each with its one statement."""
+    return [
+        {
+            "package": lost.package,
+            "stack": lost.place.stack,
+            "platform": lost.system.partition("-")[0],
+            "os": lost.system.partition("-")[2],
+            "target": lost.place.target,
+            "loss": lost.loss and loss_values(lost.loss),
+            "statement": one.id,
+        }
+        for one in statements
+        for lost in one.losses
+        if lost.system
+    ]
 
 
 def _cause_values(one: CauseCount) -> dict[str, Any]:

@@ -7,6 +7,7 @@ line, with totals behind them. `--stat` has one line a package, like `git diff -
 import textwrap
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
+from tempfile import SpooledTemporaryFile
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -15,7 +16,7 @@ from cachewatch.core.causes import Explanation
 from cachewatch.core.changesets import Changeset, Outcome
 from cachewatch.core.model import PackageChange, PackageCounts
 from cachewatch.core.names import safe_name
-from cachewatch.core.statement_values import Counts, Statement
+from cachewatch.core.statement_values import Counts, Statement, StatementKind
 from cachewatch.core.statements import WantsKinds, of_kinds
 from cachewatch.report.causes import attributed, attributed_json, heading_and_causes, markdown_causes
 from cachewatch.report.data import (
@@ -23,10 +24,13 @@ from cachewatch.report.data import (
     encode,
     event_values,
     fault_values,
+    machines_lost,
+    owners_of,
     package_json,
     side_values,
     statement_values,
     summary_values,
+    with_owners,
 )
 from cachewatch.report.text import Palette, Requested, Shown, render_text, tags_named, tell
 from cachewatch.report.values import Report
@@ -101,6 +105,9 @@ def write_markdown(changesets: Iterable[Changeset], *, asked: Requested) -> Iter
             yield render("causes.md.j2", causes=markdown_causes(told.causes)).encode()
 
 
+_IN_MEMORY = 64 * 2**20  # bytes of JSON
+
+
 class JsonCollector:
     """Encoded packages."""
 
@@ -126,25 +133,24 @@ def write_json(changesets: Iterable[Changeset], *, wants: WantsKinds) -> Iterato
         yield b',"after":' + encode(side_values(changeset.after))
         yield b',"packages":['
         separator = b"\n"
-        for parts in changeset.collected():
-            for part in parts:
-                yield separator
-                yield part
-                separator = b",\n"
+        for package in _packages(changeset):
+            yield separator + package
+            separator = b",\n"
         yield b"]" + _rest(changeset.outcome, wants) + _causes(changeset) + b"}"
     yield b"]}\n"
 
 
 def write_jsonl(changesets: Iterable[Changeset], *, wants: WantsKinds) -> Iterator[bytes]:
-    """Yield one JSON object a line, told apart by `type`: changeset, package, statement, cause, event, warning, summary."""
+    """Yield one JSON object a line, told apart by `type`: changeset, package, statement, machine-lost, cause, event, warning, summary."""
     for changeset in changesets:
         sides = {"before": side_values(changeset.before), "after": side_values(changeset.after)}
         yield encode({"type": "changeset", "schema": SCHEMA, **sides}) + b"\n"
-        for parts in changeset.collected():
-            yield b"".join(b'{"type":"package",' + part[1:] + b"\n" for part in parts)
+        yield from (b'{"type":"package",' + package[1:] + b"\n" for package in _packages(changeset))
         outcome = changeset.outcome
         for statement in of_kinds(outcome.statements, wants):
             yield encode({"type": "statement", **statement_values(statement)}) + b"\n"
+        for lost in machines_lost(outcome.statements):
+            yield encode({"type": "machine-lost", **lost}) + b"\n"
         for cause in attributed_json(attributed(changeset.explain())) if changeset.explain else ():
             yield encode({"type": "cause", **cause}) + b"\n"
         for event in filter(lambda event: wants({event.kind}), outcome.events):
@@ -152,6 +158,19 @@ def write_jsonl(changesets: Iterable[Changeset], *, wants: WantsKinds) -> Iterat
         for diagnostic in outcome.diagnostics:
             yield encode({"type": "warning", **fault_values(diagnostic)}) + b"\n"
         yield encode({"type": "summary", **summary_values(outcome.packages, outcome.tally.specs)}) + b"\n"
+
+
+def _packages(changeset: Changeset) -> Iterator[bytes]:
+    """Yield the packages with the ids of the statements that explain their places, which are known behind the last."""
+    with SpooledTemporaryFile(max_size=_IN_MEMORY) as file:
+        for parts in changeset.collected():
+            file.writelines(part + b"\n" for part in parts)
+        file.seek(0)
+        statements = changeset.outcome.statements
+        owners = owners_of(statements)
+        tags = (StatementKind.TAG_ADDED, StatementKind.TAG_REMOVED)
+        whole = next((one.id for one in statements if one.kind in tags), None)
+        yield from (with_owners(line.removesuffix(b"\n"), owners, whole) for line in file)
 
 
 def _causes(changeset: Changeset) -> bytes:
@@ -168,6 +187,8 @@ def _rest(outcome: Outcome, wants: WantsKinds) -> bytes:
     return (
         b',\n"statements":'
         + statements
+        + b',\n"machines_lost":'
+        + encode(machines_lost(outcome.statements))
         + b',\n"events":'
         + events
         + b',\n"summary":'

@@ -8,7 +8,7 @@ from functools import partial
 from msgspec import Struct
 
 from cachewatch.core.causes import Cause, Value, What
-from cachewatch.core.model import Kind, LossClass, Place
+from cachewatch.core.model import Kind, Loss, LossClass, Place
 from cachewatch.core.names import safe_name
 from cachewatch.core.spellings import NO_COMPILER
 from cachewatch.core.statement_values import RANKS, CauseCount, Counts, Line, Statement, StatementKind, Stay
@@ -251,6 +251,31 @@ def remaining(one: Statement, packages: Sequence[str] | None = None) -> str:
         if found := [package for package in one.with_class(loss_class) if package in chosen]:
             said.append(words if len(found) == len(chosen) else f"{names(found)}: {words}")
     return "; ".join(said)
+
+
+def reason_of(loss: Loss) -> str:
+    """Say what the tag has of what a place or a machine lost: `the same binary stays, e4s builds it`."""
+    version, there = safe_name(loss.version) or "no version", safe_name(loss.there)
+    who = stacks_named(loss.stacks)
+    has = "has" if len(loss.stacks) == 1 else "have"
+    match loss.loss_class:
+        case LossClass.KEPT:
+            return f"the same binary stays{f', {who} {has} it' if who else ''}"
+        case LossClass.EQUAL:
+            compiler = f", with {safe_name(loss.compiler)}" if loss.compiler else ""
+            return f"{who} {has} a build of {version} for these machines{compiler}"
+        case LossClass.GOING:
+            return f"no stack builds {version} any more: the binary is there until a prune takes it"
+        case LossClass.OTHER if there:
+            return f"{there} is there, {version} is gone"
+        case LossClass.OTHER:
+            variants = " ".join(map(safe_name, loss.variants))
+            return f"{version} is there {f'with {variants}' if variants else 'with fewer variants'}"
+    return (
+        f"only {there} is there, {version} is gone"
+        if there
+        else f"nothing is there for these machines, {version} is gone"
+    )
 
 
 def stack_name(stack: str) -> str:
