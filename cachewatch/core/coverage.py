@@ -15,9 +15,9 @@ from msgspec.structs import replace
 
 from cachewatch.core import spellings
 from cachewatch.core.causes import Cause
-from cachewatch.core.model import Signature
+from cachewatch.core.model import LossClass, Signature
 from cachewatch.core.spellings import NO_COMPILER
-from cachewatch.core.versions import Versions, sorted_versions
+from cachewatch.core.versions import Versions, is_newer, sorted_versions
 
 # The specs of each package, by hash.
 Holdings = Mapping[str, Mapping[str, Signature]]
@@ -108,6 +108,17 @@ class Resolution(Struct, frozen=True):
     def is_unreferenced(self) -> bool:
         """Whether it is there, but no stack builds it any more, so that the next prune removes it."""
         return self.is_met and self.after_prune is not None
+
+    @property
+    def loss_class(self) -> LossClass:
+        """What there is of it, in the words for what places and machines lose."""
+        if self.is_met:
+            return LossClass.GOING if self.is_unreferenced else LossClass.KEPT
+        if self.standing is Availability.LOST:
+            is_newer_there = bool(self.suggestion) and is_newer(self.suggestion, self.need.version)
+            return LossClass.OTHER if is_newer_there else LossClass.GONE
+        has_other_variants = any(text.startswith("variants ") for text in self.differs)
+        return LossClass.OTHER if has_other_variants else LossClass.EQUAL
 
     @property
     def left(self) -> Availability:

@@ -1,0 +1,522 @@
+"""What readers are to do and why: decided once, before any word of a digest is chosen.
+
+Subject, body, colours, JSON and headers of mail show what is decided here. The rules are in docs/laws.md.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import IntEnum, StrEnum
+
+from msgspec import Struct, field
+
+from cachewatch.core.coverage import CoverageChange, Resolution
+from cachewatch.core.model import MISSED, LossClass
+from cachewatch.core.names import is_snapshot
+from cachewatch.core.statement_values import OwnedLoss, Statement, StatementKind
+
+
+class Verb(StrEnum):
+    """What readers are to do, the most pressing first."""
+
+    WAIT = "wait"
+    BUILD = "build"
+    RECONCRETIZE = "reconcretize"
+    STAY = "stay"
+    MOVE = "move"
+    LOOK = "look"
+
+
+class Level(StrEnum):
+    """How bad it is; colours follow it."""
+
+    ALARM = "alarm"
+    NOTICE = "notice"
+    CALM = "calm"
+
+
+class Rank(IntEnum):
+    """What is said first."""
+
+    SUSPICION = 0
+    PIN_GONE = 1
+    ENVIRONMENT = 2
+    GONE = 3
+    SNAPSHOT = 4
+    MERGED = 5
+    MISSED = 6
+    DOWNGRADED = 7
+    VALUES = 8
+    RETURNED = 9
+    WAVE = 10
+    UPGRADED = 11
+    ADDED = 12
+    TURNOVER = 13
+    REST = 14
+    HARMLESS = 15
+    PRUNE = 16
+
+
+class Because(StrEnum):
+    """For what cause readers are to do something; each has its words in templates/words.toml."""
+
+    SUSPICIOUS = "suspicious"
+    CONFIRMED = "confirmed"  # it was suspicious, and operators say that it is so
+    ENVIRONMENT_GONE = "environment-gone"
+    ENVIRONMENT_OTHER = "environment-other"
+    ENVIRONMENT_EQUAL = "environment-equal"
+    ENVIRONMENT_GOING = "environment-going"
+    PIN_GONE = "pin-gone"
+    SNAPSHOT_LACKS = "snapshot-lacks"
+    SNAPSHOT = "snapshot"
+    TAG_REMOVED = "tag-removed"
+    STACK_REMOVED = "stack-removed"
+    GONE = "gone"
+    GOING = "going"
+    OTHER = "other"
+    DOWNGRADED = "downgraded"
+    NO_LONGER = "no-longer"
+
+
+class ComparedTag(Struct, frozen=True, kw_only=True):
+    """What is told of one tag of one source."""
+
+    source: str
+    tag: str
+    base: str = ""  # the snapshot that this new one is compared with
+    day: str = ""  # of the later revision: 2026-11-27
+    statements: tuple[Statement, ...] = ()
+    is_incomplete: bool = False  # some documents cannot be read
+
+
+class PinState(Struct, frozen=True, kw_only=True):
+    """A snapshot that readers stay with, and what is known of moving to the newest one of its series."""
+
+    source: str
+    tag: str
+    is_gone: bool = False
+    newest: str = ""  # if that is another one
+    move: CoverageChange | None = None  # for the environment, where there is one
+    statements: tuple[Statement, ...] | None = None  # of the comparison with the newest, where there is no environment
+
+
+class Alternative(Struct, frozen=True):
+    """The snapshot that has most of an environment."""
+
+    tag: str
+    has: int
+    of: int
+
+
+class Known(Struct, frozen=True, kw_only=True):
+    """What is remembered of earlier digests of the same subscription."""
+
+    since: Mapping[tuple[str, Verb, str], str] = field(default_factory=dict)  # day by source, verb and name
+    met: frozenset[str] = frozenset()  # hashes of the environment that were ever there
+    confirmed: frozenset[tuple[str, str]] = frozenset()  # source and tag of which operators confirmed a suspicion
+
+
+class Action(Struct, frozen=True, kw_only=True):
+    """Something that readers are to do."""
+
+    verb: Verb
+    because: Because
+    source: str = ""
+    tag: str = ""  # that it is about; to stay with, or to move to
+    name: str = ""  # of the stack, or the other snapshot
+    names: tuple[str, ...] = ()  # packages
+    count: int = 0  # packages, or binaries of an environment
+    since: str = ""  # the day on which its cause was first told; empty if that is today
+
+
+class Fact(Struct, frozen=True, kw_only=True):
+    """One thing that happened, in the tags that it happened in."""
+
+    rank: Rank
+    kind: str  # of the statement, or what else is told: environment, pin-gone, snapshot
+    statement: Statement | None = None
+    worst: LossClass | None = None  # of what it owns
+    tags: tuple[ComparedTag, ...] = ()
+    pin: PinState | None = None
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """The packages that it is about: of losses, those of the worst class."""
+        if self.statement is None:
+            return ()
+        if self.worst is None or self.statement.kind not in LOSSES:
+            return self.statement.packages
+        return packages_of(self.statement.losses, self.worst)
+
+
+class AssessedLoss(Struct, frozen=True, kw_only=True):
+    """A lost place or machine, and the statement that owns it."""
+
+    tag: ComparedTag
+    statement: Statement
+    lost: OwnedLoss
+
+    @property
+    def loss_class(self) -> LossClass:
+        """The class of the loss; with a whole tag, nothing is left."""
+        return self.lost.loss.loss_class if self.lost.loss else LossClass.GONE
+
+
+class EnvironmentState(Struct, frozen=True, kw_only=True):
+    """The binaries of an environment by what the cache has of them."""
+
+    change: CoverageChange
+    by_class: Mapping[LossClass, tuple[Resolution, ...]]  # of those that were ever there
+    new: frozenset[str]  # keys of those to which something happened since the last digest
+    not_here: tuple[Resolution, ...]  # that were never there
+
+    def of(self, wanted: LossClass, *, is_new: bool | None = None) -> tuple[Resolution, ...]:
+        """Return those of one class; only new, or only older ones, if asked for."""
+        found = self.by_class.get(wanted, ())
+        return tuple(one for one in found if is_new is None or (key_of(one) in self.new) is is_new)
+
+
+class Assessment(Struct, frozen=True, kw_only=True):
+    """What readers are to do, how bad it is, and why."""
+
+    actions: tuple[Action, ...]  # worst first
+    level: Level
+    facts: tuple[Fact, ...]  # in the order in which they are said
+    losses: tuple[AssessedLoss, ...]
+    environment: EnvironmentState | None = None
+    alternative: Alternative | None = None
+
+    @property
+    def due(self) -> tuple[Action, ...]:
+        """What this digest is the first to ask for."""
+        return tuple(one for one in self.actions if not one.since)
+
+    @property
+    def still_open(self) -> tuple[Action, ...]:
+        """What earlier digests asked for."""
+        return tuple(one for one in self.actions if one.since)
+
+
+# A place or machine that was lost, and nothing else.
+LOSSES = (StatementKind.PLACE_LOST, StatementKind.MACHINE_LOST)
+_VALUES = (StatementKind.MIGRATION, StatementKind.BESIDE, StatementKind.NO_LONGER)
+_RANKS = {
+    StatementKind.SUSPICIOUS: Rank.SUSPICION,
+    StatementKind.TAG_REMOVED: Rank.GONE,
+    StatementKind.PACKAGE_REMOVED: Rank.GONE,
+    StatementKind.STACK_REMOVED: Rank.HARMLESS,  # unless it owns what is worse
+    StatementKind.PLACE_LOST: Rank.HARMLESS,
+    StatementKind.MACHINE_LOST: Rank.HARMLESS,
+    StatementKind.STACK_MERGED: Rank.MERGED,
+    StatementKind.DOWNGRADED: Rank.DOWNGRADED,
+    **dict.fromkeys(_VALUES, Rank.VALUES),
+    StatementKind.RETURNED: Rank.RETURNED,
+    StatementKind.REBUILD_WAVE: Rank.WAVE,
+    StatementKind.UPGRADED: Rank.UPGRADED,
+    StatementKind.TAG_ADDED: Rank.ADDED,
+    StatementKind.STACK_ADDED: Rank.ADDED,
+    StatementKind.PACKAGE_ADDED: Rank.ADDED,
+    StatementKind.TURNOVER: Rank.TURNOVER,
+    StatementKind.PRUNE: Rank.PRUNE,
+    StatementKind.PRUNED: Rank.PRUNE,
+    StatementKind.SURPLUS: Rank.PRUNE,
+    StatementKind.EXTRA_COPY: Rank.PRUNE,
+    StatementKind.REBUILT: Rank.PRUNE,
+}
+_ORDER = list(LossClass)
+_CLASSES = {
+    LossClass.GONE: Because.ENVIRONMENT_GONE,
+    LossClass.OTHER: Because.ENVIRONMENT_OTHER,
+    LossClass.GOING: Because.ENVIRONMENT_GOING,
+    LossClass.EQUAL: Because.ENVIRONMENT_EQUAL,
+}
+_VERBS, _CAUSES = list(Verb), list(Because)
+_NOTICED = (StatementKind.DOWNGRADED, StatementKind.NO_LONGER, StatementKind.TURNOVER, StatementKind.UNREFERENCED)
+
+
+def assess(
+    tags: Sequence[ComparedTag],
+    *,
+    environment: CoverageChange | None = None,
+    pins: Sequence[PinState] = (),
+    known: Known | None = None,
+    alternative: Alternative | None = None,
+    is_unknown: bool = False,
+) -> Assessment:
+    """Decide what readers are to do about what happened to `tags`.
+
+    `tags` hold what is told: what a silence hides is not among it. `is_unknown` tells that what changed in some
+    source cannot be known.
+    """
+    known = known or Known()
+    own = None if environment is None else state_of(environment, known.met)
+    gone_pins = [pin for pin in pins if pin.is_gone]
+    facts = [
+        *(Fact(rank=Rank.PIN_GONE, kind="pin-gone", pin=pin) for pin in gone_pins),
+        *([Fact(rank=Rank.ENVIRONMENT, kind="environment")] if environment else []),
+        *_facts(tags, known, has_environment=own is not None),
+    ]
+    facts.sort(key=lambda one: (one.rank, -_ORDER.index(one.worst) if one.worst else 0))
+    actions = [*_waits(facts), *_of_environment(own, tags), *_of_pins(pins)]
+    actions += _looks([one for one in facts if not _is_compared_with(one, pins)], has_environment=own is not None)
+    actions = [each for action in actions for each in _dated(action, known)]
+    actions.sort(key=lambda one: (_VERBS.index(one.verb), _CAUSES.index(one.because), one.since))
+    return Assessment(
+        actions=tuple(actions),
+        level=_level(facts, own, is_notice=is_unknown or any(tag.is_incomplete for tag in tags)),
+        facts=tuple(facts),
+        losses=tuple(
+            AssessedLoss(tag=tag, statement=one, lost=lost)
+            for tag in tags
+            for one in tag.statements
+            for lost in one.losses
+            if lost.loss is not None
+        ),
+        environment=own,
+        alternative=alternative if own is not None and any(own.by_class.get(one) for one in _CLASSES) else None,
+    )
+
+
+def _facts(tags: Sequence[ComparedTag], known: Known, *, has_environment: bool) -> Iterator[Fact]:
+    """Yield what happened to tags; what is the same in several is one."""
+    same: dict[object, tuple[Statement, list[ComparedTag]]] = {}
+    for tag in tags:
+        if tag.base:
+            yield Fact(rank=Rank.SNAPSHOT, kind="snapshot", tags=(tag,), worst=_worst(tag.statements))
+        for one in tag.statements:
+            key = (one.kind, one.name, one.before, one.after, one.packages, bool(tag.base))
+            same.setdefault(key, (one, []))[1].append(tag)
+    for one, found in same.values():
+        rank = _rank(one, found, known, has_environment=has_environment)
+        yield Fact(rank=rank, kind=one.kind, statement=one, worst=one.worst, tags=tuple(found))
+
+
+def _rank(one: Statement, tags: Sequence[ComparedTag], known: Known, *, has_environment: bool) -> Rank:
+    """Rank a statement by its kind and by the worst that it owns; of an environment, its binaries say what is lost."""
+    rank = _RANKS.get(one.kind, Rank.REST)
+    if one.kind is StatementKind.SUSPICIOUS:
+        return Rank.GONE if all((tag.source, tag.tag) in known.confirmed for tag in tags) else rank
+    if one.kind in (StatementKind.TAG_REMOVED, StatementKind.TAG_ADDED):
+        # That an old snapshot goes is routine.
+        of_snapshot = {StatementKind.TAG_REMOVED: Rank.PRUNE, StatementKind.TAG_ADDED: Rank.SNAPSHOT}
+        return of_snapshot[one.kind] if is_snapshot(one.name) else rank
+    if has_environment:
+        is_loss = rank in (Rank.GONE, Rank.HARMLESS, Rank.DOWNGRADED)
+        return Rank.REST if is_loss and one.worst not in (LossClass.KEPT, LossClass.EQUAL) else rank
+    if one.worst in MISSED:
+        rank = min(rank, Rank.GONE if one.worst is LossClass.GONE else Rank.MISSED)
+    # What a new snapshot lacks is no alarm.
+    return max(rank, Rank.MISSED) if tags[0].base else rank
+
+
+def _worst(statements: Iterable[Statement]) -> LossClass | None:
+    found = [one.worst for one in statements if one.worst is not None]
+    found += [LossClass.GONE for one in statements if one.kind is StatementKind.PACKAGE_REMOVED]
+    return max(found, key=_ORDER.index, default=None)
+
+
+def packages_of(losses: Iterable[OwnedLoss], wanted: LossClass) -> tuple[str, ...]:
+    """Return the packages of which some loss is of this class, and none is of a worse one."""
+    worst: dict[str, int] = {}
+    for one in losses:
+        if one.loss is not None:
+            worst[one.package] = max(worst.get(one.package, 0), _ORDER.index(one.loss.loss_class))
+    return tuple(sorted(package for package, found in worst.items() if found == _ORDER.index(wanted)))
+
+
+def lacking(statements: Iterable[Statement], wanted: LossClass = LossClass.GONE) -> tuple[str, ...]:
+    """Return the packages that something is lost of, with this as the worst class."""
+    statements = list(statements)
+    return packages_of((lost for one in statements for lost in one.losses), wanted)
+
+
+def key_of(covered: Resolution) -> str:
+    """Return what names a binary of an environment: its hash, or what it is."""
+    need = covered.need
+    return need.hash or f"{need.package}@{need.version}"
+
+
+def state_of(change: CoverageChange, met: frozenset[str] = frozenset()) -> EnvironmentState:
+    """Say what the cache has of each binary; `met` are the hashes that were there at any time."""
+    was_there = {key_of(one) for one in change.before.needs if one.is_met} | met
+    had_build = {key_of(one) for one in change.newly_lost}
+    by_class: dict[LossClass, list[Resolution]] = {}
+    not_here = []
+    for one in change.after.needs:
+        if one.is_met or key_of(one) in was_there or key_of(one) in had_build:
+            by_class.setdefault(one.loss_class, []).append(one)
+        else:
+            not_here.append(one)
+    new = (*change.removed, *change.newly_lost, *change.newly_unreferenced)
+    return EnvironmentState(
+        change=change,
+        by_class={name: tuple(found) for name, found in by_class.items()},
+        new=frozenset(map(key_of, new)),
+        not_here=tuple(not_here),
+    )
+
+
+def _waits(facts: Iterable[Fact]) -> Iterator[Action]:
+    for one in facts:
+        if one.rank is Rank.SUSPICION:
+            for tag in one.tags:
+                names = one.statement.packages if one.statement else ()
+                yield _action(Verb.WAIT, Because.SUSPICIOUS, tag, names)
+
+
+def _of_environment(own: EnvironmentState | None, tags: Sequence[ComparedTag]) -> Iterator[Action]:
+    if own is None:
+        return
+    tag = tags[0] if len(tags) == 1 else None
+    for loss_class, because in _CLASSES.items():
+        if found := own.of(loss_class):
+            yield Action(
+                verb=Verb.BUILD if loss_class is LossClass.GONE else Verb.RECONCRETIZE,
+                because=because,
+                source=tag.source if tag else "",
+                tag=tag.tag if tag else "",
+                names=tuple(dict.fromkeys(one.need.package for one in found)),
+                count=len(found),
+            )
+
+
+def _of_pins(pins: Iterable[PinState]) -> Iterator[Action]:
+    for pin in pins:
+        if pin.is_gone:
+            yield Action(verb=Verb.MOVE, because=Because.PIN_GONE, source=pin.source, tag=pin.newest, name=pin.tag)
+        elif pin.newest and (pin.move is not None or pin.statements is not None):
+            lost, others = _lost_by_moving(pin)
+            if lost:
+                yield Action(
+                    verb=Verb.STAY,
+                    because=Because.SNAPSHOT_LACKS,
+                    source=pin.source,
+                    tag=pin.tag,
+                    name=pin.newest,
+                    names=lost,
+                    count=len(lost),
+                )
+            else:
+                yield Action(
+                    verb=Verb.MOVE,
+                    because=Because.SNAPSHOT,
+                    source=pin.source,
+                    tag=pin.newest,
+                    name=pin.tag,
+                    names=others,
+                    count=len(others),
+                )
+
+
+def _lost_by_moving(pin: PinState) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the packages that the newest snapshot lacks, and those that it has in another way only."""
+    if pin.move is not None:
+        return (
+            tuple(dict.fromkeys(o.need.package for o in pin.move.removed if o.loss_class is LossClass.GONE)),
+            tuple(dict.fromkeys(o.need.package for o in pin.move.removed if o.loss_class is LossClass.OTHER)),
+        )
+    statements = pin.statements or ()
+    gone = {*lacking(statements)} | {
+        package for one in statements if one.kind is StatementKind.PACKAGE_REMOVED for package in one.packages
+    }
+    older = {package for one in statements if one.kind is StatementKind.DOWNGRADED for package in one.packages}
+    return tuple(sorted(gone)), tuple(sorted({*lacking(statements, LossClass.OTHER), *older} - gone))
+
+
+def _is_compared_with(fact: Fact, pins: Iterable[PinState]) -> bool:
+    """Tell whether it happened between a pinned snapshot and the newest one, of which `stay` and `move` speak."""
+    pinned = {(pin.source, pin.tag) for pin in pins if not pin.is_gone}
+    return bool(fact.tags) and all((tag.source, tag.base) in pinned for tag in fact.tags)
+
+
+def _looks(facts: Iterable[Fact], *, has_environment: bool) -> Iterator[Action]:
+    """Yield what to look after where there is neither an environment nor a pin."""
+    found: dict[tuple[Because, str, str], list[Fact]] = {}
+    for one in facts:
+        statement = one.statement
+        if statement is None or one.rank in (Rank.SUSPICION, Rank.PRUNE):
+            continue
+        because = _because(one)
+        if because is None or (has_environment and because not in (Because.CONFIRMED, Because.TAG_REMOVED)):
+            continue
+        name = statement.name if because in (Because.STACK_REMOVED, Because.TAG_REMOVED) else ""
+        found.setdefault((because, one.tags[0].source, name), []).append(one)
+    for (because, _, name), group in found.items():
+        names = tuple(dict.fromkeys(package for one in group for package in one.packages))
+        if because is Because.STACK_REMOVED and group[0].statement is not None:
+            names = packages_of(group[0].statement.losses, group[0].worst or LossClass.GONE)
+        yield _action(Verb.LOOK, because, group[0].tags[0], names, name)
+
+
+def _because(fact: Fact) -> Because | None:
+    kind = fact.statement.kind if fact.statement else None
+    if kind in _LOOKED_AT and (fact.worst in MISSED or kind is not StatementKind.STACK_REMOVED):
+        return _LOOKED_AT[kind]
+    if fact.worst in MISSED and fact.worst is not None:
+        return Because(fact.worst.value)
+    return _LOOKED_AT_LAST.get(kind) if kind else None
+
+
+# What to look after because of the kind alone: whatever is lost with it, or if nothing is.
+_LOOKED_AT = {
+    StatementKind.SUSPICIOUS: Because.CONFIRMED,
+    StatementKind.TAG_REMOVED: Because.TAG_REMOVED,
+    StatementKind.STACK_REMOVED: Because.STACK_REMOVED,
+    StatementKind.PACKAGE_REMOVED: Because.GONE,
+}
+_LOOKED_AT_LAST = {
+    StatementKind.DOWNGRADED: Because.DOWNGRADED,
+    StatementKind.NO_LONGER: Because.NO_LONGER,
+}
+
+
+def _action(verb: Verb, because: Because, tag: ComparedTag, names: tuple[str, ...], name: str = "") -> Action:
+    return Action(verb=verb, because=because, source=tag.source, tag=tag.tag, name=name, names=names, count=len(names))
+
+
+def _dated(action: Action, known: Known) -> Iterator[Action]:
+    """Part an action by the days on which its causes were first told."""
+    if action.verb is Verb.LOOK:
+        yield action  # whether readers did it cannot be seen
+        return
+    subjects = action.names or (action.name,)
+    days = {subject: known.since.get((action.source, action.verb, subject), "") for subject in subjects}
+    if len(set(days.values())) == 1:
+        yield _with(action, days[subjects[0]], action.names, action.count)
+        return
+    for day in sorted(set(days.values())):
+        names = tuple(subject for subject in subjects if days[subject] == day)
+        yield _with(action, day, names, len(names))
+
+
+def _with(action: Action, since: str, names: tuple[str, ...], count: int) -> Action:
+    return Action(
+        verb=action.verb,
+        because=action.because,
+        source=action.source,
+        tag=action.tag,
+        name=action.name,
+        names=names,
+        count=count,
+        since=since,
+    )
+
+
+def _level(facts: Sequence[Fact], own: EnvironmentState | None, *, is_notice: bool) -> Level:
+    if any(one.rank in (Rank.SUSPICION, Rank.PIN_GONE) or (own is None and one.rank is Rank.GONE) for one in facts):
+        return Level.ALARM
+    if own is not None and own.of(LossClass.GONE, is_new=True):
+        return Level.ALARM
+    if own is not None and (own.of(LossClass.OTHER, is_new=True) or own.of(LossClass.GOING, is_new=True)):
+        return Level.NOTICE
+    if is_notice or any(_is_noticed(one, has_environment=own is not None) for one in facts):
+        return Level.NOTICE
+    return Level.CALM
+
+
+def _is_noticed(fact: Fact, *, has_environment: bool) -> bool:
+    if fact.rank is Rank.MISSED or (fact.rank is Rank.SNAPSHOT and fact.worst in MISSED):
+        return not has_environment
+    if fact.kind == StatementKind.REBUILD_WAVE and fact.statement is not None:
+        return fact.statement.counts.beside > 0
+    if fact.kind == StatementKind.DOWNGRADED:
+        return not has_environment
+    return fact.kind in _NOTICED
