@@ -23,6 +23,7 @@ _NOTHING = "0" * 40
 _NO_REVISIONS = "is a folder, which has no revisions"
 _NEAR = 16
 _MOST_TIMES = 5000
+_MOST_STEPS = 500
 _PARENT = re.compile(rb"^parent ([0-9a-f]+)$", re.MULTILINE)
 _COMMITTER = re.compile(rb"^committer .* (\d{1,20}) [+-]\d{4}$", re.MULTILINE)
 # The last day that every time zone has a date for.
@@ -127,6 +128,18 @@ def times_between(repository: Repository, before: Revision, after: Revision) -> 
         return []  # the history in between is not here
     times = [time for line in printed.splitlines() if (time := commit_time(line.split()[0])) != LATEST]
     return [*times, before.time] if before.time and len(times) < _MOST_TIMES else times
+
+
+def chain_between(repository: Repository, before: Revision, after: Revision) -> tuple[Revision, ...]:
+    """Return the revisions from `before` to `after`, oldest first; only these two where what lies between is not here, or too much."""
+    found: list[Revision] = []
+    commit: str | None = after.commit
+    while commit is not None and commit != before.commit and len(found) < _MOST_STEPS:
+        content = repository.objects().get(commit)
+        found.append(Revision(commit, commit, None, _time(repository, commit)))
+        parent = _PARENT.search(content.content.partition(b"\n\n")[0]) if content else None
+        commit = parent[1].decode() if parent else None
+    return (before, *reversed(found)) if commit == before.commit else (before, after)
 
 
 def times_until(repository: Repository, newest: Revision, most: int) -> list[datetime]:

@@ -5,6 +5,7 @@ from datetime import datetime
 from msgspec import structs
 
 from cachewatch.channels import open_channel
+from cachewatch.core.remembered import confirmed
 from cachewatch.core.schedule import duration_in_words, minute
 from cachewatch.errors import DamagedRow, UsageError
 from cachewatch.operators.review import resolve_settled
@@ -90,7 +91,8 @@ def release(context: Context, name: str) -> DigestRecord:
         for each in outbox.find(connection, digest_key=stored.key):
             outbox.prolong(connection, each.id, each.give_up + (now - stored.created))
         held.let_go(connection, stored.subscription, stored.stream)
-        cursors.advance(connection, stored.advances, now)
+        told = [structs.replace(each, learned=confirmed(each.learned)) for each in stored.advances]
+        cursors.advance(connection, told, now)
         resolve_settled(connection, context)
     return stored
 
@@ -103,7 +105,7 @@ def drop_digest(context: Context, name: str, reason: str) -> DigestRecord:
         stored = _held(connection, name)
         digests.settle(connection, stored.key, DigestState.DROPPED, reason, now)
         held.let_go(connection, stored.subscription, stored.stream)
-        cursors.advance(connection, stored.advances, now, is_told=False)
+        cursors.advance(connection, stored.advances, now)
         resolve_settled(connection, context)
     return stored
 

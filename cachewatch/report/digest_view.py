@@ -29,15 +29,12 @@ from cachewatch.report.environments import (
 from cachewatch.report.first_screen import (
     act,
     ignore,
-    is_back,
     know,
     part_routine,
-    partly_back,
     reasons,
-    said_back,
     sentence_of_tag,
 )
-from cachewatch.report.values import Digest, Example, Report, Return, Span, TagDigest
+from cachewatch.report.values import Digest, Example, Report, Span, TagDigest
 from cachewatch.report.words import HEADINGS, Reason, accounting, fact, remaining, there_since, where
 
 Data = dict[str, Any]
@@ -101,8 +98,6 @@ def view(digest: Digest, form: DigestForm = WHOLE, *, clean: Clean = str) -> Dat
         "more_spans": max(0, len(digest.spans) - _MOST_SPANS),
         "tags": [made.tag(tag) for tag in digest.tags[: form.tags]],
         "more_tags": max(0, len(digest.tags) - form.tags),
-        "returns": [safe(said_back(one)) for one in digest.returns[:_MOST_SPANS]],
-        "more_returns": max(0, len(digest.returns) - _MOST_SPANS),
         "environment": None if digest.environment is None else coverage_data(digest.environment, form.rows, clean),
         "pinned": [pinned_data(pinned, form.rows, clean) for pinned in digest.pinned[:_MOST_SPANS]],
         "silenced": [made.plain(silence) for silence in digest.silenced[:_MOST_SPANS]],
@@ -174,9 +169,7 @@ class _Maker:
 
     def _whole_tag(self, tag: TagDigest, same: str) -> Data:
         report, base = tag.report, _base(tag.report)
-        returns = self._returns(tag)
-        back = {(one.kind, one.name) for one in returns}
-        acts = act(self._acted_on(tag), base, [*self._own(tag), *partly_back(returns)])
+        acts = act(self._acted_on(tag), base, self._own(tag))
         # What is routine is news if it is why readers have to act.
         (behind, routine), (behind_rest, routine_rest) = (
             part_routine(found, self._hit) for found in (tag.statements, tag.rest)
@@ -191,14 +184,10 @@ class _Maker:
             "specs": asdict(report.specs),
             "act": [safe(said) for said in acts],
             "nothing_to_do": "" if acts else safe(self._nothing_to_do(tag)),
-            "know": safe(
-                "; ".join(filter(None, (know(tag.statements, returns[:_MOST_SPANS]), ignore(behind, behind_rest))))
-            ),
+            "know": safe("; ".join(filter(None, (know(tag.statements), ignore(behind, behind_rest))))),
             "ignore": ignore(routine, routine_rest),
             "causes": [self.reason(one) for one in reasons(tag.statements, tag.rest)[: self._form.others]],
-            "events": [
-                self.event(one, base) for one in tag.statements if is_of_tag(one.kind) and not is_back(one, back)
-            ],
+            "events": [self.event(one, base) for one in tag.statements if is_of_tag(one.kind)],
             "changes": self.listed([one for one in tag.statements if one.kind in _CHANGES], tag),
             "losses": self.losses(tag),
             "others": [self.other(kind, tag) for kind in _others(tag.statements)],
@@ -223,16 +212,6 @@ class _Maker:
             "is_incomplete": any(diagnostic.is_loss for diagnostic in report.diagnostics),
             "more_warnings": max(0, len(report.diagnostics) - self._form.others),
         }
-
-    def _returns(self, tag: TagDigest) -> list[Return]:
-        """Return what is back in this tag; what is back in none of the digest's tags is told with the first."""
-        digest = self._digest
-        known = {(one.source, _name(one.report)) for one in digest.tags} if digest.returns else set()
-        first = tag is digest.tags[0]
-        name = (tag.source, _name(tag.report))
-        return [
-            one for one in digest.returns if (found := (one.source, one.tag)) == name or (first and found not in known)
-        ]
 
     def _acted_on(self, tag: TagDigest) -> tuple[Statement, ...]:
         """Return what readers have to act on: of an environment, its binaries say what is lost of packages."""

@@ -1,13 +1,12 @@
 """The first screen: what readers have to act on, what they should know, and what they may ignore."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from cachewatch.core.model import LossClass
 from cachewatch.core.names import safe_name
 from cachewatch.core.statement_values import RANKS, Counts, Severity, Statement, StatementKind
 from cachewatch.report import words as rebuild_reasons
-from cachewatch.report.values import Return
 from cachewatch.report.words import Reason, fact, names, number, place_name, replaced, stack_name
 
 _MOST_ACTS = 5
@@ -22,7 +21,7 @@ def act(statements: Sequence[Statement], base: str = "", own: Sequence[str] = ()
     """Return what to do, worst first; nothing where nothing is to be done.
 
     `base` is the snapshot that a new one is compared with, where one may stay with it; `own`
-    is what to do about the reader's own: an environment, or what is back.
+    is what to do about the reader's own environment.
     """
     by_kind = _by_kind(one for one in statements if not one.is_harmless)
     said = [sentence for kind, say in _ACTS.items() if kind in by_kind for sentence in say(by_kind[kind])]
@@ -39,13 +38,8 @@ def act(statements: Sequence[Statement], base: str = "", own: Sequence[str] = ()
     ]
 
 
-def know(statements: Sequence[Statement], returns: Sequence[Return] = ()) -> str:
-    """Name what is back, and count what else is news: `1 migration, 3 upgrades, 2 new packages`.
-
-    What is back with less than it had is to be acted on (partly_back).
-    """
-    back = {(one.kind, one.name) for one in returns}
-    statements = [one for one in statements if not is_back(one, back)]
+def know(statements: Sequence[Statement]) -> str:
+    """Count what is news: `1 migration, 3 upgrades, 2 new packages`."""
     counted = Counter(one.kind for one in statements if one.severity is Severity.NEWS)
     packages = {
         kind: len({package for one in statements if one.kind is kind for package in one.packages}) for kind in counted
@@ -55,22 +49,7 @@ def know(statements: Sequence[Statement], returns: Sequence[Return] = ()) -> str
         for kind, count in sorted(counted.items(), key=lambda pair: RANKS[pair[0]])
         if kind in _NEWS
     ]
-    whole = [said_back(one) for one in returns if not _is_less(one)]
-    return "; ".join(filter(None, (*whole, ", ".join(said))))
-
-
-def partly_back(returns: Iterable[Return]) -> Iterator[str]:
-    """Say what to do about what is back with less than it had."""
-    return (f"{said_back(one)}: check that it has what you need." for one in returns if _is_less(one))
-
-
-def _is_less(one: Return) -> bool:
-    return one.specs_now < one.specs_before
-
-
-def is_back(one: Statement, back: Set[tuple[str, str]]) -> bool:
-    """Tell whether what `one` says is new is in `back`, by kind and name: it was there before."""
-    return (_JOINED.get(one.kind, ""), one.name) in back
+    return ", ".join(said)
 
 
 def part_routine(found: Sequence[Statement], packages: frozenset[str]) -> tuple[list[Statement], list[Statement]]:
@@ -137,14 +116,6 @@ def sentence_of_tag(one: Statement, base: str = "") -> str:
     return _SENTENCES[one.kind](one, packages, specs + of)
 
 
-def said_back(one: Return) -> str:
-    """Say what is back, since when it was gone, and how much of it there is."""
-    since = f"{one.gone_since.day} {one.gone_since:%B %Y}"
-    now, before = (one.specs_now, one.specs_before) if one.kind != "package" or one.specs_before else (0, 0)
-    sizes = f", with {now:,} of {number(before, 'spec')}" if before else ""
-    return f"{one.kind} {safe_name(one.name)} is back{sizes} (reported gone on {since})"
-
-
 def _sizes(one: Statement) -> str:
     return f"{number(len(one.packages), 'package')}, {number(one.counts.specs, 'spec')}"
 
@@ -192,6 +163,7 @@ _SENTENCES: Mapping[StatementKind, Callable[[Statement, str, str], str]] = {
         f"tag {safe_name(one.name)} was removed: {packages}, {specs}"
     ),
     StatementKind.TAG_ADDED: lambda one, packages, specs: f"tag {safe_name(one.name)} is new: {packages}, {specs}",
+    StatementKind.RETURNED: lambda one, packages, _: f"{packages} of {one.of_packages:,} are back",
     StatementKind.STACK_MERGED: lambda one, packages, _: f"stacks {safe_name(one.name)}: {packages}",
     StatementKind.BESIDE: lambda one, packages, _: f"{safe_name(one.name)}, beside: {packages}",
     StatementKind.NO_LONGER: lambda one, packages, _: f"{packages} no longer with {safe_name(one.name)}",

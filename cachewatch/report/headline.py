@@ -1,6 +1,6 @@
 """What comes first: the subject of a digest and its first sentence, names before counts, worst first."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from itertools import zip_longest
 from zoneinfo import ZoneInfo
@@ -10,8 +10,8 @@ from msgspec import Struct
 from cachewatch.core.names import safe
 from cachewatch.core.statement_values import Statement, StatementKind
 from cachewatch.report.environments import headlines_of, unchanged
-from cachewatch.report.first_screen import is_back, is_beside, rebuilt, said_back
-from cachewatch.report.values import Digest, Return, TagDigest
+from cachewatch.report.first_screen import is_beside, rebuilt
+from cachewatch.report.values import Digest, TagDigest
 from cachewatch.report.words import fact, main_reason, number, replaced, replacement, stack_name, staying
 
 # Of a subject line, with the prefix that the mail adds.
@@ -89,12 +89,11 @@ def subtitle(digest: Digest) -> str:
 
 
 def _facts(digest: Digest) -> list[Fact]:
-    back = {(one.kind, one.name) for one in digest.returns}
     statements = _once(one for tag in digest.tags for one in tag.statements)
     if digest.environment is not None:
         # Binaries are installed from whatever stack built them: what is lost, the environment says.
         statements = [one for one in statements if one.kind is not StatementKind.PLACE_LOST]
-    facts = [*_own_facts(digest), *facts_of(statements, back), *map(_back, digest.returns), *_new_snapshots(digest)]
+    facts = [*_own_facts(digest), *facts_of(statements), *_new_snapshots(digest)]
     if facts:
         return facts
     if digest.environment is not None and any(tag.statements for tag in digest.tags):
@@ -131,16 +130,12 @@ def _new_snapshots(digest: Digest) -> Iterator[Fact]:
         yield _listed([f"new snapshot {name}" for name in names], "", number(len(names), "new snapshot"))
 
 
-def _back(one: Return) -> Fact:
-    return Fact((said_back(one), f"{one.kind} {safe(one.name)[:_LONGEST_NAME]} is back"))
-
-
-def facts_of(statements: Iterable[Statement], back: Set[tuple[str, str]] = frozenset()) -> Iterator[Fact]:
-    """Yield what happened, worst first; what is `back`, by its kind and name, is not new.
+def facts_of(statements: Iterable[Statement]) -> Iterator[Fact]:
+    """Yield what happened, worst first.
 
     A loss that nobody misses is named where nothing else happened.
     """
-    news = [one for one in statements if not is_back(one, back)]
+    news = list(statements)
     found: dict[StatementKind, list[Statement]] = {}
     for one in [one for one in news if not one.is_harmless] or news:
         found.setdefault(one.kind, []).append(one)

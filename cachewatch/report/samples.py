@@ -44,7 +44,6 @@ from cachewatch.report.values import (
     Pinned,
     RenderedDigest,
     Report,
-    Return,
     Silenced,
     Span,
     TagDigest,
@@ -83,20 +82,6 @@ def sample_digest(subscription: str = "sample", *, created: datetime = _END + ti
         is_sample=True,
         spans=(span,),
         tags=(_tag(),),
-        returns=(
-            Return(
-                source="public",
-                tag="develop",
-                kind="stack",
-                name="ml-linux-x86_64-rocm",
-                gone_since=datetime(2025, 5, 4, 7, tzinfo=UTC),
-                revision="6001b266be8082e57c6d4732024ae09508c1101a",
-                packages_before=109,
-                packages_now=9,
-                specs_before=188,
-                specs_now=9,
-            ),
-        ),
         environment=_environment(),
         pinned=(
             Pinned(

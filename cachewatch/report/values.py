@@ -34,6 +34,7 @@ from cachewatch.core.model import (
     Unreadable,
     Verdict,
 )
+from cachewatch.core.remembered import Remembered
 from cachewatch.core.statement_values import Statement
 
 
@@ -270,21 +271,6 @@ class Pinned(Struct, frozen=True, kw_only=True):
         return not self.is_gone and self.newer > 0 and self.older <= 1
 
 
-class Return(Struct, frozen=True, kw_only=True):
-    """Something that is back in a tag, of which these readers were told that it is gone."""
-
-    source: str
-    tag: str
-    kind: str  # stack | package | tag
-    name: str
-    gone_since: datetime  # when they were told
-    revision: str  # in which it was gone
-    packages_before: int
-    packages_now: int
-    specs_before: int
-    specs_now: int
-
-
 class Silenced(Struct, frozen=True):
     """How many packages a silence kept out of a digest, and why."""
 
@@ -307,7 +293,7 @@ class Digest(Struct, frozen=True, kw_only=True):
     unconfirmed: str = ""  # for what it was held, if it goes out though the operators did not answer
     spans: tuple[Span, ...]
     tags: tuple[TagDigest, ...]
-    returns: tuple[Return, ...] = ()  # of what these readers were told is gone
+    remembered: Remembered = Remembered()  # by the subscription, before this digest
     environment: CoverageChange | None = None  # what became of the binaries of the environment that is watched
     pinned: tuple[Pinned, ...] = ()
     silenced: tuple[Silenced, ...] = ()

@@ -96,7 +96,7 @@ def _assembled(
         is_urgent=stream.is_urgent,
         spans=tuple(span for part in parts for span in part.spans),
         tags=tags,
-        returns=tuple(each for part in parts for each in part.returns),
+        remembered=state.remembered,
         environment=joined(part.coverage for part in parts if part.coverage),
         pinned=found_pins(stream.subscription.match.pinned, [part.pinned for part in parts if part.pinned]),
         silenced=tuple(_silenced(context, hidden)),
@@ -114,7 +114,7 @@ def _assembled(
     return PendingDigest(
         digest=digest,
         advances=tuple(part.advance for part in parts if part.advance),
-        is_empty=digest.is_empty and not any(part.is_lost or part.has_returned for part in parts),
+        is_empty=digest.is_empty and not any(part.is_lost for part in parts),
         hold=_reason(holds),
         holds=holds,
     )
@@ -235,7 +235,6 @@ def _content(news: TagNews) -> Iterator[str]:
     for one in news.tag.statements:
         if is_of_tag(one.kind) and one.kind is not StatementKind.SUSPICIOUS:
             yield sentence_of_tag(one)
-    yield from news.notes.facts
 
 
 def _reason(holds: Collection[Hold]) -> str:

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from cachewatch.core.model import DiagnosticKind
 from cachewatch.core.names import safe
+from cachewatch.core.remembered import place_of
 from cachewatch.core.schedule import is_quiet
 from cachewatch.errors import DamagedRow, StateError
 from cachewatch.git.catalogue import tags_of
@@ -112,11 +113,17 @@ def _certain(draft: PendingDigest) -> tuple[Advance, ...]:
     There is nothing to tell of those, but what is missing now would be news when it is back.
     """
     doubtful = {(hold.event.source, hold.event.tag) for hold in draft.holds}
+    places = {(source, place_of(tag)) for source, tag in doubtful}
     return tuple(
         replace(
             advance,
             tags=tuple(
                 tag for tag in advance.tags if doubtful.isdisjoint({(advance.source, tag.tag), (advance.source, "")})
+            ),
+            learned=tuple(
+                fact
+                for fact in advance.learned
+                if {(advance.source, ""), (advance.source, getattr(fact, "tag", ""))}.isdisjoint(places)
             ),
         )
         for advance in draft.advances

@@ -14,9 +14,11 @@ from cachewatch.config.sources import Source
 from cachewatch.core.changesets import Changeset, Comparison, TagPair
 from cachewatch.core.coverage import Coverage, Environment, compare_coverage
 from cachewatch.core.model import Kind
+from cachewatch.core.remembered import Departure, Fact, merged, place_of
 from cachewatch.core.selection import Globs, Selection
 from cachewatch.core.statement_values import Line, StatementKind
 from cachewatch.environments.contents import cover_both
+from cachewatch.errors import SourceError
 from cachewatch.git.catalogue import Bases, compare_revisions, document_in, tags_of
 from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import (
@@ -31,12 +33,13 @@ from cachewatch.git.revisions import (
 from cachewatch.hooks import extensions
 from cachewatch.report import values as digest
 from cachewatch.report.collecting import MOST_CSV, DigestCollector, read_tag_digest
-from cachewatch.report.values import Pinned, Return, Span, Table, TagDigest
+from cachewatch.report.values import Pinned, Span, Table, TagDigest
 from cachewatch.runtime.worker import Isolation
 from cachewatch.service import alerts as stale_sources
 from cachewatch.service import streams as notice_sentences
 from cachewatch.service.comparisons import Comparisons, find_pin, has_table, what_is_asked
 from cachewatch.service.context import Context
+from cachewatch.service.memory import Departures, Returns, Steps, learned_back, returned, told, with_statements
 from cachewatch.service.notes import (
     NO_BASES,
     NotesCollector,
@@ -45,13 +48,13 @@ from cachewatch.service.notes import (
     UnreadAfter,
     UnreadDocuments,
     Wants,
-    find_returns,
-    names_of,
     unwrapped,
 )
 from cachewatch.service.notes import noted as note_tag
 from cachewatch.service.stream_state import StreamState
 from cachewatch.service.streams import (
+    REGULAR,
+    URGENT,
     PendingRange,
     PendingRanges,
     Silencing,
@@ -79,14 +82,12 @@ class SourceDiff(Struct, frozen=True, kw_only=True):
 
     spans: tuple[Span, ...] = ()
     news: tuple[TagNews, ...] = ()
-    returns: tuple[Return, ...] = ()  # of what the stream was told is gone
     resolved: Mapping[str, tuple[Unread, ...]] = {}  # documents that are not unreadable any more, by tag
     advance: Advance | None = None  # None where nothing was ever fetched
     steps: tuple[tuple[str, str, str, str], ...] = ()  # source, tag, before, after: what the key is made of
     coverage: tuple[Coverage, Coverage] | None = None  # of the environment, before and after
     pinned: Pinned | None = None
     is_lost: bool = False  # recipients must read that something cannot be known
-    has_returned: bool = False  # a tag is back that was reported as gone
     vanished: tuple[str, ...] = ()  # all tags of the stream, if all of them are gone at once
 
 
@@ -102,6 +103,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
     ranges: PendingRanges
     comparisons: Comparisons
     documents: UnreadDocuments
+    returns: Returns
     longest_pause: timedelta  # between two revisions, that is no outage
     isolation: Isolation
     environment: Environment | None = None
@@ -115,18 +117,17 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         """Compare everything that the stream has not reported yet."""
         news: list[TagNews] = []
         bases: dict[str, Mapping[str, Revision]] = {}
+        learned: list[Fact] = []
         for each in self.ranges.ranges:  # each tag is in one of them
-            of_range, bases_of_range = self._news_of(each)
+            of_range, bases_of_range = self._news_of(each, learned)
             news += of_range
             bases.update(bases_of_range)
         unread = self.documents.after(self.ranges, news, bases)
-        returns = self._returns(news)
         return SourceDiff(
             spans=tuple(self._spans(unread)),
             news=tuple(news),
-            returns=returns,
             resolved=unread.resolved,
-            advance=self._advance(unread, news, returns),
+            advance=self._advance(unread, learned),
             steps=tuple(
                 (self.source.name, tag, gap.base.commit, self.newest.commit)
                 for gap in self.ranges.ranges
@@ -135,23 +136,70 @@ class OpenSource(Struct, frozen=True, kw_only=True):
             coverage=self._coverage(bases),
             pinned=self._pinned(),
             is_lost=bool(self.ranges.lost or unread.unknown),
-            has_returned=bool(self.ranges.returned) and Kind.TAG_REMOVED in self.stream.changes,
             vanished=self.ranges.vanished,
         )
 
-    def _news_of(self, gap: PendingRange) -> tuple[tuple[TagNews, ...], Bases]:
-        """Return the news of the tags of a range, and which packages were compared with which other versions."""
-        bases = self.documents.bases(gap.tags)
-        news = self._compared(gap.base, self.newest, gap.tags.__contains__, bases)
-        if earlier := self.documents.earlier(news, bases):
-            # What the earlier state cannot tell is compared with the last version that could be read.
-            bases = _joined(bases, earlier)
-            news = self._compared(gap.base, self.newest, gap.tags.__contains__, bases)
-        return news, bases
+    def _news_of(self, gap: PendingRange, learned: list[Fact]) -> tuple[tuple[TagNews, ...], Bases]:
+        """Return the news of the tags of a range, and which packages were compared with which other versions.
 
-    def _returns(self, news: Iterable[TagNews]) -> tuple[Return, ...]:
-        returned = self.ranges.returned if Kind.TAG_REMOVED in self.stream.changes else {}
-        return tuple(find_returns(self.source.name, self.state.departures, news, returned))
+        What went and what is back is `learned`.
+        """
+        steps, wanted = Steps(self.repository, gap.base, self.newest), self._wants(self._selection())
+        documents = {tag: found for tag in sorted(gap.tags) if (found := self.returns.documents(tag, wanted))}
+        bases: Bases = {tag: self._bases_of(found, steps, gap.base, tag) for tag, found in documents.items()}
+        bases = _joined(bases, self.documents.bases(gap.tags))
+        news = self._compared(gap.base, self.newest, gap.tags.__contains__, bases, steps)
+        builds = {
+            tag: found
+            for each in news
+            if (found := self.returns.builds(each.tag)) and (tag := each.notes.tag) in gap.tags
+        }
+        # What the earlier state cannot tell is compared with the last version that could be read.
+        others = _joined(
+            {tag: self.returns.bases(found) for tag, found in builds.items()}, self.documents.earlier(news, bases)
+        )
+        if others:
+            bases = _joined(others, bases)
+            news = self._compared(gap.base, self.newest, gap.tags.__contains__, bases, steps)
+        back = {tag: {**builds.get(tag, {}), **documents.get(tag, {})} for tag in sorted({*builds, *documents})}
+        learned += self._departed(news, gap, steps)
+        learned += (fact for found in back.values() for fact in learned_back(found, self.stream.name))
+        return self._with_returns(news, back, gap), bases
+
+    def _bases_of(
+        self, found: Mapping[str, Sequence[Departure]], steps: Steps, base: Revision, tag: str
+    ) -> Mapping[str, Revision]:
+        """Return what to compare with where the stream was told last of a state without what is back."""
+        had = steps.packages(base, tag)
+        return self.returns.bases({package: those for package, those in found.items() if package not in had})
+
+    def _departed(self, news: Iterable[TagNews], gap: PendingRange, steps: Steps) -> Iterator[Departure]:
+        """Yield what went from the tags of a range, and from tags that went as a whole."""
+        departures = Departures(self.repository, self.source.name, self.newest)
+        for each in news:
+            if self.ranges.places.get(each.notes.tag) is not None:
+                yield from departures.of_tag(each.tag, steps, gap.base)
+        going_on = {place_of(tag) for tag, revision in self.ranges.places.items() if revision is not None}
+        for tag in sorted(gap.tags):
+            if tag in self.ranges.places and self.ranges.places[tag] is None and place_of(tag) not in going_on:
+                yield departures.of_lost_tag(tag, steps)
+
+    def _with_returns(
+        self, news: Sequence[TagNews], back: Mapping[str, Mapping[str, Sequence[Departure]]], gap: PendingRange
+    ) -> tuple[TagNews, ...]:
+        """Say what is back, also of tags in which nothing else happened."""
+        by_tag = {each.notes.tag: each for each in news}
+        for tag, found in back.items():
+            if tag not in by_tag:
+                base, newest = (structs.replace(side, tag=tag) for side in (gap.base, self.newest))
+                if tag not in tags_of(self.repository, base).ids:
+                    continue
+                (by_tag[tag],) = self._compared(base, newest, lambda _: True, {tag: self.returns.bases(found)})
+            one = by_tag[tag]
+            changed = {package for statement in told(one.tag) for package in statement.packages}
+            said = tuple(returned(found, changed, self.stream.name))
+            by_tag[tag] = structs.replace(one, tag=with_statements(one.tag, said, self.stream.changes))
+        return tuple(by_tag.values())
 
     def _coverage(self, bases: Bases) -> tuple[Coverage, Coverage] | None:
         """Hold the environment against all tags that the stream is about, as they were told last and as they are."""
@@ -198,7 +246,12 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         return structs.replace(found, whole_move=whole.tag if whole is not None else None)
 
     def _compared(
-        self, before: Revision, after: Revision, wanted_tag: Callable[[str], bool], bases: Bases = NO_BASES
+        self,
+        before: Revision,
+        after: Revision,
+        wanted_tag: Callable[[str], bool],
+        bases: Bases = NO_BASES,
+        steps: Steps | None = None,
     ) -> tuple[TagNews, ...]:
         selection = self._selection()
         comparison = compare_revisions(
@@ -216,9 +269,37 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         compare = self.comparisons.compared_alone if bases else self.comparisons.changeset
         for pair in comparison.pairs:
             one = structs.replace(comparison, pairs=(pair,))
+            if steps is not None and pair.before.tag == pair.after.tag:
+                one = self._judged_by_steps(one, steps)
             news.append(self._tag_news(one, selection, room, compare))
             room = _left(room, news[-1].tag.table)
         return self._with_stays(news, comparison.pairs)
+
+    def _judged_by_steps(self, comparison: Comparison, steps: Steps) -> Comparison:
+        """Let a tag be judged as suspicious, if more than half of it went in one of several revisions."""
+        tag = comparison.pairs[0].after.tag or ""
+        is_broken = partial(self._is_broken, tag)
+        return structs.replace(comparison, revisions_between=None) if steps.suspicious(tag, is_broken) else comparison
+
+    def _is_broken(self, tag: str, earlier: Revision, later: Revision) -> bool:
+        """Tell whether more than half of what stacks build in a tag went from one revision to the next."""
+        try:
+            comparison = compare_revisions(
+                self.repository,
+                structs.replace(earlier, tag=tag),
+                structs.replace(later, tag=tag),
+                wanted_tag=lambda _: True,
+                wanted_package=lambda _: True,
+                trees=self.comparisons.trees(self.source.name),
+            )
+            make_collector = partial(_notes_collector, lambda _: False, has_table=False)
+            found = self.comparisons.changeset(
+                self.source.name, comparison, Selection(), make_collector, self.context.go_on
+            )
+            list(found.collected())
+        except SourceError:
+            return False  # what lies between is not here
+        return bool(found.outcome.suspicion)
 
     def _with_stays(self, news: Sequence[TagNews], pairs: Sequence[TagPair]) -> tuple[TagNews, ...]:
         """Say of the first lines on what was removed since when it was there, where the past of the source is known."""
@@ -287,7 +368,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         )
         tag = self._with_causes(tag, comparison.pairs[0], selection)
         is_hidden = not self._silencing(comparison, lambda _: True).wants({Kind.SUSPICIOUS})
-        noted = note_tag(heard, packages, tag.report.events, is_suspicion_hidden=is_hidden)
+        noted = note_tag(heard, packages, is_suspicion_hidden=is_hidden)
         return TagNews(tag, noted, hidden)
 
     def _with_causes(self, tag: TagDigest, pair: TagPair, selection: Selection) -> TagDigest:
@@ -322,7 +403,6 @@ class OpenSource(Struct, frozen=True, kw_only=True):
             tag: tuple(entry for entry in each if entry not in removed[tag]) for tag, each in unread.resolved.items()
         }
         notes = (
-            *notice_sentences.returned(self.ranges.returned, self.context.config.timezone),
             *notice_sentences.unread(unread.left),
             *notice_sentences.read_again(readable),
             *notice_sentences.removed(removed),
@@ -370,29 +450,32 @@ class OpenSource(Struct, frozen=True, kw_only=True):
             notes=notes,
         )
 
-    def _advance(self, unread: UnreadAfter, news: Iterable[TagNews], returns: tuple[Return, ...]) -> Advance:
-        gone = {each.notes.tag: each.notes.gone for each in news}
+    def _advance(self, unread: UnreadAfter, learned: Iterable[Fact]) -> Advance:
         updates = (
-            CursorUpdate(
-                tag=tag,
-                revision=revision,
-                unread=tuple(unread.left.get(tag, ())),
-                departures=gone.get(tag, ()),
-                returns=names_of(returns, tag),
-            )
+            CursorUpdate(tag=tag, revision=revision, unread=tuple(unread.left.get(tag, ())))
             for tag, revision in sorted(self.ranges.places.items())
         )
+        known = {fact.key: fact for fact in self.state.remembered.facts}
+        facts = {fact.key: merged(known.get(fact.key), fact) for fact in learned}
+        over = tuple(key for key, fact in facts.items() if isinstance(fact, Departure) and self._is_over(fact))
         return Advance(
             subscription=self.stream.subscription.name,
             stream=self.stream.name,
             source=self.source.name,
             revision=self.newest.commit,
             tags=tuple(updates),
+            learned=tuple(fact for key, fact in facts.items() if key not in over and known.get(key) != fact),
+            forgotten=tuple(key for key in over if key in known),
         )
+
+    def _is_over(self, departure: Departure) -> bool:
+        """Tell whether every stream of the subscription told that all of it is back."""
+        names = (REGULAR, URGENT) if self.stream.subscription.urgent is not None else (REGULAR,)
+        return not any(departure.missing(name) for name in names)
 
 
 def _notes_collector(wants: Wants, *, has_table: bool) -> NotesCollector:
-    return NotesCollector(DigestCollector(wants, has_table=has_table), wants)
+    return NotesCollector(DigestCollector(wants, has_table=has_table))
 
 
 def _with_lines(tag: TagDigest, changed: Callable[[Line], Line]) -> TagDigest:
@@ -461,6 +544,7 @@ def open_source(
             ),
             comparisons=comparisons,
             documents=UnreadDocuments(repository, position.unread, isolation),
+            returns=Returns(repository, source.name, stream.name, newest, state.remembered),
             isolation=isolation,
             longest_pause=_longest_pause(repository, newest, source),
             environment=environment,

@@ -4,10 +4,8 @@ A comparison passes its packages to NotesCollector, which notes them before the 
 For documents that could not be compared it is noted what to compare them with later.
 """
 
-import heapq
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
-from datetime import datetime
 from types import MappingProxyType
 from typing import Any
 
@@ -15,21 +13,17 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from cachewatch.core.changesets import Changeset, Collector, show
-from cachewatch.core.model import Event, Kind, PackageChange, Status
+from cachewatch.core.model import Kind, PackageChange
 from cachewatch.errors import SourceError, UnknownRevision
 from cachewatch.git.catalogue import Bases, last_readable
 from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import Revision, resolve
-from cachewatch.report.values import Return, TagDigest
+from cachewatch.report.values import TagDigest
 from cachewatch.runtime.worker import INLINE, Isolation
 from cachewatch.service.alerts import Alert
 from cachewatch.service.streams import PendingRanges
-from cachewatch.store.cursors import Departure, DepartureKind, ReportedDeparture, Unread
+from cachewatch.store.cursors import Unread
 from cachewatch.store.health import AlertKey, AlertKind
-
-# Of one tag, those with most specs first.
-_MOST = 1000
-_NAMED = 10
 
 Wants = Callable[[Set[Kind]], bool]
 
@@ -38,14 +32,10 @@ class Packages(Struct):
     """The packages of some chunk that a digest tells of."""
 
     told: int = 0
-    gone: list[Departure] = []
-    joined: list[Departure] = []
 
     def join(self, other: "Packages") -> None:
         """Add those of another chunk of the same tag."""
         self.told += other.told
-        self.gone = _largest([*self.gone, *other.gone])
-        self.joined = _largest([*self.joined, *other.joined])
 
 
 class TagNotes(Struct, frozen=True, kw_only=True):
@@ -54,17 +44,6 @@ class TagNotes(Struct, frozen=True, kw_only=True):
     tag: str
     told: int  # packages of which something is told
     suspicion: str  # what is suspicious about the whole tag, if something happened to what was asked for
-    gone: tuple[Departure, ...]
-    joined: tuple[Departure, ...]
-
-    @property
-    def facts(self) -> Iterator[str]:
-        """Yield what an operator has to know of a loss, a fact each."""
-        for kind in DepartureKind:
-            names = [each.name for each in self.gone if each.kind is kind]
-            if names:
-                more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
-                yield f"{len(names):,} {kind}{'s' if len(names) > 1 else ''} gone: {', '.join(names[:_NAMED])}{more}"
 
 
 class TagNews(Struct, frozen=True):
@@ -86,19 +65,13 @@ class TagNews(Struct, frozen=True):
 class NotesCollector:
     """Notes packages on their way to another body."""
 
-    def __init__(self, body: Collector, wants: Wants) -> None:
-        """`wants` tells which kinds are told."""
+    def __init__(self, body: Collector) -> None:
         self._body = body
-        self._wants = wants
         self._packages = Packages()
 
     def add(self, change: PackageChange) -> None:
         """Take one package."""
         self._packages.told += 1
-        if change.status is Status.REMOVED and self._wants({Kind.PACKAGE_REMOVED}):
-            self._packages.gone.append(_departure(change.package, change.counts.before))
-        if change.status is Status.ADDED and self._wants({Kind.PACKAGE_ADDED}):
-            self._packages.joined.append(_departure(change.package, change.counts.after))
         self._body.add(change)
 
     def see(self, change: PackageChange) -> None:
@@ -122,90 +95,13 @@ def unwrapped(changeset: Changeset, packages: Packages) -> Changeset:
     return changeset.mapped(open_body)
 
 
-def noted(changeset: Changeset, packages: Packages, events: Iterable[Event], *, is_suspicion_hidden: bool) -> TagNotes:
-    """Return what there is to note of a tag; `events` are those that are told."""
-    happened = {event.kind for event in changeset.outcome.events}
-    gone = [*_of(events, Kind.TAG_REMOVED, DepartureKind.TAG), *_of(events, Kind.STACK_REMOVED, DepartureKind.STACK)]
-    joined = _of(events, Kind.STACK_ADDED, DepartureKind.STACK)
-    # A new tag is compared with another one, and what goes with a whole tag comes back with it.
-    is_new, is_lost = Kind.TAG_ADDED in happened, Kind.TAG_REMOVED in happened
+def noted(changeset: Changeset, packages: Packages, *, is_suspicion_hidden: bool) -> TagNotes:
+    """Return what there is to note of a tag."""
     is_touched = any(changeset.outcome.tally.kinds.values())  # whether it is told or not
     return TagNotes(
         tag=changeset.after.tag or changeset.before.tag or "",
         told=packages.told,
         suspicion=changeset.outcome.suspicion if is_touched and not is_suspicion_hidden else "",
-        gone=() if is_new else (*gone, *(() if is_lost else packages.gone)),
-        joined=() if is_new else (*joined, *packages.joined),
-    )
-
-
-def _of(events: Iterable[Event], kind: Kind, becomes: DepartureKind) -> Iterator[Departure]:
-    for event in events:
-        if event.kind is kind:
-            yield Departure(kind=becomes, name=event.name, packages=event.packages, specs=event.specs)
-
-
-def _departure(package: str, specs: int) -> Departure:
-    return Departure(kind=DepartureKind.PACKAGE, name=package, packages=1, specs=specs)
-
-
-def _largest(found: list[Departure]) -> list[Departure]:
-    return heapq.nsmallest(_MOST, found, key=lambda each: (-each.specs, each.name))
-
-
-def find_returns(
-    source: str,
-    departures: Mapping[tuple[str, str], Iterable[ReportedDeparture]],
-    news: Iterable[TagNews],
-    returned: Mapping[str, datetime],
-) -> Iterator[Return]:
-    """Yield what is back of a source, whole tags among it.
-
-    `departures` are what the stream was told is gone, by source and tag, `news` what a digest tells of its tags, and
-    `returned` the tags that are back.
-    """
-    found = {each.notes.tag: each for each in news}
-    for tag in sorted({*found, *returned}):
-        ours = found.get(tag)
-        now = {(each.kind, each.name): each for each in ours.notes.joined} if ours is not None else {}
-        names = {*now, *([(DepartureKind.TAG, tag)] if tag in returned else [])}
-        for was in departures.get((source, tag), ()):
-            key = was.departure.kind, was.departure.name
-            if key in names:
-                whole = _whole(was.departure, ours.tag if ours is not None else None)
-                yield _return(source, tag, was, now.get(key) or whole)
-
-
-def names_of(returns: Collection[Return], tag: str) -> tuple[tuple[DepartureKind, str], ...]:
-    """Return what is back of one tag, as it is remembered."""
-    return tuple((DepartureKind(each.kind), each.name) for each in returns if each.tag == tag)
-
-
-def _whole(was: Departure, digest: TagDigest | None) -> Departure:
-    """Return what there is of a tag now, which is compared with what there was before it went."""
-    if digest is None:
-        return was
-    counts = digest.report.specs
-    return Departure(
-        kind=was.kind,
-        name=was.name,
-        packages=digest.report.packages.after,
-        specs=was.specs + counts.after - counts.before,
-    )
-
-
-def _return(source: str, tag: str, was: ReportedDeparture, now: Departure) -> Return:
-    return Return(
-        source=source,
-        tag=tag,
-        kind=was.departure.kind.value,
-        name=was.departure.name,
-        gone_since=was.told_at,
-        revision=was.revision,
-        packages_before=was.departure.packages,
-        packages_now=now.packages,
-        specs_before=was.departure.specs,
-        specs_now=now.specs,
     )
 
 

@@ -36,7 +36,6 @@ from cachewatch.service.send import deliver_all
 from cachewatch.service.stream_state import streams_to_look_at
 from cachewatch.service.streams import Stream, streams_of
 from cachewatch.store import cursors, digests, health, messages, outbox
-from cachewatch.store import cursors as reported_removals
 from cachewatch.store import digests as scheduled_runs
 from cachewatch.store import health as alerts
 from cachewatch.store import messages as suppressions
@@ -71,7 +70,7 @@ def _forget(context: Context) -> None:
         messages.delete_unused(connection)
         scheduled_runs.forget_slots(connection, now - retention.metadata)
         cursors.forget_vanished(connection, now - retention.metadata)
-        reported_removals.forget(connection, now - retention.metadata)
+        cursors.forget(connection, now - retention.metadata)
     if digests_gone or payloads_gone:
         context.log.info("state.cleaned", digests=digests_gone or None, payloads=payloads_gone or None)
 

@@ -3,15 +3,16 @@
 One transaction says which streams have to be looked at, and one more reads each of these.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from cachewatch.core.remembered import Remembered
 from cachewatch.service.streams import Stream
 from cachewatch.store import cursors, digests, health
-from cachewatch.store.cursors import Advance, Cursor, Position, ReportedDeparture
+from cachewatch.store.cursors import Advance, Cursor, Position
 from cachewatch.store.database import Connection
 from cachewatch.store.digests import Hold, KnownDigest, Slot
 from cachewatch.store.health import AlertKey, AlertKind, SourceHealth
@@ -22,7 +23,7 @@ class StreamState(Struct, frozen=True, kw_only=True):
 
     sources: Mapping[str, SourceHealth]
     positions: Mapping[str, Position]  # by source; of those that it has begun with
-    departures: Mapping[tuple[str, str], Collection[ReportedDeparture]]  # that it was told of, by source and tag
+    remembered: Remembered  # by its subscription
     slot: Slot | None  # at which it is due next
     holds: tuple[Hold, ...]  # what its digest is held for
     held: tuple[str, ...]  # the keys of its held digests
@@ -71,7 +72,7 @@ def read_stream(connection: Connection, stream: Stream) -> StreamState:
     return StreamState(
         sources={each.name: health.source(connection, each.name) for each in stream.sources},
         positions=_positions(connection, stream),
-        departures=cursors.all_told(connection, *of),
+        remembered=cursors.remembered_by(connection, of[0]),
         slot=digests.pending(connection, *of),
         holds=digests.holds_of(connection, *of),
         held=held,
@@ -89,6 +90,7 @@ def is_unchanged(connection: Connection, stream: Stream, state: StreamState) -> 
         and digests.pending(connection, *of) == state.slot
         and digests.holds_of(connection, *of) == state.holds
         and digests.known(connection, of[0]) == state.digests
+        and cursors.remembered_by(connection, of[0]) == state.remembered
     )
 
 

@@ -1,93 +1,54 @@
-"""How far each stream was compared with its sources, what it could not read, and what removals it was told of.
-
-So the return of what was removed can be told with since when it was gone.
-"""
+"""How far each stream was compared with its sources, what it could not read, and what its subscription remembers."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from datetime import datetime
-from enum import StrEnum
-from typing import Any
 
 import msgspec
 from msgspec import Struct
 from sqlalchemy import Connection, delete, insert, select, union, update
 
+from cachewatch.core.remembered import Fact, Remembered, merged
 from cachewatch.store.queries import put, put_all, rows_of
-from cachewatch.store.schema import cursors, departures, digests, holds, slots, streams, unread
-from cachewatch.store.schema import departures as departures_table
+from cachewatch.store.schema import cursors, digests, holds, remembered, slots, streams, unread
 
 
-class DepartureKind(StrEnum):
-    """What can go and come back."""
-
-    TAG = "tag"
-    STACK = "stack"
-    PACKAGE = "package"
-
-    @classmethod
-    def _missing_(cls, value: object) -> "DepartureKind":  # noqa: ARG003  the contract of an Enum
-        return cls.PACKAGE  # its row is damaged
+def remembered_by(connection: Connection, subscription: str) -> Remembered:
+    """Return what a subscription remembers; what is damaged is forgotten."""
+    query = rows_of(remembered, "subscription", order=("key",))
+    found = []
+    for row in connection.execute(query, {"subscription": subscription}):
+        with suppress(msgspec.DecodeError):
+            found.append(msgspec.msgpack.decode(row.content, type=Fact))
+    return Remembered(tuple(found))
 
 
-class Departure(Struct, frozen=True, kw_only=True):
-    """Something that is gone from a tag, and how much of it there was."""
-
-    kind: DepartureKind
-    name: str
-    packages: int
-    specs: int
-
-
-class ReportedDeparture(Struct, frozen=True, kw_only=True):
-    """A departure that a stream was told of."""
-
-    departure: Departure
-    revision: str  # in which it was gone
-    told_at: datetime
-
-
-Stream = dict[str, str]
-
-
-def stream_key(subscription: str, stream: str, source: str, tag: str) -> Stream:
-    """Return what departures of one tag are kept under."""
-    return {"subscription": subscription, "stream": stream, "source": source, "tag": tag}
-
-
-def note(connection: Connection, of: Stream, found: Iterable[Departure], revision: str, now: datetime) -> None:
-    """Remember what a stream was told is gone; what is gone again is gone since now."""
-    for each in found:
-        where = {**of, "kind": each.kind, "name": each.name}
-        values = {"revision": revision, "told_at": now, "packages": each.packages, "specs": each.specs}
-        put(connection, departures, where, values)
-
-
-def all_told(
-    connection: Connection, subscription: str, stream: str
-) -> Mapping[tuple[str, str], Collection[ReportedDeparture]]:
-    """Return what a stream was told is gone, by source and tag."""
-    query = rows_of(departures, "subscription", "stream", order=("source", "tag", "kind", "name"))
-    found: defaultdict[tuple[str, str], list[ReportedDeparture]] = defaultdict(list)
-    for row in connection.execute(query, {"subscription": subscription, "stream": stream}):
-        found[row.source, row.tag].append(_told(row))
-    return found
-
-
-def forget_returned(connection: Connection, of: Stream, names: Iterable[tuple[DepartureKind, str]]) -> None:
-    """Forget what a stream was told is back."""
-    for kind, name in names:
-        connection.execute(delete(departures).filter_by(**of, kind=kind, name=name))
+def _remember(connection: Connection, advance: "Advance", now: datetime) -> None:
+    """Remember what a digest learned, together with what another stream of the subscription learned meanwhile."""
+    if not advance.learned and not advance.forgotten:
+        return
+    known = {one.key: one for one in remembered_by(connection, advance.subscription).facts}
+    for fact in advance.learned:
+        whole = merged(known.get(fact.key), fact)
+        put(
+            connection,
+            remembered,
+            {"subscription": advance.subscription, "key": fact.key},
+            {
+                "source": advance.source,
+                "revision": whole.revision,
+                "content": msgspec.msgpack.encode(whole),
+                "noted_at": now,
+            },
+        )
+    for key in advance.forgotten:
+        connection.execute(delete(remembered).filter_by(subscription=advance.subscription, key=key))
 
 
 def forget(connection: Connection, before: datetime) -> None:
-    """Forget what was told before a moment."""
-    connection.execute(delete(departures).where(departures.c.told_at < before))
-
-
-def _told(row: Any) -> ReportedDeparture:
-    departure = Departure(kind=DepartureKind(row.kind), name=row.name, packages=row.packages, specs=row.specs)
-    return ReportedDeparture(departure=departure, revision=row.revision, told_at=row.told_at)
+    """Forget what was noted before a moment."""
+    connection.execute(delete(remembered).where(remembered.c.noted_at < before))
 
 
 class Unread(Struct, frozen=True, kw_only=True):
@@ -107,8 +68,6 @@ class CursorUpdate(Struct, frozen=True, kw_only=True):
     tag: str
     revision: str | None
     unread: tuple[Unread, ...] = ()
-    departures: tuple[Departure, ...] = ()  # that the digest tells
-    returns: tuple[tuple[DepartureKind, str], ...] = ()  # likewise
 
 
 class Advance(Struct, frozen=True, kw_only=True):
@@ -119,13 +78,16 @@ class Advance(Struct, frozen=True, kw_only=True):
     source: str
     revision: str
     tags: tuple[CursorUpdate, ...] = ()
+    learned: tuple[Fact, ...] = ()  # what the subscription is to remember
+    forgotten: tuple[str, ...] = ()  # the keys of what it need not remember any more
 
     @property
     def revisions(self) -> frozenset[str]:
         """Every revision that is needed to go on from here."""
         places = {update.revision for update in self.tags if update.revision}
         bases = {each.base for step in self.tags for each in step.unread}
-        return frozenset({self.revision, *places, *bases} - {""})
+        kept = {fact.revision or "" for fact in self.learned}
+        return frozenset({self.revision, *places, *bases, *kept} - {""})
 
 
 class Cursor(Struct, frozen=True):
@@ -169,8 +131,8 @@ def revisions_told(connection: Connection) -> Mapping[tuple[str, str, str], str]
     return {(row.subscription, row.stream, row.source): row.revision for row in connection.execute(select(*columns))}
 
 
-def advance(connection: Connection, advances: Iterable[Advance], now: datetime, *, is_told: bool = True) -> None:
-    """Write down how far streams were compared, and what they were told is gone or back, if they were told.
+def advance(connection: Connection, advances: Iterable[Advance], now: datetime) -> None:
+    """Write down how far streams were compared, and what their subscriptions are to remember.
 
     A stream that is new has begun with that.
     """
@@ -184,10 +146,7 @@ def advance(connection: Connection, advances: Iterable[Advance], now: datetime, 
                 _note_unread(connection, {**where, "tag": step.tag}, step.unread, now)
             elif step.tag in had_unread:
                 _keep_unread(connection, {**where, "tag": step.tag}, now)
-            if is_told:
-                of = stream_key(each.subscription, each.stream, each.source, step.tag)
-                forget_returned(connection, of, step.returns)
-                note(connection, of, step.departures, each.revision, now)
+        _remember(connection, each, now)
 
 
 def _move(connection: Connection, where: Mapping[str, str], steps: Iterable[CursorUpdate], now: datetime) -> None:
@@ -246,9 +205,9 @@ def blobs_not_to_read(connection: Connection, source: str) -> Mapping[str, str]:
 
 def revisions_in_use(connection: Connection, source: str) -> frozenset[str]:
     """Return every revision of `source` that some stream is to be compared with."""
-    used = (cursors.c.revision, streams.c.revision, unread.c.base)
+    used = (cursors.c.revision, streams.c.revision, unread.c.base, remembered.c.revision)
     queries = (select(column.label("used")).where(column.table.c.source == source) for column in used)
-    return frozenset(row.used for row in connection.execute(union(*queries)))
+    return frozenset(row.used for row in connection.execute(union(*queries)) if row.used is not None)
 
 
 def forget_vanished(connection: Connection, before: datetime) -> None:
@@ -265,7 +224,7 @@ def rename(connection: Connection, old: str, new: str) -> None:
     """Let the subscription `new` go on where `old` stands, if there is anything of `old`."""
     if old not in subscriptions(connection):
         return
-    for table in (streams, cursors, unread, slots, holds, departures_table):
+    for table in (streams, cursors, unread, slots, holds, remembered):
         connection.execute(delete(table).filter_by(subscription=new))
         connection.execute(update(table).filter_by(subscription=old).values(subscription=new))
     connection.execute(update(digests).filter_by(subscription=old).values(subscription=new))

@@ -204,21 +204,17 @@ holds = Table(
     Column("counted_from", Moment, nullable=False),  # time without service moves it on
 )
 
-# What streams were told is gone, so that they can be told since when if it is back.
-departures = Table(
-    "departures",
+# What subscriptions remember beside their cursors: core/remembered.py.
+remembered = Table(
+    "remembered",
     metadata,
     Column("subscription", Text, primary_key=True),
-    Column("stream", Text, primary_key=True),
-    Column("source", Text, primary_key=True),
-    Column("tag", Text, primary_key=True),
-    Column("kind", Text, primary_key=True),  # stack | package | tag
-    Column("name", Text, primary_key=True),
-    Column("revision", Text, nullable=False),  # in which it was gone
-    Column("told_at", Moment, nullable=False),
-    Column("packages", Integer, nullable=False),
-    Column("specs", Integer, nullable=False),
-    Index("departures_by_time", "told_at"),
+    Column("key", Text, primary_key=True),
+    Column("source", Text, nullable=False),
+    Column("revision", Text),  # that is kept for it
+    Column("content", LargeBinary, nullable=False),
+    Column("noted_at", Moment, nullable=False),
+    Index("remembered_by_time", "noted_at"),
 )
 
 # Queued, being sent, or to be tried again.

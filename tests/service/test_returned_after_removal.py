@@ -1,6 +1,6 @@
-"""What a stream was told is gone, and is back: since when it was gone, and how much of it is there again."""
+"""What a subscription remembers is gone, and is back: told once, compared with the last revision that had it."""
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -8,19 +8,21 @@ import pytest
 from helpers import Record, catalogue, records
 from station import Site
 
+from cachewatch.core.remembered import Departure
+from cachewatch.core.statement_values import Statement, StatementKind
 from cachewatch.operators import actions as operator_actions
-from cachewatch.report.values import Digest, Return
+from cachewatch.report.values import Digest
 from cachewatch.service import compose as building_messages
 from cachewatch.service import create as creating_digests
 from cachewatch.service.passes import run_pass
-from cachewatch.store.schema import departures
+from cachewatch.store import cursors
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 
 Packages = dict[str, list[Record]]
 MANY: Packages = {f"package-{number}": records(range(10 * number, 10 * number + 4)) for number in range(8)}
 ZLIB: Packages = {"zlib": records(range(900, 905))}
-LESS: Packages = {"zlib": records(range(910, 912))}
+NEWER: Packages = {"zlib": records(range(910, 915), versions=["1.3.2"])}
 
 
 def in_stack(count: int) -> dict[str, bytes]:
@@ -49,9 +51,11 @@ subscriptions:
 class Readers:
     """A site, and the digests that it made, as values."""
 
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, *states: dict[str, bytes]) -> None:
+    def __init__(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch, *states: dict[str, bytes], config: str = CONFIG
+    ) -> None:
         self.site = Site(folder, states)
-        self.site.configure(CONFIG)
+        self.site.configure(config)
         self.made: list[Digest] = []
         self.number = 0
         real = building_messages.build_messages
@@ -63,60 +67,120 @@ class Readers:
         monkeypatch.setattr(creating_digests, "build_messages", look)
         self.site.run()
 
-    def go_on(self, later: timedelta = DAY) -> tuple[Return, ...]:
-        """Let the next revision be published, and return what is back in its digest."""
-        self.number += 1
+    def go_on(self, later: timedelta = DAY, steps: int = 1) -> list[Statement]:
+        """Let the next revision be published, and return what its digest says."""
+        self.number += steps
         self.site.publish(self.number)
         self.site.now += later
+        self.made.clear()
         run_pass(self.site.open())
-        return self.made[-1].returns
+        return [one for digest in self.made for tag in digest.tags for one in tag.statements]
 
-    def remembered(self) -> list[tuple[str, str]]:
-        """Return what is remembered as gone, for any stream."""
+    def remembered(self, subscription: str = "ml") -> list[tuple[str, str, str, int]]:
+        """Return what a subscription remembers as gone."""
         with self.site.open().database.read() as connection:
-            return [(row.kind, row.name) for row in connection.execute(departures.select())]
+            facts = cursors.remembered_by(connection, subscription).facts
+        return [
+            (one.kind, one.name, one.last.revision, len(one.missing("regular")))
+            for one in facts
+            if isinstance(one, Departure)
+        ]
 
 
-def told(found: tuple[Return, ...]) -> list[tuple[str, str, datetime, int, int, int, int]]:
-    return [
-        (
-            each.kind,
-            each.name,
-            each.gone_since,
-            each.packages_before,
-            each.packages_now,
-            each.specs_before,
-            each.specs_now,
-        )
-        for each in found
-    ]
+def said(found: list[Statement]) -> list[tuple[str, str, int]]:
+    """Return kind, name and number of packages of each statement."""
+    return [(one.kind, one.name, len(one.packages)) for one in found]
 
 
 def test_a_package_that_is_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is told once, and when it goes and comes again it is told anew."""
     gone = catalogue(MANY)
-    readers = Readers(
-        tmp_path, monkeypatch, catalogue(MANY | ZLIB), gone, catalogue(MANY | LESS), gone, catalogue(MANY | ZLIB)
-    )
-    assert readers.go_on() == ()
-    since = readers.site.now
-    assert readers.remembered() == [("package", "zlib")]
-    (found,) = readers.go_on(3 * DAY)
-    assert (found.source, found.tag, found.revision) == ("public", "develop", readers.site.commits[1])
-    assert told((found,)) == [("package", "zlib", since, 1, 1, 5, 2)]
+    states = catalogue(MANY | ZLIB), gone, catalogue(MANY | NEWER), gone, catalogue(MANY | NEWER)
+    readers = Readers(tmp_path, monkeypatch, *states)
+    commits = readers.site.commits
+    assert said(readers.go_on()) == [("package-removed", "zlib", 1)]
+    assert readers.remembered() == [("package", "zlib", commits[0], 1)]
+    found = readers.go_on(3 * DAY)
+    assert said(found) == [("returned", "zlib", 1), ("upgraded", "zlib", 1)]
+    back = found[0]
+    assert (back.before, back.of_packages, back.exceptions) == (("2025-06-01", "2025-06-02"), 1, ("zlib",))
     assert readers.remembered() == []
-    assert readers.go_on() == ()
-    since = readers.site.now
-    assert told(readers.go_on()) == [("package", "zlib", since, 1, 1, 2, 5)]
+    assert said(readers.go_on()) == [("package-removed", "zlib", 1)]
+    found = readers.go_on()
+    assert said(found) == [("returned", "zlib", 1)]
+    assert found[0].exceptions == ()
+
+
+def many(count: int, version: str = "1.0", *, first: int = 0, salt: int = 0) -> Packages:
+    """Return so many packages of one spec each."""
+    numbers = range(first, first + count)
+    return {f"p{number:03}": records([1000 * (salt + 1) + number], versions=[version]) for number in numbers}
+
+
+@pytest.mark.parametrize("lost", [60, 150], ids=["some", "suspicious"])
+def test_much_that_goes_and_returns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: int) -> None:
+    """One statement, nothing is new, and the upgrades are told as what they are."""
+    whole, rest = many(200), many(200 - lost, first=lost)
+    back = whole | many(10, "1.1", salt=1)
+    config = CONFIG.replace("channels: [files]}", "channels: [files], limit: {hold_above: 1000}}")
+    readers = Readers(
+        tmp_path, monkeypatch, catalogue(whole), catalogue(rest), catalogue(rest), catalogue(back), config=config
+    )
+    readers.go_on()
+    if readers.site.held():
+        operator_actions.release(readers.site.open(), "ml")
+    ((kind, name, last, missing),) = readers.remembered()
+    assert (kind, name, last, missing) == ("package", "", readers.site.commits[0], lost)
+    assert readers.go_on() == []
+    found = readers.go_on()
+    assert said(found) == [("returned", "", lost), *(("upgraded", f"p{number:03}", 1) for number in range(10))]
+    assert (found[0].of_packages, len(found[0].exceptions)) == (lost, 10)
+    assert readers.remembered() == []
+
+
+@pytest.mark.slow
+def test_what_is_back_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only what came back since is named, of what was missing then."""
+    states = [many(20), many(10), many(14), many(20)]
+    readers = Readers(tmp_path, monkeypatch, *map(catalogue, states))
+    readers.go_on()
+    (first,) = readers.go_on()
+    assert (len(first.packages), first.of_packages) == (4, 10)
+    (second,) = readers.go_on()
+    assert (len(second.packages), second.of_packages) == (6, 6)
+
+
+@pytest.mark.slow
+def test_several_losses_between_two_digests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is compared with the last revision that had it, and told apart."""
+    upgraded = many(4, "1.1", salt=1)
+    states = [
+        many(20),
+        many(20) | upgraded,
+        many(17, first=3) | many(1, "1.1", first=3, salt=1),
+        many(10, first=10),
+        many(20) | upgraded,
+    ]
+    config = CONFIG.replace("when: each revision", "when: daily 07:30").replace(
+        "changes: [all]", "changes: [all], limit: {hold_for: 1h}"
+    )
+    readers = Readers(tmp_path, monkeypatch, *map(catalogue, states), config=config)
+    readers.go_on(3 * DAY, steps=3)
+    commits = readers.site.commits
+    assert set(readers.remembered()) == {("package", "", commits[1], 3), ("package", "", commits[2], 7)}
+    found = readers.go_on()
+    assert sorted(said(found)) == [("returned", "", 3), ("returned", "", 7)]
 
 
 @pytest.mark.slow
 def test_a_stack_that_is_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With what it has again."""
-    readers = Readers(tmp_path, monkeypatch, *map(in_stack, (8, 0, 6)))
-    assert readers.go_on() == ()
-    since = readers.site.now
-    assert told(readers.go_on()) == [("stack", "ml", since, 8, 6, 32, 24)]
+    readers = Readers(tmp_path, monkeypatch, *map(in_stack, (8, 0, 6, 8)))
+    assert said(readers.go_on()) == [("stack-removed", "ml", 8)]
+    assert readers.remembered() == [("stack", "ml", readers.site.commits[0], 8)]
+    found = readers.go_on()
+    assert said(found) == [("returned", "ml", 6)]
+    assert (found[0].of_packages, found[0].exceptions) == (8, ())
+    assert said(readers.go_on()) == [("returned", "ml", 2)]
     assert readers.remembered() == []
 
 
@@ -125,11 +189,11 @@ def test_a_tag_that_is_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     """Its packages went with it and are back with it."""
     develop = catalogue(MANY)
     back = develop | catalogue(ZLIB | {"new": records([990])}, tag="v1.0")
-    readers = Readers(tmp_path, monkeypatch, develop | catalogue(ZLIB, tag="v1.0"), develop, back)
-    assert readers.go_on() == ()
-    since = readers.site.now
-    assert readers.remembered() == [("tag", "v1.0")]
-    assert told(readers.go_on()) == [("tag", "v1.0", since, 1, 2, 5, 6)]
+    readers = Readers(tmp_path, monkeypatch, develop | catalogue(ZLIB, tag="v1.0"), develop, develop, back)
+    assert said(readers.go_on()) == [("tag-removed", "v1.0", 1)]
+    assert readers.remembered() == [("tag", "v1.0", readers.site.commits[0], 1)]
+    readers.go_on()
+    assert said(readers.go_on()) == [("returned", "v1.0", 1), ("package-added", "new", 1)]
     assert readers.remembered() == []
 
 
@@ -138,30 +202,46 @@ def test_a_tag_that_is_back_as_it_was(tmp_path: Path, monkeypatch: pytest.Monkey
     develop, both = catalogue(MANY), catalogue(MANY) | catalogue(ZLIB, tag="v1.0")
     readers = Readers(tmp_path, monkeypatch, both, develop, both)
     readers.go_on()
-    since = readers.site.now
-    assert told(readers.go_on()) == [("tag", "v1.0", since, 1, 1, 5, 5)]
+    assert said(readers.go_on()) == [("returned", "v1.0", 1)]
 
 
 @pytest.mark.slow
-def test_what_was_not_told_is_not_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A loss that is held is remembered when it is released, and not if it is dropped."""
-    readers = Readers(tmp_path, monkeypatch, catalogue(MANY | ZLIB), catalogue(MANY), catalogue(MANY | LESS))
+def test_what_was_not_told_is_remembered_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever became of the digest: told, released, dropped, or of kinds that nobody asked for."""
+    readers = Readers(tmp_path, monkeypatch, catalogue(MANY | ZLIB), catalogue(MANY), catalogue(MANY | NEWER))
     other = "  {name}: {when: each revision, changes: [{changes}], channels: [files], limit: {hold_above: 1}}\n"
     more = [("released", "all"), ("dropped", "all"), ("upgrades", "upgraded")]
     text = "".join(other.replace("{name}", name).replace("{changes}", changes) for name, changes in more)
     readers.site.configure(CONFIG + text)
     readers.site.run()
     readers.go_on()
-    assert readers.remembered() == [("package", "zlib")]
     operator_actions.release(readers.site.open(), "released")
     operator_actions.drop_digest(readers.site.open(), "dropped", "a test of theirs")
-    assert readers.remembered() == [("package", "zlib")] * 2
+    for name in ("ml", "released", "dropped", "upgrades"):
+        assert readers.remembered(name) == [("package", "zlib", readers.site.commits[0], 1)], name
     readers.go_on()
-    assert {digest.subscription: len(digest.returns) for digest in readers.made[-3:]} == {
-        "ml": 1,
-        "released": 1,
-        "dropped": 0,
-    }
+    kinds = {each.subscription: [one.kind for one in each.tags[0].statements] for each in readers.made}
+    both = [StatementKind.RETURNED, StatementKind.UPGRADED]
+    assert kinds == {"ml": both, "released": both, "dropped": both, "upgrades": [StatementKind.UPGRADED]}
+
+
+@pytest.mark.slow
+def test_what_urgent_readers_were_told_is_back_in_the_regular_digest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though nothing changed between two regular digests."""
+    config = CONFIG.replace(
+        "when: each revision,", "when: monthly 20 07:30, urgent: {changes: [gone], channels: [files]},"
+    )
+    both = catalogue(MANY | ZLIB)
+    readers = Readers(tmp_path, monkeypatch, both, catalogue(MANY), both, config=config)
+    assert said(readers.go_on()) == [("package-removed", "zlib", 1)]
+    assert readers.made[0].is_urgent
+    assert readers.go_on() == []
+    readers.number -= 1
+    assert said(readers.go_on(20 * DAY)) == [("returned", "zlib", 1)]
+    assert not readers.made[0].is_urgent
+    assert readers.remembered() == []
 
 
 @pytest.mark.slow
@@ -171,7 +251,7 @@ def test_what_is_long_ago_is_forgotten(tmp_path: Path, monkeypatch: pytest.Monke
     readers.go_on()
     readers.site.live(59 * DAY)
     readers.site.run()
-    assert readers.remembered() == [("package", "zlib")]
+    assert len(readers.remembered()) == 1
     readers.site.live(2 * DAY)
     readers.site.run()
     assert readers.remembered() == []
@@ -179,18 +259,21 @@ def test_what_is_long_ago_is_forgotten(tmp_path: Path, monkeypatch: pytest.Monke
 
 @pytest.mark.slow
 def test_a_subscription_with_another_name_remembers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    readers = Readers(tmp_path, monkeypatch, catalogue(MANY | ZLIB), catalogue(MANY), catalogue(MANY | LESS))
+    readers = Readers(tmp_path, monkeypatch, catalogue(MANY | ZLIB), catalogue(MANY), catalogue(MANY | NEWER))
     readers.go_on()
     readers.site.configure(CONFIG.replace("  ml: {", "  hpc: {renamed_from: ml, "))
-    assert [each.name for each in readers.go_on()] == ["zlib"]
+    assert said(readers.go_on()) == [("returned", "zlib", 1), ("upgraded", "zlib", 1)]
 
 
-def test_a_package_that_a_new_snapshot_lacks_is_not_gone_from_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It was never in it."""
+@pytest.mark.slow
+def test_a_package_that_one_snapshot_lacks_is_back_in_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is compared with the snapshot that had it."""
     first = catalogue(MANY | ZLIB, tag="develop-2025-06-01")
-    second = catalogue(MANY, tag="develop-2025-06-08")
-    readers = Readers(tmp_path, monkeypatch, first, first | second)
-    readers.go_on()
-    assert readers.remembered() == []
+    second = first | catalogue(MANY, tag="develop-2025-06-08")
+    third = second | catalogue(MANY | NEWER, tag="develop-2025-06-15")
+    readers = Readers(tmp_path, monkeypatch, first, second, third)
+    assert ("package-removed", "zlib", 1) in said(readers.go_on())
+    found = said(readers.go_on())
+    assert ("returned", "zlib", 1) in found
+    assert ("upgraded", "zlib", 1) in found
+    assert "package-added" not in [kind for kind, *_ in found]

@@ -1,0 +1,310 @@
+"""What went from a source between two revisions, in which step it went, and what of it is back.
+
+A digest compares two revisions that may lie weeks apart; what is remembered is what went in one step between them, so
+that it is compared with the last revision that had it when it comes back. Trees say which documents there were.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
+from functools import cached_property, partial
+from itertools import pairwise
+
+from msgspec.structs import replace
+
+from cachewatch.core import names as tag_names
+from cachewatch.core.model import Kind
+from cachewatch.core.remembered import Departure, DepartureKind, Point, Remembered, place_of
+from cachewatch.core.statement_values import Statement, StatementKind, severity_of
+from cachewatch.core.statements import in_order
+from cachewatch.core.value_changes import FEW_PACKAGES
+from cachewatch.core.versions import version_key
+from cachewatch.errors import SourceError, UnknownRevision
+from cachewatch.git.catalogue import document_in, tags_of
+from cachewatch.git.repository import Repository
+from cachewatch.git.revisions import Revision, chain_between, resolve
+from cachewatch.git.trees import folders
+from cachewatch.report.values import TagDigest
+
+_SAMPLES = 3  # documents of a stack that tell whether a revision had the stack
+
+
+def packages_of(repository: Repository, revision: Revision, tag: str) -> Mapping[str, str]:
+    """Return the tree of each package that a tag has in a revision; nothing where that is not here."""
+    try:
+        tree = tags_of(repository, revision).ids.get(tag)
+        return folders(repository, tree).ids if tree else {}
+    except SourceError:
+        return {}
+
+
+class Steps:
+    """The revisions of a source from one to another, and the packages that each has."""
+
+    def __init__(self, repository: Repository, before: Revision, after: Revision) -> None:
+        """Read nothing yet."""
+        self._repository = repository
+        self._ends = before, after
+        self._packages: dict[tuple[str, str], Mapping[str, str]] = {}
+
+    @cached_property
+    def chain(self) -> Sequence[Revision]:
+        """The revisions, oldest first."""
+        return chain_between(self._repository, *self._ends)
+
+    def packages(self, revision: Revision, tag: str) -> Mapping[str, str]:
+        """Return the tree of each package that a tag has in a revision, as `packages_of` does."""
+        if (revision.commit, tag) not in self._packages:
+            self._packages[revision.commit, tag] = packages_of(self._repository, revision, tag)
+        return self._packages[revision.commit, tag]
+
+    def last_with(self, has: Callable[[Revision], bool]) -> tuple[Revision, Revision]:
+        """Return the last revision that has something, and the next one, which has it no more."""
+        for earlier, later in reversed(list(pairwise(self.chain))):
+            if has(earlier):
+                return earlier, later
+        return self._ends
+
+    def suspicious(self, tag: str, is_broken: Callable[[Revision, Revision], bool]) -> bool:
+        """Tell whether more than half of a tag went in one of several steps; `is_broken` compares where trees do not tell."""
+        if len(self.chain) <= 2:
+            return False  # the comparison itself tells
+        for earlier, later in pairwise(self.chain):
+            had, has = self.packages(earlier, tag), self.packages(later, tag)
+            removed = len(had.keys() - has.keys())
+            changed = sum(has.get(package) != tree for package, tree in had.items())
+            if removed >= FEW_PACKAGES and 2 * removed > len(had):
+                return True
+            if changed >= FEW_PACKAGES and 2 * changed > len(had) and has and is_broken(earlier, later):
+                return True
+        return False
+
+
+def told(tag: TagDigest) -> Iterator[Statement]:
+    """Yield every statement on what was asked for, whether it is shown or not."""
+    yield from tag.statements
+    yield from tag.rest
+
+
+class Departures:
+    """Finds what went from the tags of one source that a digest is about."""
+
+    def __init__(self, repository: Repository, source: str, newest: Revision) -> None:
+        self._repository = repository
+        self._source = source
+        self._newest = newest
+
+    def of_tag(self, digest: TagDigest, steps: Steps, base: Revision) -> Iterator[Departure]:
+        """Yield what went from one tag that is there on both sides, or that a new snapshot lacks of the one before it."""
+        before, after = digest.report.before, digest.report.after
+        if before.tag != after.tag:
+            if before.tag and after.tag and tag_names.is_snapshot(after.tag):
+                at = self._point(self._newest, before.tag), self._point(self._newest, after.tag)
+                yield from self._of_snapshot(digest, *at)
+            return
+        tag = after.tag or ""
+        statements = list(told(digest))
+        had, has = steps.packages(base, tag), steps.packages(self._newest, tag)
+        if not has:
+            return
+        gone = _mentioned(statements) & (had.keys() - has.keys())
+        missing = {name for one in statements if one.kind is StatementKind.SUSPICIOUS for name in one.packages}
+        groups: defaultdict[tuple[Revision, Revision], set[str]] = defaultdict(set)
+        for package in sorted(gone):
+            groups[steps.last_with(lambda at: package in steps.packages(at, tag))].add(package)  # noqa: B023  called at once
+        if missing - gone:  # some stack builds these no more, which no tree tells
+            worst = max(groups, key=lambda step: len(groups[step]), default=(base, self._newest))
+            groups[worst] |= missing - gone
+        for (last, first), packages in groups.items():
+            yield self._departure(
+                DepartureKind.PACKAGE,
+                next(iter(packages)) if len(packages) == 1 else "",
+                self._point(last, tag),
+                self._point(first, tag),
+                packages,
+                is_suspicious=2 * len(packages & missing) > len(missing),
+            )
+        for one in statements:
+            if one.kind is StatementKind.STACK_REMOVED and one.packages:
+                last, first = steps.last_with(partial(self._has_stack, tag, one.name, one.packages[:_SAMPLES]))
+                yield self._departure(
+                    DepartureKind.STACK, one.name, self._point(last, tag), self._point(first, tag), one.packages
+                )
+
+    def of_lost_tag(self, tag: str, steps: Steps) -> Departure:
+        """Return what went with a whole tag."""
+        last, first = steps.last_with(lambda at: bool(steps.packages(at, tag)))
+        packages = steps.packages(last, tag)
+        return self._departure(DepartureKind.TAG, tag, self._point(last, tag), self._point(first, tag), packages)
+
+    def _of_snapshot(self, digest: TagDigest, last: Point, first: Point) -> Iterator[Departure]:
+        for one in told(digest):
+            if one.kind is StatementKind.PACKAGE_REMOVED:
+                yield self._departure(DepartureKind.PACKAGE, one.name, last, first, one.packages)
+            elif one.kind is StatementKind.STACK_REMOVED:
+                yield self._departure(DepartureKind.STACK, one.name, last, first, one.packages)
+
+    def _departure(
+        self,
+        kind: DepartureKind,
+        name: str,
+        last: Point,
+        first: Point,
+        packages: Iterable[str],
+        *,
+        is_suspicious: bool = False,
+    ) -> Departure:
+        return Departure(
+            source=self._source,
+            tag=place_of(last.tag),
+            kind=kind,
+            name=name,
+            last=last,
+            first=first,
+            packages=tuple(sorted(packages)),
+            is_suspicious=is_suspicious,
+        )
+
+    @staticmethod
+    def _point(revision: Revision, tag: str) -> Point:
+        return Point(revision.commit, tag, f"{revision.time:%Y-%m-%d}" if revision.time else "")
+
+    def _has_stack(self, tag: str, stack: str, packages: Iterable[str], revision: Revision) -> bool:
+        """Tell whether a document of a revision names a stack; nothing is parsed."""
+        name = re.compile(rb"(?<![\w.+-])" + re.escape(stack.encode()) + rb"(?![\w.+-])")
+        for package in packages:
+            try:
+                found = document_in(self._repository, revision.commit, tag, package)
+                content = (
+                    None if found is None or isinstance(found, str) else self._repository.objects().get(found.name)
+                )
+            except SourceError:
+                continue
+            if content is not None and name.search(content.content):
+                return True
+        return False
+
+
+def _mentioned(statements: Iterable[Statement]) -> set[str]:
+    return {package for one in statements for package in one.packages}
+
+
+class Returns:
+    """What is back of all that a subscription remembers of one source, and that a stream has not told as back."""
+
+    def __init__(self, repository: Repository, source: str, stream: str, newest: Revision, known: Remembered) -> None:
+        """Compare nothing yet."""
+        self._repository = repository
+        self._source = source
+        self._stream = stream
+        self._newest = newest
+        self._known = known
+
+    def documents(self, tag: str, wanted: Callable[[str], bool]) -> Mapping[str, list[Departure]]:
+        """Return the packages whose documents are back in a tag, each with the departures that had it, earliest first."""
+        has = packages_of(self._repository, self._newest, tag)
+        found: defaultdict[str, list[Departure]] = defaultdict(list)
+        for one in self._departures(tag):
+            if one.kind is DepartureKind.STACK:
+                continue
+            lacked = self._lacked(one.first)
+            for package in one.missing(self._stream):
+                if package in has and package not in lacked and wanted(package):
+                    found[package].insert(0, one)
+        return found
+
+    def builds(self, digest: TagDigest) -> Mapping[str, list[Departure]]:
+        """Return the packages that stacks build again, or of which another stream saw that, likewise."""
+        joined: defaultdict[str, set[str]] = defaultdict(set)
+        for line in (line for one in told(digest) for line in one.lines):
+            is_gain = line.story.kind is StatementKind.PLACE_GAINED
+            joined[line.package] |= line.joined | {place.stack for place in line.story.places if is_gain}
+        found: defaultdict[str, list[Departure]] = defaultdict(list)
+        for one in self._departures(digest.report.after.tag or ""):
+            seen = {package for stream, those in one.back if stream != self._stream for package in those}
+            lacked = self._lacked(one.first)
+            for package in one.missing(self._stream):
+                stacks = joined.get(package, set())
+                is_built = one.name in stacks if one.kind is DepartureKind.STACK else stacks and package in lacked
+                if package in seen or is_built:
+                    found[package].insert(0, one)
+        return found
+
+    def bases(self, found: Mapping[str, Sequence[Departure]]) -> Mapping[str, Revision]:
+        """Return with what to compare packages that are back: with the last revision that had them."""
+        bases = {}
+        for package, (departure, *_) in found.items():
+            with suppress(UnknownRevision):  # upstream rewrote its history, and our copy was lost
+                last = resolve(self._repository, departure.last.revision)
+                bases[package] = replace(last, tag=departure.last.tag)
+        return bases
+
+    def still_missing(self, tag: str, wanted: Callable[[str], bool]) -> tuple[str, ...]:
+        """Return what earlier snapshots of the series had, and what the newest one lacks, but for what it lacks newly."""
+        has = packages_of(self._repository, self._newest, tag)
+        return tuple(
+            sorted(
+                {
+                    package
+                    for one in self._departures(tag)
+                    if one.kind is DepartureKind.PACKAGE and one.first.tag != tag
+                    for package in one.missing(self._stream)
+                    if package not in has and wanted(package)
+                }
+            )
+        )
+
+    def _departures(self, tag: str) -> Iterator[Departure]:
+        """Yield what may be back in a tag, the latest first: of snapshots, in later ones alone."""
+        for one in self._known.departures(self._source, tag):
+            if one.first.tag == tag or version_key(one.first.tag) < version_key(tag):
+                yield one
+
+    def _lacked(self, point: Point) -> Set[str]:
+        try:
+            revision = resolve(self._repository, point.revision)
+        except UnknownRevision:
+            return frozenset()
+        return packages_of(self._repository, revision, point.tag).keys()
+
+
+def returned(found: Mapping[str, Sequence[Departure]], changed: Set[str], stream: str) -> Iterator[Statement]:
+    """Say what is back of a tag, a statement for each departure; `changed` are packages that are not what they were."""
+    back: defaultdict[str, list[str]] = defaultdict(list)
+    departures = {}
+    for package, (departure, *_) in found.items():
+        departures[departure.key] = departure
+        back[departure.key].append(package)
+    for key, packages in sorted(back.items()):
+        departure = departures[key]
+        yield Statement(
+            kind=StatementKind.RETURNED,
+            name=departure.name,
+            before=(departure.last.day, departure.first.day),
+            packages=tuple(sorted(packages)),
+            of_packages=len(departure.missing(stream)),
+            exceptions=tuple(sorted(changed & set(packages))),
+            kinds=frozenset({Kind.RETURNED}),
+            severity=severity_of(StatementKind.RETURNED),
+        )
+
+
+def learned_back(found: Mapping[str, Sequence[Departure]], stream: str) -> Iterator[Departure]:
+    """Yield the departures with what a stream now tells as back."""
+    back: defaultdict[str, set[str]] = defaultdict(set)
+    departures = {}
+    for package, those in found.items():
+        for departure in those:
+            departures[departure.key] = departure
+            back[departure.key].add(package)
+    for key, departure in departures.items():
+        yield replace(departure, back=((stream, tuple(sorted(back[key]))),))
+
+
+def with_statements(tag: TagDigest, more: Sequence[Statement], changes: Set[Kind]) -> TagDigest:
+    """Return a digest of a tag with more statements, those of kinds that nobody asked for among the rest."""
+    wanted = [one for one in more if not changes.isdisjoint(one.kinds)]
+    others = tuple(one for one in more if changes.isdisjoint(one.kinds))
+    report = replace(tag.report, statements=in_order((*tag.report.statements, *more)))
+    return replace(tag, report=report, statements=in_order((*tag.statements, *wanted)), rest=(*tag.rest, *others))
