@@ -23,6 +23,7 @@ from cachewatch.errors import TemplateError
 from cachewatch.report.digest_mail import MAX_HTML, DigestRenderer
 from cachewatch.report.first_screen import sentence_of_tag
 from cachewatch.report.values import Digest, Form, Message, RenderedDigest, Silenced, TagDigest
+from cachewatch.report.words import names, number
 from cachewatch.runtime.log import Log
 from cachewatch.service import streams as notice_sentences
 from cachewatch.service.comparisons import Comparisons, found_pins, joined, read_environment
@@ -235,6 +236,12 @@ def _content(news: TagNews) -> Iterator[str]:
     for one in news.tag.statements:
         if is_of_tag(one.kind) and one.kind is not StatementKind.SUSPICIOUS:
             yield sentence_of_tag(one)
+    kinds = (StatementKind.SUSPICIOUS, StatementKind.PACKAGE_REMOVED)
+    told = [
+        one for one in (*news.tag.statements, *(e for s in news.tag.statements for e in s.effects)) if one.kind in kinds
+    ]
+    if gone := sorted({package for one in told for package in one.packages}):
+        yield f"{number(len(gone), 'package')} gone: {names(gone, _NAMED)}"
 
 
 def _reason(holds: Collection[Hold]) -> str:
@@ -244,6 +251,7 @@ def _reason(holds: Collection[Hold]) -> str:
 
 
 _LOG = Log()
+_NAMED = 10
 # Beside what is made of each digest.
 _FORMS: Mapping[type[ChannelConfig], Set[Form]] = {
     FeedConfig: {Form.FEED},

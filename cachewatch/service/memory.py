@@ -103,7 +103,13 @@ class Departures:
                 at = self._point(self._newest, before.tag), self._point(self._newest, after.tag)
                 yield from self._of_snapshot(digest, *at)
             return
-        tag = after.tag or ""
+        found = list(self._of_tag(digest, after.tag or "", steps, base))
+        if any(one.kind is StatementKind.SUSPICIOUS for one in told(digest)):
+            worst = max(found, key=lambda one: len(one.packages), default=None)
+            found = [replace(one, is_suspicious=worst is not None and one.first == worst.first) for one in found]
+        yield from found
+
+    def _of_tag(self, digest: TagDigest, tag: str, steps: Steps, base: Revision) -> Iterator[Departure]:
         statements = list(told(digest))
         had, has = steps.packages(base, tag), steps.packages(self._newest, tag)
         if not has:
@@ -113,24 +119,18 @@ class Departures:
         groups: defaultdict[tuple[Revision, Revision], set[str]] = defaultdict(set)
         for package in sorted(gone):
             groups[steps.last_with(lambda at: package in steps.packages(at, tag))].add(package)  # noqa: B023  called at once
-        if missing - gone:  # some stack builds these no more, which no tree tells
+        if missing - gone:  # no stack builds these any more, which no tree tells
             worst = max(groups, key=lambda step: len(groups[step]), default=(base, self._newest))
             groups[worst] |= missing - gone
         for (last, first), packages in groups.items():
-            yield self._departure(
-                DepartureKind.PACKAGE,
-                next(iter(packages)) if len(packages) == 1 else "",
-                self._point(last, tag),
-                self._point(first, tag),
-                packages,
-                is_suspicious=2 * len(packages & missing) > len(missing),
-            )
+            name = next(iter(packages)) if len(packages) == 1 else ""
+            points = self._point(last, tag), self._point(first, tag)
+            yield self._departure(DepartureKind.PACKAGE, name, *points, packages)
         for one in statements:
             if one.kind is StatementKind.STACK_REMOVED and one.packages:
                 last, first = steps.last_with(partial(self._has_stack, tag, one.name, one.packages[:_SAMPLES]))
-                yield self._departure(
-                    DepartureKind.STACK, one.name, self._point(last, tag), self._point(first, tag), one.packages
-                )
+                points = self._point(last, tag), self._point(first, tag)
+                yield self._departure(DepartureKind.STACK, one.name, *points, one.packages)
 
     def of_lost_tag(self, tag: str, steps: Steps) -> Departure:
         """Return what went with a whole tag."""
@@ -146,14 +146,7 @@ class Departures:
                 yield self._departure(DepartureKind.STACK, one.name, last, first, one.packages)
 
     def _departure(
-        self,
-        kind: DepartureKind,
-        name: str,
-        last: Point,
-        first: Point,
-        packages: Iterable[str],
-        *,
-        is_suspicious: bool = False,
+        self, kind: DepartureKind, name: str, last: Point, first: Point, packages: Iterable[str]
     ) -> Departure:
         return Departure(
             source=self._source,
@@ -163,7 +156,6 @@ class Departures:
             last=last,
             first=first,
             packages=tuple(sorted(packages)),
-            is_suspicious=is_suspicious,
         )
 
     @staticmethod
