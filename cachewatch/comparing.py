@@ -211,7 +211,7 @@ def choose_specs(
     """Return what happened to the specs of one package that were asked for; None for nothing."""
     if selection.takes_all_specs:
         return change, items
-    part = part_of(change, selection.chooses, selection.sees_stack, selection.sees_build)
+    part = part_of(change, selection)
     return None if part is None else (part, items_of(part, selection.sees_stack))
 
 

@@ -129,8 +129,17 @@ def judge_losses(
 
     `before` and `after` are the signatures of both states, and `restacked` the kept specs whose stacks changed.
     """
-    lost = {place: _systems(judgement.before) - _systems(judgement.after) for place, judgement in judged.items()}
-    lost = {place: systems for place, systems in lost.items() if systems}
+    lost = {
+        place: _systems(one.before) - _systems(one.after)
+        for place, one in judged.items()
+        if one.verdict is Verdict.LOST
+    }
+    # What a record does not give is no machine.
+    lost |= {
+        place: systems
+        for place, one in judged.items()
+        if one.after and (systems := {one for one in _systems(one.before) - _systems(one.after) if all(one)})
+    }
     if not lost:
         return {}, ()
     remains = Remains(after, restacked, is_pruned=is_pruned)

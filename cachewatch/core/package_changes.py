@@ -39,10 +39,12 @@ from cachewatch.core.model import (
     StackChange,
     StackVersions,
     Status,
+    Verdict,
     facts_of,
     places_in,
 )
 from cachewatch.core.names import safe, safe_name
+from cachewatch.core.selection import Selection
 from cachewatch.core.spellings import NO_COMPILER
 from cachewatch.core.verdicts import (
     account,
@@ -625,14 +627,13 @@ class _Chosen(Struct, frozen=True):
             yield kept.after
 
 
-def part_of(
-    change: PackageChange, chooses: Chooses, sees_stack: SeesStack | None, sees_build: Chooses | None = None
-) -> PackageChange | None:
+def part_of(change: PackageChange, selection: Selection) -> PackageChange | None:
     """Return what of `change` happened to specs that are chosen, or took or lost their place to one; None for nothing.
 
-    Of stacks, only what is seen is said. Where only some builds are seen, places are judged by these: whoever uses gcc
-    lost a place that has a build with another compiler.
+    Of stacks, only what is seen is said. Where compilers, systems or versions are chosen, a place that lost all of
+    these is lost, whatever else it has.
     """
+    chooses, sees_stack = selection.chooses, selection.sees_stack
     is_seen = sees_stack or (lambda _: True)
     matches = tuple(_chosen_sides(change.matches, chooses))
     gone, new = (tuple(a for a in side if chooses(a.signature)) for side in (change.gone, change.new))
@@ -665,7 +666,7 @@ def part_of(
     facts = _chosen_facts(change.facts, chosen, is_seen)
     touched = {Place(stack, s.target) for s in chosen.signatures() for stack in s.stacks}
     stacks = {place.stack for place in touched}
-    places, machines_lost = _chosen_places(change, {p for p in touched if is_seen(p.stack)}, sees_build)
+    places, machines_lost = _chosen_places(change, frozenset(p for p in touched if is_seen(p.stack)), selection)
     has_unreferenced = bool(newly_unreferenced)
     before, after = (_facts_of(side, chooses, is_seen) for side in (change.specs_before, change.specs_after))
     return replace(
@@ -699,17 +700,28 @@ def part_of(
 
 
 def _chosen_places(
-    change: PackageChange, touched: Set[Place], sees_build: Chooses | None
+    change: PackageChange, touched: frozenset[Place], selection: Selection
 ) -> tuple[tuple[PlaceChange, ...], tuple[MachineLoss, ...]]:
-    """Return what happened in the `touched` places to the builds that are seen."""
-    if sees_build is None:
+    """Return what happened in the `touched` places to the builds of the chosen compilers, systems and versions.
+
+    What took the place of a chosen version is told too, so that other verdicts are of all versions.
+    """
+    if not (selection.narrows_builds or selection.narrows_versions):
         return (
             tuple(p for p in change.places if Place(p.stack, p.target) in touched),
             tuple(m for m in change.machines_lost if Place(m.stack, m.machine.target) in touched),
         )
-    before, after = (list(filter(sees_build, side.counts)) for side in (change.specs_before, change.specs_after))
-    judged = judge_places(frozenset(touched), before, after, is_compiler_unknown=change.is_compiler_unknown)
-    losses, machines = judge_losses(judged, before, after, change.restacked, is_pruned=change.is_pruned)
+    unknown = change.is_compiler_unknown
+    before, after = (
+        list(filter(selection.sees_build, side.counts)) for side in (change.specs_before, change.specs_after)
+    )
+    judged = chosen = judge_places(touched, before, after, is_compiler_unknown=unknown)
+    if selection.narrows_versions:
+        before, after = (list(filter(selection.sees_version, side)) for side in (before, after))
+        chosen = judge_places(touched, before, after, is_compiler_unknown=unknown)
+        lost = {place: one for place, one in chosen.items() if one.verdict is Verdict.LOST}
+        judged = {place: one for place, one in judged.items() if one.verdict is not Verdict.LOST} | lost
+    losses, machines = judge_losses(chosen, before, after, change.restacked, is_pruned=change.is_pruned)
     return place_changes(judged, losses), machines
 
 

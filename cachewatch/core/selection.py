@@ -205,19 +205,26 @@ class Selection(Struct, frozen=True, kw_only=True):
             and self.oses(signature.os)
             and self.compilers(signature.compiler)
             and (self.stacks.is_open or any(map(self.stacks, signature.stacks)))
-            and (self.versions.is_open or any(map(self.versions, signature.versions)))
+            and self.sees_version(signature)
         )
 
     @property
-    def sees_build(self) -> Callable[[Signature], bool] | None:
-        """By which builds places are judged, whatever their stack and target; None is all."""
-        if self.compilers.is_open and self.oses.is_open and self.versions.is_open:
-            return None
-        return lambda signature: (
-            self.compilers(signature.compiler)
-            and self.oses(signature.os)
-            and (self.versions.is_open or any(map(self.versions, signature.versions)))
-        )
+    def narrows_builds(self) -> bool:
+        """Whether only some compilers or operating systems are chosen."""
+        return not (self.compilers.is_open and self.oses.is_open)
+
+    @property
+    def narrows_versions(self) -> bool:
+        """Whether only some versions are chosen."""
+        return not self.versions.is_open
+
+    def sees_build(self, signature: Signature) -> bool:
+        """Tell whether a spec is of a chosen compiler and operating system, whatever its stacks and target."""
+        return self.compilers(signature.compiler) and self.oses(signature.os)
+
+    def sees_version(self, signature: Signature) -> bool:
+        """Tell whether a spec is of a chosen version."""
+        return self.versions.is_open or any(map(self.versions, signature.versions))
 
     @property
     def sees_stack(self) -> Globs | None:

@@ -475,7 +475,7 @@ def _told(chosen: Sequence[Chosen], asked: Requested) -> Mapping[str, frozenset[
             said = [name_of(one.statement), *one.statement.before, *one.statement.after]
             for package in one.packages:
                 told[package] += said
-        elif one.statement.kind is StatementKind.PLACE_LOST:
+        elif one.statement.kind in (StatementKind.PLACE_LOST, StatementKind.MACHINE_LOST):
             for entry in _entries(one, asked):
                 for package in one.packages:
                     told[package] += (entry.name, entry.fact)

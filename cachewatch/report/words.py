@@ -258,24 +258,18 @@ def reason_of(loss: Loss) -> str:
     version, there = safe_name(loss.version) or "no version", safe_name(loss.there)
     who = stacks_named(loss.stacks)
     has = "has" if len(loss.stacks) == 1 else "have"
-    match loss.loss_class:
-        case LossClass.KEPT:
-            return f"the same binary stays{f', {who} {has} it' if who else ''}"
-        case LossClass.EQUAL:
-            compiler = f", with {safe_name(loss.compiler)}" if loss.compiler else ""
-            return f"{who} {has} a build of {version} for these machines{compiler}"
-        case LossClass.GOING:
-            return f"no stack builds {version} any more: the binary is there until a prune takes it"
-        case LossClass.OTHER if there:
-            return f"{there} is there, {version} is gone"
-        case LossClass.OTHER:
-            variants = " ".join(map(safe_name, loss.variants))
-            return f"{version} is there {f'with {variants}' if variants else 'with fewer variants'}"
-    return (
-        f"only {there} is there, {version} is gone"
-        if there
-        else f"nothing is there for these machines, {version} is gone"
-    )
+    if loss.loss_class is LossClass.KEPT:
+        return f"the same binary stays{f', {who} {has} it' if who else ''}"
+    if loss.loss_class is LossClass.EQUAL:
+        compiler = f", with {safe_name(loss.compiler)}" if loss.compiler else ""
+        return f"{who} {has} a build of {version} for these machines{compiler}"
+    if loss.loss_class is LossClass.GOING:
+        return f"no stack builds {version} any more: the binary is there until a prune takes it"
+    if loss.loss_class is LossClass.OTHER and not there:
+        variants = " ".join(map(safe_name, loss.variants))
+        return f"{version} is there {f'with {variants}' if variants else 'with fewer variants'}"
+    left = f"{there} is there" if there else "nothing is there for these machines"
+    return f"{'only ' if there and loss.loss_class is LossClass.GONE else ''}{left}, {version} is gone"
 
 
 def stack_name(stack: str) -> str:

@@ -495,7 +495,7 @@ def test_a_whole_package() -> None:
 def part(before: list[Record] | None, after: list[Record] | None, **chosen: Any) -> PackageChange | None:
     """Compare whole documents, and pick what a selection chooses."""
     selection = structs.replace(Selection(), **{name: Globs(patterns) for name, patterns in chosen.items()})
-    return part_of(changed(before, after), selection.chooses, selection.sees_stack)
+    return part_of(changed(before, after), selection)
 
 
 def test_a_pair_stays_a_pair_if_one_of_the_two_is_chosen() -> None:
@@ -595,7 +595,7 @@ def test_every_part_adds_up(before: list[Record], after: list[Record], kept: int
     change = maybe_changed(numbered(before, 0), numbered(after, max(0, len(before) - kept)))
     pattern = {"stacks": "ml", "targets": "x", "oses": "a", "compilers": "gcc*"}[name]
     selection = structs.replace(Selection(), **{name: Globs([pattern])})
-    found = change and part_of(change, selection.chooses, selection.sees_stack)
+    found = change and part_of(change, selection)
     for one in filter(None, (change, found)):
         assert one.counts.adds_up
         assert (one.counts.added, one.counts.removed) == (len(one.added), len(one.removed))
@@ -630,7 +630,7 @@ def test_each_side_of_a_part_is_counted_by_itself(selection: Selection) -> None:
             continue
         sides = (change.specs_before, change.specs_after)
         before, after = (sorted(h for h, s in side.items() if selection.chooses(s)) for side in sides)
-        found = part_of(change, selection.chooses, selection.sees_stack)
+        found = part_of(change, selection)
         if found is None:
             assert before == after
             continue

@@ -206,7 +206,7 @@ def digest_names(repository: Path, kind: str) -> set[str]:
             id="the old version stays in one stack",
         ),
         pytest.param([{}], [{}, {"os": "rhel8"}], (), "1.0 now also with rhel8", id="a configuration came"),
-        pytest.param([{}, {"os": "rhel8"}], [{}], (), "1.0 no longer with rhel8", id="a configuration went"),
+        pytest.param([{}, {"os": "rhel8"}], [{}], (), "e4s (rhel8, x86_64_v3) zlib 1.0 -1", id="a machine is lost"),
         pytest.param(None, [], (), "NEW PACKAGES 1 package zlib without specs", id="a package without specs"),
     ],
 )
