@@ -107,10 +107,10 @@ def compare_revisions(
     for states in _states(repository, (before, had), (after, has), wanted_tag):
         based = bases.get(states.after.tag, {})
         unchanged.append(states.after)
-        if (pairs or quiet) and states.before.tree == states.after.tree and not based:
+        if (pairs or quiet) and states.before.tree == states.after.tree and not (based or states.is_new_tag):
             continue
         pair = _compare_states(repository, states, wanted_package, based, trees)
-        if pair.difference.documents or pair.difference.diagnostics:
+        if pair.difference.documents or pair.difference.diagnostics or states.is_new_tag:
             pairs.append(pair)
             unchanged.pop()
         elif quiet is None:

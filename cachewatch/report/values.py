@@ -250,6 +250,7 @@ class TagDigest(Struct, frozen=True, kw_only=True):
     examples: tuple[Example, ...] = ()
     table: Table = Table()
     unreadable: tuple[Unreadable, ...] = ()  # documents that could not be compared
+    still_missing: tuple[str, ...] = ()  # packages that snapshots before the base had, to be said of a new snapshot
 
 
 class Pinned(Struct, frozen=True, kw_only=True):

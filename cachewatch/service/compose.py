@@ -237,11 +237,11 @@ def _content(news: TagNews) -> Iterator[str]:
         if is_of_tag(one.kind) and one.kind is not StatementKind.SUSPICIOUS:
             yield sentence_of_tag(one)
     kinds = (StatementKind.SUSPICIOUS, StatementKind.PACKAGE_REMOVED)
-    told = [
-        one for one in (*news.tag.statements, *(e for s in news.tag.statements for e in s.effects)) if one.kind in kinds
-    ]
-    if gone := sorted({package for one in told for package in one.packages}):
-        yield f"{number(len(gone), 'package')} gone: {names(gone, _NAMED)}"
+    effects = [effect for one in news.tag.statements for effect in one.effects]
+    gone = {package for one in news.tag.statements if one.kind in kinds for package in one.packages}
+    gone |= {package for effect in effects if effect.kind in kinds for package in effect.packages}
+    if gone:
+        yield f"{number(len(gone), 'package')} gone: {names(sorted(gone), _NAMED)}"
 
 
 def _reason(holds: Collection[Hold]) -> str:

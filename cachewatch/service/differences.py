@@ -11,12 +11,14 @@ from itertools import count
 from msgspec import Struct, structs
 
 from cachewatch.config.sources import Source
+from cachewatch.core import names as tag_names
 from cachewatch.core.changesets import Changeset, Comparison, TagPair
 from cachewatch.core.coverage import Coverage, Environment, compare_coverage
 from cachewatch.core.model import Kind
-from cachewatch.core.remembered import Departure, Fact, merged, place_of
+from cachewatch.core.remembered import Departure, Fact, StillMissing, merged, place_of
 from cachewatch.core.selection import Globs, Selection
 from cachewatch.core.statement_values import Line, StatementKind
+from cachewatch.core.versions import version_key
 from cachewatch.environments.contents import cover_both
 from cachewatch.errors import SourceError
 from cachewatch.git.catalogue import Bases, compare_revisions, document_in, tags_of
@@ -24,6 +26,7 @@ from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import (
     Revision,
     count_between,
+    is_there,
     lacks,
     resolve,
     resolve_upstream,
@@ -39,7 +42,16 @@ from cachewatch.service import alerts as stale_sources
 from cachewatch.service import streams as notice_sentences
 from cachewatch.service.comparisons import Comparisons, find_pin, has_table, what_is_asked
 from cachewatch.service.context import Context
-from cachewatch.service.memory import Departures, Returns, Steps, learned_back, returned, told, with_statements
+from cachewatch.service.memory import (
+    Departures,
+    Returns,
+    Steps,
+    learned_back,
+    returned,
+    tag_added,
+    told,
+    with_statements,
+)
 from cachewatch.service.notes import (
     NO_BASES,
     NotesCollector,
@@ -71,6 +83,8 @@ _PLAIN = re.compile(r"[A-Za-z0-9_.-]+")
 _REMOVED = (StatementKind.PACKAGE_REMOVED, StatementKind.RETIRED, StatementKind.DOWNGRADED)
 # So many questions for each source of a digest: one of the largest package takes some hundredths of a second.
 _MOST_STAYS = 25
+# Snapshots of which it is said what they lack still.
+_MOST_TIMES = 3
 # Kinds that no single package has.
 _OF_WHOLE_TAGS = frozenset(
     {Kind.TAG_ADDED, Kind.TAG_REMOVED, Kind.STACK_EVENT, Kind.PRUNE, Kind.SUSPICIOUS, Kind.UNREADABLE}
@@ -91,6 +105,13 @@ class SourceDiff(Struct, frozen=True, kw_only=True):
     vanished: tuple[str, ...] = ()  # all tags of the stream, if all of them are gone at once
 
 
+class NewSnapshot(Struct, frozen=True):
+    """What the newest new snapshot of a series is compared with, and the other new ones."""
+
+    base: Revision  # and its tag
+    others: tuple[str, ...]
+
+
 class OpenSource(Struct, frozen=True, kw_only=True):
     """One source, open to be compared for one stream, and the ranges to compare."""
 
@@ -104,6 +125,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
     comparisons: Comparisons
     documents: UnreadDocuments
     returns: Returns
+    cursors: Mapping[str, Cursor]
     longest_pause: timedelta  # between two revisions, that is no outage
     isolation: Isolation
     environment: Environment | None = None
@@ -145,10 +167,11 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         What went and what is back is `learned`.
         """
         steps, wanted = Steps(self.repository, gap.base, self.newest), self._wants(self._selection())
+        compare = partial(self._compared_range, gap, steps, self._new_snapshots(gap))
         documents = {tag: found for tag in sorted(gap.tags) if (found := self.returns.documents(tag, wanted))}
         bases: Bases = {tag: self._bases_of(found, steps, gap.base, tag) for tag, found in documents.items()}
         bases = _joined(bases, self.documents.bases(gap.tags))
-        news = self._compared(gap.base, self.newest, gap.tags.__contains__, bases, steps)
+        news = compare(bases)
         builds = {
             tag: found
             for each in news
@@ -160,11 +183,71 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         )
         if others:
             bases = _joined(others, bases)
-            news = self._compared(gap.base, self.newest, gap.tags.__contains__, bases, steps)
+            news = compare(bases)
         back = {tag: {**builds.get(tag, {}), **documents.get(tag, {})} for tag in sorted({*builds, *documents})}
         learned += self._departed(news, gap, steps)
         learned += (fact for found in back.values() for fact in learned_back(found, self.stream.name))
-        return self._with_returns(news, back, gap), bases
+        news = self._with_returns(news, back, gap)
+        return tuple(self._with_missing(each, wanted, learned) for each in news), bases
+
+    def _compared_range(
+        self, gap: PendingRange, steps: Steps, snapshots: Mapping[str, NewSnapshot], bases: Bases
+    ) -> tuple[TagNews, ...]:
+        """Compare the tags of a range: a new snapshot with one that readers know, and those between are only named."""
+        others = gap.tags - snapshots.keys() - {tag for one in snapshots.values() for tag in one.others}
+        news = self._compared(gap.base, self.newest, others.__contains__, bases, steps) if others else ()
+        if snapshots:  # where nothing differs, the first tag says so, of which there is no need now
+            news = tuple(each for each in news if any(told(each.tag)) or each.tag.report.diagnostics)
+        for tag, snapshot in snapshots.items():
+            newest = structs.replace(self.newest, tag=tag)
+            (one,) = self._compared(snapshot.base, newest, lambda _: True, bases, is_new=True)
+            added = [tag_added(name) for name in snapshot.others]
+            news = (*news, structs.replace(one, tag=with_statements(one.tag, added, self._silencing(tag).wants)))
+        return news
+
+    def _new_snapshots(self, gap: PendingRange) -> Mapping[str, NewSnapshot]:
+        """Return the newest new snapshot of each series, and what it is compared with: the pin, or the newest that was there."""
+        had, has = (tags_of(self.repository, side).ids for side in (gap.base, self.newest))
+        gone = {
+            tag: one.revision for tag, one in self.cursors.items() if one.vanished_at is not None and tag not in has
+        }
+        known = {**gone, **{tag: gap.base.commit for tag in had if tag in self.cursors and tag not in gone}}
+        pin = self.stream.subscription.match.pinned or ""
+        if pin in has or (pin in had and pin not in gone):
+            known[pin] = self.newest.commit if pin in has else gap.base.commit
+        found: dict[str, NewSnapshot] = {}
+        new = [tag for tag in gap.tags if tag in has and tag not in had and tag_names.is_snapshot(tag)]
+        for name in sorted({place_of(tag) for tag in new}):
+            of_series = sorted((tag for tag in new if place_of(tag) == name), key=version_key)
+            *others, newest = of_series
+            older = [tag for tag in known if place_of(tag) == name and version_key(tag) < version_key(newest)]
+            older = [tag for tag in older if is_there(self.repository, known[tag])]
+            if older:
+                base = pin if pin in older else max(older, key=version_key)
+                at = structs.replace(resolve(self.repository, known[base]), tag=base)
+                found[newest] = NewSnapshot(base=at, others=tuple(others))
+        return found
+
+    def _with_missing(self, news: TagNews, wanted: Callable[[str], bool], learned: list[Fact]) -> TagNews:
+        """Say of a new snapshot what it lacks still, for as many snapshots as readers have use for that."""
+        tag, base = news.notes.tag, news.tag.report.before.tag
+        if base == tag or not tag_names.is_snapshot(tag) or self.stream.subscription.match.pinned is not None:
+            return news
+        packages = self.returns.still_missing(tag, wanted)
+        said = self.state.remembered.still_missing(self.source.name, tag, self.stream.name)
+        times = said.times if said is not None and said.packages == packages else 0
+        if not packages or times >= _MOST_TIMES:
+            return news
+        learned.append(
+            StillMissing(
+                source=self.source.name,
+                series=place_of(tag),
+                stream=self.stream.name,
+                packages=packages,
+                times=times + 1,
+            )
+        )
+        return structs.replace(news, tag=structs.replace(news.tag, still_missing=packages))
 
     def _bases_of(
         self, found: Mapping[str, Sequence[Departure]], steps: Steps, base: Revision, tag: str
@@ -198,7 +281,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
             one = by_tag[tag]
             changed = {package for statement in told(one.tag) for package in statement.packages}
             said = tuple(returned(found, changed, self.stream.name))
-            by_tag[tag] = structs.replace(one, tag=with_statements(one.tag, said, self.stream.changes))
+            by_tag[tag] = structs.replace(one, tag=with_statements(one.tag, said, self._silencing(tag).wants))
         return tuple(by_tag.values())
 
     def _coverage(self, bases: Bases) -> tuple[Coverage, Coverage] | None:
@@ -252,6 +335,8 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         wanted_tag: Callable[[str], bool],
         bases: Bases = NO_BASES,
         steps: Steps | None = None,
+        *,
+        is_new: bool = False,
     ) -> tuple[TagNews, ...]:
         selection = self._selection()
         comparison = compare_revisions(
@@ -267,13 +352,14 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         room = MOST_CSV if has_table(self.stream, self.context.config) else None
         # What is compared with other versions of some documents is not what others ask for.
         compare = self.comparisons.compared_alone if bases else self.comparisons.changeset
-        for pair in comparison.pairs:
+        pairs = tuple(structs.replace(pair, is_new_tag=pair.is_new_tag or is_new) for pair in comparison.pairs)
+        for pair in pairs:
             one = structs.replace(comparison, pairs=(pair,))
             if steps is not None and pair.before.tag == pair.after.tag:
                 one = self._judged_by_steps(one, steps)
             news.append(self._tag_news(one, selection, room, compare))
             room = _left(room, news[-1].tag.table)
-        return self._with_stays(news, comparison.pairs)
+        return self._with_stays(news, pairs)
 
     def _judged_by_steps(self, comparison: Comparison, steps: Steps) -> Comparison:
         """Let a tag be judged as suspicious, if more than half of it went in one of several revisions."""
@@ -358,7 +444,9 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         self, comparison: Comparison, selection: Selection, room: int | None, compare: Callable[..., Changeset]
     ) -> TagNews:
         packages, hidden = Packages(), Counter[str]()
-        silencing = self._silencing(comparison, selection.wants)
+        (pair,) = comparison.pairs
+        name = pair.after.tag or pair.before.tag or ""
+        silencing = self._silencing(name)
         # Each batch has a collector of its own.
         make_collector = partial(silencing.body, partial(_notes_collector, has_table=room is not None))
         changeset = compare(self.source.name, comparison, selection, make_collector, self.context.go_on)
@@ -366,8 +454,10 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         tag = read_tag_digest(
             heard, source=self.source.name, wants=silencing.wants, wants_line=silencing.wants_line, room=room
         )
-        tag = self._with_causes(tag, comparison.pairs[0], selection)
-        is_hidden = not self._silencing(comparison, lambda _: True).wants({Kind.SUSPICIOUS})
+        tag = self._with_causes(tag, pair, selection)
+        if pair.is_new_tag and not any(one.kind is StatementKind.TAG_ADDED for one in told(tag)):
+            tag = with_statements(tag, [tag_added(name)], silencing.wants)
+        is_hidden = not self._silencing(name, lambda _: True).wants({Kind.SUSPICIOUS})
         noted = note_tag(heard, packages, is_suspicion_hidden=is_hidden)
         return TagNews(tag, noted, hidden)
 
@@ -382,12 +472,12 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         )
         return explained
 
-    def _silencing(self, comparison: Comparison, wants: Wants) -> Silencing:
+    def _silencing(self, tag: str, wants: Wants | None = None) -> Silencing:
         return Silencing(
             self.context.config.silences,
-            wants,
+            wants or self._selection().wants,
             source=self.source.name,
-            tag=comparison.pairs[0].after.tag,
+            tag=tag,
             day=self.context.today(),
         )
 
@@ -544,6 +634,7 @@ def open_source(
             ),
             comparisons=comparisons,
             documents=UnreadDocuments(repository, position.unread, isolation),
+            cursors=position.cursors,
             returns=Returns(repository, source.name, stream.name, newest, state.remembered),
             isolation=isolation,
             longest_pause=_longest_pause(repository, newest, source),

@@ -294,9 +294,15 @@ def learned_back(found: Mapping[str, Sequence[Departure]], stream: str) -> Itera
         yield replace(departure, back=((stream, tuple(sorted(back[key]))),))
 
 
-def with_statements(tag: TagDigest, more: Sequence[Statement], changes: Set[Kind]) -> TagDigest:
+def tag_added(tag: str) -> Statement:
+    """Name a new snapshot."""
+    kind = StatementKind.TAG_ADDED
+    return Statement(kind=kind, name=tag, kinds=frozenset({Kind.TAG_ADDED}), severity=severity_of(kind))
+
+
+def with_statements(tag: TagDigest, more: Sequence[Statement], wants: Callable[[Set[Kind]], bool]) -> TagDigest:
     """Return a digest of a tag with more statements, those of kinds that nobody asked for among the rest."""
-    wanted = [one for one in more if not changes.isdisjoint(one.kinds)]
-    others = tuple(one for one in more if changes.isdisjoint(one.kinds))
+    wanted = [one for one in more if wants(one.kinds)]
+    others = tuple(one for one in more if not wants(one.kinds))
     report = replace(tag.report, statements=in_order((*tag.report.statements, *more)))
     return replace(tag, report=report, statements=in_order((*tag.statements, *wanted)), rest=(*tag.rest, *others))

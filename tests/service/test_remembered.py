@@ -1,4 +1,4 @@
-"""What a subscription remembers is gone, and is back: told once, compared with the last revision that had it."""
+"""What a subscription remembers: what went and is back, told once; snapshots; what is missing and suspicious."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -277,3 +277,80 @@ def test_a_package_that_one_snapshot_lacks_is_back_in_the_next(tmp_path: Path, m
     assert ("returned", "zlib", 1) in found
     assert ("upgraded", "zlib", 1) in found
     assert "package-added" not in [kind for kind, *_ in found]
+
+
+EIGHT: Packages = {f"p{number:03}": records([number]) for number in range(8)}
+HDF5: Packages = {"hdf5": records([500], versions=["1.14"])}
+NEW: Packages = {"py-new": records([600])}
+_DAYS = ("develop-2026-01-04", "develop-2026-01-11", "develop-2026-01-18", "develop-2026-01-25", "develop-2026-02-01")
+
+
+def tags(*found: Packages | None) -> dict[str, bytes]:
+    """Return a catalogue of snapshots, a week apart; None is one that is not there."""
+    there = [catalogue(packages, tag) for packages, tag in zip(found, _DAYS, strict=False) if packages is not None]
+    return {path: content for files in there for path, content in files.items()}
+
+
+def test_an_equal_snapshot_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    readers = Readers(tmp_path, monkeypatch, tags(EIGHT), tags(EIGHT, EIGHT))
+    assert said(readers.go_on()) == [("tag-added", "develop-2026-01-11", 0)]
+    assert [tag.report.before.tag for tag in readers.made[0].tags] == ["develop-2026-01-04"]
+
+
+@pytest.mark.slow
+def test_a_new_snapshot_that_takes_the_place_of_the_oldest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is told though its kind is the only one that was asked for."""
+    states = tags(EIGHT, EIGHT), tags(None, EIGHT, EIGHT | NEW)
+    readers = Readers(tmp_path, monkeypatch, *states, config=CONFIG.replace("[all]", "[tag-added]"))
+    assert said(readers.go_on()) == [("tag-added", "develop-2026-01-18", 0)]
+
+
+@pytest.mark.slow
+def test_of_several_new_snapshots_the_newest_is_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    readers = Readers(tmp_path, monkeypatch, tags(EIGHT), tags(EIGHT, EIGHT | HDF5, EIGHT | NEW))
+    found = said(readers.go_on())
+    names = ["develop-2026-01-11", "develop-2026-01-18"]
+    assert found == [*(("tag-added", name, 0) for name in names), ("package-added", "py-new", 1)]
+    (tag,) = readers.made[0].tags
+    assert (tag.report.before.tag, tag.report.after.tag) == ("develop-2026-01-04", "develop-2026-01-18")
+
+
+@pytest.mark.slow
+def test_a_new_snapshot_is_compared_with_the_last_one_though_that_went(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    readers = Readers(
+        tmp_path,
+        monkeypatch,
+        tags(EIGHT) | catalogue(EIGHT),
+        catalogue(EIGHT),
+        tags(None, EIGHT | NEW) | catalogue(EIGHT),
+    )
+    readers.go_on()
+    assert ("package-added", "py-new", 1) in said(readers.go_on())
+    assert readers.made[0].tags[-1].report.before.tag == "develop-2026-01-04"
+
+
+@pytest.mark.slow
+def test_a_pin_is_what_a_new_snapshot_is_compared_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    states = tags(EIGHT | HDF5), tags(EIGHT | HDF5, EIGHT), tags(EIGHT | HDF5, EIGHT, EIGHT | NEW)
+    config = CONFIG.replace("channels: [files]}", "channels: [files], match: {pinned: develop-2026-01-04}}")
+    readers = Readers(tmp_path, monkeypatch, *states, config=config)
+    readers.go_on()
+    found = said(readers.go_on())
+    assert ("package-removed", "hdf5", 1) in found
+    assert readers.made[0].tags[-1].report.before.tag == "develop-2026-01-04"
+
+
+@pytest.mark.slow
+def test_what_is_still_missing_is_said_for_three_snapshots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    all_states = [EIGHT | HDF5, *[EIGHT] * 4]
+    states = [tags(*all_states[: count + 1]) for count in range(len(all_states))]
+    monkeypatch.setattr("cachewatch.service.differences._MOST_TIMES", 2)
+    readers = Readers(tmp_path, monkeypatch, *states)
+    assert ("package-removed", "hdf5", 1) in said(readers.go_on())
+    missing = []
+    for _ in range(3):
+        readers.go_on(7 * DAY)
+        missing.append(readers.made[0].tags[-1].still_missing)
+    assert missing == [("hdf5",), ("hdf5",), ()]
