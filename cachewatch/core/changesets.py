@@ -355,7 +355,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
         """Every kind of change that happened."""
         kinds = {kind for kind, count in self.tally.kinds.items() if count}
         kinds |= {event.kind for event in self.events}
-        kinds |= {Kind.STACK_EVENT for one in self.statements if Kind.STACK_EVENT in one.kinds}
+        kinds |= {kind for one in self.statements if is_of_tag(one.kind) for kind in one.kinds}
         if self.is_partial:
             kinds.add(Kind.UNREADABLE)
         return frozenset(kinds)

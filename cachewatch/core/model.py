@@ -28,6 +28,7 @@ class Kind(_Word):
     TAG_ADDED = "tag-added"
     TAG_REMOVED = "tag-removed"
     STACK_EVENT = "stack-event"
+    STACK_LOST = "stack-lost"
     STACK_MERGED = "stack-merged"
     BESIDE = "beside"
     NO_LONGER = "no-longer"

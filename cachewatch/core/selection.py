@@ -23,6 +23,7 @@ MEANINGS: Mapping[Kind, tuple[str, bool]] = {
     Kind.TAG_ADDED: ("a tag appeared; it is compared with the one before it in its series", True),
     Kind.TAG_REMOVED: ("a tag is gone", True),
     Kind.STACK_EVENT: ("a stack left or joined the whole tag", True),
+    Kind.STACK_LOST: ("a stack left the whole tag", True),
     Kind.STACK_MERGED: ("a stack was renamed, or its packages are in stacks that joined", True),
     Kind.BESIDE: ("packages of a stack have another compiler, system, target or variant beside the old one", True),
     Kind.NO_LONGER: ("packages of a stack are no longer built with a compiler, system, target or variant", True),
@@ -75,7 +76,6 @@ GROUPS: Mapping[str, frozenset[Kind]] = {
     "package": frozenset({Kind.PACKAGE_ADDED, Kind.PACKAGE_REMOVED}),
     "version": frozenset({Kind.VERSION_ADDED, Kind.VERSION_REMOVED, Kind.UPGRADED, Kind.DOWNGRADED}),
     "stack": frozenset({Kind.STACK_ADDED, Kind.STACK_REMOVED, Kind.STACK_EVENT}),
-    "stack-lost": frozenset({Kind.STACK_REMOVED, Kind.STACK_EVENT}),
     "spec": frozenset({Kind.SPEC_ADDED, Kind.SPEC_REMOVED}),
     "rebuild": frozenset({Kind.REBUILT}),
 }

@@ -283,6 +283,8 @@ def _kinds(head: _Head, taken: _Taken) -> Iterator[Kind]:
         yield from loss_kinds(lost.loss)
     if head.kind in (StatementKind.STACK_ADDED, StatementKind.STACK_REMOVED):
         yield Kind.STACK_EVENT
+    if head.kind is StatementKind.STACK_REMOVED:
+        yield Kind.STACK_LOST
     if head.values is not None:
         yield from (value.kind for value in (*head.values.before, *head.values.after))
     is_kind = head.kind not in (StatementKind.MIGRATION, StatementKind.REBUILD_WAVE)

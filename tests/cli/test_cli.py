@@ -233,7 +233,7 @@ def test_kinds(run: Run) -> None:
 
 def test_schema(run: Run) -> None:
     """The schema that is printed is the one that ships."""
-    assert '"const": "cachewatch.changesets/2"' in run("schema").output
+    assert '"const": "cachewatch.changesets/3"' in run("schema").output
 
 
 def test_demo(run: Run, tmp_path: Path) -> None:

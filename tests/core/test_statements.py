@@ -192,15 +192,6 @@ def test_a_migration_crosses_systems_and_targets(run: Run, tmp_path: Path) -> No
     assert one["losses"] == {"gone": 8}
 
 
-def test_most_of_the_items_have_to_migrate(run: Run, tmp_path: Path) -> None:
-    """Half of the packages recompiled and the other half dropped is no migration."""
-    before = numbered(12)
-    after = {n: f for n, f in numbered(12, 100, compiler="gcc@13.3.0").items() if n < "p06"}
-    found = compared(run, tmp_path, before, after | {"p06": records([600], stacks=["other"])})
-
-    assert "migration" not in dict(named(found))
-
-
 def test_a_prune_is_routine(run: Run, tmp_path: Path) -> None:
     """Copies, older versions and what no stack builds may go; a place that is lost beside it is told."""
     before = {

@@ -338,7 +338,7 @@ def test_json_lines_say_the_same(run: Run, demo_repository: Path) -> None:
 
     assert lines[0] == {
         "type": "changeset",
-        "schema": "cachewatch.changesets/2",
+        "schema": "cachewatch.changesets/3",
         "before": found["before"],
         "after": found["after"],
     }

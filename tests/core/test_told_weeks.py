@@ -1,0 +1,140 @@
+"""What happened in a week, and in which statements it is told: sequences that were once told wrongly."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Run
+from helpers import Record, catalogue, history, record
+
+Packages = dict[str, list[Record]]
+
+
+def several(count: int, start: int = 0, name: str = "p", **values: Any) -> Packages:
+    """Return so many packages of one spec each."""
+    return {f"{name}{n:02}": [record(start + n, **values)] for n in range(count)}
+
+
+def both(*states: Packages) -> Packages:
+    """Return the specs of several states together."""
+    return {name: [spec for state in states for spec in state.get(name, [])] for name in {k for s in states for k in s}}
+
+
+REST = several(30, 800, "rest", stacks=["others"])
+SHARED = {"stacks": ["e4s", "radiuss"]}
+WEEKS = {
+    "a spec that two stacks share is replaced by one of them": (
+        several(6, **SHARED) | {"hdf5": [record(90, versions=["1.14.5"], **SHARED)]},
+        several(6, **SHARED) | {"hdf5": [record(91, versions=["1.14.6"])]},
+        [("place-lost", "radiuss (x86_64_v3)", 1, {"other": 1}), ("upgraded", "hdf5", 1, {})],
+    ),
+    "and by an older version": (
+        several(6, **SHARED) | {"hdf5": [record(90, versions=["1.14.5"], **SHARED)]},
+        several(6, **SHARED) | {"hdf5": [record(91, versions=["1.14.3"])]},
+        [("place-lost", "radiuss (x86_64_v3)", 1, {"gone": 1}), ("downgraded", "hdf5", 1, {})],
+    ),
+    "the newest version that a place lost is judged": (
+        {"hdf5": [record(90, versions=["1.14.5"], **SHARED), record(91, versions=["1.14.4"], **SHARED)]} | REST,
+        {"hdf5": [record(92, versions=["1.14.6"]), record(91, versions=["1.14.4"])]} | REST,
+        [("place-lost", "radiuss (x86_64_v3)", 1, {"other": 1}), ("upgraded", "hdf5", 1, {})],
+    ),
+    "a stack leaves whose binaries another one builds": (
+        several(10, **SHARED) | several(10, 50, "q"),
+        several(10) | several(10, 50, "q"),
+        [("stack-removed", "radiuss", 10, {"kept": 10})],
+    ),
+    "a stack is renamed": (
+        several(10, stacks=["radiuss"]) | REST,
+        several(10, stacks=["radiuss-new"]) | REST,
+        [("stack-merged", "radiuss -> radiuss-new", 10, {"kept": 10})],
+    ),
+    "a stack is renamed while all of its packages are built anew": (
+        several(10, stacks=["radiuss"]) | REST,
+        several(10, 100, stacks=["radiuss-new"]) | REST,
+        [("stack-merged", "radiuss -> radiuss-new", 10, {"equal": 10})],
+    ),
+    "two stacks are merged": (
+        several(6, stacks=["a"]) | several(6, 20, "q", stacks=["b"]) | REST,
+        several(6, stacks=["ab"]) | several(6, 20, "q", stacks=["ab"]) | REST,
+        [("stack-merged", "a, b -> ab", 12, {"kept": 12})],
+    ),
+    "a stack leaves, and five binaries stay that no stack builds": (
+        several(5, **SHARED) | several(5, 20, "q", stacks=["radiuss", "root"]) | REST,
+        several(5) | several(5, 20, "q", stacks=["root"]) | REST,
+        [("stack-removed", "radiuss", 10, {"kept": 5, "going": 5})],
+    ),
+    "a stack leaves, and ten packages with it": (
+        several(10, **SHARED) | several(10, 50, "q", stacks=["radiuss"]) | REST,
+        several(10) | REST,
+        [("stack-removed", "radiuss", 20, {"kept": 10, "gone": 10})],
+    ),
+    "a compiler is replaced in one stack, which had equal builds": (
+        both(*(several(30, 100 * n) for n in range(5))),
+        several(30, 900, compiler="gcc@13.3.0"),
+        [("migration", "gcc@11.4.0 -> gcc@13.3.0", 30, {}), ("turnover", "", 30, {})],
+    ),
+    "a compiler comes beside another": (
+        several(8) | REST,
+        both(several(8), several(8, 100, compiler="gcc@13.3.0")) | REST,
+        [("beside", "gcc@11.4.0 -> gcc@13.3.0", 8, {})],
+    ),
+    "the builds with a variant go": (
+        both(several(20, variants=["+mpi"]), several(20, 100, variants=["~mpi"])),
+        several(20, 100, variants=["~mpi"]),
+        [("no-longer", "+mpi", 20, {})],
+    ),
+    "the builds with a compiler go": (
+        both(several(20), several(20, 100, compiler="intel-oneapi-compilers@2025.1")),
+        several(20),
+        [("no-longer", "intel-oneapi-compilers@2025.1", 20, {})],
+    ),
+    "a stack loses a target for which it has older machines": (
+        {"hdf5": [record(1, versions=["1.14"]), record(2, versions=["1.14"], target="x86_64_v2")]} | REST,
+        {"hdf5": [record(2, versions=["1.14"], target="x86_64_v2")]} | REST,
+        [("place-lost", "e4s (x86_64_v3)", 1, {"equal": 1})],
+    ),
+    "another stack has a newer version": (
+        {"zlib": [record(1, versions=["1.3"], stacks=["radiuss"]), record(2, versions=["1.3.1"])]} | REST,
+        {"zlib": [record(2, versions=["1.3.1"])]} | REST,
+        [("place-lost", "radiuss (x86_64_v3)", 1, {"other": 1})],
+    ),
+    "packages change their target and their version": (
+        several(8, versions=["1.0"]) | several(8, 50, "q", stacks=["radiuss"]),
+        several(8, 100, versions=["2.0"], target="x86_64_v2") | several(8, 50, "q", stacks=["radiuss"]),
+        [("migration", "x86_64_v3 -> x86_64_v2", 8, {"other": 8})],
+    ),
+    "a machine is lost": (
+        {"hdf5": [record(1), record(2, os="rhel8")]} | REST,
+        {"hdf5": [record(1)]} | REST,
+        [("machine-lost", "e4s (rhel8, x86_64_v3)", 1, {"gone": 1})],
+    ),
+    "half of a stack goes to another system": (
+        several(8) | several(8, 50, "q"),
+        several(8, 100, os="ubuntu24.04") | several(8, 50, "q"),
+        [("machine-lost", "e4s (ubuntu22.04, x86_64_v3)", 8, {"gone": 8})],
+    ),
+}
+
+
+@pytest.mark.parametrize("week", WEEKS)
+def test_weeks_are_told_as_what_they_are(run: Run, tmp_path: Path, week: str) -> None:
+    """Each loss has its class and one statement; stacks, compilers, systems and variants are told once."""
+    before, after, expected = WEEKS[week]
+    repository = history(tmp_path / "r.git", catalogue(before), catalogue(after))
+    (found,) = json.loads(run("diff", "HEAD~1", "--repo", repository, "--format", "json").output)["changesets"]
+
+    told = [(one["kind"], one["name"], len(one["packages"]), one["losses"]) for one in found["statements"]]
+    assert [one for one in told if one[0] not in {"rebuilt", "widened", "reconfigured", "place-gained"}] == expected
+
+
+@pytest.mark.parametrize(
+    ("group", "code"),
+    [("lost", 1), ("gone", 0), ("going", 0), ("other", 1), ("place-lost", 1), ("stack-lost", 0), ("removed", 1)],
+)
+def test_gates_are_of_classes(run: Run, tmp_path: Path, group: str, code: int) -> None:
+    """A gate trips for the class of loss that it names, and for no other."""
+    before, after, _ = WEEKS["another stack has a newer version"]
+    repository = history(tmp_path / "r.git", catalogue(before), catalogue(after))
+
+    assert run("diff", "HEAD~1", "--repo", repository, "--fail-on", group).exit_code == code
