@@ -110,7 +110,12 @@ def _without_equal(version: str, variants: frozenset[str], there: Sequence[Signa
 
 def variants_of(signature: Signature) -> frozenset[str]:
     """Return the variants that matter to whoever installs a binary."""
-    return frozenset(variant for variant in signature.variants if not variant.startswith(_IGNORED))
+    return frozenset(filter(does_matter, signature.variants))
+
+
+def does_matter(variant: str) -> bool:
+    """Tell whether a variant says something about what a binary can do."""
+    return not variant.startswith(_IGNORED)
 
 
 def _stacks(signatures: Iterable[Signature]) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from msgspec import Struct, field
 
-from cachewatch.core.losses import variants_of
+from cachewatch.core.losses import does_matter
 from cachewatch.core.model import Kind, PackageChange, Signature, Status
 from cachewatch.core.spellings import NO_COMPILER
 from cachewatch.core.statement_values import StatementKind, Value
@@ -23,13 +23,13 @@ _SHARE = 0.8  # of the packages of a stack that had the old value
 _MOST = 100  # changes of one comparison
 
 
-_ATTRIBUTES: Mapping[Kind, Callable[[Signature], str]] = {
-    Kind.COMPILER: lambda signature: signature.compiler,
-    Kind.OS: lambda signature: signature.os,
-    Kind.TARGET: lambda signature: signature.target,
-}
+# Of which kind the values of a stack are, in the order in which they are held.
+_KINDS = (Kind.COMPILER, Kind.OS, Kind.TARGET, Kind.VARIANT)
 _NOT_GIVEN = ("", NO_COMPILER)
-_NOTHING: Mapping[str, frozenset[Value]] = {}
+
+# The compilers, operating systems, targets and variants of a package in one stack.
+_Held = tuple[frozenset[str], ...]
+_Steps = Mapping[str, tuple["Step", ...]]
 
 
 class Step(NamedTuple):
@@ -43,10 +43,10 @@ class Step(NamedTuple):
 class PackageValues(Struct, frozen=True):
     """What became of the values of one package, in each stack that had it and has it."""
 
-    had: Mapping[str, frozenset[Value]]  # all of them before, by stack
-    gone: Mapping[str, frozenset[Value]] = _NOTHING
-    new: Mapping[str, frozenset[Value]] = _NOTHING
-    steps: Mapping[str, tuple[Step, ...]] = {}
+    had: Mapping[str, _Held] = {}  # before, by stack
+    gone: Mapping[str, frozenset[Value]] = {}
+    new: Mapping[str, frozenset[Value]] = {}
+    steps: _Steps = {}
 
     def gone_with(self, signature: Signature) -> frozenset[Value]:
         """Return the values of a vanished spec that its stacks have no more."""
@@ -61,28 +61,26 @@ def _with(signature: Signature, found: Mapping[str, frozenset[Value]]) -> frozen
     if not found:
         return frozenset()
     values = frozenset[Value]().union(*(found.get(stack, frozenset()) for stack in signature.stacks))
-    return values.intersection(_values(signature)) if values else values
+    own = ((signature.compiler,), (signature.os,), (signature.target,), signature.variants)
+    return frozenset(value for value in values if value.text in own[_KINDS.index(value.kind)])
 
 
 def values_of(change: PackageChange) -> PackageValues:
     """Return what became of the values of a package."""
-    if change.status is not Status.CHANGED:
-        return PackageValues({})
-    if change.kinds <= {Kind.REBUILT}:
-        return PackageValues(_NOTHING)  # they are those of its document, which few ask for
+    if change.status is not Status.CHANGED or change.kinds <= {Kind.REBUILT}:
+        return PackageValues()  # of the latter they are those of its document, which few ask for
     versions = [_versions(side.counts) for side in (change.specs_before, change.specs_after)]
-    stacks = versions[0].keys() & versions[1].keys()
-    kept = {stack: versions[0][stack] & versions[1][stack] for stack in stacks}
+    kept = {stack: versions[0][stack] & versions[1][stack] for stack in versions[0].keys() & versions[1].keys()}
     had, has = (_by_stack(side.counts, kept) for side in (change.specs_before, change.specs_after))
     gone, new, steps = {}, {}, {}
-    for stack in stacks:
+    for stack in kept:
         if had[stack] != has[stack]:
             gone[stack], new[stack] = _differing(had[stack], has[stack]), _differing(has[stack], had[stack])
             steps[stack] = tuple(_steps(had[stack], gone[stack], new[stack]))
     return PackageValues(had, gone, new, steps)
 
 
-def values_of_document(signatures: Collection[Signature]) -> Mapping[str, frozenset[Value]]:
+def values_of_document(signatures: Collection[Signature]) -> Mapping[str, _Held]:
     """Return the values that a package has in each stack."""
     return _by_stack(signatures, _versions(signatures))
 
@@ -95,33 +93,42 @@ def _versions(signatures: Iterable[Signature]) -> Mapping[str, set[str]]:
     return found
 
 
-def _by_stack(signatures: Iterable[Signature], kept: Mapping[str, Set[str]]) -> Mapping[str, frozenset[Value]]:
+def _by_stack(signatures: Iterable[Signature], kept: Mapping[str, Set[str]]) -> Mapping[str, _Held]:
     """Return all values by stack, but variants only of versions that are `kept` in it."""
-    together: defaultdict[tuple[tuple[str, ...], tuple[str, ...]], set[Value]] = defaultdict(set)
+    together: defaultdict[tuple[tuple[str, ...], tuple[str, ...]], tuple[set[str], ...]] = defaultdict(
+        lambda: (set(), set(), set(), set())
+    )
     for one in signatures:
-        together[one.stacks, one.versions].update(_values(one))
-    found: defaultdict[str, set[Value]] = defaultdict(set)
-    for (stacks, versions), values in together.items():
-        plain = {value for value in values if value.kind is not Kind.VARIANT}
+        compilers, oses, targets, variants = together[one.stacks, one.versions]
+        compilers.add(one.compiler)
+        oses.add(one.os)
+        targets.add(one.target)
+        variants.update(one.variants)
+    parts: defaultdict[str, list[tuple[set[str], ...]]] = defaultdict(list)
+    for (stacks, versions), held in together.items():
         for stack in stacks:
             if stack in kept:
                 is_kept = not versions or not kept[stack].isdisjoint(versions)
-                found[stack].update(values if is_kept else plain)
-    return {stack: frozenset(values) for stack, values in found.items()}
+                parts[stack].append(held if is_kept else (*held[:3], set()))
+    return {stack: _united(own) for stack, own in parts.items()}
 
 
-def _values(signature: Signature) -> Iterator[Value]:
-    yield from (Value(kind, read(signature)) for kind, read in _ATTRIBUTES.items())
-    yield from (Value(Kind.VARIANT, variant) for variant in variants_of(signature))
+def _united(parts: Sequence[tuple[set[str], ...]]) -> _Held:
+    return tuple(frozenset[str]().union(*sets) for sets in zip(*parts, strict=True))
 
 
-def _differing(one: Set[Value], other: Set[Value]) -> frozenset[Value]:
+def _differing(one: _Held, other: _Held) -> frozenset[Value]:
     """Return the values that only `one` has, of attributes that both sides give."""
-    unknown = {value.kind for side in (one, other) for value in side if value.text in _NOT_GIVEN}
-    return frozenset(value for value in one - other if value.kind not in unknown)
+    return frozenset(
+        Value(kind, text)
+        for kind, mine, theirs in zip(_KINDS, one, other, strict=True)
+        if mine.isdisjoint(_NOT_GIVEN) and theirs.isdisjoint(_NOT_GIVEN)
+        for text in mine - theirs
+        if kind is not Kind.VARIANT or does_matter(text)
+    )
 
 
-def _steps(had: Set[Value], gone: Set[Value], new: Set[Value]) -> Iterator[Step]:
+def _steps(had: _Held, gone: Set[Value], new: Set[Value]) -> Iterator[Step]:
     for before in gone:
         others = [value for value in new if value.kind is before.kind and value.name == before.name]
         yield from (Step(StatementKind.MIGRATION, before, value) for value in others)
@@ -130,11 +137,8 @@ def _steps(had: Set[Value], gone: Set[Value], new: Set[Value]) -> Iterator[Step]
     replaced = {(value.kind, value.name) for value in gone}
     for after in new:
         if (after.kind, after.name) not in replaced:
-            yield from (
-                Step(StatementKind.BESIDE, before, after)
-                for before in had
-                if before.kind is after.kind and before.name == after.name and before.text not in _NOT_GIVEN
-            )
+            old = (Value(after.kind, text) for text in had[_KINDS.index(after.kind)])
+            yield from (Step(StatementKind.BESIDE, before, after) for before in old if before.name == after.name)
 
 
 class ValueChange(Struct, frozen=True, kw_only=True):
@@ -165,7 +169,7 @@ class ValueChange(Struct, frozen=True, kw_only=True):
 class SeenValues(Struct):
     """What was seen of the values of the packages of one tag."""
 
-    had: dict[str, Mapping[str, frozenset[Value]]] = field(default_factory=dict)  # before, by package and stack
+    had: dict[str, Mapping[str, _Held]] = field(default_factory=dict)  # before, by package and stack
     documents: dict[str, tuple[Signature, ...]] = field(default_factory=dict)  # of packages that still have all values
     steps: dict[Step, dict[str, list[str]]] = field(default_factory=dict)  # packages by stack
 
@@ -233,9 +237,10 @@ def _had(seen: SeenValues, unchanged: Mapping[str, Collection[Signature]], wante
         (package, values_of_document(all_)) for package, all_ in chain(seen.documents.items(), unchanged.items())
     )
     for package, stacks in chain(seen.had.items(), documents):
-        for stack, values in stacks.items():
-            for value in values & wanted:
-                found[stack, value].append(package)
+        for stack, held in stacks.items():
+            for value in wanted:
+                if value.text in held[_KINDS.index(value.kind)]:
+                    found[stack, value].append(package)
     return found
 
 
