@@ -13,7 +13,7 @@ from typing import NamedTuple
 from msgspec import Struct, field
 
 from cachewatch.core.losses import does_matter
-from cachewatch.core.model import Kind, PackageChange, Signature, Status
+from cachewatch.core.model import Kind, MatchKind, PackageChange, Signature, Status
 from cachewatch.core.spellings import NO_COMPILER
 from cachewatch.core.statement_values import StatementKind, Value
 
@@ -67,8 +67,8 @@ def _with(signature: Signature, found: Mapping[str, frozenset[Value]]) -> frozen
 
 def values_of(change: PackageChange) -> PackageValues:
     """Return what became of the values of a package."""
-    if change.status is not Status.CHANGED or change.kinds <= {Kind.REBUILT}:
-        return PackageValues()  # of the latter they are those of its document, which few ask for
+    if not _is_touched(change):
+        return PackageValues()
     versions = [_versions(side.counts) for side in (change.specs_before, change.specs_after)]
     kept = {stack: versions[0][stack] & versions[1][stack] for stack in versions[0].keys() & versions[1].keys()}
     had, has = (_by_stack(side.counts, kept) for side in (change.specs_before, change.specs_after))
@@ -80,9 +80,16 @@ def values_of(change: PackageChange) -> PackageValues:
     return PackageValues(had, gone, new, steps)
 
 
-def values_of_document(signatures: Collection[Signature]) -> Mapping[str, _Held]:
-    """Return the values that a package has in each stack."""
-    return _by_stack(signatures, _versions(signatures))
+# Specs that were matched so differ in hash or version alone.
+_SAME_VALUES = (MatchKind.REBUILT, MatchKind.UPGRADED, MatchKind.DOWNGRADED)
+
+
+def _is_touched(change: PackageChange) -> bool:
+    """Tell whether any stack may have another value than before."""
+    return change.status is Status.CHANGED and (
+        bool(change.gone or change.new or change.restacked)
+        or any(match.kind not in _SAME_VALUES for match in change.matches)
+    )
 
 
 def _versions(signatures: Iterable[Signature]) -> Mapping[str, set[str]]:
@@ -175,10 +182,10 @@ class SeenValues(Struct):
 
     def add(self, change: PackageChange, values: PackageValues) -> None:
         """Take one package that changed."""
-        if change.kinds <= {Kind.REBUILT}:
-            self.documents[change.package] = tuple(change.specs_before.counts)
-        elif values.had:
+        if values.had:
             self.had[change.package] = values.had
+        elif not _is_touched(change) and change.status is Status.CHANGED:
+            self.documents[change.package] = tuple(change.specs_before.counts)
         for stack, steps in values.steps.items():
             for step in steps:
                 self.steps.setdefault(step, {}).setdefault(stack, []).append(change.package)
@@ -233,14 +240,22 @@ _Had = Mapping[tuple[str, Value], Sequence[str]]
 def _had(seen: SeenValues, unchanged: Mapping[str, Collection[Signature]], wanted: Set[Value]) -> _Had:
     """Return the packages that had each wanted value in a stack that they are still in."""
     found: defaultdict[tuple[str, Value], list[str]] = defaultdict(list)
-    documents = (
-        (package, values_of_document(all_)) for package, all_ in chain(seen.documents.items(), unchanged.items())
-    )
-    for package, stacks in chain(seen.had.items(), documents):
+    by_kind = [{value.text: value for value in wanted if value.kind is kind} for kind in _KINDS]
+    for package, stacks in seen.had.items():
         for stack, held in stacks.items():
-            for value in wanted:
-                if value.text in held[_KINDS.index(value.kind)]:
-                    found[stack, value].append(package)
+            for texts, named in zip(held, by_kind, strict=True):
+                for text in named.keys() & texts:
+                    found[stack, named[text]].append(package)
+    compilers, oses, targets, variants = by_kind
+    for package, signatures in chain(seen.documents.items(), unchanged.items()):
+        values: dict[tuple[str, ...], set[Value]] = {}
+        for one in signatures:
+            own = (compilers.get(one.compiler), oses.get(one.os), targets.get(one.target))
+            values.setdefault(one.stacks, set()).update(
+                filter(None, own), (variants[v] for v in one.variants if v in variants)
+            )
+        for stack, value in {(stack, value) for stacks, all_ in values.items() for stack in stacks for value in all_}:
+            found[stack, value].append(package)
     return found
 
 
