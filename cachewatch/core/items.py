@@ -35,12 +35,12 @@ from cachewatch.core.spellings import NO_COMPILER
 from cachewatch.core.statement_values import (
     RANKS,
     TOLD_AS,
+    Attribute,
     Counts,
     Items,
     OwnedLoss,
     StatementKind,
     Story,
-    Value,
 )
 from cachewatch.core.value_changes import PackageValues, values_of
 from cachewatch.core.versions import newest, sorted_versions, version_key
@@ -60,8 +60,8 @@ class _Key(Struct, frozen=True):
     left: frozenset[str] = frozenset()
     joined: frozenset[str] = frozenset()
     staying: frozenset[str] = frozenset()
-    gone_values: frozenset[Value] = frozenset()
-    new_values: frozenset[Value] = frozenset()
+    gone_values: frozenset[Attribute] = frozenset()
+    new_values: frozenset[Attribute] = frozenset()
     is_again: bool = False
     is_prunable: bool = False
 

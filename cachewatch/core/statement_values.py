@@ -119,7 +119,7 @@ def severity_of(kind: StatementKind) -> Severity:
     return _ROWS[kind].severity
 
 
-class Value(NamedTuple):
+class Attribute(NamedTuple):
     """A compiler, operating system, target or variant."""
 
     kind: Kind
@@ -198,8 +198,8 @@ class Items(Struct, frozen=True, kw_only=True, gc=False):
     joined: frozenset[str] = frozenset()
     staying: frozenset[str] = frozenset()  # of these stacks, those that have the version before and after
     stacks: frozenset[str] = frozenset()  # that have or had them
-    gone_values: frozenset[Value] = frozenset()  # of vanished specs, which their stacks have no more
-    new_values: frozenset[Value] = frozenset()  # of new specs, which their stacks did not have
+    gone_values: frozenset[Attribute] = frozenset()  # of vanished specs, which their stacks have no more
+    new_values: frozenset[Attribute] = frozenset()  # of new specs, which their stacks did not have
     is_again: bool = False  # the same thing came again, in place of the old one or beside it
     is_prunable: bool = False  # nothing is missed but a copy, an older version, or what no stack built
     counts: Counts = Counts()

@@ -15,6 +15,7 @@ from cachewatch.core.causes import Cause, assign
 from cachewatch.core.model import Kind, Place, Signature
 from cachewatch.core.statement_values import (
     RANKS,
+    Attribute,
     CauseCount,
     Counts,
     Effect,
@@ -25,7 +26,6 @@ from cachewatch.core.statement_values import (
     StatementKind,
     Story,
     Turnover,
-    Value,
     graded,
     is_of_tag,
     severity_of,
@@ -156,7 +156,7 @@ def _of_values(change: ValueChange) -> _Head:
     return _Head(change.kind, change.name, change)
 
 
-def _is_of(value: Value, lost: OwnedLoss) -> bool:
+def _is_of(value: Attribute, lost: OwnedLoss) -> bool:
     """Tell whether a place or machine was lost because a package is no longer built for this target or system."""
     if value.kind is Kind.TARGET:
         return value.text == lost.place.target

@@ -15,7 +15,7 @@ from msgspec import Struct, field
 from cachewatch.core.losses import does_matter
 from cachewatch.core.model import Kind, MatchKind, PackageChange, Signature, Status
 from cachewatch.core.spellings import NO_COMPILER
-from cachewatch.core.statement_values import StatementKind, Value
+from cachewatch.core.statement_values import Attribute, StatementKind
 
 # Fewer packages than this are told one by one, whatever happened to them.
 FEW_PACKAGES = 5
@@ -36,31 +36,31 @@ class Step(NamedTuple):
     """What a package did in a stack; a package that is no longer with a value has no later one."""
 
     kind: StatementKind
-    before: Value
-    after: Value | None
+    before: Attribute
+    after: Attribute | None
 
 
 class PackageValues(Struct, frozen=True):
     """What became of the values of one package, in each stack that had it and has it."""
 
     had: Mapping[str, _Held] = {}  # before, by stack
-    gone: Mapping[str, frozenset[Value]] = {}
-    new: Mapping[str, frozenset[Value]] = {}
+    gone: Mapping[str, frozenset[Attribute]] = {}
+    new: Mapping[str, frozenset[Attribute]] = {}
     steps: _Steps = {}
 
-    def gone_with(self, signature: Signature) -> frozenset[Value]:
+    def gone_with(self, signature: Signature) -> frozenset[Attribute]:
         """Return the values of a vanished spec that its stacks have no more."""
         return _with(signature, self.gone)
 
-    def new_with(self, signature: Signature) -> frozenset[Value]:
+    def new_with(self, signature: Signature) -> frozenset[Attribute]:
         """Return the values of a new spec that its stacks did not have."""
         return _with(signature, self.new)
 
 
-def _with(signature: Signature, found: Mapping[str, frozenset[Value]]) -> frozenset[Value]:
+def _with(signature: Signature, found: Mapping[str, frozenset[Attribute]]) -> frozenset[Attribute]:
     if not found:
         return frozenset()
-    values = frozenset[Value]().union(*(found.get(stack, frozenset()) for stack in signature.stacks))
+    values = frozenset[Attribute]().union(*(found.get(stack, frozenset()) for stack in signature.stacks))
     own = ((signature.compiler,), (signature.os,), (signature.target,), signature.variants)
     return frozenset(value for value in values if value.text in own[_KINDS.index(value.kind)])
 
@@ -124,10 +124,10 @@ def _united(parts: Sequence[tuple[set[str], ...]]) -> _Held:
     return tuple(frozenset[str]().union(*sets) for sets in zip(*parts, strict=True))
 
 
-def _differing(one: _Held, other: _Held) -> frozenset[Value]:
+def _differing(one: _Held, other: _Held) -> frozenset[Attribute]:
     """Return the values that only `one` has, of attributes that both sides give."""
     return frozenset(
-        Value(kind, text)
+        Attribute(kind, text)
         for kind, mine, theirs in zip(_KINDS, one, other, strict=True)
         if mine.isdisjoint(_NOT_GIVEN) and theirs.isdisjoint(_NOT_GIVEN)
         for text in mine - theirs
@@ -135,7 +135,7 @@ def _differing(one: _Held, other: _Held) -> frozenset[Value]:
     )
 
 
-def _steps(had: _Held, gone: Set[Value], new: Set[Value]) -> Iterator[Step]:
+def _steps(had: _Held, gone: Set[Attribute], new: Set[Attribute]) -> Iterator[Step]:
     for before in gone:
         others = [value for value in new if value.kind is before.kind and value.name == before.name]
         yield from (Step(StatementKind.MIGRATION, before, value) for value in others)
@@ -144,7 +144,7 @@ def _steps(had: _Held, gone: Set[Value], new: Set[Value]) -> Iterator[Step]:
     replaced = {(value.kind, value.name) for value in gone}
     for after in new:
         if (after.kind, after.name) not in replaced:
-            old = (Value(after.kind, text) for text in had[_KINDS.index(after.kind)])
+            old = (Attribute(after.kind, text) for text in had[_KINDS.index(after.kind)])
             yield from (Step(StatementKind.BESIDE, before, after) for before in old if before.name == after.name)
 
 
@@ -152,8 +152,8 @@ class ValueChange(Struct, frozen=True, kw_only=True):
     """What happened alike to the values of several packages."""
 
     kind: StatementKind
-    before: tuple[Value, ...]
-    after: tuple[Value, ...]
+    before: tuple[Attribute, ...]
+    after: tuple[Attribute, ...]
     packages: frozenset[str]
     stacks: frozenset[str]
     exceptions: tuple[str, ...] = ()  # packages that still have the old values in these stacks
@@ -164,7 +164,7 @@ class ValueChange(Struct, frozen=True, kw_only=True):
         sides = (" ".join(value.text for value in side) for side in (self.before, self.after))
         return " -> ".join(filter(None, sides))
 
-    def explains(self, package: str, stacks: Set[str], gone: Set[Value], new: Set[Value]) -> bool:
+    def explains(self, package: str, stacks: Set[str], gone: Set[Attribute], new: Set[Attribute]) -> bool:
         """Tell whether it is why specs with these values went from stacks, or came to them."""
         return (
             package in self.packages
@@ -234,12 +234,12 @@ def judge_values(
     return tuple(sorted(found, key=lambda one: (-len(one.packages), one.name))[:_MOST])
 
 
-_Had = Mapping[tuple[str, Value], Sequence[str]]
+_Had = Mapping[tuple[str, Attribute], Sequence[str]]
 
 
-def _had(seen: SeenValues, unchanged: Mapping[str, Collection[Signature]], wanted: Set[Value]) -> _Had:
+def _had(seen: SeenValues, unchanged: Mapping[str, Collection[Signature]], wanted: Set[Attribute]) -> _Had:
     """Return the packages that had each wanted value in a stack that they are still in."""
-    found: defaultdict[tuple[str, Value], list[str]] = defaultdict(list)
+    found: defaultdict[tuple[str, Attribute], list[str]] = defaultdict(list)
     by_kind = [{value.text: value for value in wanted if value.kind is kind} for kind in _KINDS]
     for package, stacks in seen.had.items():
         for stack, held in stacks.items():
@@ -248,7 +248,7 @@ def _had(seen: SeenValues, unchanged: Mapping[str, Collection[Signature]], wante
                     found[stack, named[text]].append(package)
     compilers, oses, targets, variants = by_kind
     for package, signatures in chain(seen.documents.items(), unchanged.items()):
-        values: dict[tuple[str, ...], set[Value]] = {}
+        values: dict[tuple[str, ...], set[Attribute]] = {}
         for one in signatures:
             own = (compilers.get(one.compiler), oses.get(one.os), targets.get(one.target))
             values.setdefault(one.stacks, set()).update(

@@ -35,7 +35,7 @@ def test_kinds(run: Run) -> None:
     found = json.loads(run("kinds", "--format", "json").output)
 
     assert [each["kind"] for each in found["kinds"]] == [kind.value for kind in MEANINGS]
-    assert found["groups"]["stack-lost"] == ["stack-event", "stack-removed"]
+    assert found["groups"]["lost"] == ["gone", "going", "other"]
 
 
 def test_templates(run: Run, tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def test_names_control_no_terminal(run: Run) -> None:
     assert "\x1b" not in run("diff", "--\x1b[31m").error
 
 
-@pytest.mark.parametrize(("pattern", "code"), [("removed", 1), ("version-*", 1), ("tag", 0)])
+@pytest.mark.parametrize(("pattern", "code"), [("place", 1), ("version-*", 1), ("removed", 0)])
 def test_gates_take_groups_and_globs(run: Run, demo_repository: object, pattern: str, code: int) -> None:
     """`--fail-on` takes what `--kind` takes."""
     assert run("diff", "--repo", demo_repository, "--tag", "develop", "--fail-on", pattern).exit_code == code
