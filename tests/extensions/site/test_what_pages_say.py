@@ -172,7 +172,7 @@ def test_only_what_is_added_is_marked_as_new(tmp_path: Path) -> None:
         "old": [record(2), record(3, versions=["0.9"])],
         "again": [record(4)],
         "up": [record(5)],
-        "lost": [record(6), record(9, stacks=["hep", "root"], target="zen4")],
+        "lost": [record(6), record(9, stacks=["hep", "root"], target="neoverse_v1")],
         "kept": [record(8, stacks=["e4s", "hep", "root"])],
     }
     after = {
