@@ -10,7 +10,7 @@ from cachewatch.core.causes import What
 from cachewatch.core.model import known_hash
 from cachewatch.core.spellings import NO_COMPILER
 from cachewatch.core.versions import newest, sorted_versions, version_key
-from cachewatch.extensions.causes.of_changes import Chain
+from cachewatch.extensions.causes.rebuilds import Chain
 from cachewatch.extensions.site import values as plots
 from cachewatch.extensions.site.past import AlikeSpecs, PackageHistory, PackageStep, Present, StackStay, lost_by
 from cachewatch.extensions.site.reading import PackageCauses
