@@ -46,6 +46,9 @@ def disagreements(meta: Any, records: Records, facts: Facts) -> Iterator[str]:
         yield f"meta cannot be read ({error}); the specs are used"
         return
     listed = len(records.specs)
+    if said.num_specs and not listed:
+        yield f"lists no specs, and meta says {said.num_specs}: perhaps only a part of it was written"
+        return
     if said.num_specs is not None and said.num_specs != listed:
         yield f"meta says {said.num_specs} specs, there are {listed}; the specs are used"
     for name, values, found in _pairs(said, records.compiler_form, facts):
@@ -153,7 +156,7 @@ def _diagnostics(path: str, front: FrontMatter, records: Records, facts: Facts) 
     ]
     diagnostics += [
         # That all specs are gone is believed only of a document that says so itself.
-        Diagnostic(path, DiagnosticKind.INCONSISTENT, brief(message), is_loss=not records.specs)
+        Diagnostic(path, DiagnosticKind.INCONSISTENT, brief(message), is_loss=not records.specs and not front.is_empty)
         for message in disagreements(front.meta, records, facts)
     ]
     return diagnostics

@@ -284,6 +284,15 @@ def test_meta_that_disagrees_is_a_warning(wrong: dict[str, object], says: str) -
     assert not diagnostic.is_loss
 
 
+@pytest.mark.parametrize(("count", "is_loss"), [(2, True), (0, False)])
+def test_that_all_specs_are_gone_is_believed_if_the_document_says_so(count: int, is_loss: bool) -> None:
+    """It says so by its number; otherwise it may have been cut, which is said once."""
+    (diagnostic,) = parsed([], meta={"num_specs": count, "versions": ["1.0"]}).diagnostics
+
+    assert diagnostic.is_loss == is_loss
+    assert ("lists no specs, and meta says 2" in diagnostic.message) == is_loss
+
+
 def test_meta_of_a_wrong_type_is_a_warning() -> None:
     """A meta that is no mapping says nothing, and costs nothing."""
     data = document(records([1])).replace(b"meta: {", b'meta: [], "x": {')
