@@ -145,7 +145,7 @@ def _of_folder(address: str, layout: Layout) -> "Repository | None":
         kept = context.find_root().with_resource(TemporaryDirectory(prefix="cachewatch-"))
         path = Path(kept) / "folder.git"
         try:
-            faults = record_folder(address, path, layout)
+            faults = record_folder(address, path, layout, takes_contested=True)
         except UsageError as error:
             raise UsageError(f"{error}; it is no git repository either") from error
         for each in faults:

@@ -10,7 +10,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from itertools import islice
+from itertools import chain, islice
 from operator import attrgetter
 from pathlib import Path
 
@@ -66,6 +66,7 @@ class FileReader(Struct, frozen=True):
 
     # Why files are not read, by their names.
     refused: Mapping[str, str] = field(default_factory=dict)
+    contested: Sequence[tuple[str, ...]] = ()  # files that are of one package and tag, each by its path in the folder
 
     def read(self, blobs: Iterable[Blob]) -> Iterator[Content]:
         """Yield the content of each file, up to a little more than a document can have."""
@@ -229,11 +230,6 @@ def _list_anywhere(name: str, layout: Layout) -> list[Listing]:
 
     entries = sorted(_walk(root, unread))
     found = recognize(layout, ((path, path) for path in entries), claims)
-    refused = {
-        root + paths[0]: why_contested([root + path for path in paths])
-        for packages in found.contested.values()
-        for paths in packages.values()
-    }
     blobs: dict[str, dict[str, Blob]] = {}
     for tag, packages in found.documents.items():
         blobs[tag] = {package: Blob(root + path, _size(root + path)) for package, (path, _) in packages.items()}
@@ -241,14 +237,15 @@ def _list_anywhere(name: str, layout: Layout) -> list[Listing]:
         blobs.setdefault(tag, {}).update((package, Blob(root + paths[0])) for package, paths in contested.items())
     if not blobs:
         raise _nothing(name, layout, unread, other_files or entries)
-    reader = FileReader(refused | {root + path: why for path, why in unread.items()})
+    contested_files = tuple(paths for packages in found.contested.values() for paths in packages.values())
+    refused = {root + paths[0]: why_contested([root + path for path in paths]) for paths in contested_files}
+    reader = FileReader(refused | {root + path: why for path, why in unread.items()}, contested_files)
     diagnostics = (
         *(replace(each, path=root + each.path) for each in found.diagnostics),
         *(Diagnostic(root + path, DiagnosticKind.UNREADABLE, why) for path, why in sorted(unread.items())),
         *_renamed(name, found.documents),
     )
-    contested_files = (path for packages in found.contested.values() for paths in packages.values() for path in paths)
-    others = {**dict.fromkeys((*other_files, *contested_files), ""), **unread}
+    others = {**dict.fromkeys((*other_files, *chain.from_iterable(contested_files)), ""), **unread}
     listings = [Listing(Side(name=name, tag=tag), blobs[tag], reader, (), others=others) for tag in sorted(blobs)]
     return [replace(listings[0], diagnostics=diagnostics), *listings[1:]]
 
@@ -415,11 +412,17 @@ def _size(file: str) -> int:
 
 
 def record_folder(
-    name: str, repository: Path, layout: Layout = ANYWHERE, *, now: datetime | None = None
+    name: str,
+    repository: Path,
+    layout: Layout = ANYWHERE,
+    *,
+    now: datetime | None = None,
+    takes_contested: bool = False,
 ) -> tuple[Diagnostic, ...]:
     """Add the documents in the folder `name` to the bare repository at `repository`, and return what is wrong with them.
 
-    The revision has the time `now`, or else that of the newest document. Raises UsageError or SourceError where there
+    The revision has the time `now`, or else that of the newest document. Of files that are of one package and tag,
+    none is added, or all with `takes_contested`, for whoever reads them to say so. Raises UsageError or SourceError where there
     is no document that can be read; then nothing is written.
     """
     listings = list_path(name, layout)
@@ -431,6 +434,11 @@ def record_folder(
     with open_recording(repository) as recording:
         before = recording.files()
         present: set[str] = set()
+        if takes_contested and isinstance(reader, FileReader):
+            present.update(chain.from_iterable(reader.contested))
+        for path in present:
+            _put(recording, before, path, read_beginning(root + path, MAX_BYTES + 1))
+        told.update(root + path for path in present)
         for blob, content in zip(blobs, reader.read(blobs), strict=True):
             path = blob.name.removeprefix(root)
             present.add(path)
