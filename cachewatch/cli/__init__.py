@@ -10,12 +10,12 @@ import signal
 import sys
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 
 from cachewatch import __version__
-from cachewatch.cli.mistakes import SuggestingGroup, examples, explained
+from cachewatch.cli.mistakes import SuggestingGroup, examples, explained, in_same_catalogue
 from cachewatch.core.names import safe, safe_lines
 from cachewatch.errors import CachewatchError
 from cachewatch.hooks import Command, extensions, load
@@ -61,6 +61,14 @@ _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100, "s
 
 class LazyCommands(SuggestingGroup):
     """A group that loads a command when it is called."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command; the commands in an error name the catalogue that the command line named."""
+        try:
+            return super().invoke(ctx)
+        except CachewatchError as error:
+            error.args = (in_same_catalogue(str(error), ctx), *error.args[1:])
+            raise
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         """Name all commands."""

@@ -16,11 +16,13 @@ from typing import Any
 import click
 from msgspec import Struct
 
+from cachewatch.cli.mistakes import note_option
 from cachewatch.cli.terminal import ProgressLine
 from cachewatch.core.changesets import Blob, Comparison, Outcome, Reader
 from cachewatch.core.names import ANYWHERE, PUBLIC_REPOSITORY, Layout, safe, safe_name, similar
 from cachewatch.core.selection import every_compiler, is_plain, matcher
 from cachewatch.core.statement_values import Build
+from cachewatch.core.versions import Versions
 from cachewatch.documents.parsing import parse
 from cachewatch.errors import ConfigError, DocumentError, SourceError, UsageError
 from cachewatch.git.checks import is_in_repository
@@ -47,7 +49,8 @@ def in_full(_context: click.Context, _param: click.Parameter, address: str | Non
     return PUBLIC_REPOSITORY if address == PUBLIC and not os.path.lexists(PUBLIC) else address
 
 
-def _note_layout(context: click.Context, _param: click.Parameter, pattern: str | None) -> None:
+def _note_layout(context: click.Context, param: click.Parameter, pattern: str | None) -> None:
+    note_option(context, param, pattern)
     if pattern is not None:
         context.meta[_LAYOUT] = Layout.parse(pattern)
 
@@ -71,7 +74,7 @@ _REPO_OPTION = click.option(
     show_envvar=True,
     show_default="the one you stand in, else the configured one, else one in this folder",
     metavar="PATH|URL",
-    callback=in_full,
+    callback=lambda context, param, address: in_full(context, param, note_option(context, param, address)),
     help=f"Catalogue: a git repository, or a folder of documents; `{PUBLIC}` is that of Spack's public build cache.",
 )
 
@@ -259,7 +262,7 @@ def _is_catalogue(path: Path) -> bool:
 
 _MOST_NAMES = 3
 # What the values of a filter are called in the facts of a document.
-FACTS = {"stack": "stacks", "target": "targets", "os": "oses", "compiler": "compilers"}
+FACTS = {"stack": "stacks", "target": "targets", "os": "oses", "compiler": "compilers", "versions": "versions"}
 
 Values = Mapping[str, set[str]]  # by filter, what it can match
 Asked = Sequence[tuple[str, str]]  # filters, each with one of its patterns
@@ -279,7 +282,9 @@ def unknown_names(
 
     What was compared is searched first. The whole catalogue is read only where that does not answer.
     """
-    asked = [(name, pattern) for name in ("package", *FACTS) for pattern in filters[name]]
+    asked = [(name, pattern) for name in ("package", *FACTS) for pattern in filters[name] if name != "versions"]
+    # A number that is not there yet is no mistake; a word is a name.
+    asked += [("versions", pattern) for pattern in filters["versions"] if not any(map(str.isdigit, pattern))]
     if not asked:
         return
     left = unmatched(asked, _seen(comparison, done))
@@ -310,7 +315,7 @@ def nothing_has(name: str, pattern: str, values: Values, where: str) -> str:
     known = values[name] | ({value.partition("@")[0] for value in values[name]} if name == "compiler" else set())
     near = similar(pattern, sorted(known), _MOST_NAMES)
     hint = f"; did you mean {', '.join(near)}?" if near else ""
-    return f"no {name} matches {where}{hint}"
+    return f"no {'version' if name == 'versions' else name} matches {where}{hint}"
 
 
 def unmatched(asked: Asked, values: Values) -> Asked:
@@ -320,6 +325,8 @@ def unmatched(asked: Asked, values: Values) -> Asked:
 
 def _is_among(name: str, pattern: str, values: Iterable[str]) -> bool:
     own = pattern.removeprefix("!")
+    if name == "versions":
+        return any(map(Versions([own]), values))
     patterns = every_compiler([own]) if name == "compiler" else (own,)
     matchers = [matcher(each) for each in patterns]
     return any(matches(value) for value in values for matches in matchers)

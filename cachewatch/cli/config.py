@@ -176,7 +176,7 @@ def _read(repository: Repository, revision: Revision, values: dict[str, set[str]
     """Add what the documents of one tag have."""
     listing = list_revision(repository, revision, wanted_tag=lambda _: True, wanted_package=lambda _: True)
     for name, found in facts_of(list(listing.blobs.values()), listing.reader):
-        values[name] |= found
+        values.setdefault(name, set()).update(found)
 
 
 _NEXT = 3

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from cachewatch.cli.catalogue import REPO_OPTION, Unknown, layout_asked_for, open_catalogue, unknown_names
 from cachewatch.cli.completion import completing
-from cachewatch.cli.mistakes import examples
+from cachewatch.cli.mistakes import examples, in_same_catalogue
 from cachewatch.cli.terminal import COLOR_OPTION, OUTPUT_OPTION, palette, progress_line, warn_of_graph, write
 from cachewatch.comparing import changesets
 from cachewatch.core.changesets import Changeset, Collector, Comparison, FactCollector, NoCollector, Outcome
@@ -244,7 +244,8 @@ def _note_not_compared(opened: "Sequence[Repository]", named: tuple[str, str] | 
         said = "uncommitted changes are not compared"
     else:
         return
-    click.echo(f"cachewatch: {safe(said)}: `{safe(command)}`", err=True)
+    message = in_same_catalogue(f"{safe(said)}: `{safe(command)}`", click.get_current_context())
+    click.echo(f"cachewatch: {message}", err=True)
 
 
 def _log_everything() -> None:

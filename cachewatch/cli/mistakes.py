@@ -1,9 +1,11 @@
 """Help for whoever mistypes a command line: error messages with the names that were probably meant, and examples."""
 
 import re
+import shlex
 from collections.abc import Iterable
 
 import click
+from click.core import ParameterSource
 
 from cachewatch.core.names import similar
 
@@ -14,6 +16,39 @@ _AS_IT_IS = "\b"
 def examples(*lines: str, title: str = "Examples:") -> str:
     """Return an epilog that shows each of `lines` as an example."""
     return "\n".join([_AS_IT_IS, title, *(f"  $ {line}" for line in lines)])
+
+
+_CATALOGUE = "cachewatch.catalogue_options"
+_COMMAND = re.compile(r"`cachewatch ([^`\n]+)`")
+
+
+def note_option(context: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """Remember an option that says which catalogue is meant, for the commands in messages; return its value."""
+    if param.name and context.get_parameter_source(param.name) is ParameterSource.COMMANDLINE:
+        context.meta.setdefault(_CATALOGUE, {})[param.opts[-1]] = value
+    return value
+
+
+def in_same_catalogue(message: str, context: click.Context) -> str:
+    """Return a message whose commands read the catalogue that the command line named, so that they can be pasted."""
+    given: dict[str, str] = context.meta.get(_CATALOGUE, {})
+
+    def complete(match: re.Match[str]) -> str:
+        words, command = match[1].split(), context.find_root().command
+        for word in words:
+            if isinstance(command, click.Group):
+                command = command.get_command(context, word) or click.Command(word)
+        names = {name for param in command.params for name in param.opts}
+        if (
+            not names.issuperset(given)
+            or not given.keys().isdisjoint(words)
+            or not set(given.values()).isdisjoint(words)
+        ):
+            return match[0]
+        options = (f" {name} {shlex.quote(value)}" for name, value in given.items())
+        return f"`cachewatch {match[1]}{''.join(options)}`"
+
+    return _COMMAND.sub(complete, message) if given else message
 
 
 _NOT_ONE = re.compile(r"'(.*)' is not one of ", re.DOTALL)

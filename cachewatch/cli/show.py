@@ -10,7 +10,7 @@ import click
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cachewatch.cli.catalogue import REPO_OPTION, is_partial, open_as_fetched, open_catalogue
+from cachewatch.cli.catalogue import REPO_OPTION, facts_of, is_partial, open_as_fetched, open_catalogue
 from cachewatch.cli.completion import Complete, completing
 from cachewatch.cli.mistakes import examples
 from cachewatch.cli.terminal import (
@@ -54,6 +54,7 @@ from cachewatch.report.text import Palette
 from cachewatch.runtime import resources
 from cachewatch.sources import folders
 
+_FEW_DOCUMENTS = 2_000  # are read in some seconds
 # A hash, or with a slash before it what one begins with.
 _HASH = re.compile(r"/([a-z0-9]{1,64})|([a-z2-7]{32})")
 _MOST_SPECS = 20
@@ -64,6 +65,16 @@ class _Asked(Struct, frozen=True):
 
     pattern: str
     versions: Versions
+
+
+_TAG = click.option(
+    "--tag",
+    default=None,
+    show_default="develop",
+    metavar="TAG",
+    shell_complete=completing("tags"),
+    help="Tag to read.",
+)
 
 
 @click.command(
@@ -79,14 +90,7 @@ class _Asked(Struct, frozen=True):
 @click.option(
     "--rev", default="HEAD", metavar="REVISION", shell_complete=completing("revisions"), help="Revision or date."
 )
-@click.option(
-    "--tag",
-    default=None,
-    show_default="develop",
-    metavar="TAG",
-    shell_complete=completing("tags"),
-    help="Tag to read.",
-)
+@_TAG
 @REPO_OPTION
 @FORMAT_OPTION
 @COLOR_OPTION
@@ -108,7 +112,7 @@ def show(
     """
     with ExitStack() as stack:
         line = stack.enter_context(closing(progress_line(doing="reading")))
-        catalogue = _Catalogue(repo, f"{rev}:{tag}" if tag else rev, line, stack)
+        catalogue = _Catalogue(repo, (rev, tag), line, stack)
         if hashes := [found[1] or found[2] for name in packages if (found := _HASH.fullmatch(name))]:
             if len(hashes) < len(packages):
                 raise UsageError("hashes and names of packages cannot be combined; show them one after the other")
@@ -151,8 +155,8 @@ def _of_versions(shown: ShownPackage, asked: _Asked, name: str) -> ShownPackage:
 class _Catalogue:
     """The repository of the catalogue, opened when something is asked of it."""
 
-    def __init__(self, repo: str | None, revision: str, line: ProgressLine, stack: ExitStack) -> None:
-        self._repo, self._revision, self._line, self._stack = repo, revision, line, stack
+    def __init__(self, repo: str | None, named: tuple[str, str | None], line: ProgressLine, stack: ExitStack) -> None:
+        self._repo, self._named, self._line, self._stack = repo, named, line, stack
         self._opened: tuple[Repository, Revision] | None = None
 
     def package(self, name: str) -> ShownPackage:
@@ -192,8 +196,16 @@ class _Catalogue:
     def _open(self) -> "tuple[Repository, Revision]":
         if self._opened is None:
             repository = self._stack.enter_context(closing(open_catalogue(self._repo, self._line)))
-            self._opened = repository, resolve(repository, self._revision)
+            self._opened = repository, _resolved(repository, *self._named)
         return self._opened
+
+
+def _resolved(repository: Repository, rev: str, tag: str | None) -> Revision:
+    """Return the revision and the tag that `--rev` and `--tag` name."""
+    found = resolve(repository, rev)
+    if tag and found.tag and tag != found.tag:
+        raise UsageError(f"--rev {rev} names another tag than --tag {tag}; leave one of them out")
+    return replace(found, tag=found.tag or tag)
 
 
 def _tables(shown: Sequence[ShownPackage], colours: Palette) -> Iterator[bytes]:
@@ -248,7 +260,6 @@ def _parse(content: bytes | str, path: str) -> Document:
 _REV = click.option(
     "--rev", default="HEAD", metavar="REVISION", shell_complete=completing("revisions"), help="Revision or date."
 )
-_TAG = click.option("--tag", default="develop", metavar="TAG", shell_complete=completing("tags"), help="Tag to read.")
 _FORMAT = click.option(
     "--format",
     "format_",
@@ -275,18 +286,23 @@ def _listing(names: Complete) -> Callable[[Callable[..., Any]], Callable[..., An
 def tags(*, patterns: tuple[str, ...], rev: str, repo: str | None, **form: Any) -> None:
     """List the tags of a catalogue: branches, releases and snapshots.
 
-    Each with its number of packages and of the stacks that it says it has. !GLOB excludes.
+    Each with its number of packages and of its stacks, of many documents only where the catalogue says which it has.
+    !GLOB excludes.
     """
     with closing(progress_line()) as line, closing(open_catalogue(repo, line)) as repository:
         revision = resolve(repository, rev)
         trees = tags_of(repository, revision).ids
         if not trees:
             raise UnknownRevision(nothing_found(repository, revision.commit, rev))
-        declared = stacks_of(repository, revision)
-        found = [
-            ListedTag(tag, len(folders_of(repository, trees[tag]).ids), tuple(sorted(declared.get(tag, ()))))
-            for tag in _chosen("tag", tag_names.in_order(trees), patterns)
-        ]
+        chosen = _chosen("tag", tag_names.in_order(trees), patterns)
+        packages = {tag: len(folders_of(repository, trees[tag]).ids) for tag in chosen}
+        known = dict(stacks_of(repository, revision))
+        if not known and form["format_"] != "names" and sum(packages.values()) <= _FEW_DOCUMENTS:
+            for tag in chosen:
+                listing = list_tag(repository, replace(revision, tag=tag), Globs())
+                facts = facts_of(list(listing.blobs.values()), listing.reader)
+                known[tag] = frozenset(stack for name, found in facts if name == "stack" for stack in found)
+        found = [ListedTag(tag, packages[tag], tuple(sorted(known.get(tag, ())))) for tag in chosen]
     _write(found, **form)
 
 
@@ -320,12 +336,13 @@ def stacks(context: click.Context, /, *, patterns: tuple[str, ...], **options: A
     _end(context, diagnostics)
 
 
-def _declared(*, rev: str, tag: str, repo: str | None, **_: object) -> Iterator[str]:
+def _declared(*, rev: str, tag: str | None, repo: str | None, **_: object) -> Iterator[str]:
     """Yield the stacks that a tag says it has."""
     repository = open_as_fetched(repo)
     if repository is not None:
         with closing(repository):
-            yield from stacks_of(repository, resolve(repository, rev)).get(tag, ())
+            revision = _resolved(repository, rev, tag)
+            yield from stacks_of(repository, revision).get(revision.tag or tag_names.DEFAULT_TAG, ())
 
 
 def _stack(name: str, counted: Sequence[tuple[str, int, str]]) -> ListedStack:
@@ -362,12 +379,15 @@ def _package(document: Document) -> ListedPackage:
     )
 
 
-def _documents(wanted: Globs, *, rev: str, tag: str, repo: str | None, **_: object) -> Iterator[Document | Diagnostic]:
+def _documents(
+    wanted: Globs, *, rev: str, tag: str | None, repo: str | None, **_: object
+) -> Iterator[Document | Diagnostic]:
     """Yield the documents of these packages; raises UsageError if there are none."""
     with closing(progress_line(doing="reading")) as line, closing(open_catalogue(repo, line)) as repository:
-        listing = list_tag(repository, resolve(repository, f"{rev}:{tag}"), wanted)
+        revision = _resolved(repository, rev, tag)
+        listing = list_tag(repository, revision, wanted)
         if not listing.blobs and not wanted.is_open:
-            everything = list_tag(repository, resolve(repository, f"{rev}:{tag}"), lambda _: True).blobs
+            everything = list_tag(repository, revision, lambda _: True).blobs
             raise UsageError(nothing_named("package", wanted.patterns, sorted(everything)))
         line.begin(sum(blob.size for blob in listing.blobs.values()))
         yield from read_documents(listing, progress=line.advance)

@@ -29,12 +29,12 @@ def test_tags(run: Run) -> None:
     """Branches come first; a glob chooses."""
     assert run("tags").output.splitlines() == [
         "tag                 packages  stacks",
-        "develop                    3       -",
-        "develop-2025-06-01         1       -",
+        "develop                    3       2",
+        "develop-2025-06-01         1       1",
     ]
     assert run("tags", "develop-*", "--format", "names").output == "develop-2025-06-01\n"
     assert json.loads(run("tags", "!*-*", "--format", "json").output) == [
-        {"tag": "develop", "packages": 3, "stacks": []}
+        {"tag": "develop", "packages": 3, "stacks": ["e4s", "radiuss"]}
     ]
 
 
@@ -48,8 +48,8 @@ def test_other_forms(run: Run) -> None:
     assert run("tags", "--format", "markdown").output.splitlines() == [
         "| tag | packages | stacks |",
         "| --- | ---: | --- |",
-        "| develop | 3 | - |",
-        "| develop-2025-06-01 | 1 | - |",
+        "| develop | 3 | e4s, radiuss |",
+        "| develop-2025-06-01 | 1 | e4s |",
     ]
 
 
@@ -90,6 +90,9 @@ def test_packages(run: Run) -> None:
         (("stacks", "radius"), "no stack matches radius; did you mean radiuss?"),
         (("tags", "develp"), "no tag matches develp; did you mean develop?"),
         (("packages", "--tag", "develp"), "has no tag 'develp'; did you mean develop"),
+        (("packages", "--rev", "nope"), "'nope' is not a revision"),
+        (("stacks", "--rev", "HEAD:nope"), "'HEAD:nope' has no tag 'nope'"),
+        (("show", "zlib", "--rev", "HEAD:develop", "--tag", "v1"), "names another tag than --tag v1"),
     ],
 )
 def test_names_that_nothing_has(run: Run, arguments: tuple[str, ...], said: str) -> None:

@@ -262,7 +262,7 @@ def test_since(demo_repository: Path, run: Run) -> None:
         in run("diff", "--since", "1999-01-01", "--repo", demo_repository).error
     )
     refused = run("diff", "--since", "HEAD~1", "HEAD", "--repo", demo_repository)
-    assert (refused.exit_code, "write `cachewatch diff HEAD~1 HEAD`" in refused.error) == (2, True)
+    assert (refused.exit_code, "write `cachewatch diff HEAD~1 HEAD --repo" in refused.error) == (2, True)
 
 
 def test_since_a_tag_of_a_revision(demo_repository: Path, run: Run) -> None:
@@ -373,7 +373,7 @@ def test_commands_take_a_folder(nowhere: Path, run: Run, place: str) -> None:
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        (["packages", "--rev", "HEAD~1"], "folder: is a folder, which has no revisions, so 'HEAD~1:develop' is none"),
+        (["packages", "--rev", "HEAD~1"], "folder: is a folder, which has no revisions, so 'HEAD~1' is none"),
         (["diff"], "folder: is a folder, which has no revisions; name two folders"),
         (["diff", "HEAD~1", "HEAD"], "folder: is a folder, which has no revisions"),
         (["log"], "folder: is a folder, which has no history"),
@@ -406,7 +406,9 @@ def test_documents_of_a_folder_that_cannot_be_told_apart(run: Run) -> None:
 
     assert result.output == "hdf5\n"
     assert result.exit_code == 4
-    assert "folder/a.md and folder/b.md are documents of the same package and tag" in result.error
+    assert "a.md and b.md are documents of the same package and tag" in result.error
+    shown = run("show", "zlib", "--repo", "folder")
+    assert (shown.exit_code, "zlib: a.md and b.md are documents of the same" in shown.error) == (4, True)
 
 
 @pytest.mark.usefixtures("nowhere")

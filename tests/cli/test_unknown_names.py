@@ -30,6 +30,7 @@ def repository(tmp_path: Path) -> Path:
         ("--target", "aarch46", "; did you mean aarch64?"),
         ("--os", "rhel9", "; did you mean rhel8?"),
         ("--compiler", "gc", "; did you mean gcc"),
+        ("--versions", "garbage", ""),
         ("--compiler", "gcc@11.4.1", "; did you mean gcc@11.4.0"),
     ],
 )
@@ -38,7 +39,7 @@ def test_a_name_that_nothing_has(  # noqa: PLR0917
 ) -> None:
     """It is refused with the nearest names, whatever the format, and nothing is written."""
     command = ("diff", "HEAD~1", "--repo", repository, option, name)
-    said = f"cachewatch: {option} {name}: no {option[2:]} matches on either side{near}"
+    said = f"cachewatch: {option} {name}: no {option.removesuffix('versions')[2:] or 'version'} matches on either side{near}"
     for options in ((), ("--stat",), ("--format", "html"), ("--fail-on", "place-lost")):
         result = run(*command, *options)
         assert (result.exit_code, result.output) == (2, "")

@@ -15,7 +15,7 @@ from msgspec import Struct, json, to_builtins
 
 from cachewatch.cli.catalogue import REPO_OPTION, is_folder, open_as_fetched, open_catalogue
 from cachewatch.cli.completion import completing
-from cachewatch.cli.mistakes import SuggestingGroup, examples
+from cachewatch.cli.mistakes import SuggestingGroup, examples, in_same_catalogue
 from cachewatch.cli.terminal import FORMAT_OPTION, OUTPUT_OPTION, palette, progress_line, write, write_json
 from cachewatch.core import names as tag_names
 from cachewatch.core.names import safe
@@ -329,11 +329,11 @@ def _bring_up_to_date(
     if not is_quiet:
         click.echo(f"{path}: {_done(done)}", err=True)
     if done.unreadable:
-        click.echo(
+        warning = (
             f"cachewatch: warning: {number(done.unreadable, 'version')} of documents could not be read, which keep "
-            "the state before them; `cachewatch log --tag TAG` names them",
-            err=True,
+            "the state before them; `cachewatch log --tag TAG` names them"
         )
+        click.echo(in_same_catalogue(warning, click.get_current_context()), err=True)
 
 
 def _missing(path: Path) -> NoHistoryIndex:
