@@ -33,7 +33,7 @@ from cachewatch.config.sources import Source
 from cachewatch.config.types import parse_mail
 from cachewatch.core.names import safe, similar
 from cachewatch.core.schedule import minute, quiet_until
-from cachewatch.errors import AnotherInstance, DeliveryError, SourceError, UnknownRevision, UsageError
+from cachewatch.errors import AnotherInstance, CachewatchError, DeliveryError, SourceError, UnknownRevision, UsageError
 from cachewatch.git.clone_cache import is_url
 from cachewatch.git.revisions import resolve_upstream
 from cachewatch.operators.explaining import Explanation, explain_package, packages_now
@@ -296,8 +296,8 @@ def preview(
 ) -> None:
     """Print the digest that SUBSCRIPTION would receive from `cachewatch once` now.
 
-    SUBSCRIPTION may be left out if there is only one. The output is byte for byte what would be sent, and nothing if
-    nothing would be sent. Nothing is sent or stored. Repositories and folders on this machine are fetched into a copy of
+    SUBSCRIPTION may be left out if there is only one. The output is byte for byte what would be sent, but for the headers
+    Date and Message-ID of a mail, and nothing if nothing would be sent. Nothing is sent or stored. Repositories and folders on this machine are fetched into a copy of
     the state, which is forgotten again. Sources on the network are shown as of the last fetch; `cachewatch once` fetches
     first. Before the first `once`, those that do not begin at their newest revision are fetched into the copy, too.
     """
@@ -374,7 +374,15 @@ def _state_elsewhere(config: Config) -> Iterator[Context]:
         # What the service would log is not what was asked for.
         context = Context(config=own, database=open_database(own.state), log=open_log(level=logging.CRITICAL))
         with closing(context.database):
-            yield context
+            try:
+                yield context
+            except CachewatchError as error:
+                # The folder is gone when this is read.
+                said = str(error)
+                for name in config.sources:
+                    said = said.replace(str(context.clone_folder(name)), f"the source {name}")
+                error.args = (said, *error.args[1:])
+                raise
 
 
 def _would_be_sent(stream: Stream, state: StreamState, draft: PendingDigest, now: datetime, *, is_asked: bool) -> bool:
@@ -423,7 +431,7 @@ def _say(
     notes = []
     if unfetched and not is_silent:
         notes.append(f"warning: nothing has been fetched yet of {', '.join(unfetched)}; run `cachewatch once` first")
-    if draft.is_empty:
+    if draft.is_empty and (is_silent or len(unfetched) < len(stream.sources)):
         why = f"no changes since {since or 'the last report'} match {name}"
         why = f"{name} begins at the newest revision" if is_silent else why
         what = "the digest says so" if is_sent else "nothing would be sent"

@@ -317,9 +317,20 @@ def test_a_preview_of_a_first_pass_that_is_silent(run: Run) -> None:
         "`cachewatch preview all --since HEAD~1` shows older changes\n"
     )
     assert "  new  new: 1.0" in run("preview", "all", "--since", "HEAD~1").output
+    assert "the source public: 'nope' is not a revision" in run("preview", "all", "--since", "nope").error
     run("once")
     assert run("preview", "all").output == ""
     assert sent("all") == []
+
+
+def test_a_preview_of_what_could_not_be_fetched(configured: Path, run: Run) -> None:
+    """It does not say that nothing changed."""
+    configure("")
+    (configured / "upstream.git").rename(configured / "elsewhere.git")
+    run("once")
+    said = run("preview", "all", "--since", "HEAD~1").error
+    assert "nothing has been fetched yet of public; run `cachewatch once` first" in said
+    assert "no changes" not in said
 
 
 @pytest.mark.usefixtures("configured")
