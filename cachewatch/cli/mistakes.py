@@ -3,6 +3,7 @@
 import re
 import shlex
 from collections.abc import Iterable
+from typing import TypeVar
 
 import click
 from click.core import ParameterSource
@@ -18,14 +19,15 @@ def examples(*lines: str, title: str = "Examples:") -> str:
     return "\n".join([_AS_IT_IS, title, *(f"  $ {line}" for line in lines)])
 
 
+Value = TypeVar("Value")
 _CATALOGUE = "cachewatch.catalogue_options"
 _COMMAND = re.compile(r"`cachewatch ([^`\n]+)`")
 
 
-def note_option(context: click.Context, param: click.Parameter, value: str | None) -> str | None:
+def note_option(context: click.Context, param: click.Parameter, value: Value) -> Value:
     """Remember an option that says which catalogue is meant, for the commands in messages; return its value."""
     if param.name and context.get_parameter_source(param.name) is ParameterSource.COMMANDLINE:
-        context.meta.setdefault(_CATALOGUE, {})[param.opts[-1]] = value
+        context.meta.setdefault(_CATALOGUE, {})[param.opts[-1]] = str(value)
     return value
 
 
@@ -38,14 +40,10 @@ def in_same_catalogue(message: str, context: click.Context) -> str:
         for word in words:
             if isinstance(command, click.Group):
                 command = command.get_command(context, word) or click.Command(word)
-        names = {name for param in command.params for name in param.opts}
-        if (
-            not names.issuperset(given)
-            or not given.keys().isdisjoint(words)
-            or not set(given.values()).isdisjoint(words)
-        ):
+        own = {name: given[name] for param in command.params for name in param.opts if name in given}
+        if not own.keys().isdisjoint(words) or not set(own.values()).isdisjoint(words):
             return match[0]
-        options = (f" {name} {shlex.quote(value)}" for name, value in given.items())
+        options = (f" {name} {shlex.quote(value)}" for name, value in own.items())
         return f"`cachewatch {match[1]}{''.join(options)}`"
 
     return _COMMAND.sub(complete, message) if given else message

@@ -15,7 +15,7 @@ from msgspec import Struct, json, to_builtins
 
 from cachewatch.cli.catalogue import REPO_OPTION, is_folder, open_as_fetched, open_catalogue
 from cachewatch.cli.completion import completing
-from cachewatch.cli.mistakes import SuggestingGroup, examples, in_same_catalogue
+from cachewatch.cli.mistakes import SuggestingGroup, examples, in_same_catalogue, note_option
 from cachewatch.cli.terminal import FORMAT_OPTION, OUTPUT_OPTION, palette, progress_line, write, write_json
 from cachewatch.core import names as tag_names
 from cachewatch.core.names import safe
@@ -51,6 +51,7 @@ DB_OPTION = click.option(
     type=click.Path(path_type=Path),
     metavar="FILE",
     show_default=f"${VARIABLE}, else {NAME} in the git folder of the repository",
+    callback=note_option,
     help="History index.",
 )
 ANSWER_FORMAT = click.option(

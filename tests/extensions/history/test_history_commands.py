@@ -31,7 +31,7 @@ def test_an_index_is_built_looked_at_and_removed(repository: Path, run: Run) -> 
     missing = run("history", "status", "--repo", repository)
     assert (
         missing.exit_code,
-        f"{path}: there is no history index; run `cachewatch history build`" in missing.error,
+        f"{path}: there is no history index; run `cachewatch history build --repo" in missing.error,
     ) == (2, True)
     assert run("history", "update", "--repo", repository).exit_code == 2
 

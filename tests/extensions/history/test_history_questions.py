@@ -60,7 +60,7 @@ def test_without_an_index(
     monkeypatch.chdir(tmp_path)
     told = run(*words.split(), "--repo", demo_repository, "--db", tmp_path / "none.db")
     assert told.exit_code == 2
-    assert "run `cachewatch history build` first" in told.error
+    assert "run `cachewatch history build --repo" in told.error
 
 
 def test_when(run: Run, asked: Path) -> None:
