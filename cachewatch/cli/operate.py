@@ -57,7 +57,10 @@ from cachewatch.store.sqlite import NAME, draft_of, only_one
 @FORMAT_OPTION
 @click.pass_context
 def status(command: click.Context, /, *, config: Config, is_check: bool, format_: str) -> None:
-    """Show the health of sources and channels, and what is due."""
+    """Show the health of sources and channels, and what is due.
+
+    A source that cannot be read is a problem once it has failed as often in a row as `operators.after_failures` says.
+    """
     with reading(config) as context:
         found = read_status(context)
     now = utc_now().astimezone(ZoneInfo(config.timezone))
