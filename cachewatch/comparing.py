@@ -167,10 +167,10 @@ def compare_contents(
     What was seen of the whole tag goes to `tally`, and what is wrong with documents to `problems`.
     """
     with _collector_off():
-        pairs = [(content[0], parse_pair(*content, problems)) for content in contents]
-        readable = [(documents, pair) for documents, pair in pairs if pair is not None]
-        changes = compare_all([pair for _, pair in readable], is_pruned=is_pruned)
-        for (documents, pair), change in zip(readable, changes, strict=True):
+        pairs = [(content[0], parse_pair(*content, problems), content[1] != content[2]) for content in contents]
+        readable = [(documents, pair, differs) for documents, pair, differs in pairs if pair is not None]
+        changes = compare_all([pair for _, pair, _ in readable], is_pruned=is_pruned)
+        for (documents, pair, differs), change in zip(readable, changes, strict=True):
             if change is not None:
                 if reused := describe_reused(change.went, change.came):
                     problems.note_reused(documents, reused)
@@ -179,6 +179,7 @@ def compare_contents(
                 yield change, items
             elif pair.after is not None:
                 tally.witness(pair.after)
+                tally.otherwise_written += differs
 
 
 @contextmanager

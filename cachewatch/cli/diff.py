@@ -41,6 +41,7 @@ from cachewatch.report.formats import (
     write_text,
 )
 from cachewatch.report.text import ALL, Palette, Requested, occurrences
+from cachewatch.report.words import number
 from cachewatch.sources.folders import check_path, is_documents
 from cachewatch.sources.opening import NEWEST, needs_git, open_comparison, split_range, uncommitted
 
@@ -87,6 +88,7 @@ _COMPLETED = {
 _FILTERS = tuple(_FILTERED)
 _STREAMED = ("json", "jsonl", "csv")
 _EXPLAINED = ("text", "json", "jsonl", "markdown")  # formats that say why
+_NOT_COMPARED = "size, tarball, meta, keys that are not read, order and spelling"
 _MOST_LINES = 20
 _MOST_WARNINGS = 20
 _MOST_TAGS = 5
@@ -398,13 +400,17 @@ def _noting(found: Iterable[Changeset], done: list[Outcome]) -> Iterator[Changes
         done.append(changeset.outcome)
 
 
-def _warn(done: Iterable[Outcome], *, is_all: bool) -> None:
+def _warn(done: Sequence[Outcome], *, is_all: bool) -> None:
     """Name every fault on standard error."""
     diagnostics = [diagnostic for outcome in done for diagnostic in outcome.diagnostics]
     for diagnostic in diagnostics if is_all else diagnostics[:_MOST_WARNINGS]:
         click.echo(f"cachewatch: warning: {_describe(diagnostic)}", err=True)
     if not is_all and len(diagnostics) > _MOST_WARNINGS:
         click.echo(f"cachewatch: warning: ... and {len(diagnostics) - _MOST_WARNINGS:,} more (--all)", err=True)
+    otherwise_written = sum(outcome.tally.otherwise_written for outcome in done)
+    if otherwise_written and not any(outcome.statements for outcome in done):
+        said = number(otherwise_written, "document differs", "documents differ")
+        click.echo(f"cachewatch: {said} only in what is not compared: {_NOT_COMPARED}", err=True)
     for outcome in done:
         if not outcome.adds_up:
             click.echo("cachewatch: the totals do not add up; this is a bug in cachewatch, please report it", err=True)

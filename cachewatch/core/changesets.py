@@ -218,6 +218,7 @@ class Tally(Struct):
     kinds: Counter[Kind] = field(default_factory=Counter)
     seen: Observation = field(default_factory=Observation)
     selected: list[Items] | None = None  # None where nothing was left out
+    otherwise_written: int = 0  # documents that differ in nothing that is compared
 
     def observe(self, change: PackageChange, items: Sequence[Items]) -> None:
         """Take a package of the tag, selected or not."""
@@ -251,6 +252,7 @@ class Tally(Struct):
         self.unreferenced += other.unreferenced
         self.kinds += other.kinds
         self.seen.join(other.seen)
+        self.otherwise_written += other.otherwise_written
         if other.selected is not None:
             self.selected = [*(self.selected or ()), *other.selected]
 

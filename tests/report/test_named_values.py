@@ -153,6 +153,15 @@ def test_what_changed_beside_the_version_is_named(run: Run, tmp_path: Path) -> N
     assert f"package zlib {compilers} 1 of 1" in told(run, tmp_path, before, after, "--kind", "compiler")
 
 
+def test_documents_that_differ_in_nothing_that_is_compared(run: Run, tmp_path: Path) -> None:
+    """It is said where nothing else is, of files that are not the same."""
+    said = "cachewatch: 1 document differs only in what is not compared: size, tarball"
+    for after, is_said in (([record(1, size="7")], True), ([record(1)], False), ([record(2, size="7")], False)):
+        told(run, tmp_path, [record(1)], after)
+        result = run("diff", tmp_path / "before.md", tmp_path / "after.md")
+        assert (said in result.error) == is_said
+
+
 def test_builds_that_no_stack_has_are_not_all_of_their_version(run: Run, tmp_path: Path) -> None:
     """Where a stack has another build of it, the version stays."""
     before, gone = records([1, 2]), record(1, stacks=["root"])
