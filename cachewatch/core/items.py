@@ -136,7 +136,6 @@ class _Reader:
         self._sums: dict[_Key, _Sum] = {}
         self._known_told: dict[tuple[Hashable, ...], _Told] = {}
         self._found_others: dict[tuple[Hashable, ...], _Others] = {}
-        self._classes = tuple({one.signature: one.spec_class for one in side} for side in (change.gone, change.new))
 
     def items(self) -> tuple[Items, ...]:
         change = self._change
@@ -183,7 +182,7 @@ class _Reader:
     def _of_vanished(self, gone: SignatureCount) -> _Step:
         kind, signature = TOLD_AS[gone.spec_class], gone.signature
         named = self._configuration(signature, is_before=True) if kind is StatementKind.NARROWED else ()
-        system = self._system_change(signature, gone.counterpart, gone.spec_class)
+        system = self._system_change(gone, is_before=True)
         is_lost = gone.spec_class is SpecClass.LOST
         return _Step(
             before=signature,
@@ -208,7 +207,7 @@ class _Reader:
         still_built: tuple[str, ...] = ()
         if kind is StatementKind.UNREFERENCED:
             named, still_built = signature.versions, self._still_built(signature)
-        system = self._system_change(new.counterpart, signature, new.spec_class)
+        system = self._system_change(new, is_before=False)
         is_copy = kind in (StatementKind.EXTRA_COPY, StatementKind.UNREFERENCED)
         return _Step(
             before=None,
@@ -223,16 +222,20 @@ class _Reader:
             and signature in self._change.specs_before.counts,
         )
 
-    def _system_change(self, old: Signature | None, new: Signature | None, own: SpecClass) -> Story | None:
-        """Return that specs are for another platform, system or target than the ones they took the place of, if so."""
-        if old is None or new is None:
+    def _system_change(self, one: SignatureCount, *, is_before: bool) -> Story | None:
+        """Return that specs are for another platform, system or target than the ones they took the place of, if so.
+
+        Those may be out of the selection.
+        """
+        if one.counterpart is None:
             return None
+        sides = (one.signature, one.spec_class), (one.counterpart, one.counterpart_class)
+        (old, went_as), (new, came_as) = sides if is_before else sides[::-1]
         target = old.target if old.target == new.target else None
         if target is not None:
-            is_told = own in _SYSTEM_CLASSES
+            is_told = one.spec_class in _SYSTEM_CLASSES
         else:
-            classes = self._classes[0].get(old), self._classes[1].get(new)
-            is_told = old.stacks == new.stacks and classes[0] in _LEFT_TARGET and classes[1] in _JOINED_TARGET
+            is_told = old.stacks == new.stacks and went_as in _LEFT_TARGET and came_as in _JOINED_TARGET
         if not is_told:
             return None
         has = self._others(target, old.stacks, old.versions, is_before=True)

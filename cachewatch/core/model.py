@@ -340,6 +340,7 @@ class SignatureCount(Struct, frozen=True, gc=False):
     count: int
     spec_class: SpecClass
     counterpart: Signature | None = None  # of another compiler, system or target, in the same stack
+    counterpart_class: SpecClass | None = None
 
 
 class SpecMatch(Struct, frozen=True, gc=False):

@@ -224,8 +224,13 @@ def matched_across(
         count = alike.count
         for number, taken in free.take(alike.signature, count):
             count -= taken
-            vanished.append(replace(alike, count=taken, counterpart=new[number].signature))
-            found[number].append(replace(new[number], count=taken, counterpart=alike.signature))
+            other = new[number]
+            vanished.append(
+                replace(alike, count=taken, counterpart=other.signature, counterpart_class=other.spec_class)
+            )
+            found[number].append(
+                replace(other, count=taken, counterpart=alike.signature, counterpart_class=alike.spec_class)
+            )
         if count:
             vanished.append(replace(alike, count=count))
     came = [

@@ -162,6 +162,15 @@ def test_documents_that_differ_in_nothing_that_is_compared(run: Run, tmp_path: P
         assert (said in result.error) == is_said
 
 
+@pytest.mark.parametrize(("option", "said"), [("x86_64_v3", "-1 in e4s"), ("zen5", "+1 in e4s")])
+def test_a_selection_of_one_target_names_the_other(run: Run, tmp_path: Path, option: str, said: str) -> None:
+    """What went for the one came for the other, though that was not asked for."""
+    before, after = records([1, 2]), [record(1), record(3, target="zen5")]
+
+    found = told(run, tmp_path, before, after, "--target", option)
+    assert f"BUILT IN ANOTHER WAY 1 package, {said[:2]} zlib 1.0 fewer for x86_64_v3, now for zen5 {said}" in found
+
+
 def test_builds_that_no_stack_has_are_not_all_of_their_version(run: Run, tmp_path: Path) -> None:
     """Where a stack has another build of it, the version stays."""
     before, gone = records([1, 2]), record(1, stacks=["root"])
