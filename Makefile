@@ -9,7 +9,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Tests wait for servers and processes now and then: one more worker than cores keeps all cores busy.
 TESTS := $(BIN)/pytest -p no:cacheprovider -n $$(( $$(nproc) + 1 )) --dist worksteal
 
-ON_POSTGRESQL := $(addprefix tests/service/test_,digests.py held_digests.py leases.py other_hosts.py)
+ON_POSTGRESQL := $(addprefix tests/service/test_,digests.py held_digests.py claims.py other_hosts.py)
 
 PICTURES := docs/pictures
 

@@ -101,7 +101,7 @@ def _run_pass(config: Config, now: datetime, log: Log) -> None:
     def clock() -> datetime:
         return now
 
-    with closing(open_database(config.database, clock=clock)) as database:
+    with closing(open_database(config.database)) as database:
         run_pass(Context(config=config, database=database, log=log, clock=clock))
 
 

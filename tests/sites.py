@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from cachewatch.core.selection import Globs
-from cachewatch.extensions.history.build import Progress, ask_index
+from cachewatch.extensions.history.build import IndexProgress, ask_index
 from cachewatch.extensions.site.reading import Remembered, SiteContents, plan, read
 from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import resolve
@@ -34,7 +34,7 @@ def read_site(
         until.commit,
         lambda index: read(opened, index, planned, known or Remembered(), jobs=jobs),
         jobs=jobs,
-        progress=Progress(),
+        progress=IndexProgress(),
         warn=warnings.append,
     )
     opened.close()

@@ -80,7 +80,7 @@ class Site:
     def open(self) -> Context:
         """Open the state as a new process would."""
         config = read_config(self.folder / "cachewatch.yaml")
-        database = open_database(config.database, clock=self.clock)
+        database = open_database(config.database)
         self.opened.append(database)
         return Context(config=config, database=database, log=self._log(), clock=self.clock)
 

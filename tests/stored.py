@@ -11,14 +11,13 @@ from cachewatch.store import database as migrations
 from cachewatch.store import digests, outbox, schema
 from cachewatch.store.database import Connection
 from cachewatch.store.digests import DigestRecord, DigestState
-from cachewatch.store.outbox import Lease, State
+from cachewatch.store.outbox import State
 from cachewatch.store.schema import FORM
 
 NOW = datetime(2026, 7, 27, 7, 30, tzinfo=UTC)
 DAY = timedelta(days=1)
 HOUR = timedelta(hours=1)
-LEASE = Lease(owner="here/1/a", lasting=HOUR)
-OTHER = Lease(owner="there/1/b", lasting=HOUR)
+OWNER, OTHER = "here/1/a", "there/1/b"
 
 
 def rendered(key: str) -> RenderedDigest:

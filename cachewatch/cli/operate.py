@@ -80,7 +80,8 @@ def _in_a_line(problem: Problem) -> str:
 
 
 def _lines(found: ServiceStatus, problems: Problems, now: datetime) -> list[str]:
-    lines = ["SOURCES"]
+    lines = [] if found.leader is None else ["STATE", f"  {found.leader} works on it", ""]
+    lines.append("SOURCES")
     lines += [line for source in found.sources for line in _source_lines(source, now)]
     lines += ["", "NEXT"]
     if found.quiet_until is not None:
@@ -265,9 +266,8 @@ def show(*, config: Config, number: int, raw: bool, format_: str) -> None:
     if found.message_id:
         click.echo(safe(f"  Message-ID {found.message_id}"))
     click.echo(f"  {_attempts(found, config.timezone)}")
-    if found.state is State.SENDING and found.lease_until is not None:
-        until = minute(found.lease_until, config.timezone)
-        click.echo(safe(f"  being sent by {found.lease_owner}, until {until} at most"))
+    if found.state is State.SENDING:
+        click.echo(safe(f"  being sent by {found.claimed_by} since {minute(found.due, config.timezone)}"))
     for at, event, said in story:
         click.echo(safe(f"  {second(at, config.timezone)} {event}{': ' + said if said else ''}"))
 

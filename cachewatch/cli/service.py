@@ -46,7 +46,7 @@ from cachewatch.runtime.log import Log, open_log
 from cachewatch.service.compose import ChannelMessages, PendingDigest, build_messages, compose
 from cachewatch.service.context import Context
 from cachewatch.service.create import is_left_out
-from cachewatch.service.passes import Result, leading, ping, run_pass
+from cachewatch.service.passes import Result, leading, ping, put_in_force, run_pass
 from cachewatch.service.poll import poll
 from cachewatch.service.recover import resume
 from cachewatch.service.stream_state import StreamState, read_stream
@@ -188,6 +188,7 @@ def once(context: click.Context, /, *, config: Config, log_format: str) -> None:
             stack.enter_context(closing(service.database))
             stack.enter_context(leading(service))
             resume(service)
+            put_in_force(service)
             before, begun = read_status(service), utc_now()
             if is_on_terminal():
                 _say_what_comes(before)
@@ -252,7 +253,7 @@ def daemon(context: click.Context, /, *, config: Config, log_format: str) -> Non
 
 def _opened(config: Config, form: str, doing: Callable[[str], None] | None = None) -> Context:
     """Open the state, whose lock on this host we hold; `doing` hears what is being done."""
-    database = open_database(config.database, is_checked=True, clock=utc_now)
+    database = open_database(config.database, is_checked=True)
     log = open_log(form, log_stream() if doing else None)
     return Context(config=config, database=database, log=log, clock=utc_now, doing=doing or (lambda _: None))
 

@@ -26,7 +26,7 @@ from cachewatch.config.sources import Source
 from cachewatch.core.names import safe
 from cachewatch.daemon import monitor
 from cachewatch.daemon.monitor import MonitorPage, MonitorServer
-from cachewatch.daemon.scheduler import Job, Scheduler
+from cachewatch.daemon.scheduler import Scheduler
 from cachewatch.errors import CachewatchError, StateError
 from cachewatch.git.gitpython import interrupt
 from cachewatch.operators.metrics import DaemonStatus
@@ -34,12 +34,19 @@ from cachewatch.operators.review import summarize
 from cachewatch.runtime.log import Log, said_of, traceback_of
 from cachewatch.service.alerts import DAEMON, Alert, open_now, resolve_now
 from cachewatch.service.context import Context
-from cachewatch.service.passes import Leadership, clean_up, create_digests, ping
+from cachewatch.service.passes import (
+    HEARTBEAT,
+    Leadership,
+    clean_up,
+    compare_with_leader,
+    create_digests,
+    ping,
+    put_in_force,
+)
 from cachewatch.service.poll import ANSWERING, OTHERS, follow_poll, has_answered, poll
 from cachewatch.service.recover import recover, resume, say_obsolete_keys
 from cachewatch.service.send import deliver, tell_of_gone, unblock
 from cachewatch.store import health
-from cachewatch.store.database import RENEWAL
 from cachewatch.store.health import AlertKey, AlertKind
 
 # In a row, before a job is said to keep failing.
@@ -153,7 +160,7 @@ class Daemon:
         """Run until a signal says stop; return the exit code."""
         context = self._context
         bell = handle(stop=self._stop, reload=self._ask_reload)
-        self._leadership.renew()
+        self._leadership.look()
         self._plan()
         self._scheduler.start()
         self._listen()
@@ -178,18 +185,17 @@ class Daemon:
         else:
             resume(self._context)
         self._is_resumed = True
+        put_in_force(self._context)
         self._take_up()
         for name in self._scheduler.names():
             self._scheduler.wake(name)
 
     def _lead(self) -> None:
-        """Renew the lease, or see whether another host's is over; while it is not, that is all that there is to do."""
-        self._leadership.renew()
+        """Say that we work, or see whether the other host still does; while it does, that is all that there is to do."""
+        self._leadership.look()
         if not self._leadership.is_ours:
             self._live()
-
-    def _if_ours(self, job: Job) -> Job:
-        return lambda: job() if self._leadership.is_ours else None
+            compare_with_leader(self._context)
 
     def _snapshot(self) -> Context:
         """Return the context of one job: a reload in the middle of it changes nothing under its hands."""
@@ -197,31 +203,29 @@ class Daemon:
 
     def _plan(self) -> None:
         """Plan a job for every source and channel, and for the digests; drop those that are gone."""
-        config, now = self._context.config, datetime.now(UTC)
+        config, now, if_ours = self._context.config, datetime.now(UTC), self._leadership.if_ours
         wanted = {"digests", "cleanup"}
         if self._context.database.is_shared:
             wanted.add("lead")
-            self._scheduler.add("lead", "lead", self._lead, every=RENEWAL, first=now + RENEWAL)
-        self._scheduler.add("digests", "default", self._if_ours(self._create_digests), every=_TICK, first=now)
+            self._scheduler.add("lead", "lead", self._lead, every=HEARTBEAT, first=now + HEARTBEAT)
+        self._scheduler.add("digests", "default", if_ours(self._create_digests), every=_TICK, first=now)
         if config.monitor.ping_url is not None:
             wanted.add("ping")
-            self._scheduler.add("ping", "default", self._if_ours(self._ping), every=_PING, first=now + _PING)
-        self._scheduler.add("cleanup", "default", self._if_ours(self._clean_up), every=_CLEANUP, first=now + _CLEANUP)
+            self._scheduler.add("ping", "default", if_ours(self._ping), every=_PING, first=now + _PING)
+        self._scheduler.add("cleanup", "default", if_ours(self._clean_up), every=_CLEANUP, first=now + _CLEANUP)
         for source in config.sources.values():
             name = f"poll {source.name}"
             wanted.add(name)
             first = max(now, last + source.poll.every) if (last := self._last_poll(source)) <= now else now
-            job, group = self._if_ours(partial(self._poll, source)), self._group(source)
+            job, group = if_ours(partial(self._poll, source)), self._group(source)
             self._scheduler.add(name, group, job, every=source.poll.every, jitter=source.poll.jitter, first=first)
             wanted.add(f"after poll {source.name}")
-            job = self._if_ours(partial(self._follow_poll, source))
+            job = if_ours(partial(self._follow_poll, source))
             self._scheduler.add(f"after poll {source.name}", "after polls", job, every=source.poll.every, first=first)
         for channel in config.channels:
             name = f"deliver {channel}"
             wanted.add(name)
-            self._scheduler.add(
-                name, "channels", self._if_ours(partial(self._deliver, channel)), every=_TICK, first=now
-            )
+            self._scheduler.add(name, "channels", if_ours(partial(self._deliver, channel)), every=_TICK, first=now)
         for name in self._scheduler.names() - wanted:
             self._scheduler.remove(name)
 
@@ -292,6 +296,8 @@ class Daemon:
             return
         self._context.config = config
         with suppress(CachewatchError):
+            if self._leadership.is_ours:
+                put_in_force(self._context)
             resolve_now(self._context, _REFUSED, "the configuration was reloaded")
         if self._leadership.is_ours:
             self._take_up()
@@ -399,8 +405,6 @@ class Daemon:
             stopper.join(_INTERRUPT_SECONDS)
         self._stop_listening()
         self._context.log.info("daemon.stopped", is_clean=not stopper.is_alive())
-        if not stopper.is_alive():
-            self._leadership.give_back()
-        else:
+        if stopper.is_alive():
             os._exit(code)  # threads that wait for a server would keep us
         return code

@@ -1,7 +1,5 @@
 """What operators do with digests and deliveries by command; each action is recorded."""
 
-from datetime import datetime
-
 from msgspec import structs
 
 from cachewatch.channels import open_channel
@@ -32,7 +30,7 @@ def retry(context: Context, number: int, *, is_forced: bool = False) -> Delivery
     with context.database.write() as connection:
         delivery = _delivery(connection, number)
         if delivery.state is State.SENDING:
-            _check_lease(delivery, now, context.config.timezone, is_forced=is_forced)
+            _check_sender(delivery, context.config.timezone, is_forced=is_forced)
         elif delivery.state not in _RETRIED:
             raise UsageError(f"delivery {number} is {delivery.state}; only what was not sent can be retried")
         config = context.config.channels.get(delivery.channel)
@@ -135,11 +133,11 @@ def _delivery(connection: Connection, number: int) -> Delivery:
     return found
 
 
-def _check_lease(delivery: Delivery, now: datetime, zone: str, *, is_forced: bool) -> None:
-    if delivery.lease_until is not None and delivery.lease_until > now and not is_forced:
+def _check_sender(delivery: Delivery, zone: str, *, is_forced: bool) -> None:
+    if not is_forced:
         raise UsageError(
-            f"delivery {delivery.id} is being sent by {delivery.lease_owner}, and comes back by itself at "
-            f"{minute(delivery.lease_until, zone)}; --force sends it now, and perhaps a second time"
+            f"delivery {delivery.id} is being sent by {delivery.claimed_by} since {minute(delivery.due, zone)}, and comes "
+            "back by itself if that one has ended; --force sends it now, and perhaps a second time"
         )
 
 

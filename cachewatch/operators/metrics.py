@@ -54,9 +54,8 @@ SERIES: Mapping[str, Series] = {
     "cachewatch_outbox_rows": Series("Stored deliveries of a channel, by state.", ("channel", "state")),
     "cachewatch_outbox_oldest_seconds": Series("Age of the oldest delivery of a channel that is open.", ("channel",)),
     "cachewatch_outbox_overdue_seconds": Series(
-        "How long ago a delivery of a channel should have been tried.", ("channel",)
+        "How long ago a delivery of a channel should have been sent.", ("channel",)
     ),
-    "cachewatch_outbox_expired_leases": Series("Deliveries that were claimed and have no result.", ("channel",)),
     "cachewatch_deliveries_total": Series("Attempts to deliver through a channel, by result.", ("channel", "result")),
     "cachewatch_channel_blocked": Series(
         "1 while a channel is blocked because it does not work, else 0.", ("channel",)
@@ -150,7 +149,6 @@ def _of_channel(channel: ChannelStatus, now: datetime) -> Iterator[Sample]:
     for name, moment in (("oldest", channel.oldest), ("overdue", channel.due_since)):
         age = (now - moment).total_seconds() if moment else 0
         yield f"cachewatch_outbox_{name}_seconds", labels, max(0.0, age)
-    yield "cachewatch_outbox_expired_leases", labels, channel.expired_leases
     until = channel.health.blocked_until
     yield "cachewatch_channel_blocked", labels, until is not None and until > now
     yield "cachewatch_channel_failures", labels, channel.health.failures

@@ -49,6 +49,9 @@ def review(context: Context) -> None:
         resolve_settled(connection, context, [problem.key for problem in found])
         for alert in (*_following(connection, context.config), *map(_alert, found)):
             open_within(connection, context, alert)
+        for new in alerts.all_open(connection):  # of another host
+            if new.notified_at is None:
+                open_within(connection, context, Alert(key=new.key, title=new.title, lines=(new.detail,)))
         for over in alerts.all_resolved(connection):
             resolve_within(connection, context, over.key, _end(context.config, over))
 

@@ -46,8 +46,7 @@ class ChannelStatus(Struct, frozen=True, kw_only=True):
     is_configured: bool
     queue: dict[str, int]  # by state
     oldest: datetime | None  # since when the oldest of what is open waits
-    due_since: datetime | None  # since when what was due first should have been tried
-    expired_leases: int  # deliveries of which nothing was heard since they were claimed
+    due_since: datetime | None  # since when what was due first should have been sent
     suppressed: int  # addresses that get no more digests
 
 
@@ -95,6 +94,7 @@ class ServiceStatus(Struct, frozen=True, kw_only=True):
     silences: tuple[SilenceStatus, ...]
     suppressed: tuple[Suppressed, ...]
     alerts: tuple[AlertStatus, ...]
+    leader: str | None = None  # the process that works on a state that hosts share
 
     @property
     def dead(self) -> int:
@@ -106,7 +106,7 @@ def read_status(context: Context) -> ServiceStatus:
     """Look at everything in one moment."""
     config = context.config
     now = context.clock()
-    is_over = quiet_until(config.quiet, now)
+    is_over, leader = quiet_until(config.quiet, now), context.database.leader()
     with context.database.read() as connection:
         slots = scheduled_runs.all_pending(connection)
         return ServiceStatus(
@@ -118,6 +118,7 @@ def read_status(context: Context) -> ServiceStatus:
             silences=tuple(_silence(silence, context.today()) for silence in config.silences),
             suppressed=tuple(suppressions.all_suppressed(connection)),
             alerts=tuple(_alert(alert) for alert in alerts.all_open(connection)),
+            leader=leader,
         )
 
 
@@ -135,7 +136,6 @@ def _stream(slots: Mapping[tuple[str, str], Slot], stream: Stream) -> StreamStat
 def _channels(connection: Connection, config: Config, now: datetime) -> Iterator[ChannelStatus]:
     queue, oldest = outbox.queue(connection), outbox.oldest_open(connection)
     due = {each.channel: each.due for each in reversed(outbox.overdue(connection, now, timedelta(0)))}
-    expired = Counter(each.channel for each in outbox.expired_leases(connection))
     suppressed = Counter(each.channel for each in suppressions.all_suppressed(connection))
     for name in dict.fromkeys((*config.channels, *(channel for channel, _ in queue))):
         yield ChannelStatus(
@@ -144,7 +144,6 @@ def _channels(connection: Connection, config: Config, now: datetime) -> Iterator
             queue={state: count for (channel, state), count in queue.items() if channel == name},
             oldest=oldest.get(name),
             due_since=due.get(name),
-            expired_leases=expired[name],
             suppressed=suppressed[name],
         )
 
@@ -298,12 +297,8 @@ def _of_channel(channel: ChannelStatus, limit: datetime, now: datetime) -> Itera
         what = f"the channel {name} does not work; next attempt in {until}"
         yield Problem(kind=AlertKind.CHANNEL_DOWN, name=name, what=what, detail=health.error, since=health.error_at)
     elif channel.due_since is not None and channel.due_since < limit:
-        what = f"a delivery through {name} was due {_ago(channel.due_since, now)}, but was not attempted"
+        what = f"a delivery through {name} was due {_ago(channel.due_since, now)}, but has no result"
         yield Problem(kind=AlertKind.DELIVERY_LATE, name=name, what=what, since=channel.due_since)
-    if channel.expired_leases:
-        count = number(channel.expired_leases, "delivery", "deliveries")
-        what = f"{count} through {name} were claimed, but have no result since"
-        yield Problem(kind=AlertKind.DELIVERY_LATE, name=name, part="claimed", what=what)
 
 
 def _of_addresses(suppressed: Collection[Suppressed], config: Config) -> Iterator[Problem]:

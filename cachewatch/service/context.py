@@ -45,7 +45,7 @@ class Context(Struct, kw_only=True):
     doing: Callable[[str], None] = lambda _: None
     # Set when cachewatch is to end: the message in hand is finished, and no other begun.
     is_ending: threading.Event = field(default_factory=threading.Event)
-    # Whose leases of deliveries are ours, and the answers that could not be written down yet, by delivery.
+    # By which name deliveries are claimed, and the answers that could not be written down yet, by delivery.
     owner: str = field(default_factory=new_owner)
     unwritten: dict[int, tuple[Delivery, DeliveryResult]] = field(default_factory=dict)
     # When this process began, by its clock.

@@ -161,7 +161,7 @@ def _report_reused_hashes(connection: Connection, context: Context, draft: Pendi
         lines = tuple(f"{safe(found.path)}: {safe(found.message)}." for found in reused[:_MOST_NAMED])
         name = tag.report.after.tag or ""
         topic = f"reused-hash {tag.source} {name} {hashlib.sha256(repr(lines).encode()).hexdigest()[:12]}"
-        if lines and digests.last_created(connection, OPERATORS, topic) is None:
+        if lines and digests.last_created(connection, OPERATORS, topic, context.clock()) is None:
             more = (f"And {len(reused) - len(lines):,} more documents.",) if len(reused) > len(lines) else ()
             notice = Notice(
                 topic=topic,

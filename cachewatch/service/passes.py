@@ -5,12 +5,15 @@ digests and deliveries, and clones without a source. Of several hosts that share
 on a state of one host, its lock has decided that.
 """
 
+import hashlib
+import json
 import re
+import socket
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
+from datetime import timedelta
 from functools import cache
 from urllib.parse import urlsplit, urlunsplit
 
@@ -19,6 +22,7 @@ from msgspec import Struct
 from cachewatch.channels.chats import without_secret_url
 from cachewatch.config.channels import FeedConfig
 from cachewatch.config.model import Config
+from cachewatch.config.showing import shown_values
 from cachewatch.config.sources import Source
 from cachewatch.errors import AnotherInstance, CachewatchError, StateError
 from cachewatch.http.client import post
@@ -26,7 +30,7 @@ from cachewatch.operators.review import review, summarize
 from cachewatch.runtime.log import Log
 from cachewatch.runtime.worker import Isolated, Worker
 from cachewatch.service import recipients
-from cachewatch.service.alerts import contained
+from cachewatch.service.alerts import DAEMON, Alert, contained, open_within
 from cachewatch.service.comparisons import Comparisons, kept_comparisons
 from cachewatch.service.context import Context, EndingError
 from cachewatch.service.create import create_digest, take_over_renamed
@@ -39,8 +43,8 @@ from cachewatch.store import cursors, digests, health, messages, outbox
 from cachewatch.store import digests as scheduled_runs
 from cachewatch.store import health as alerts
 from cachewatch.store import messages as suppressions
-from cachewatch.store.database import LASTING, RENEWAL
-from cachewatch.store.health import AlertKind
+from cachewatch.store.health import AlertKey, AlertKind
+from cachewatch.store.opening import open_database
 
 
 def clean_up(context: Context) -> None:
@@ -177,6 +181,10 @@ def _is_behind(context: Context, source: Source) -> bool:
         return True
 
 
+# Between two words to a database that hosts share, which ends the session of who says nothing.
+HEARTBEAT = timedelta(seconds=5)
+
+
 class Leadership:
     """Whether this process works, or waits until the other one ends."""
 
@@ -185,65 +193,121 @@ class Leadership:
         self._context = context
         self._begin = begin
         self._has_begun = False  # and no other is known to have taken over since
-        self._ends = 0.0  # by our own clock, and not later than by the database's
+        self.is_ours = not context.database.is_shared  # as far as this process knows
         self.other = "nobody"
 
-    @property
-    def is_ours(self) -> bool:
-        """Tell whether this process works, as far as it knows."""
-        return not self._context.database.is_shared or time.monotonic() < self._ends
-
-    def renew(self) -> None:
-        """Take or renew the lease, if no other process has it; raise StateError if the database cannot be asked."""
-        context, began = self._context, time.monotonic()
+    def look(self) -> None:
+        """Work, or go on to work, if no other process does; raise StateError if the database cannot be asked."""
+        context = self._context
         try:
-            context.database.lead(context.owner)
+            if context.database.lead(context.owner) or not (self.is_ours and self._has_begun):
+                self._begin()
+                if context.database.is_shared:
+                    context.log.info("leader.began", database=context.database.place)
         except AnotherInstance:
-            self._lose(context.database.leader() or "nobody")
+            if self._has_begun:
+                context.log.warning("leader.lost")
+            self.is_ours = self._has_begun = False
+            self.other = context.database.leader() or "nobody"
+        except BaseException:
+            self.is_ours = False
+            raise
+        else:
+            self.is_ours = self._has_begun = True
+
+    def if_ours(self, job: Callable[[], None]) -> Callable[[], None]:
+        """Return a job that does nothing on a host that waits, and stores nothing more once another host may have worked."""
+
+        def work() -> None:
+            with self._context.database.job():
+                if self.is_ours:
+                    job()
+
+        return work
+
+
+# What need not be alike on all hosts.
+_OF_A_HOST = ("state", "state_folder", "monitor")
+
+
+def put_in_force(context: Context) -> None:
+    """Write down which configuration is in force; if it is another than that of the host before, operators are alerted.
+
+    What waits then was made by that other configuration, and is sent to whom it named.
+    """
+    if not context.database.is_shared:
+        return
+    host, hash_ = socket.gethostname(), _hash(context.config)
+    with context.database.write() as connection:
+        last = health.configuration(connection)
+        differs = last is not None and last.host != host and last.hash != hash_
+        for alert in alerts.all_open(connection):
+            if alert.key.kind is AlertKind.CONFIG_DIFFERS:
+                alerts.mark_resolved(connection, alert.key, context.clock())
+        kept = outbox.last_number(connection) if differs else last.last_kept if last is not None else 0
+        health.put_configuration(connection, host, hash_, kept)
+        if last is not None and differs:
+            open_within(connection, context, _difference(last.host, host))
+
+
+def compare_with_leader(context: Context) -> None:
+    """Raise an alert on a host that waits while the one that works has another configuration; that one notifies operators."""
+    host = socket.gethostname()
+    with context.database.read() as connection:
+        theirs = health.configuration(connection)
+        if theirs is None or theirs.host == host:
             return
-        if not self._has_begun:
-            self._begin()
-            if context.database.is_shared:
-                context.log.info("leader.began", database=context.database.place)
-        self._has_begun, self._ends = True, began + LASTING.total_seconds()
+        alert = _difference(host, theirs.host)
+        known = alerts.get(connection, alert.key)
+    differs = theirs.hash != _hash(context.config)
+    if differs == (known is not None and known.resolved_at is None):
+        return
+    # As a command would, beside the one that works.
+    with closing(open_database(context.config.database, must_exist=True)) as database, database.write() as connection:
+        if differs:
+            alerts.put_alert(connection, alert.key, alert.title, alert.lines[0], context.clock())
+        else:
+            alerts.mark_resolved(connection, alert.key, context.clock())
+    if differs:
+        context.log.warning("config.differs", host=theirs.host)
 
-    def give_back(self) -> None:
-        """Let another process begin at once."""
-        self._ends = 0.0
-        with suppress(CachewatchError):  # or it begins when the lease is over
-            self._context.database.step_down(self._context.owner)
 
-    def _lose(self, other: str) -> None:
-        if self._has_begun:
-            self._context.log.warning("leader.lost", to=other)
-        self.other, self._has_begun, self._ends = other, False, 0.0
+def _hash(config: Config) -> str:
+    values = {name: value for name, value in shown_values(config).items() if name not in _OF_A_HOST}
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+
+
+def _difference(waiting: str, working: str) -> Alert:
+    return Alert(
+        key=AlertKey(AlertKind.CONFIG_DIFFERS, DAEMON, waiting),
+        title=f"the configuration of {waiting} is another one than that of {working}",
+        lines=(f"Digests are made as that of {working} says; let both be the same, and reload them.",),
+        commands=("cachewatch config show",),
+    )
 
 
 @contextmanager
 def leading(context: Context) -> Iterator[None]:
     """Be the one that works, for a single pass; raise AnotherInstance where another does."""
-    database = context.database
-    database.lead(context.owner)
-    if not database.is_shared:
+    context.database.lead(context.owner)
+    if not context.database.is_shared:
         yield
         return
     is_over = threading.Event()
-    renewing = threading.Thread(target=_renew, args=(context, is_over), daemon=True)
-    renewing.start()
+    beating = threading.Thread(target=_beat, args=(context, is_over), daemon=True)
+    beating.start()
     try:
         yield
     finally:
         is_over.set()
-        renewing.join()
-        with suppress(CachewatchError):
-            database.step_down(context.owner)
+        beating.join()
 
 
-def _renew(context: Context, is_over: threading.Event) -> None:
-    while not is_over.wait(RENEWAL.total_seconds()):
-        # If the lease is lost, the next transaction of the pass says so.
-        with suppress(CachewatchError):
-            context.database.lead(context.owner)
+def _beat(context: Context, is_over: threading.Event) -> None:
+    while not is_over.wait(HEARTBEAT.total_seconds()):
+        # If the lock is lost, the next transaction of the pass says so.
+        with suppress(CachewatchError), context.database.write():
+            pass
 
 
 _SECONDS = 20

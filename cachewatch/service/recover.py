@@ -1,7 +1,5 @@
 """Repair the state before anything else is done with it: take up unfinished work, and set damaged rows aside."""
 
-import socket
-
 from cachewatch.config.advice import obsolete_keys
 from cachewatch.errors import DamagedRow
 from cachewatch.runtime.files import shared_kind
@@ -59,12 +57,8 @@ def set_aside(connection: Connection, context: Context, record: DigestSummary, e
 
 
 def resume(context: Context) -> None:
-    """Send again what was in hand, and say what is odd about the state."""
-    kind = shared_kind(context.folder)
+    """Take up a state, and say what is odd about it."""
     with context.database.write() as connection:
-        # The state's lock says that nobody else is at work, as far as this file system tells other hosts of locks.
-        host = socket.gethostname() if kind or context.database.is_shared else None
-        count = outbox.requeue_interrupted(connection, context.clock(), host)
         # Of the daemon that ran before: it read another file, and its jobs are gone.
         for alert in alerts.all_open(connection):
             if alert.key.name == DAEMON:
@@ -74,9 +68,7 @@ def resume(context: Context) -> None:
     set_aside_damaged(context)
     if context.database.repaired:
         _tell_of_damage(context)
-    if count:
-        context.log.warning("deliveries.interrupted", count=count)
-    if kind:
+    if kind := shared_kind(context.folder):
         context.log.warning("state.shared", folder=context.folder, file_system=kind)
     say_obsolete_keys(context)
     if context.database.is_new and any(context.clone_folder(source).exists() for source in context.config.sources):
@@ -96,17 +88,6 @@ def recover(context: Context) -> None:
     """
     context.database.check_place()
     recipients.account(context)
-    _requeue_expired(context)
-
-
-def _requeue_expired(context: Context) -> None:
-    with context.database.read() as connection:
-        if not outbox.expired_leases(connection):
-            return
-    with context.database.write() as connection:
-        expired = outbox.requeue_expired(connection, context.clock())
-    for each in expired:
-        context.log_of(each).warning("lease.expired", owner=each.lease_owner)
 
 
 def _tell_of_damage(context: Context) -> None:

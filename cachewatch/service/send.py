@@ -1,11 +1,12 @@
 """Send the queued messages one by one, and record the result of each.
 
-No transaction is open while a transport works: a delivery is claimed by a lease that outlives any
-attempt. An answer that cannot be written down is kept in memory, and tried again. A message whose
-answer we did not live to write down is sent again: the same bytes under the same Message-ID.
+No transaction is open while a transport works: a delivery is claimed before it is sent. An answer that cannot be
+written down is kept in memory, and tried again. A message whose answer we did not live to write down is sent again:
+the same bytes under the same Message-ID.
 """
 
 import re
+import socket
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -19,6 +20,7 @@ from cachewatch.channels import longest_attempt, open_channel
 from cachewatch.core.names import safe
 from cachewatch.errors import DamagedRow, StateError
 from cachewatch.report.values import DeliveryOutcome, DeliveryResult, Message, Transport
+from cachewatch.runtime.files import shared_kind
 from cachewatch.runtime.log import said_of, traceback_of
 from cachewatch.service import alerts, recipients
 from cachewatch.service.alerts import Alert
@@ -30,7 +32,7 @@ from cachewatch.store import digests, health, outbox
 from cachewatch.store import messages as suppressions
 from cachewatch.store.database import Connection
 from cachewatch.store.health import AlertKey, AlertKind, Counter
-from cachewatch.store.outbox import OPEN, Delivery, Lease, State
+from cachewatch.store.outbox import OPEN, Delivery, State
 
 # A delivery is given up only after so many attempts over so long a time.
 _LEAST_ATTEMPTS, _LEAST_TIME = 3, timedelta(days=1)
@@ -96,18 +98,35 @@ def _deliver(context: Context, name: str, *, is_last: bool) -> int:
         return 0
     with context.database.read() as connection:
         channel_health = health.channel(connection, name)
+        is_interrupted = bool(outbox.find(connection, states=(State.SENDING,), channel=name, limit=1))
+    if is_interrupted:
+        _take_back(context, name, context.clock() + longest_attempt(config))
     if channel_health.blocked_until is not None and channel_health.blocked_until > context.clock():
         return 0
     try:
         channel = open_channel(config)
         with channel.open(lambda target, most: _shelf(context, name, target, most)) as transport:
-            lease = Lease(owner=context.owner, lasting=longest_attempt(config) + _WRITING)
-            return _deliver_each(context, name, transport, lease, is_last=is_last)
+            return _deliver_each(context, name, transport, is_last=is_last)
     except StateError:
         raise  # the channel is not to blame
     except Exception as error:  # noqa: BLE001  whatever a channel raises stops only itself
         _block(context, name, said_of(error), traceback_of(error))
         return 0
+
+
+def _take_back(context: Context, name: str, later: datetime) -> None:
+    """Give back what was being sent, and is not any more, since one process works on the state, and this is its one run.
+
+    Another host may have lost the state in the middle of an attempt: that is over when the longest one would be.
+    """
+    host, now = f"{socket.gethostname()}/", context.clock()
+    is_alone = not context.database.is_shared and not shared_kind(context.folder)
+    with context.database.write() as connection:
+        found = outbox.find(connection, states=(State.SENDING,), channel=name)
+        for each in found:
+            is_ours = is_alone or (each.claimed_by or "").startswith(host)
+            outbox.requeue(connection, each.id, now if is_ours else later, now)
+    context.log.warning("deliveries.interrupted", channel=name, count=len(found))
 
 
 def _shelf(context: Context, name: str, target: str, most: int) -> list[Message]:
@@ -124,10 +143,10 @@ def _in_time(newest_first: Sequence[Message], now: datetime) -> Iterator[Message
         yield replace(message, created=before)
 
 
-def _deliver_each(context: Context, name: str, transport: Transport, lease: Lease, *, is_last: bool) -> int:
+def _deliver_each(context: Context, name: str, transport: Transport, *, is_last: bool) -> int:
     run, dead = _Run(context, name, is_last=is_last), 0
     while name in context.config.channels and not context.is_ending.is_set():
-        found = _next(context, name, lease)
+        found = _next(context, name)
         if found is None:
             break
         delivery, message = found
@@ -232,10 +251,10 @@ def _kind(answer: DeliveryResult) -> str:
     return "lost" if answer.is_lost else found[0] if found else answer.detail
 
 
-def _next(context: Context, name: str, lease: Lease) -> tuple[Delivery, Message | None] | None:
+def _next(context: Context, name: str) -> tuple[Delivery, Message | None] | None:
     """Claim the next message that somebody still wants; those before it are given up. One that is damaged for good is None."""
     with context.database.write() as connection:
-        while (delivery := outbox.claim(connection, name, context.clock(), lease)) is not None:
+        while (delivery := outbox.claim(connection, name, context.clock(), context.owner)) is not None:
             message = _message(connection, delivery)
             # Whom damaged bytes are for cannot be known, so that they are not judged by it.
             if message is None or not _is_dropped(connection, context, delivery):
@@ -264,9 +283,11 @@ def _bury(context: Context, delivery: Delivery) -> None:
 
 
 def _is_dropped(connection: Connection, context: Context, delivery: Delivery) -> bool:
-    """Give up a delivery to somebody who was taken out of the configuration since it was made."""
+    """Give up a delivery to somebody who was taken out of the configuration since it was made, if that was this one."""
     subscription = digests.subscription_of(connection, delivery.digest)
     said = why_not(context.config, subscription, delivery.channel, delivery.target)
+    if said and (found := health.configuration(connection)) is not None and delivery.id <= found.last_kept:
+        return False
     if said:
         outbox.settle(connection, delivery, State.DROPPED, now=context.clock(), said=said, counts=False)
         context.log_within(connection, delivery).warning("delivery.dropped", said=said)

@@ -7,18 +7,17 @@ Alembic is slow to load, and only an upgrade needs it.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
-from datetime import timedelta
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Column, ColumnElement, Connection, Engine, Integer, Table, func, insert, inspect, literal, select
+from sqlalchemy import Column, Connection, Engine, Integer, Table, func, insert, inspect, select
 from sqlalchemy.exc import DatabaseError, SQLAlchemyError
 
 from cachewatch.errors import StateError
 from cachewatch.store import schema
-from cachewatch.store.schema import Clock, Moment, metadata
+from cachewatch.store.schema import metadata
 
 __all__ = [
     "Connection",
@@ -33,10 +32,6 @@ __all__ = [
 ]
 
 
-# Whoever works on a state that hosts share says so every RENEWAL; after LASTING another host takes over.
-LASTING, RENEWAL = timedelta(seconds=20), timedelta(seconds=5)
-
-
 class Database(ABC):
     """The state's database; each `read` and `write` is one transaction."""
 
@@ -45,10 +40,9 @@ class Database(ABC):
     is_shared: bool  # by hosts, so that a lock of one of them says nothing of the others
     repaired: tuple[str, ...] = ()  # names of values that were damaged, and were put right when it was opened
 
-    def __init__(self, engine: Engine, clock: Clock) -> None:
-        """Work with what `engine` connects to; statements know the time by `clock`."""
-        self.clock = clock
-        self._engine = engine.execution_options(database_time=self._time)
+    def __init__(self, engine: Engine) -> None:
+        """Work with what `engine` connects to."""
+        self._engine = engine
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -59,29 +53,27 @@ class Database(ABC):
     @contextmanager
     def write(self) -> Iterator[Connection]:
         """Offer a connection whose changes are all there at the end, or none; then do what is to follow them."""
-        following: list[Callable[[], None]] = []
-        engine = self._engine.execution_options(writes=True, following=following)
-        with self._explained(), engine.begin() as connection:
+        with self._writing(self._engine) as connection:
             yield connection
-        for act in following:
-            act()
 
     def close(self) -> None:
         """Let go of all connections."""
         self._engine.dispose()
 
-    def lead(self, owner: str) -> None:  # noqa: B027  where hosts share nothing, the lock of the folder is enough
-        """Be the process that works on the state, for a while; raise AnotherInstance while another is.
+    def lead(self, owner: str) -> bool:  # noqa: ARG002  where hosts share nothing, the lock of the folder is enough
+        """Be the process that works on the state, or go on to be it; tell whether it was not just before.
 
-        After the first call, `write` raises StateError if another took over.
+        Raises AnotherInstance while another is. From then on, `write` raises StateError once another took over.
         """
+        return False
+
+    def job(self) -> AbstractContextManager[None]:
+        """Let `write` also raise StateError in this thread if another may have led since the job began."""
+        return nullcontext()
 
     def leader(self) -> str | None:
         """Return which process works on the state, if hosts share it and one does."""
         return None
-
-    def step_down(self, owner: str) -> None:  # noqa: B027
-        """Let another process work on the state at once."""
 
     def check_place(self) -> None:  # noqa: B027  a server keeps what it has open
         """Raise StateError if the state was moved, replaced or deleted since it was opened."""
@@ -107,9 +99,14 @@ class Database(ABC):
     def _advise(self, error: DatabaseError) -> str:
         """Return what is wrong, and what to do."""
 
-    def _time(self, later: timedelta) -> ColumnElement[Any]:
-        """Return what the database's own clock will say so much later."""
-        return literal(self.clock() + later, Moment())
+    @contextmanager
+    def _writing(self, engine: Engine) -> Iterator[Connection]:
+        following: list[Callable[[], None]] = []
+        engine = engine.execution_options(writes=True, following=following)
+        with self._explained(), engine.begin() as connection:
+            yield connection
+        for act in following:
+            act()
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
@@ -209,7 +206,7 @@ def check_form(form: int, place: str) -> None:
     raise StateError(f"{place}: has form {form}, and this cachewatch reads form {schema.FORM}; {advice}")
 
 
-def bring_up(engine: Engine, place: str, make: Callable[[Connection], None] = schema.make_tables) -> bool:
+def bring_up(engine: Engine, place: str) -> bool:
     """Make the tables where there are none, and upgrade older ones; tell whether there were none.
 
     Raises StateError if another version made them. Whatever is done is done in one transaction.
@@ -220,7 +217,7 @@ def bring_up(engine: Engine, place: str, make: Callable[[Connection], None] = sc
     with engine.execution_options(writes=True).begin() as connection:
         form = form_of(connection)  # another process may have been faster
         if form is None:
-            make(connection)
+            schema.make_tables(connection)
             connection.exec_driver_sql(f"CREATE TABLE {_VERSION} (version_num VARCHAR(32) NOT NULL PRIMARY KEY)")
             connection.exec_driver_sql(f"INSERT INTO {_VERSION} VALUES ('{schema.FORM}')")  # noqa: S608
         elif _can_upgrade(form):

@@ -18,7 +18,7 @@ from cachewatch.report.values import RenderedDigest
 from cachewatch.store.cursors import Advance, advances_from
 from cachewatch.store.outbox import OPEN, State
 from cachewatch.store.queries import BYTES, deletion_of, insert_new, of_parts, put, rows_of, same
-from cachewatch.store.schema import database_time, deliveries, digests, holds, slots, suppressed
+from cachewatch.store.schema import deliveries, digests, holds, slots, suppressed
 
 
 class DigestState(StrEnum):
@@ -192,12 +192,12 @@ def _held() -> Select[Any]:
     return select(digests.c.key).where(*same(digests, "subscription", "stream"), IS_HELD)
 
 
-def last_created(connection: Connection, subscription: str, stream: str) -> datetime | None:
+def last_created(connection: Connection, subscription: str, stream: str, now: datetime) -> datetime | None:
     """Return when the newest digest of a stream was made; a time that is yet to come was written by a wrong clock."""
     query = select(func.max(digests.c.created)).where(
         digests.c.subscription == subscription,
         digests.c.stream == stream,
-        digests.c.created <= database_time(connection),
+        digests.c.created <= now,
     )
     return connection.execute(query).scalar()
 

@@ -159,6 +159,7 @@ class AlertKind(StrEnum):
     WORK_FAILED = "work-failed"  # source or (daemon), what was being done
     CONFIG_REFUSED = "config-refused"  # (daemon)
     CLOCK_WRONG = "clock-wrong"  # "clock"
+    CONFIG_DIFFERS = "config-differs"  # (daemon), host that does not work on the state
 
 
 class AlertKey(Struct, frozen=True, order=True):
@@ -181,11 +182,11 @@ class OpenAlert(Struct, frozen=True, kw_only=True):
 
 
 def put_alert(connection: Connection, key: AlertKey, title: str, detail: str, now: datetime) -> bool:
-    """Open an alert, or bring the sentences of an open one up to date; tell whether it is news."""
+    """Open an alert, or bring the sentences of an open one up to date; tell whether operators are to be notified."""
     before = get(connection, key)
     if before is not None and before.resolved_at is None:
         connection.execute(update(alerts).where(*_is(key)).values(title=title, detail=detail))
-        return False
+        return before.notified_at is None
     remove(connection, key)
     values = {"kind": key.kind, "name": key.name, "part": key.part, "title": title, "detail": detail}
     connection.execute(insert(alerts).values(**values, opened_at=now))
@@ -255,6 +256,17 @@ def _alert(row: Row[Any]) -> OpenAlert:
         title=row.title,
         detail=row.detail,
     )
+
+
+def configuration(connection: Connection) -> Row[Any] | None:
+    """Return the host that works on the state or did last, the hash of its configuration, and the last kept delivery."""
+    return connection.execute(select(schema.configuration)).one_or_none()
+
+
+def put_configuration(connection: Connection, host: str, hash_: str, last_kept: int) -> None:
+    """Write down which configuration is in force."""
+    connection.execute(delete(schema.configuration))
+    connection.execute(insert(schema.configuration).values(host=host, hash=hash_, last_kept=last_kept))
 
 
 RAN = "ran"

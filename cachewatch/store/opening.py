@@ -11,19 +11,17 @@ from cachewatch.errors import StateError
 from cachewatch.hooks import extensions, lacking
 from cachewatch.store import digests, outbox
 from cachewatch.store.database import Database
-from cachewatch.store.schema import Clock, deliveries, utc_now
+from cachewatch.store.schema import deliveries
 from cachewatch.store.schema import digests as digests_table
 
 
-def open_database(
-    state: State, *, must_exist: bool = False, is_checked: bool = False, clock: Clock = utc_now
-) -> Database:
+def open_database(state: State, *, must_exist: bool = False, is_checked: bool = False) -> Database:
     """Open the state to work on it; one that is not there is made, unless it `must_exist`."""
     if isinstance(state, Path):
         from cachewatch.store.sqlite import SqliteDatabase  # noqa: PLC0415  one of the two is enough
 
-        return SqliteDatabase(state, must_exist=must_exist, is_checked=is_checked, clock=clock)
-    database: Database = _in_database(state).open(must_exist=must_exist, clock=clock)
+        return SqliteDatabase(state, must_exist=must_exist, is_checked=is_checked)
+    database: Database = _in_database(state).open(must_exist=must_exist)
     return database
 
 

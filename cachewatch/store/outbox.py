@@ -30,7 +30,7 @@ from cachewatch.report.values import Message
 from cachewatch.store import messages as message_bytes
 from cachewatch.store.messages import is_suppressed
 from cachewatch.store.queries import insert_new, same
-from cachewatch.store.schema import attempts, database_time, deliveries
+from cachewatch.store.schema import attempts, deliveries
 
 
 class State(StrEnum):
@@ -63,13 +63,6 @@ _ONE = select(*_ABOUT).where(*same(deliveries, "id"))
 _WHOLE_ONE = message_bytes.whole_deliveries().where(*same(deliveries, "id"))
 
 
-class Lease(Struct, frozen=True, kw_only=True):
-    """For how long a run may send what it claims: longer than any attempt takes."""
-
-    owner: str  # HOST/PROCESS/NUMBER, of one run and no other
-    lasting: timedelta
-
-
 class Delivery(Struct, frozen=True, kw_only=True):
     """One message on its way, with all that is known of it but its bytes."""
 
@@ -87,8 +80,7 @@ class Delivery(Struct, frozen=True, kw_only=True):
     settled_at: datetime | None
     said: str
     message_id: str | None
-    lease_owner: str | None
-    lease_until: datetime | None
+    claimed_by: str | None  # HOST/PROCESS/NUMBER, of one run and no other
 
 
 def add_all(
@@ -133,23 +125,22 @@ def _add(
 
 
 def due_channels(connection: Connection, now: datetime) -> list[str]:
-    """Name the channels that have something to deliver now."""
-    query = select(deliveries.c.channel).where(_is_due(now)).distinct().order_by(deliveries.c.channel)
+    """Name the channels that have something to deliver now, or to give back."""
+    is_waiting = or_(deliveries.c.state == State.SENDING, deliveries.c.due <= now)
+    query = select(deliveries.c.channel).where(is_open(), is_waiting).distinct().order_by(deliveries.c.channel)
     return [row.channel for row in connection.execute(query)]
 
 
-def claim(connection: Connection, channel: str, now: datetime, lease: Lease) -> Delivery | None:
-    """Take the next message of `channel` that is due, so that nobody else does while the lease lasts.
+def claim(connection: Connection, channel: str, now: datetime, owner: str) -> Delivery | None:
+    """Take the next message of `channel` that is due, to be sent by `owner`: one run, and no other.
 
     Messages for one target go in the order of their digests: one that waits holds up those behind it.
     """
     row = connection.execute(_next(), {"channel": channel, "now": now}).one_or_none()
     if row is None:
         return None
-    values = {"state": State.SENDING, "attempts": row.attempts + 1, "lease_owner": lease.owner}
-    connection.execute(
-        update(deliveries).filter_by(id=row.id).values(**values, lease_until=database_time(connection, lease.lasting))
-    )
+    values = {"state": State.SENDING, "attempts": row.attempts + 1, "claimed_by": owner, "due": now}
+    connection.execute(update(deliveries).filter_by(id=row.id).values(**values))
     return delivery(connection, row.id)
 
 
@@ -180,14 +171,13 @@ def settle(
 
     `event` stands in the story of the delivery, if it is another than the state.
 
-    Nothing is written, and False returned, if somebody else took the delivery over since `delivery` was read. An
-    answer that comes after the end of the lease is taken as long as nobody did.
+    Nothing is written, and False returned, if somebody else claimed the delivery since `delivery` was read.
     """
     done = connection.execute(
         _settling(),
         {
             "its_id": delivery.id,
-            "its_owner": delivery.lease_owner,
+            "its_owner": delivery.claimed_by,
             "its_attempts": delivery.attempts,
             "state": state,
             "said": said,
@@ -195,8 +185,7 @@ def settle(
             "attempts": delivery.attempts - (not counts),
             "may_have_arrived": delivery.may_have_arrived or may_have_arrived,
             "settled_at": None if state in OPEN else now,
-            "lease_owner": None,
-            "lease_until": None,
+            "claimed_by": None,
         },
     )
     if not done.rowcount:
@@ -210,7 +199,7 @@ def settle(
 def _settling() -> Update:
     return update(deliveries).where(
         deliveries.c.id == bindparam("its_id"),
-        deliveries.c.lease_owner.is_not_distinct_from(bindparam("its_owner")),
+        deliveries.c.claimed_by.is_not_distinct_from(bindparam("its_owner")),
         deliveries.c.attempts == bindparam("its_attempts"),
     )
 
@@ -235,32 +224,11 @@ def note(connection: Connection, delivery: int, event: str, said: str, now: date
     connection.execute(_NOTE, {"delivery": delivery, "at": now, "event": event, "said": said})
 
 
-def requeue_interrupted(connection: Connection, now: datetime, host: str | None = None) -> int:
-    """Give back what processes that are no more had claimed, on `host` alone if one is named.
-
-    Only the holder of the state's lock may: nobody else works on it, and no answer can come any more.
-    """
-    query = select(deliveries.c.id).where(is_open(), deliveries.c.state == State.SENDING)
-    if host is not None:
-        is_of_host = deliveries.c.lease_owner.startswith(f"{host}/", autoescape=True)
-        query = query.where(or_(is_of_host, _is_expired(connection)))
-    numbers = list(connection.execute(query).scalars())
-    for number in numbers:
-        connection.execute(update(deliveries).filter_by(id=number).values(lease_owner=None, **_REQUEUED))
-        note(connection, number, "interrupted", "it may have arrived: the sender ended before the reply", now)
-    return len(numbers)
-
-
-def requeue_expired(connection: Connection, now: datetime) -> list[Delivery]:
-    """Give back what was claimed for longer than an attempt may take, and return it; an answer may still come."""
-    expired = expired_leases(connection)
-    for each in expired:
-        connection.execute(update(deliveries).filter_by(id=each.id).values(**_REQUEUED))
-        note(connection, each.id, "expired", f"it may have arrived: {each.lease_owner or 'nobody'} never said", now)
-    return expired
-
-
-_REQUEUED = {"state": State.QUEUED, "may_have_arrived": True, "lease_until": None}
+def requeue(connection: Connection, number: int, due: datetime, now: datetime) -> None:
+    """Give back what nobody here sends any more; an answer is still taken as long as nobody claims it again."""
+    values = {"state": State.QUEUED, "may_have_arrived": True, "due": due}
+    connection.execute(update(deliveries).filter_by(id=number).values(**values))
+    note(connection, number, "interrupted", "it may have arrived: the sender ended before the reply", now)
 
 
 def bury_unknown(connection: Connection, said: str, now: datetime) -> list[Delivery]:
@@ -269,7 +237,7 @@ def bury_unknown(connection: Connection, said: str, now: datetime) -> list[Deliv
     rows = connection.execute(select(deliveries.c.id).where(*known)).scalars().all()
     values = {"state": State.DEAD, "said": said, "settled_at": now}
     for number in rows:
-        connection.execute(update(deliveries).filter_by(id=number).values(**values, lease_owner=None, lease_until=None))
+        connection.execute(update(deliveries).filter_by(id=number).values(**values, claimed_by=None))
         note(connection, number, State.DEAD, said, now)
     return [found for number in rows if (found := delivery(connection, number)) is not None]
 
@@ -284,17 +252,10 @@ def is_open() -> ColumnElement[bool]:
     return deliveries.c.state.in_(_OPEN)
 
 
-def expired_leases(connection: Connection) -> list[Delivery]:
-    """Return what was claimed and is neither settled nor given back in time."""
-    is_over = and_(is_open(), deliveries.c.state == State.SENDING, _is_expired(connection))
-    return [_delivery(row) for row in connection.execute(select(*_ABOUT).where(is_over))]
-
-
 def overdue(connection: Connection, now: datetime, by: timedelta) -> list[Delivery]:
-    """Return what should have been tried `by` so long ago, of each target the one that others wait behind."""
-    query = (
-        select(*_ABOUT).where(_is_due(now - by), ~_waits_behind_another()).order_by(deliveries.c.due, deliveries.c.id)
-    )
+    """Return what should have been sent `by` so long ago, of each target the one that others wait behind."""
+    is_late = is_open(), deliveries.c.due <= now - by, ~_waits_behind_another()
+    query = select(*_ABOUT).where(*is_late).order_by(deliveries.c.due, deliveries.c.id)
     return [_delivery(row) for row in connection.execute(query)]
 
 
@@ -379,6 +340,11 @@ def next_copy(connection: Connection, of: Delivery) -> int:
     return int(connection.execute(query).scalar_one()) + 1
 
 
+def last_number(connection: Connection) -> int:
+    """Return the number of the newest delivery, or 0."""
+    return connection.execute(select(func.max(deliveries.c.id))).scalar() or 0
+
+
 def queue(connection: Connection) -> dict[tuple[str, State], int]:
     """Count the deliveries of each channel and state."""
     query = select(deliveries.c.channel, deliveries.c.state, func.count()).group_by(
@@ -416,10 +382,6 @@ def _is_due(now: datetime | BindParameter[datetime]) -> ColumnElement[bool]:
     return and_(is_open(), deliveries.c.state != State.SENDING, deliveries.c.due <= now)
 
 
-def _is_expired(connection: Connection) -> ColumnElement[bool]:
-    return or_(deliveries.c.lease_until.is_(None), deliveries.c.lease_until <= database_time(connection))
-
-
 def _waits_behind_another() -> ColumnElement[bool]:
     earlier = deliveries.alias()
     return exists().where(
@@ -446,6 +408,5 @@ def _delivery(row: Row[Any]) -> Delivery:
         settled_at=row.settled_at,
         said=row.said,
         message_id=row.message_id,
-        lease_owner=row.lease_owner,
-        lease_until=row.lease_until,
+        claimed_by=row.claimed_by,
     )

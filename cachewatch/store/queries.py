@@ -41,14 +41,6 @@ def put_all(connection: Connection, table: Table, key: Collection[str], rows: Se
         connection.execute(_replacing(connection.dialect.name, table, tuple(key), changed), list(rows))
 
 
-def put_computed(
-    connection: Connection, table: Table, key: Mapping[str, Any], values: Mapping[str, ColumnElement[Any] | Any]
-) -> None:
-    """Do as `put` does with values of which the database computes some."""
-    new = _insert_of(connection.dialect.name)(table).values(**key, **values)
-    connection.execute(new.on_conflict_do_update(index_elements=list(key), set_=dict(values)))
-
-
 def add_to(connection: Connection, table: Table, key: Mapping[str, Any], name: str, amount: float) -> None:
     """Let a column of a row grow, from nothing if there is no such row."""
     connection.execute(_growing(connection.dialect.name, table, tuple(key), name), {**key, name: amount})

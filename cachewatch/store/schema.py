@@ -5,14 +5,13 @@ database.py upgrades older tables. A time is UTC text of one width in SQLite, wh
 
 import re
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import (
     TIMESTAMP,
     Boolean,
     Column,
-    ColumnElement,
     Connection,
     Dialect,
     Float,
@@ -54,11 +53,6 @@ def to_datetime(text: str) -> datetime:
         return datetime.fromisoformat(text) if _IS_OF_FORM(text) else UNKNOWN
     except (TypeError, ValueError):  # a bit that flipped may make another type of it
         return UNKNOWN
-
-
-def database_time(connection: Connection, later: timedelta = timedelta(0)) -> ColumnElement[Any]:
-    """Return what the database's own clock says, or will say so much later: hosts that share it have that in common."""
-    return connection.get_execution_options()["database_time"](later)  # type: ignore[no-any-return]
 
 
 _POSTGRESQL = "postgresql"
@@ -239,7 +233,7 @@ deliveries = Table(
     Column("copy", Integer, nullable=False, server_default="0"),  # more than 0: sent again by hand
     Column("state", Text, nullable=False),
     Column("created", Moment, nullable=False),
-    Column("due", Moment, nullable=False),
+    Column("due", Moment, nullable=False),  # or since when it is being sent
     Column("give_up", Moment, nullable=False),
     Column("attempts", Integer, nullable=False, server_default="0"),
     Column("may_have_arrived", Boolean, nullable=False, server_default="0"),
@@ -248,8 +242,7 @@ deliveries = Table(
     Column("message_id", Text),
     Column("content_type", Text, nullable=False),
     Column("payload", LargeBinary, nullable=False),
-    Column("lease_owner", Text),  # the run that claimed it, until it is settled
-    Column("lease_until", Moment),  # by the database's clock; none is one that is over
+    Column("claimed_by", Text),  # the run that sends it, or was sending it when it was taken back
     Column("checksum", LargeBinary, nullable=False),  # of the whole message and of where it goes
     Column("body", LargeBinary),  # of `bodies`, what follows the payload; none if that is all
     UniqueConstraint("digest", "channel", "target", "copy"),
@@ -325,6 +318,15 @@ service = Table(
     metadata,
     Column("name", Text, primary_key=True),
     Column("value", Moment, nullable=False),
+)
+
+# The configuration of the host that works on a state that hosts share, or did last.
+configuration = Table(
+    "configuration",
+    metadata,
+    Column("host", Text, primary_key=True),
+    Column("hash", Text, nullable=False),
+    Column("last_kept", Integer, nullable=False),  # deliveries up to this one: another host made them, with another one
 )
 
 # Figures that only ever grow: digests made, deliveries by result.

@@ -25,7 +25,7 @@ from sqlalchemy.exc import DatabaseError
 from cachewatch.errors import AnotherInstance, StateError
 from cachewatch.runtime.files import check_private, journal_mode, open_lock
 from cachewatch.store.database import Database, bring_up, check_form, form_of
-from cachewatch.store.schema import Clock, metadata, utc_now
+from cachewatch.store.schema import metadata
 
 
 def copy_whole(engine: Engine, target: Path) -> None:
@@ -105,7 +105,6 @@ class SqliteDatabase(Database):
         *,
         must_exist: bool = False,
         is_checked: bool = False,
-        clock: Clock = utc_now,
     ) -> None:
         """Open the database in `folder`, looking through all of it for damage if it `is_checked`.
 
@@ -118,7 +117,7 @@ class SqliteDatabase(Database):
         if self.path.exists() and self.path.stat().st_size:
             self._check_ours()
         pragmas = [f"journal_mode = {journal_mode(folder)}", "synchronous = FULL"]
-        super().__init__(_make_engine(self.path, pragmas), clock)
+        super().__init__(_make_engine(self.path, pragmas))
         try:
             with self._explained():
                 if is_checked:
@@ -192,11 +191,11 @@ class SqliteToRead(SqliteDatabase):
         """
         self._name(folder)
         self.is_new = False
-        self.clock = utc_now
         _check_access(self.path)
         place = f"{self.path.absolute().as_uri()}?mode=ro"
-        engine = _make_engine(self.path, creator=lambda: sqlite3.connect(place, uri=True, check_same_thread=False))
-        self._engine = engine.execution_options(database_time=self._time)
+        self._engine = engine = _make_engine(
+            self.path, creator=lambda: sqlite3.connect(place, uri=True, check_same_thread=False)
+        )
         try:
             with self._explained(), engine.connect() as connection:
                 form = _form_in(connection, self.path)

@@ -261,7 +261,7 @@ def test_no_server_holds_a_session(talk: Callable[[socket.socket, Read], None]) 
 
 
 @pytest.mark.slow
-def test_an_attempt_ends_before_the_lease_of_its_delivery(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_attempt_is_longer_than_the_longest(monkeypatch: pytest.MonkeyPatch) -> None:
     """The longest there is: a session that is lost within a large message, then a new one, all deadlines added up.
 
     The server hangs up instead of falling silent, so the deadlines are added up and no time has to pass.

@@ -7,8 +7,7 @@ import pytest
 from graph_specs import graph_spec
 
 from cachewatch.core.causes import SPACK, Cause, Causes, Dependency, GraphNode, Nodes, What, attribute
-from cachewatch.extensions.causes.graph_walk import Walk
-from cachewatch.extensions.causes.predecessors import PackageNodes, find_predecessor
+from cachewatch.extensions.causes.graph_walk import PackageNodes, Walk, find_predecessor
 
 
 def spec(name: str, spec_hash: str, *edges: Dependency, **values: Any) -> GraphNode:

@@ -85,10 +85,9 @@ def _run(request: dict[str, Any]) -> None:
 
 @contextmanager
 def _leading(context: Context) -> Iterator[None]:
-    """Have the lease for the pass, which is shorter, and renew it never: no process of ours could be forked beside a thread."""
+    """Lead without a heartbeat: no process of ours could be forked beside a thread."""
     context.database.lead(context.owner)
     yield
-    context.database.step_down(context.owner)
 
 
 def _set_arguments(request: dict[str, Any]) -> None:

@@ -20,6 +20,7 @@ from station import Site, wait_for
 from tools import program
 
 from cachewatch.config.secrets import PostgresAddress
+from cachewatch.store.outbox import State
 
 pytestmark = pytest.mark.usefixtures("loopback")
 
@@ -108,6 +109,11 @@ def report(site: Site, server: Post, number: int) -> float:
     name = f"change-{number - 1}".encode()
     wait_for(lambda: all(name in mails(server, reader) for reader in READERS), 90)
     return time.monotonic() - began
+
+
+def is_settled(site: Site) -> bool:
+    """Tell whether the answer to each mail is written down: what is in hand otherwise is sent a second time."""
+    return {each.state for each in site.deliveries()} == {State.SENT}
 
 
 def mails(server: Post, reader: str) -> bytes:
@@ -203,9 +209,10 @@ def test_a_server_that_dies_in_the_middle_of_transactions_and_returns_loses_noth
 
 
 @pytest.mark.slow
-def test_a_host_that_was_stopped_for_longer_than_its_lease_waits_afterwards(site: Site) -> None:
+def test_a_host_that_was_stopped_until_its_session_ended_waits_afterwards(site: Site) -> None:
     with hosts(site) as (one, two, server):
         report(site, server, 1)
+        wait_for(lambda: is_settled(site))
         one.signal(signal.SIGSTOP)
         report(site, server, 2)
         assert "leader.began" in two.said()
@@ -213,6 +220,7 @@ def test_a_host_that_was_stopped_for_longer_than_its_lease_waits_afterwards(site
         wait_for(lambda: "leader.lost" in one.said(), 60)
         wait_for(lambda: one.ask("/readyz").startswith("200 standby"), 60)
         report(site, server, 3)
+        wait_for(lambda: is_settled(site))
         two.end()
         report(site, server, 4)
         wait_for(lambda: one.ask("/readyz").startswith("200 ready"), 60)

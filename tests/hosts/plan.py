@@ -19,7 +19,7 @@ class Kind(StrEnum):
     KILLED = "killed"  # and started again
     CUT_FROM_DATABASE = "cut off from the database"
     CUT_FROM_MAIL = "cut off from the mail server"
-    PAUSED = "paused for longer than the lease"
+    PAUSED = "paused until its session ends"
     DATABASE_RESTARTED = "database restarted"
     DATABASE_KILLED = "database killed"
 
@@ -27,13 +27,13 @@ class Kind(StrEnum):
 OF_HOSTS = (Kind.KILLED, Kind.CUT_FROM_DATABASE, Kind.CUT_FROM_MAIL, Kind.PAUSED)
 OF_DATABASE = (Kind.DATABASE_KILLED, Kind.DATABASE_RESTARTED)
 
-_LEASE = LASTING.total_seconds()
+_SESSION = LASTING.total_seconds()
 # How many seconds each lasts, at least and at most.
 _LASTING = {
     Kind.KILLED: (0.5, 8.0),
     Kind.CUT_FROM_DATABASE: (2.0, 14.0),
     Kind.CUT_FROM_MAIL: (2.0, 12.0),
-    Kind.PAUSED: (_LEASE + 1.5, _LEASE + 8.0),
+    Kind.PAUSED: (_SESSION + 1.5, _SESSION + 8.0),
     Kind.DATABASE_RESTARTED: (0.0, 3.0),
     Kind.DATABASE_KILLED: (0.0, 3.0),
 }

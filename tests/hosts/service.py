@@ -1,7 +1,7 @@
 """Cachewatch with shorter times, so that many faults take minutes: `python -m hosts.service NAME COMMAND ...`.
 
-NAME is what the host calls itself. What follows from a time is as it is otherwise: the lease outlives three renewals, and that
-of a delivery every attempt.
+NAME is what the host calls itself. What follows from a time is as it is otherwise: a session outlives three
+heartbeats.
 """
 
 import socket
@@ -11,23 +11,19 @@ from datetime import timedelta
 import cachewatch.daemon
 from cachewatch import channels as deadlines
 from cachewatch.cli import main
-from cachewatch.extensions.shared_state import postgresql as leader_lease
-from cachewatch.service import passes as leadership
+from cachewatch.extensions.shared_state import postgresql
 from cachewatch.service import recipients as backoff
-from cachewatch.service import send
 
-LASTING, RENEWAL = timedelta(seconds=4), timedelta(seconds=1)
+LASTING, HEARTBEAT = timedelta(seconds=4), timedelta(seconds=1)
 
 
 def shorten() -> None:
     """Let everything that waits for minutes wait for seconds."""
-    for module in (leader_lease, leadership, cachewatch.daemon):
-        vars(module)["RENEWAL"] = RENEWAL
-        vars(module)["LASTING"] = LASTING
+    vars(cachewatch.daemon)["HEARTBEAT"] = HEARTBEAT
+    vars(postgresql)["_LEADERS_PAUSE"] = f"{LASTING.seconds}s"
     vars(cachewatch.daemon)["_TICK"] = timedelta(seconds=1)
     vars(backoff)["_MINUTES"] = (1 / 60, 2 / 60, 5 / 60)
-    vars(deadlines)["_OTHERS"] = timedelta(0)
-    vars(send)["_WRITING"] = timedelta(seconds=5)
+    vars(deadlines)["_OTHERS"] = timedelta(seconds=5)
 
 
 if __name__ == "__main__":

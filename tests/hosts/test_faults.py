@@ -37,6 +37,6 @@ def test_another_seed_is_another_plan() -> None:
     assert plan(20, 1) == plan(20, 1) != plan(20, 2)
 
 
-def test_whoever_is_paused_is_paused_for_longer_than_the_lease() -> None:
+def test_whoever_is_paused_is_paused_until_its_session_ends() -> None:
     pauses = [fault.lasts for fault in plan(200, 1) if fault.kind is Kind.PAUSED]
     assert min(pauses) > LASTING.total_seconds() + 1

@@ -24,7 +24,6 @@ from cachewatch.service.passes import create_digests
 from cachewatch.service.poll import poll
 from cachewatch.store import health, outbox
 from cachewatch.store.health import Counter
-from cachewatch.store.outbox import Lease
 
 CONFIG = """\
 version: 1
@@ -139,26 +138,26 @@ def test_a_delivery_that_nobody_tries(site: Site) -> None:
     site.now += HOUR
     assert problems(site) == []
     site.now += timedelta(minutes=1)
-    assert problems(site) == ["a delivery through files was due 61 minutes ago, but was not attempted"]
+    assert problems(site) == ["a delivery through files was due 61 minutes ago, but has no result"]
     site.configure(CONFIG.replace("stale_after: 4000d", "stale_after: 4000d, poll: {every: 1d}"))
     assert problems(site) == []
     site.now += timedelta(days=1)
-    assert problems(site) == ["a delivery through files was due 25 hours ago, but was not attempted"]
+    assert problems(site) == ["a delivery through files was due 25 hours ago, but has no result"]
 
 
 @pytest.mark.slow
 def test_a_delivery_of_which_nothing_is_heard(site: Site) -> None:
-    """Once its lease is over."""
+    """It was claimed an hour ago."""
     site.run()
     site.publish(1)
     with opened(site) as context:
         assert poll(context, context.config.sources["public"])
         create_digests(context)
         with context.database.write() as connection:
-            assert outbox.claim(connection, "files", site.now, Lease(owner="gone", lasting=timedelta(minutes=5)))
+            assert outbox.claim(connection, "files", site.now, "gone")
     assert problems(site) == []
-    site.now += timedelta(minutes=6)
-    assert problems(site) == ["1 delivery through files were claimed, but have no result since"]
+    site.now += timedelta(minutes=61)
+    assert problems(site) == ["a delivery through files was due 61 minutes ago, but has no result"]
 
 
 def test_a_digest_that_is_late(site: Site) -> None:

@@ -156,7 +156,7 @@ def test_a_pass_with_a_wrong_clock_has_no_lasting_effect(site: Site, shift: time
 
 @pytest.mark.slow
 def test_a_daemon_whose_clock_is_set_back_goes_on(site: Site) -> None:
-    """It is 30 days ahead for a while; what it did then holds up nothing, and a lease of then ends as any other."""
+    """It is 30 days ahead for a while; what it did then holds up nothing."""
     offset = site.folder / "offset"
     offset.write_text("+30d\n")
     with daemon(site, FAKETIME_TIMESTAMP_FILE=str(offset), FAKETIME_NO_CACHE="1") as log:

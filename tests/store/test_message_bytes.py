@@ -28,7 +28,7 @@ TEXT = b"What changed, in many words. " * 400
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
     """Each of the databases, which are alike."""
     state = tmp_path / "state" if request.param == "sqlite" else request.getfixturevalue("address")
-    with closing(open_database(state, is_checked=True, clock=lambda: NOW)) as opened:
+    with closing(open_database(state, is_checked=True)) as opened:
         yield opened
 
 

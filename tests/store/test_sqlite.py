@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from sqlite_files import opened
-from stored import NOW
 
 from cachewatch.errors import AnotherInstance, StateError
 from cachewatch.store import health
@@ -20,7 +19,7 @@ OLD = Path(__file__).parents[1] / "data" / "state-0.1.db"
 
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[SqliteDatabase]:
-    with closing(SqliteDatabase(tmp_path / "state", is_checked=True, clock=lambda: NOW)) as made:
+    with closing(SqliteDatabase(tmp_path / "state", is_checked=True)) as made:
         yield made
 
 

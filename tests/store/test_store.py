@@ -3,11 +3,10 @@
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from stored import DAY, HOUR, LEASE, NOW, OTHER, message, next_form, queue
+from stored import NOW, OTHER, OWNER, message, next_form, queue
 
 from cachewatch.config.secrets import State as Place
 from cachewatch.errors import StateError
@@ -29,7 +28,7 @@ def state(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
 @pytest.fixture
 def database(state: Place) -> Iterator[Database]:
     """Each of the databases, which are alike."""
-    with closing(open_database(state, is_checked=True, clock=lambda: NOW)) as opened:
+    with closing(open_database(state, is_checked=True)) as opened:
         yield opened
 
 
@@ -100,50 +99,30 @@ def advance(revision: str, *unread: Unread, **tags: str | None) -> Advance:
 def test_what_was_interrupted_is_sent_again_with_the_same_bytes(database: Database) -> None:
     with database.write() as connection:
         queue(connection, "one", "a@example.org")
-        assert outbox.claim(connection, "mail", NOW, LEASE) is not None
+        assert outbox.claim(connection, "mail", NOW, OWNER) is not None
     with database.write() as connection:
-        assert outbox.requeue_interrupted(connection, NOW) == 1
-        again = outbox.claim(connection, "mail", NOW, LEASE)
+        (lost,) = outbox.find(connection, states=(State.SENDING,))
+        assert (lost.claimed_by, lost.due) == (OWNER, NOW)
+        outbox.requeue(connection, lost.id, NOW, NOW)
+        again = outbox.claim(connection, "mail", NOW, OWNER)
         assert again is not None
         assert again.may_have_arrived
         assert outbox.message(connection, again.id) == message("one")
         assert [event for _, event, _ in outbox.story(connection, again.id)] == ["interrupted"]
 
 
-def test_a_lease_that_is_over_is_given_back(database: Database) -> None:
-    """Not before, and by the clock of the database alone."""
+def test_an_answer_is_written_by_who_claimed_the_delivery_alone(database: Database) -> None:
     with database.write() as connection:
         queue(connection, "one", "a@example.org")
-        claimed = outbox.claim(connection, "mail", NOW, LEASE)
-        assert claimed is not None
-        assert (claimed.lease_owner, claimed.lease_until) == ("here/1/a", NOW + HOUR)
-        database.clock = lambda: NOW + HOUR - timedelta(microseconds=1)
-        assert outbox.requeue_expired(connection, NOW + DAY) == []
-        assert outbox.expired_leases(connection) == []
-        database.clock = lambda: NOW + HOUR
-        assert [each.id for each in outbox.expired_leases(connection)] == [claimed.id]
-        assert [each.id for each in outbox.requeue_expired(connection, NOW)] == [claimed.id]
-        again = outbox.claim(connection, "mail", NOW, OTHER)
-        assert again is not None
-        assert (again.attempts, again.may_have_arrived, again.lease_owner) == (2, True, "there/1/b")
-        assert outbox.message(connection, again.id) == message("one")
-        (line,) = outbox.story(connection, again.id)
-        assert line[1:] == ("expired", "it may have arrived: here/1/a never said")
-
-
-def test_an_answer_is_written_by_the_owner_of_the_lease_alone(database: Database) -> None:
-    with database.write() as connection:
-        queue(connection, "one", "a@example.org")
-        first = outbox.claim(connection, "mail", NOW, LEASE)
-        database.clock = lambda: NOW + HOUR
-        outbox.requeue_expired(connection, NOW)
-        second = outbox.claim(connection, "mail", NOW, OTHER)
+        first = outbox.claim(connection, "mail", NOW, OWNER)
         assert first is not None
+        outbox.requeue(connection, first.id, NOW, NOW)
+        second = outbox.claim(connection, "mail", NOW, OTHER)
         assert second is not None
         assert not outbox.settle(connection, first, State.DEAD, now=NOW, said="550 no")
         assert outbox.delivery(connection, second.id) == second
         assert outbox.settle(connection, second, State.SENT, now=NOW, said="250 ok")
-        assert not outbox.settle(connection, second, State.SENT, now=NOW, said=""), "it has no lease any more"
+        assert not outbox.settle(connection, second, State.SENT, now=NOW, said=""), "it is settled"
         story = [(event, said) for _, event, said in outbox.story(connection, second.id)][1:]
         assert story == [("late", "dead: 550 no"), ("sent", "250 ok"), ("late", "sent")]
 
@@ -151,24 +130,11 @@ def test_an_answer_is_written_by_the_owner_of_the_lease_alone(database: Database
 def test_an_answer_that_comes_late_counts_while_nobody_took_over(database: Database) -> None:
     with database.write() as connection:
         queue(connection, "one", "a@example.org")
-        claimed = outbox.claim(connection, "mail", NOW, LEASE)
+        claimed = outbox.claim(connection, "mail", NOW, OWNER)
         assert claimed is not None
-        database.clock = lambda: NOW + HOUR
-        outbox.requeue_expired(connection, NOW)
+        outbox.requeue(connection, claimed.id, NOW, NOW)
         assert outbox.settle(connection, claimed, State.SENT, now=NOW, said="250 ok")
         assert [each.state for each in outbox.find(connection)] == [State.SENT]
-
-
-def test_at_a_start_only_what_is_certainly_over_is_taken_back(database: Database) -> None:
-    """On a file system that hosts share, the lock may not be known to the others."""
-    with database.write() as connection:
-        queue(connection, "one", "a@example.org", "b@example.org", "c@example.org")
-        for lease in (LEASE, OTHER, LEASE):
-            assert outbox.claim(connection, "mail", NOW, lease) is not None
-        connection.exec_driver_sql("UPDATE deliveries SET lease_owner = NULL, lease_until = NULL WHERE id = 3")
-        assert outbox.requeue_interrupted(connection, NOW, "here") == 2
-        assert [each.state for each in outbox.find(connection)] == [State.QUEUED, State.SENDING, State.QUEUED]
-        assert outbox.requeue_interrupted(connection, NOW) == 1
 
 
 def test_a_writer_waits_for_another(database: Database) -> None:

@@ -8,27 +8,20 @@ together and reads the list of all of Spack's public caches; `recorder.py` keeps
 
 from cachewatch.hooks import Command, SourceKind, extends
 
-_HERE = "cachewatch.extensions.buildcaches"
-
 
 @extends
 def commands() -> list[Command]:
     """Return the commands."""
     return [
-        Command(
-            "Operate",
-            "record",
-            "Record the current contents of a build cache.",
-            "cachewatch.extensions.buildcaches.commands:record",
-        ),
+        Command("Operate", "record", "Record the current contents of a build cache.", f"{__name__}.commands:record"),
     ]
 
 
 @extends
 def source_kinds() -> list[SourceKind]:
     """Return the types of sources."""
-    watched, holdings = f"{_HERE}.watching:RecordedHistory", f"{_HERE}.watching:holdings"
+    watched, holdings = f"{__name__}.watching:RecordedHistory", f"{__name__}.watching:holdings"
     return [
-        SourceKind("buildcache", f"{_HERE}.settings:BuildCacheSource", watched, holdings),
-        SourceKind("catalogue", f"{_HERE}.settings:CatalogueSource", watched, holdings),
+        SourceKind("buildcache", f"{__name__}.settings:BuildCacheSource", watched, holdings),
+        SourceKind("catalogue", f"{__name__}.settings:CatalogueSource", watched, holdings),
     ]

@@ -170,16 +170,16 @@ class FolderMirror:
 
     def get_all(self, paths: list[str]) -> list[MirrorFile | None]:
         """Return many small files."""
-        return [self._try(path) for path in paths]
+        found: list[MirrorFile | None] = []
+        for path in paths:
+            try:
+                found.append(self.get(path, size=_SMALL))
+            except SourceError:
+                found.append(None)
+        return found
 
     def close(self) -> None:
         """Nothing is open."""
-
-    def _try(self, path: str) -> MirrorFile | None:
-        try:
-            return self.get(path, size=_SMALL)
-        except SourceError:
-            return None
 
 
 class WebMirror:

@@ -1,11 +1,10 @@
-"""`cachewatch record`, which keeps the history of a build cache, and the options of all commands that read one."""
+"""`cachewatch record`, which keeps the history of a build cache."""
 
 import shlex
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import click
+from msgspec.structs import replace
 
 from cachewatch.cli.mistakes import examples
 from cachewatch.cli.terminal import FORMAT_OPTION, waiting, write_json
@@ -18,58 +17,6 @@ from cachewatch.extensions.buildcaches.recorder import Recorded, TagCounts
 from cachewatch.extensions.buildcaches.recorder import record as add_revision
 from cachewatch.report.words import number
 
-_OPTIONS = (
-    click.option(
-        "--tag",
-        multiple=True,
-        metavar="TAG",
-        help="Tag name for a build cache (develop if omitted); for a catalogue, only tags that match this glob.",
-    ),
-    click.option("--stack", default="cache", metavar="NAME", help="Stack name for a build cache."),
-    click.option(
-        "--view", default="", show_default=False, metavar="NAME", help="Read this view's index instead of the main one."
-    ),
-    click.option("--max-index", default="4GiB", metavar="SIZE", help="Maximum size of an unpacked index."),
-    click.option("--token-file", type=Path, metavar="FILE", help="File that contains a bearer token."),
-    click.option("--login-file", type=Path, metavar="FILE", help="File that contains user:password."),
-)
-
-
-def cache_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options of a cache."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
-
-
-def cache_of(address: str, options: dict[str, Any]) -> "Cache":
-    """Return the cache that the arguments of a command mean."""
-    tags: tuple[str, ...] = options["tag"]
-    max_index = parse_size(options["max_index"])
-    if is_catalogue(address):
-        return Cache(
-            address=address,
-            is_catalogue=True,
-            wanted_tag=Globs(tags),
-            token_file=options["token_file"],
-            login_file=options["login_file"],
-            max_index=max_index,
-        )
-    if len(tags) > 1:
-        raise UsageError("--tag can be given only once for a build cache; only a catalogue has several tags")
-    return Cache(
-        address=address,
-        tag=tags[0] if tags else "develop",
-        stack=options["stack"],
-        view=options["view"],
-        token_file=options["token_file"],
-        login_file=options["login_file"],
-        max_index=max_index,
-    )
-
-
-_INTO = "catalogue.git"
-
 
 @click.command(
     epilog=examples(
@@ -78,8 +25,20 @@ _INTO = "catalogue.git"
     )
 )
 @click.argument("source")
-@click.option("--into", default=_INTO, metavar="REPO", help="Bare repository; created if it does not exist.")
-@cache_options
+@click.option("--into", default="catalogue.git", metavar="REPO", help="Bare repository; created if it does not exist.")
+@click.option(
+    "--tag",
+    multiple=True,
+    metavar="TAG",
+    help="Tag name for a build cache (develop if omitted); for a catalogue, only tags that match this glob.",
+)
+@click.option("--stack", default="cache", metavar="NAME", help="Stack name for a build cache.")
+@click.option(
+    "--view", default="", show_default=False, metavar="NAME", help="Read this view's index instead of the main one."
+)
+@click.option("--max-index", default="4GiB", metavar="SIZE", help="Maximum size of an unpacked index.")
+@click.option("--token-file", type=Path, metavar="FILE", help="File that contains a bearer token.")
+@click.option("--login-file", type=Path, metavar="FILE", help="File that contains user:password.")
 @click.option("--sizes", is_flag=True, help="Fetch the size of each new tarball (one small request each).")
 @click.option("--force", is_flag=True, help="Accept large removals.")
 @FORMAT_OPTION
@@ -91,11 +50,16 @@ def record(
     *,
     source: str,
     into: str,
+    tag: tuple[str, ...],
+    stack: str,
+    view: str,
+    max_index: str,
+    token_file: Path | None,
+    login_file: Path | None,
     sizes: bool,
     force: bool,
     quiet: bool,
     format_: str,
-    **options: object,
 ) -> None:
     """Record the current contents of a build cache as a revision.
 
@@ -103,20 +67,32 @@ def record(
     (a cache_spack_io_index.json). A revision is added only if something changed since the last one, so this
     can run as often as you like.
     """
+    cache = Cache(
+        address=source,
+        is_catalogue=is_catalogue(source),
+        token_file=token_file,
+        login_file=login_file,
+        max_index=parse_size(max_index),
+    )
+    if cache.is_catalogue:
+        cache = replace(cache, wanted_tag=Globs(tag))
+    elif len(tag) > 1:
+        raise UsageError("--tag can be given only once for a build cache; only a catalogue has several tags")
+    else:
+        cache = replace(cache, tag=tag[0] if tag else "develop", stack=stack, view=view)
     doing = [f"opening {source}"]
     with waiting(lambda: doing[-1]):
-        done = add_revision(
-            cache_of(source, options), Path(into), is_confirmed=force, wants_sizes=sizes, tell=doing.append
-        )
+        done = add_revision(cache, Path(into), is_confirmed=force, wants_sizes=sizes, tell=doing.append)
     if format_ == "json":
         write_json(done)
     elif not quiet:
         _tell(done, into)
     _warn(done)
-    context.exit(_status(done))
+    is_loss = any(diagnostic.is_loss for diagnostic in done.diagnostics)
+    context.exit(3 if done.held or done.failed else 4 if is_loss else 0)
 
 
-def _tell(done: "Recorded", into: str) -> None:
+def _tell(done: Recorded, into: str) -> None:
     if done.commit is None:
         if not done.held:
             click.echo(f"{safe(into)}: no changes.")
@@ -125,22 +101,20 @@ def _tell(done: "Recorded", into: str) -> None:
     for count in done.tags:
         if count.is_different:
             click.echo(f"  {_counted(count)}")
-    click.echo(_next(done, shlex.quote(into)))
+    if done.before is not None:
+        click.echo(f"Next: `cachewatch diff --repo {shlex.quote(into)}` shows what changed.")
+        return
+    packages = f"`cachewatch packages --repo {shlex.quote(into)}` lists its packages"
+    click.echo(f"Next: {packages}; record again when the cache has changed.")
 
 
-def _next(done: "Recorded", into: str) -> str:
-    if done.before is None:
-        return f"Next: `cachewatch packages --repo {into}` lists its packages; record again when the cache has changed."
-    return f"Next: `cachewatch diff --repo {into}` shows what changed."
-
-
-def _counted(count: "TagCounts") -> str:
+def _counted(count: TagCounts) -> str:
     parts = ((count.new, "new"), (count.changed, "changed"), (count.removed, "removed"))
     told = ", ".join(f"{documents:,} {word}" for documents, word in parts if documents)
     return f"{safe(count.tag)}: {number(count.specs, 'spec')} of {number(count.packages, 'package')}; documents: {told}"
 
 
-def _warn(done: "Recorded") -> None:
+def _warn(done: Recorded) -> None:
     for diagnostic in done.diagnostics:
         click.echo(
             f"cachewatch: warning: {safe(diagnostic.path)}: {diagnostic.kind}: {safe(diagnostic.message)}", err=True
@@ -151,9 +125,3 @@ def _warn(done: "Recorded") -> None:
         click.echo(
             f"cachewatch: {safe(held.tag)}: held back: {safe(held.reason)}; to accept this, use --force", err=True
         )
-
-
-def _status(done: "Recorded") -> int:
-    if done.held or done.failed:
-        return 3
-    return 4 if any(diagnostic.is_loss for diagnostic in done.diagnostics) else 0

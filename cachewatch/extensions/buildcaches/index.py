@@ -170,19 +170,12 @@ def read_index(content: bytes, where: str, *, wants_graph: bool = False) -> Cach
     version = str(database.version)
     reader = _RecordReader(database.installs, where, wants_graph=wants_graph)
     reader.read()
-    diagnostics = (
-        *_unknown_version(version, where),
-        *_twice(content, len(database.installs), where),
-        *reader.diagnostics(),
-    )
-    others = len(database.installs) - len(reader.specs) - reader.broken
-    return CacheIndex(version, reader.specs, others, diagnostics, reader.other_nodes)
-
-
-def _unknown_version(version: str, where: str) -> Iterable[Diagnostic]:
+    diagnostics = [*_twice(content, len(database.installs), where), *reader.diagnostics()]
     if version not in KNOWN_VERSIONS:
         message = f"the index has version {version[:20]!a}, newest known is {KNOWN_VERSIONS[-1]}; read as that"
-        yield Diagnostic(where, DiagnosticKind.INCONSISTENT, message, is_loss=False)
+        diagnostics.insert(0, Diagnostic(where, DiagnosticKind.INCONSISTENT, message, is_loss=False))
+    others = len(database.installs) - len(reader.specs) - reader.broken
+    return CacheIndex(version, reader.specs, others, tuple(diagnostics), reader.other_nodes)
 
 
 def _twice(content: bytes, count: int, where: str) -> Iterable[Diagnostic]:
@@ -236,11 +229,6 @@ def _node(record: _PlainRecord | _IndexRecord) -> Node:
     return record.spec if isinstance(record, _PlainRecord) else read_node(record.spec)
 
 
-def _refuse_nul(binary: Binary) -> None:
-    if "\0" in "".join((binary.version, binary.compiler, binary.os, binary.target, *binary.variants)):
-        raise ValueError("it holds a NUL character")
-
-
 class _RecordReader:
     """Reads records one by one, so that a bad one spoils no other."""
 
@@ -275,8 +263,9 @@ class _RecordReader:
             node = _node(record)
             dependencies = dependencies_of(node)
             binary = self._binary(spec_hash, node, dependencies)
-            if _BACKSLASH in bytes(raw):
-                _refuse_nul(binary)
+            texts = (binary.version, binary.compiler, binary.os, binary.target, *binary.variants)
+            if _BACKSLASH in bytes(raw) and "\0" in "".join(texts):
+                raise ValueError("it holds a NUL character")
             if isinstance(node.hash, str) and node.hash != spec_hash:
                 self._misnamed[spec_hash] = node.hash
             made_of = ingredients_of(node, dependencies) if self._wants_graph else None

@@ -205,18 +205,14 @@ class Image:
         url = self._at(path)
         answer = self._client.get(url, headers={**self._headers, **headers}, expected=(*expected, 401), size=size)
         if answer.status == 401:
-            self._check_asker(answer)
+            if origin(answer.url) != origin(self._registry.base):  # which could name itself as the realm
+                raise SourceError(
+                    f"{self.where}: redirects to {shown(answer.url)}, which wants credentials; "
+                    "only the server that was asked may ask for a login; name the other one in the address if you trust it"
+                )
             self._headers = {"Authorization": f"Bearer {self._token(answer.headers.get('www-authenticate', ''))}"}
             answer = self._client.get(url, headers={**self._headers, **headers}, expected=expected, size=size)
         return answer
-
-    def _check_asker(self, answer: Answer) -> None:
-        """Raise SourceError where a redirect led to who asks for credentials: that server could name itself as the realm."""
-        if origin(answer.url) != origin(self._registry.base):
-            raise SourceError(
-                f"{self.where}: redirects to {shown(answer.url)}, which wants credentials; "
-                "only the server that was asked may ask for a login; name the other one in the address if you trust it"
-            )
 
     def _token(self, challenge: str) -> str:
         scheme, _, rest = challenge[:_LARGEST_CHALLENGE].partition(" ")

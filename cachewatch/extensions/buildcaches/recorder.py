@@ -112,7 +112,9 @@ def record(
             each: names if _address_of(each) == cache.address else _without(names, read)
             for each, names in state.known.items()
         }
-        _write_state(recording, _RecordState(recording.head or "", {**others, key: known}))
+        state = _RecordState(recording.head or "", {**others, key: known})
+        content = msgspec.json.format(msgspec.json.encode(state), indent=1)
+        publish(recording.folder / _STATE_FILE, content, base=recording.folder, mode=0o644)
         return Recorded(
             commit, before, tuple(work.counts), tuple(work.held), tuple(work.failed), (*work.diagnostics, *moved)
         )
@@ -289,8 +291,3 @@ def _read_state(recording: Recording) -> _RecordState:
     except (OSError, msgspec.MsgspecError):
         return _RecordState()
     return state if state.commit == recording.head else _RecordState()
-
-
-def _write_state(recording: Recording, state: _RecordState) -> None:
-    content = msgspec.json.format(msgspec.json.encode(state), indent=1)
-    publish(recording.folder / _STATE_FILE, content, base=recording.folder, mode=0o644)

@@ -9,22 +9,12 @@ from cachewatch.hooks import Command, extends, load
 def commands() -> list[Command]:
     """Return the commands."""
     return [
-        Command(
-            "Compare",
-            "why",
-            "Explain why the specs of a package were rebuilt.",
-            "cachewatch.extensions.causes.commands:why",
-        ),
-        Command(
-            "Compare",
-            "impact",
-            "Show what would be rebuilt if a package changed.",
-            "cachewatch.extensions.causes.commands:impact",
-        ),
+        Command("Compare", "why", "Explain why the specs of a package were rebuilt.", f"{__name__}.commands:why"),
+        Command("Compare", "impact", "Show what would be rebuilt if a package changed.", f"{__name__}.commands:impact"),
     ]
 
 
 @extends
 def causes(repository: Any) -> Any:
     """Return what the dependency graphs of a repository say."""
-    return load("cachewatch.extensions.causes.in_digests:RepositoryCauses")(repository)
+    return load(f"{__name__}.rebuilds:RepositoryCauses")(repository)

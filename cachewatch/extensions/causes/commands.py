@@ -15,8 +15,8 @@ from cachewatch.cli.terminal import OUTPUT_OPTION, REPORT_FORMAT_OPTION, progres
 from cachewatch.core.model import Side
 from cachewatch.errors import UsageError
 from cachewatch.extensions.causes.impact import recorded_impact
-from cachewatch.extensions.causes.of_environments import compare_locks
-from cachewatch.extensions.causes.recorded import RecordedGraph, Step, explain_asked, find_asked, step_of
+from cachewatch.extensions.causes.rebuilds import compare_locks
+from cachewatch.extensions.causes.recorded import GraphStep, RecordedGraph, explain_asked, find_asked, step_of
 from cachewatch.extensions.causes.reports import (
     WhyReport,
     impact_json,
@@ -160,7 +160,7 @@ def _of_all(repository: "Repository", scope: _Scope) -> _Answer:
     for each in between:
         if each.tag is not None or each is newer:  # a tag may be new
             require_tag(repository, each, each.tag or scope.tag)
-    step = Step.between(repository, before, after, scope.stacks)
+    step = GraphStep.between(repository, before, after, scope.stacks)
     found = list(step.explain_packages(lambda _: True))
     step.require_graphs(found)
     for what in step.unreadable:

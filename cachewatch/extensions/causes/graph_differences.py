@@ -1,7 +1,8 @@
 """How one spec differs from another in itself, and which specs below them differ."""
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -27,7 +28,7 @@ class _Edges(Struct, frozen=True):
 _Compilers = Mapping[str, str]
 
 
-class _Side(NamedTuple):
+class _GraphSpec(NamedTuple):
     """A spec in its graph."""
 
     node: GraphNode
@@ -56,7 +57,7 @@ def compare_specs(old: GraphNode, new: GraphNode, before: Graph, after: Graph) -
 
 def compare_dependencies(old: GraphNode, new: GraphNode, before: Graph, after: Graph) -> SpecDifference:
     """Compare which packages two specs depend on, how, and what compiles them."""
-    had, has = _Side(old, old.dependencies, before), _Side(new, new.dependencies, after)
+    had, has = _GraphSpec(old, old.dependencies, before), _GraphSpec(new, new.dependencies, after)
     compilers = _compiler_changes(had, has)
     is_rewritten = had.names_its_compiler is not has.names_its_compiler
     edges = _matched(had.edges, has.edges, has_other_compiler=bool(compilers) or is_rewritten)
@@ -87,7 +88,7 @@ def label_of(package: str, name: str, graph: Graph) -> str:
     return package if found is None else f"{package}@{found.version}"
 
 
-def _compilers_of(side: _Side) -> _Compilers:
+def _compilers_of(side: _GraphSpec) -> _Compilers:
     found: dict[str, str] = {}
     for edge in side.edges:
         if edge.virtuals and (languages := edge.languages):
@@ -143,7 +144,7 @@ def _paired(
 ) -> tuple[list[tuple[Dependency, Dependency]], Sequence[Dependency], Sequence[Dependency]]:
     """Pair edges to specs of one package: equal hashes first, then those that are used alike, then in order."""
     pairs: list[tuple[Dependency, Dependency]] = []
-    for key in (_hash_of, _use_of):
+    for key in (attrgetter("hash"), _use_of):
         found, old, new = _paired_by(key, old, new)
         pairs += found
     count = min(len(old), len(new))
@@ -168,15 +169,11 @@ def _paired_by(
     return pairs, left, [edge for edge in new if id(edge) not in taken]
 
 
-def _hash_of(edge: Dependency) -> Hashable:
-    return edge.hash
-
-
 def _use_of(edge: Dependency) -> Hashable:
     return edge.types, edge.virtuals
 
 
-def _edge_causes(edges: _Edges, old: _Side, new: _Side) -> Iterator[Cause]:
+def _edge_causes(edges: _Edges, old: _GraphSpec, new: _GraphSpec) -> Iterator[Cause]:
     """Yield the dependencies that came, went and are used otherwise."""
     package = new.node.name
     for edge in edges.removed:
@@ -212,7 +209,10 @@ def attribute_causes(old: GraphNode, new: GraphNode) -> Iterator[Cause]:
         return
     if old.variants == new.variants and old.ingredients.flags == new.ingredients.flags:
         return
-    patches = [_patches(node.variants) for node in (old, new)]
+    patches = [
+        {variant for variant in node.variants if variant.partition("=")[0].rstrip(":=") == "patches"}
+        for node in (old, new)
+    ]
     options = [{*node.variants, *node.ingredients.flags} for node in (old, new)]
     lists = (
         (What.VARIANTS, options[0] - patches[0], options[1] - patches[1]),
@@ -229,11 +229,7 @@ def _is_same_external(old: GraphNode, new: GraphNode) -> bool:
     return is_rewritten and old.is_external and old.ingredients.external == new.ingredients.external
 
 
-def _patches(variants: Iterable[str]) -> set[str]:
-    return {variant for variant in variants if variant.partition("=")[0].rstrip(":=") == "patches"}
-
-
-def _compiler_changes(old: _Side, new: _Side) -> list[Cause]:
+def _compiler_changes(old: _GraphSpec, new: _GraphSpec) -> list[Cause]:
     """Return the changes of the compiler: one for all languages that changed alike."""
     if old.node.is_external or new.node.is_external:
         return []

@@ -1,13 +1,19 @@
-"""Compare two dependency graphs, from two specs down to what differs.
+"""Compare two dependency graphs: which older spec a new one is compared with, and from both down to what differs.
 
 A spec that differs in itself is a cause, and so is whatever is found below it; a spec that differs only
-in what is below it passes that on.
+in what is below it passes that on. Which spec took the place of which cannot be known, only which is nearest: its
+predecessor.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from functools import cached_property
 from typing import NamedTuple
 
-from cachewatch.core.causes import NAME_LETTERS, SPACK, TOO_MANY, Cause, Causes, Graph, What
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cachewatch.core.causes import NAME_LETTERS, SPACK, TOO_MANY, Cause, Causes, Explanation, Graph, GraphNode, What
 from cachewatch.extensions.causes.graph_differences import compare_specs
 
 # So many causes of one spec are told apart. Real ones have hundreds at most.
@@ -168,3 +174,100 @@ class Walk:
         # Where nothing that is recorded differs, here or anywhere below, and the hash does, another Spack wrote it.
         causes = _TOO_MANY if TOO_MANY in found or len(found) > MOST_CAUSES else frozenset(found) or _SPACK
         self._found |= dict.fromkeys(component, causes)
+
+
+class Predecessor(Struct, frozen=True):
+    """The nearest older spec of the same package."""
+
+    hash: str
+    is_beside: bool = False  # it is still there
+    is_paired: bool = True  # it has the same operating system and target
+    is_match: bool = True  # the comparison pairs them, or they are alike in everything but the hash
+
+
+class PackageNodes:
+    """The specs of one package in two revisions, by hash, and the old ones whose place new ones took."""
+
+    def __init__(
+        self, before: Mapping[str, GraphNode], after: Mapping[str, GraphNode], matches: Mapping[str, Set[str]]
+    ) -> None:
+        """Take specs, and by new hash the vanished ones that could have been it."""
+        self.before = before
+        self.after = after
+        self.matches = matches
+        self.kept = before.keys() & after.keys()
+        self.vanished = before.keys() - after.keys()
+        self.new = after.keys() - before.keys()
+
+    @cached_property
+    def kept_by_identity(self) -> Mapping[tuple[object, ...], Sequence[str]]:
+        """The hashes that both revisions have, by all that a document says of a spec."""
+        found: defaultdict[tuple[object, ...], list[str]] = defaultdict(list)
+        for spec_hash in self.kept:
+            found[_identity(self.before[spec_hash])].append(spec_hash)
+        return found
+
+    @cached_property
+    def dependencies_before(self) -> Mapping[str, frozenset[str]]:
+        """The names of the dependencies of the older specs, without those that all of them have."""
+        found = {h: frozenset(node.below) for h, node in self.before.items()}
+        common = frozenset[str]().union(*found.values()).intersection(*found.values())
+        return {h: names - common for h, names in found.items()}
+
+    @cached_property
+    def some_had(self) -> frozenset[str]:
+        """The names of the dependencies that some of the older specs have, and others do not."""
+        return frozenset[str]().union(*self.dependencies_before.values())
+
+
+def find_predecessor(package: PackageNodes, spec_hash: str, walk: Walk) -> Predecessor | None:
+    """Return the predecessor of a spec of the newer revision; None if its package had none."""
+    new = package.after[spec_hash]
+    for hashes, found in _candidates(package, new):
+        if hashes:
+            return replace(found, hash=_nearest(package, new, hashes, walk))
+    return None
+
+
+def explain_spec(package: PackageNodes, spec_hash: str, walk: Walk) -> Explanation:
+    """Return why a spec of the newer revision is not its nearest predecessor, and for which causes."""
+    spec, found = package.after[spec_hash], find_predecessor(package, spec_hash, walk)
+    if found is None:
+        return Explanation(spec=spec)
+    return Explanation(
+        spec=spec,
+        predecessor=package.before[found.hash],
+        is_beside=found.is_beside,
+        is_paired=found.is_paired,
+        is_match=found.is_match,
+        causes=walk.causes(spec.name, found.hash, spec_hash),
+    )
+
+
+def _candidates(package: PackageNodes, new: GraphNode) -> Iterator[tuple[Collection[str], Predecessor]]:
+    """Yield old hashes, the likeliest first, with what they would be as predecessors."""
+    yield package.matches.get(new.hash, set()), Predecessor("")
+    yield package.kept_by_identity.get(_identity(new), ()), Predecessor("", is_beside=True)
+    for is_paired in (True, False):
+        for hashes, is_beside in ((package.vanished, False), (package.kept, True)):
+            near = [
+                each
+                for each, old in ((each, package.before[each]) for each in hashes)
+                if ((old.os, old.target) == (new.os, new.target)) is is_paired
+            ]
+            yield near, Predecessor("", is_beside=is_beside, is_paired=is_paired, is_match=False)
+
+
+def _identity(node: GraphNode) -> tuple[object, ...]:
+    return (node.version, node.compiler, node.os, node.target, node.variants)
+
+
+def _nearest(package: PackageNodes, new: GraphNode, candidates: Collection[str], walk: Walk) -> str:
+    """Return the one that shares most direct dependencies, of those the one with fewest causes, then by hash."""
+    if len(candidates) == 1:
+        return next(iter(candidates))
+    own = package.some_had.intersection(new.below)
+    shared = {old: len(own & package.dependencies_before[old]) if own else 0 for old in candidates}
+    most = max(shared.values())
+    best = sorted(old for old, count in shared.items() if count == most)
+    return walk.fewest(new.name, best, new.hash) if len(best) > 1 else best[0]

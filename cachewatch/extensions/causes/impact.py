@@ -72,7 +72,7 @@ def recorded_impact(graph: RecordedGraph, asked: str) -> Impact:
     graph.require()
     package, _, versions = asked.partition("@")
     chosen = Versions([versions] if versions else [])
-    nodes = list(_all_nodes(graph))
+    nodes = [*graph.others, *(node for name in graph.packages for node in graph.nodes(name).values())]
     hashes = {node.hash for node in nodes if node.name == package and chosen(node.version)}
     if not hashes:
         near = similar(package, {node.name for node in nodes})
@@ -80,9 +80,3 @@ def recorded_impact(graph: RecordedGraph, asked: str) -> Impact:
         raise UsageError(f"{asked}: no spec of this revision is or uses it; {hint}")
     stacks = {h: s.stacks for name in graph.packages if (d := graph.document(name)) for h, s in d.specs.items()}
     return find_impact(nodes, hashes, stacks)
-
-
-def _all_nodes(graph: RecordedGraph) -> Iterator[GraphNode]:
-    yield from graph.others
-    for package in graph.packages:
-        yield from graph.nodes(package).values()

@@ -9,7 +9,7 @@ from msgspec import Struct
 from cachewatch.core.causes import Attributed, Explanation, Value, attribute
 from cachewatch.core.names import CATALOGUE, TAG_GRAPH
 from cachewatch.errors import DocumentError
-from cachewatch.extensions.causes.recorded import RecordedGraph, Step
+from cachewatch.extensions.causes.recorded import GraphStep, RecordedGraph
 from cachewatch.git.repository import Repository
 
 _IN_RUN = 16
@@ -48,7 +48,7 @@ def find_nights(repository: Repository, commits: Sequence[str], changed: Sequenc
 
     `changed` are tags, each with the number of a revision in `commits` that changed documents of it.
     """
-    states = _States(repository, commits)
+    states = _GraphedTags(repository, commits)
     nights: list[Night] = []
     for tag, number in sorted(changed):
         before, after = (states.is_recorded(tag, each) for each in (number - 1, number))
@@ -65,10 +65,10 @@ def count_all(repository: Repository, nights: Sequence[Night]) -> Iterator[tuple
         is_known = last is not None and commit == night.before
         before = last if last is not None and is_known else RecordedGraph(repository, night.before, night.tag)
         last, commit = RecordedGraph(repository, night.after, night.tag), night.after
-        yield count_causes(Step(before, last))
+        yield count_causes(GraphStep(before, last))
 
 
-def count_causes(step: Step) -> tuple[CountedCause, ...]:
+def count_causes(step: GraphStep) -> tuple[CountedCause, ...]:
     """Return the causes of a step as `why --between` counts them; packages that cannot be read are left out."""
     alike: defaultdict[tuple[str, str, str, str], list[Attributed]] = defaultdict(list)
     for one in attribute({found.spec.hash: found.causes for found in _explained(step) if found.causes}):
@@ -86,7 +86,7 @@ def blobs_of(repository: Repository, nights: Sequence[Night]) -> Iterator[str]:
         yield from (object_id.decode() for _, kind, object_id in entries if kind == b"blob")
 
 
-class _States:
+class _GraphedTags:
     """Which tags have a graph, by revision."""
 
     def __init__(self, repository: Repository, commits: Sequence[str]) -> None:
@@ -107,7 +107,7 @@ class _States:
         return _GRAPH_ENTRY in found.content if found is not None and found.type == "tree" else None
 
 
-def _explained(step: Step) -> Iterator[Explanation]:
+def _explained(step: GraphStep) -> Iterator[Explanation]:
     for package in step.packages:
         with suppress(DocumentError):
             yield from [one for one in step.explain_all(package) if one.is_match]

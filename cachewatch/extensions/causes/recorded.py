@@ -24,8 +24,7 @@ from cachewatch.documents.frontmatter import MAX_BYTES
 from cachewatch.documents.graph_files import MadeOf, read_package_graph, read_tag_graph
 from cachewatch.documents.parsing import parse
 from cachewatch.errors import DocumentError, UnknownRevision, UsageError
-from cachewatch.extensions.causes.graph_walk import Walk
-from cachewatch.extensions.causes.predecessors import PackageNodes, explain_spec
+from cachewatch.extensions.causes.graph_walk import PackageNodes, Walk, explain_spec
 from cachewatch.git.catalogue import require_tag
 from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import Revision, resolve
@@ -170,7 +169,11 @@ class StackSpecs:
         """Return the document of a package with these specs; None if there is none."""
         if package not in self._documents:
             found = self._graph.document(package)
-            self._documents[package] = None if found is None else self._of_stack(found)
+            if found is not None:
+                chosen = ((h, signature) for h, signature in found.specs.items() if self._stack in signature.stacks)
+                specs = {h: replace(signature, stacks=_ONE_STACK) for h, signature in chosen}
+                found = replace(found, specs=Specs.of(specs))
+            self._documents[package] = found
         return self._documents[package]
 
     def check(self) -> None:
@@ -185,16 +188,8 @@ class StackSpecs:
         known = ", ".join(sorted(stacks)[:_MOST_NAMED]) + (", ..." if len(stacks) > _MOST_NAMED else "")
         raise UsageError(f"{self._graph.tag} has no stack {self._stack!r}; it has {known or 'none'}")
 
-    def _of_stack(self, document: Document) -> Document:
-        specs = {
-            spec_hash: replace(signature, stacks=_ONE_STACK)
-            for spec_hash, signature in document.specs.items()
-            if self._stack in signature.stacks
-        }
-        return replace(document, specs=Specs.of(specs))
 
-
-class Step:
+class GraphStep:
     """Two states to compare, the older first: two revisions of a tag, two tags, or two stacks."""
 
     def __init__(self, before: RecordedGraph, after: RecordedGraph, stacks: tuple[str, str] | None = None) -> None:
@@ -215,7 +210,7 @@ class Step:
         before: tuple[str, str],
         after: tuple[str, str],
         stacks: tuple[str, str] | None = None,
-    ) -> "Step":
+    ) -> "GraphStep":
         """Return the step from one state of a tag to another, each a commit and the tag's name.
 
         Raises UsageError for a stack that has no specs there.
@@ -315,7 +310,7 @@ _SHORTEST_HASH = 7
 _MOST_NAMES = 3
 
 
-class Asked(Struct, frozen=True, kw_only=True):
+class Question(Struct, frozen=True, kw_only=True):
     """Specs of a package: those of `hashes`, or all new ones if that is None."""
 
     package: str
@@ -324,7 +319,7 @@ class Asked(Struct, frozen=True, kw_only=True):
     after: Revision
 
 
-def find_asked(repository: Repository, text: str, tag: str, between: tuple[str, str] | None, rev: str) -> Asked:
+def find_asked(repository: Repository, text: str, tag: str, between: tuple[str, str] | None, rev: str) -> Question:
     """Find what `text` means, and the two revisions to compare; raises UnknownRevision where nothing has that name."""
     after = resolve(repository, between[1] if between else rev)
     tag = after.tag or tag
@@ -343,9 +338,9 @@ def find_asked(repository: Repository, text: str, tag: str, between: tuple[str, 
         )
     package, hashes = found
     if between:
-        return Asked(package=package, hashes=hashes, before=resolve(repository, between[0]), after=after)
+        return Question(package=package, hashes=hashes, before=resolve(repository, between[0]), after=after)
     before, after = _birth(repository, after, tag, package, hashes)
-    return Asked(package=package, hashes=hashes, before=before, after=after)
+    return Question(package=package, hashes=hashes, before=before, after=after)
 
 
 def _near(repository: Repository, revision: Revision, tag: str, text: str) -> str:
@@ -354,7 +349,7 @@ def _near(repository: Repository, revision: Revision, tag: str, text: str) -> st
     return f"did you mean {' or '.join('@'.join(filter(None, (each, versions))) for each in near)}? Or " if near else ""
 
 
-def explain_asked(step: Step, asked: Asked) -> Iterator[Explanation]:
+def explain_asked(step: GraphStep, asked: Question) -> Iterator[Explanation]:
     """Yield why the new specs that were asked about are other ones."""
     hashes = step.after.hashes(asked.package) if asked.hashes is None else asked.hashes
     return step.explain(asked.package, hashes)
@@ -371,12 +366,14 @@ def _last_seen(repository: Repository, until: Revision, tag: str, text: str) -> 
     return resolve(repository, parents[0].decode()) if parents else None
 
 
-def step_of(repository: Repository, asked: Asked, tag: str, stacks: tuple[str, str] | None = None) -> Step | None:
+def step_of(
+    repository: Repository, asked: Question, tag: str, stacks: tuple[str, str] | None = None
+) -> GraphStep | None:
     """Open the step in which what was asked about came; None if it was there from the first revision on."""
     if asked.before is None:
         return None
     before, after = ((each.commit, each.tag or tag) for each in (asked.before, asked.after))
-    return Step.between(repository, before, after, stacks)
+    return GraphStep.between(repository, before, after, stacks)
 
 
 def _meaning(graph: RecordedGraph, text: str) -> tuple[str, frozenset[str] | None] | None:

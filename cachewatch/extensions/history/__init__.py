@@ -12,30 +12,15 @@ from cachewatch.hooks import Command, Settings, extends, load
 def commands() -> list[Command]:
     """Return the commands."""
     return [
+        Command("Compare", "log", "Show what each revision did to a package.", f"{__name__}.commands:log"),
+        Command("Compare", "when", "Show since when a version is in each stack.", f"{__name__}.commands:when"),
+        Command("Compare", "blame", "Show when a spec was born and died.", f"{__name__}.commands:blame"),
+        Command("Compare", "churn", "Show how many specs come and go.", f"{__name__}.commands:churn"),
         Command(
-            "Compare", "log", "Show what each revision did to a package.", "cachewatch.extensions.history.commands:log"
+            "Compare", "best", "Find the snapshots with most binaries of an environment.", f"{__name__}.commands:best"
         ),
         Command(
-            "Compare",
-            "when",
-            "Show since when a version is in each stack.",
-            "cachewatch.extensions.history.commands:when",
-        ),
-        Command(
-            "Compare", "blame", "Show when a spec was born and died.", "cachewatch.extensions.history.commands:blame"
-        ),
-        Command("Compare", "churn", "Show how many specs come and go.", "cachewatch.extensions.history.commands:churn"),
-        Command(
-            "Compare",
-            "best",
-            "Find the snapshots with most binaries of an environment.",
-            "cachewatch.extensions.history.commands:best",
-        ),
-        Command(
-            "Operate",
-            "history",
-            "Build the history index, or keep it up to date.",
-            "cachewatch.extensions.history.commands:history",
+            "Operate", "history", "Build the history index, or keep it up to date.", f"{__name__}.commands:history"
         ),
     ]
 
@@ -44,18 +29,16 @@ def commands() -> list[Command]:
 def after_poll(context: Any, source: Any) -> None:
     """Bring the index of a source up to date, if the configuration names it."""
     if getattr(context.config, "history", None):
-        load("cachewatch.extensions.history.in_service:update_history")(context, source)
+        load(f"{__name__}.in_service:update_history")(context, source)
 
 
 @extends
 def settings() -> Settings:
     """Return the section that names the sources."""
-    return Settings(
-        "history", "cachewatch.extensions.history.settings:HistorySettings", "which history indexes are kept"
-    )
+    return Settings("history", f"{__name__}.settings:HistorySettings", "which history indexes are kept")
 
 
 @extends
 def past(repository: Any, log: Any) -> Any:
     """Return what the index of a source knows."""
-    return load("cachewatch.extensions.history.in_service:open_past")(repository, log)
+    return load(f"{__name__}.in_service:open_past")(repository, log)

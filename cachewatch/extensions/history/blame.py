@@ -79,7 +79,7 @@ class Blame(Struct, frozen=True, kw_only=True):
     successor: Successor | None
 
 
-class _Row(NamedTuple):
+class _IndexRow(NamedTuple):
     tag: int
     package: int
     build: int
@@ -106,22 +106,22 @@ def find_blame(index: Index, beginning: str, tags: Sequence[str] = ()) -> Blame:
     return _blame(index, spec_hash, rows)
 
 
-def _rows(index: Index, beginning: str) -> dict[str, list[_Row]]:
+def _rows(index: Index, beginning: str) -> dict[str, list[_IndexRow]]:
     """Return the intervals of each hash that begins so."""
     if len(beginning) < _FEWEST_LETTERS:
         raise UsageError(f"/{beginning}: write at least {_FEWEST_LETTERS} letters of the hash; 7 are usually enough")
     # Some hashes are other texts, whatever they begin with.
     low, high = prefix_range(beginning) if _BASE32.issuperset(beginning[:8]) else (UNUSUAL, UNUSUAL)
-    found: defaultdict[str, list[_Row]] = defaultdict(list)
+    found: defaultdict[str, list[_IndexRow]] = defaultdict(list)
     values = {"low": low, "high": high, "unusual": UNUSUAL, "newest": index.newest}
     for *row, hashes in index.rows(BLAME_QUERY, values):
         for spec_hash in unpack(hashes):
             if spec_hash.startswith(beginning):
-                found[spec_hash].append(_Row(*row))
+                found[spec_hash].append(_IndexRow(*row))
     return found
 
 
-def _not_one(index: Index, beginning: str, found: dict[str, list[_Row]], tags: Sequence[str]) -> str:
+def _not_one(index: Index, beginning: str, found: dict[str, list[_IndexRow]], tags: Sequence[str]) -> str:
     if not found:
         where = " or ".join(tags) or "the history index"
         up_to = f"up to {index.indexed.revision[:10]}"
@@ -133,7 +133,7 @@ def _not_one(index: Index, beginning: str, found: dict[str, list[_Row]], tags: S
     return f"/{beginning}: {len(found):,} hashes begin with it; write more of the hash:\n{chr(10).join(lines)}{more}"
 
 
-def _described(index: Index, row: _Row) -> str:
+def _described(index: Index, row: _IndexRow) -> str:
     signature = index.signature(row.build, row.stacks)
     return f"{name_of(index, 'package', row.package)} {', '.join(signature.versions)}  {signature.target}"
 
@@ -144,7 +144,7 @@ def name_of(index: Index, table: str, number: int) -> str:
     return str(name)
 
 
-def _blame(index: Index, spec_hash: str, rows: Sequence[_Row]) -> Blame:
+def _blame(index: Index, spec_hash: str, rows: Sequence[_IndexRow]) -> Blame:
     found = [(document, own) for document, rows in _by_document(index, rows).items() for own in _lives(index, rows)]
     lives = [_life(index, document, own) for document, own in found]
     ends = [_end(index, own) for _, own in found]
@@ -166,16 +166,16 @@ def _blame(index: Index, spec_hash: str, rows: Sequence[_Row]) -> Blame:
     )
 
 
-def _by_document(index: Index, rows: Iterable[_Row]) -> Mapping[_DocumentName, Sequence[_Row]]:
+def _by_document(index: Index, rows: Iterable[_IndexRow]) -> Mapping[_DocumentName, Sequence[_IndexRow]]:
     """Return the rows of each tag and package, oldest first; the tags as the catalogue lists them."""
-    found: defaultdict[_DocumentName, list[_Row]] = defaultdict(list)
+    found: defaultdict[_DocumentName, list[_IndexRow]] = defaultdict(list)
     for row in sorted(rows, key=lambda row: row.first):
         found[_DocumentName(name_of(index, "tag", row.tag), name_of(index, "package", row.package))].append(row)
     places = {tag: place for place, tag in enumerate(in_order({document.tag for document in found}))}
     return dict(sorted(found.items(), key=lambda item: (places[item[0].tag], item[1][0].first, item[0].package)))
 
 
-def _lives(index: Index, rows: Sequence[_Row]) -> Iterator[Sequence[_Row]]:
+def _lives(index: Index, rows: Sequence[_IndexRow]) -> Iterator[Sequence[_IndexRow]]:
     """Part the rows of one document where the hash names another spec than before."""
     specs = [index.signature(row.build, row.stacks) for row in rows]
     starts = [0, *(n for n in range(1, len(rows)) if not is_same_spec(specs[n - 1], specs[n]))]
@@ -183,13 +183,13 @@ def _lives(index: Index, rows: Sequence[_Row]) -> Iterator[Sequence[_Row]]:
         yield rows[start:end]
 
 
-def _end(index: Index, rows: Sequence[_Row]) -> int | None:
+def _end(index: Index, rows: Sequence[_IndexRow]) -> int | None:
     """Return the first indexed revision without it; None while it is there."""
     last = rows[-1].last
     return None if last is None or last > index.newest else last
 
 
-def _stays(index: Index, life: int, document: _DocumentName, rows: Sequence[_Row]) -> Iterator[SpecStay]:
+def _stays(index: Index, life: int, document: _DocumentName, rows: Sequence[_IndexRow]) -> Iterator[SpecStay]:
     """Yield how long it was in the same stacks; that the document writes it differently is no change."""
     start = rows[0]
     for row, after in zip(rows, [*rows[1:], None], strict=True):
@@ -207,7 +207,7 @@ def _stays(index: Index, life: int, document: _DocumentName, rows: Sequence[_Row
         start = after or row
 
 
-def _life(index: Index, document: _DocumentName, rows: Sequence[_Row]) -> Life:
+def _life(index: Index, document: _DocumentName, rows: Sequence[_IndexRow]) -> Life:
     first, end = rows[0], _end(index, rows)
     alike, successors = (0, ()) if end is None else _successors(index, rows[-1], end)
     return Life(
@@ -222,7 +222,7 @@ def _life(index: Index, document: _DocumentName, rows: Sequence[_Row]) -> Life:
     )
 
 
-def _successors(index: Index, row: _Row, revision: int) -> tuple[int, tuple[Successor, ...]]:
+def _successors(index: Index, row: _IndexRow, revision: int) -> tuple[int, tuple[Successor, ...]]:
     """Return how many specs of this signature vanished, and what was matched with them; which with which is unknowable."""
     step = read_step(index, Where(row.tag, row.package, revision))
     own = step.spelled(index.signature(row.build, row.stacks))

@@ -209,7 +209,7 @@ def find_in_jobs(repository: Repository, commits: Sequence[str], start: int, job
     return [DocumentVersions(tag, package, tuple(versions)) for (tag, package), versions in sorted(found.items())]
 
 
-class Progress(Struct, frozen=True):
+class IndexProgress(Struct, frozen=True):
     """Whom to tell how far the work is, in versions of documents."""
 
     begin: Callable[[int, int], None] = lambda _, __: None  # how many there are, and how many are done already
@@ -217,7 +217,7 @@ class Progress(Struct, frozen=True):
     fetch: Callable[[int], None] = lambda _: None  # how many files a partial clone lacks, before they are fetched
 
 
-_TELL_NOBODY = Progress()
+_TELL_NOBODY = IndexProgress()
 # Versions whose rows are committed together: what a build that is killed has to do again.
 _VERSIONS_AT_ONCE = 512
 _Answered = tuple[Task | Night, IndexedDocument | Causes]
@@ -238,7 +238,7 @@ def bring_up_to_date(
     engine: Engine,
     *,
     jobs: int = 1,
-    progress: Progress = _TELL_NOBODY,
+    progress: IndexProgress = _TELL_NOBODY,
     end: str = "HEAD",
 ) -> IndexUpdate:
     """Index all revisions up to `end` at `path`; `jobs` processes find them.
@@ -258,7 +258,7 @@ def ask_index(
     question: Callable[[Index], Reply],
     *,
     jobs: int,
-    progress: Progress,
+    progress: IndexProgress,
     warn: Callable[[str], None],
 ) -> Reply:
     """Ask the index of a repository, brought up to a revision, or a temporary one where that cannot be used.
@@ -297,7 +297,7 @@ class _IndexBuild:
         engine: Engine,
         *,
         jobs: int,
-        progress: Progress,
+        progress: IndexProgress,
         is_beside: bool,  # the index is in the git folder of the repository, and so of no other one
     ) -> None:
         self._is_beside = is_beside

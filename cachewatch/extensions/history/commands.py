@@ -24,7 +24,7 @@ from cachewatch.core.versions import Versions
 from cachewatch.environments.lockfiles import open_environment
 from cachewatch.errors import NoHistoryIndex, UsageError
 from cachewatch.extensions.history.blame import BestSnapshots, find_best, find_blame
-from cachewatch.extensions.history.build import IndexUpdate, Progress, bring_up_to_date, in_jobs, on_cluster
+from cachewatch.extensions.history.build import IndexProgress, IndexUpdate, bring_up_to_date, in_jobs, on_cluster
 from cachewatch.extensions.history.log import QUERIES, Range, find_churn, find_log
 from cachewatch.extensions.history.read import Index, Point
 from cachewatch.extensions.history.schema import NAME, VARIABLE, check_whole, index_path
@@ -322,7 +322,7 @@ def _bring_up_to_date(
         if is_checked:
             check_whole(path)
         _warn_of_loose_objects(repository)
-        progress = Progress(line.begin_pieces, line.advance, lambda count: _warn_of_fetching(repository, count))
+        progress = IndexProgress(line.begin_pieces, line.advance, lambda count: _warn_of_fetching(repository, count))
         engine = on_cluster(repository.git_dir, cluster) if cluster else in_jobs(repository, jobs)
         done = bring_up_to_date(repository, path, engine, jobs=jobs, progress=progress)
         _warn_of_no_documents(repository)

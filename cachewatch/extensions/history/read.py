@@ -274,7 +274,9 @@ def step_of(index: Index, where: Where, parts: Sequence[Part]) -> DocumentStep:
     spelled = one_spelling(_versions(index, where, [signature for signature, _ in (*before, *after)]))
     vanished, new = (_counts(groups, kept, spelled) for groups in (before, after))
     restacked = Counter(_restacked(old[one], now[one], spelled) for one in kept if old[one].stacks != now[one].stacks)
-    is_unknown = bool(vanished and new) and _is_compiler_unknown(index, where)
+    # Where only one of the two documents writes compilers as before Spack 1.0 (law 1).
+    query = "SELECT compilers_differ FROM step WHERE tag = :tag AND package = :package AND revision = :revision"
+    is_unknown = bool(vanished and new) and any(flag for (flag,) in index.rows(query, where._asdict()))
     return DocumentStep(account(Counter(vanished), new, is_compiler_unknown=is_unknown), restacked, vanished, spelled)
 
 
@@ -313,9 +315,3 @@ def _versions(index: Index, where: Where, signatures: Iterable[Signature]) -> se
         """
         found |= {version for (listed,) in index.rows(query, where._asdict()) for version in decode(listed)}
     return found
-
-
-def _is_compiler_unknown(index: Index, where: Where) -> bool:
-    """Tell whether only one of the two documents writes compilers as before Spack 1.0 (law 1)."""
-    query = "SELECT compilers_differ FROM step WHERE tag = :tag AND package = :package AND revision = :revision"
-    return any(bool(flag) for (flag,) in index.rows(query, where._asdict()))

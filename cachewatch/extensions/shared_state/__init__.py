@@ -8,4 +8,4 @@ from cachewatch.hooks import extends, load
 @extends
 def open_state(address: Any) -> Any:
     """Return the state on a server."""
-    return load("cachewatch.extensions.shared_state.postgresql:ServerState")(address)
+    return load(f"{__name__}.postgresql:ServerState")(address)

@@ -1,43 +1,24 @@
 """The state in a PostgreSQL database, which several hosts may share.
 
 Writers wait for each other as in SQLite, by a lock that the server releases when a transaction ends or its client is
-gone. Readers see one state of everything, and block nobody. One host at a time has the lease and may write. Its number
-grows whenever another host takes over: a host that was cut off has an old number, and so writes nothing.
+gone. Readers see one state of everything, and block nobody. One host at a time leads: the session of the one connection
+by which it writes has a lock, which the server releases when the session ends or says nothing for 20 seconds. Who loses
+the connection loses both, and a write of who leads no more is refused.
 """
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import local
 from typing import Any
 
-from sqlalchemy import (
-    TIMESTAMP,
-    URL,
-    Column,
-    ColumnElement,
-    Connection,
-    Engine,
-    Integer,
-    Interval,
-    MetaData,
-    Table,
-    create_engine,
-    event,
-    func,
-    literal,
-    make_url,
-    select,
-    update,
-)
+from sqlalchemy import URL, Connection, Engine, create_engine, event, func, make_url
 from sqlalchemy.exc import DatabaseError
 
 from cachewatch.config.secrets import PostgresAddress
 from cachewatch.errors import AnotherInstance, ConfigError, StateError
-from cachewatch.store.database import LASTING, Database, bring_up, check_form, copy_rows, form_of
-from cachewatch.store.queries import put_computed
-from cachewatch.store.schema import Clock, Moment, Text, database_time, make_tables, utc_now
+from cachewatch.store.database import Database, bring_up, check_form, copy_rows, form_of
 
 _UNREACHABLE = "the server cannot be reached, or ended the connection; what was confirmed is safe there"
 _CERTIFICATE = (
@@ -83,58 +64,22 @@ def _for_text(text: str, error: DatabaseError) -> str | None:
     return _UNREACHABLE if error.connection_invalidated or "connection" in text else None
 
 
-# Of the one database, so that it neither moves nor is backed up.
-leader_metadata = MetaData()
-_leader = Table(
-    "leader",
-    leader_metadata,
-    Column("id", Integer, primary_key=True, autoincrement=False),  # one row: 1
-    Column("owner", Text, nullable=False),  # HOST/PROCESS/NUMBER
-    Column("until", Moment, nullable=False),  # by the database's clock
-    Column("token", Integer, nullable=False),
+# The two advisory locks: of the session that leads, by two numbers, and of a transaction that writes, by one.
+_LEADER = int.from_bytes(b"cach"), int.from_bytes(b"lead")
+_WRITER = int.from_bytes(b"cachewat")
+_HOLDERS = (
+    "FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 2 AND (classid::bigint, objid::bigint) = (%s, %s)"
+    " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
 )
-
-
-def take(connection: Connection, owner: str) -> int:
-    """Take the lease, or renew it, and return its number; raise AnotherInstance while another has it."""
-    is_over = _leader.c.until <= database_time(connection)
-    row = connection.execute(select(_leader, is_over.label("is_over"))).one_or_none()
-    if row is not None and row.owner != owner and not row.is_over:
-        raise AnotherInstance(f"{row.owner} works on this state; stop it, or wait until its lease is over")
-    token = 1 if row is None else row.token + (row.owner != owner)
-    put_computed(
-        connection, _leader, {"id": 1}, {"owner": owner, "until": database_time(connection, LASTING), "token": token}
-    )
-    return int(token)
-
-
-def give_back(connection: Connection, owner: str) -> None:
-    """Let another take the lease at once."""
-    connection.execute(update(_leader).filter_by(owner=owner).values(until=database_time(connection)))
-
-
-def check(connection: Connection, token: int) -> None:
-    """Raise StateError if another took over since the lease had this number."""
-    row = connection.execute(select(_leader)).one_or_none()
-    if row is None or row.token != token:
-        raise StateError(f"{row.owner if row else 'nobody'} took over this state; this process stores nothing more")
-
-
-def holder(connection: Connection) -> str | None:
-    """Return who has the lease, unless it is over."""
-    query = select(_leader.c.owner).where(_leader.c.until > database_time(connection))
-    return connection.execute(query).scalar_one_or_none()
-
-
-_NO_TOKEN = 0  # no lease has that number
-# Of the advisory lock of writers: "cachewat".
-_LOCK = int.from_bytes(b"cachewat")
-# The server ends a transaction of a writer that did nothing for so long: a host that stopped there must hold up the
-# others for less than its lease.
-_WRITERS_PAUSE = "15s"
+# After so long without a word, the server ends the session of a host that leads, and a transaction that writes: a host
+# that stopped holds up the others for no longer.
+_LEADERS_PAUSE, _WRITERS_PAUSE = "20s", "15s"
+# In which the session of a process that ended is gone as well.
+_LEADERS_PATIENCE, _IS_LOCKED = "2s", "55P03"
 # A host that is cut off is noticed within about half a minute, by it and by the server.
+_NAME, _LONGEST_NAME = "cachewatch", 63
 _CONNECTION = {
-    "application_name": "cachewatch",
+    "application_name": _NAME,
     "connect_timeout": 10,
     "keepalives_idle": 10,
     "keepalives_interval": 5,
@@ -146,8 +91,17 @@ _SESSION = (
     "SET default_transaction_isolation = 'read committed'",  # a writer sees what the one before it stored
     "SET lock_timeout = '10s'",
     "SET idle_in_transaction_session_timeout = '60s'",  # of readers
+    "SET tcp_keepalives_idle = 10",
+    "SET tcp_keepalives_interval = 5",
+    "SET tcp_keepalives_count = 3",
+    "SET tcp_user_timeout = '20s'",
     # A server may be set to lose what it confirmed; we are not.
     "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'",
+)
+_TURN_SECONDS = 60
+_LOST = (
+    "this process does not hold the lock of the state, which another one may have taken, and stores nothing; "
+    "a pooler of connections must keep sessions"
 )
 
 
@@ -162,16 +116,18 @@ class PostgresDatabase(Database):
         *,
         must_exist: bool = False,
         may_write: bool = True,
-        clock: Clock = utc_now,
     ) -> None:
         """Open the database, and make its tables if there are none and they need not exist.
 
         Raises StateError if it cannot be used.
         """
         self.place = address.url
-        self._has_own_clock = clock is utc_now
-        self._token: int | None = None  # of the lease; none if this process never asked for it, such as a command
-        super().__init__(_make_engine(address, self.place), clock)
+        self._must_lead = False  # before it writes; a command need not
+        self._times_taken = 0  # the lock, by this process
+        self._job = local()
+        # One connection for all that is written, which whoever writes waits for: the lock of a leader is lost with it.
+        self._writers = _make_engine(address, self.place, pool_size=1, max_overflow=0, pool_timeout=_TURN_SECONDS)
+        super().__init__(_make_engine(address, self.place, pool_size=4, max_overflow=32))
         try:
             with self._explained():
                 self._open(must_exist=must_exist or not may_write, may_write=may_write)
@@ -182,30 +138,57 @@ class PostgresDatabase(Database):
     @contextmanager
     def write(self) -> Iterator[Connection]:
         """Offer a connection whose changes are all there at the end, or none; refuse it to who leads no more."""
-        with super().write() as connection:
-            if self._token is not None:
-                check(connection, self._token)
+        with self._writing(self._writers) as connection:
+            is_late = getattr(self._job, "times_taken", self._times_taken) != self._times_taken
+            if is_late or (self._must_lead and not _leads(connection)):
+                raise StateError(f"{self.place}: {_LOST}")
             yield connection
 
-    def lead(self, owner: str) -> None:
-        """Take or renew the lease of the one who works on the state; raise AnotherInstance while another has it."""
+    @contextmanager
+    def job(self) -> Iterator[None]:
+        """Refuse what this thread writes once the lock was lost, though it was taken again: another host may have worked."""
+        self._job.times_taken = self._times_taken
         try:
-            with super().write() as connection:
-                self._token = take(connection, owner)
-        except AnotherInstance as error:
-            self._token = _NO_TOKEN
-            raise AnotherInstance(f"{self.place}: {error}") from error
+            yield
+        finally:
+            del self._job.times_taken
+
+    def lead(self, owner: str) -> bool:
+        """Take the lock of the host that leads, or tell the server that we are there; tell whether we took it now."""
+        self._must_lead = True
+        try:
+            with self._explained(), self._writers.begin() as connection:
+                if _leads(connection):
+                    return False
+                settings = {
+                    "idle_session_timeout": _LEADERS_PAUSE,
+                    "application_name": f"{_NAME} {owner}"[:_LONGEST_NAME],
+                }
+                for setting, value in settings.items():
+                    connection.exec_driver_sql("SELECT set_config(%s, %s, false)", (setting, value))
+                connection.exec_driver_sql("SELECT set_config('lock_timeout', %s, true)", (_LEADERS_PATIENCE,))
+                connection.exec_driver_sql("SELECT pg_advisory_lock(%s, %s)", _LEADER)
+                self._times_taken += 1  # before any other thread gets this connection
+        except StateError as error:
+            if getattr(getattr(error.__cause__, "orig", None), "sqlstate", None) != _IS_LOCKED:
+                raise
+            other = self.leader() or "nobody"
+            raise AnotherInstance(
+                f"{self.place}: {other} works on this state; stop it, or wait until it ends"
+            ) from error
+        return True
 
     def leader(self) -> str | None:
-        """Return whose lease it is, if it is not over."""
+        """Return the name of the session that has the lock."""
+        query = f"SELECT application_name FROM pg_stat_activity WHERE pid = (SELECT pid {_HOLDERS})"  # noqa: S608
         with self.read() as connection:
-            return holder(connection)
+            name = connection.exec_driver_sql(query, _LEADER).scalar_one_or_none()
+        return None if name is None else str(name).removeprefix(f"{_NAME} ")
 
-    def step_down(self, owner: str) -> None:
-        """Give the lease back."""
-        self._token = _NO_TOKEN
-        with super().write() as connection:
-            give_back(connection, owner)
+    def close(self) -> None:
+        """Let go of all connections, and so of the lock."""
+        self._writers.dispose()
+        super().close()
 
     @property
     def size(self) -> int:
@@ -237,16 +220,10 @@ class PostgresDatabase(Database):
             raise StateError(f"{self.place}: there is no state yet; run `cachewatch once` first")
         if form is not None and not may_write:
             check_form(form, self.place)
-        self.is_new = may_write and bring_up(self._engine, self.place, _make)
+        self.is_new = may_write and bring_up(self._engine, self.place)
 
     def _advise(self, error: DatabaseError) -> str:
         return advise(error)
-
-    def _time(self, later: timedelta) -> ColumnElement[Any]:
-        """Return what the server's clock will say so much later; tests have a clock of their own."""
-        if not self._has_own_clock:
-            return super()._time(later)
-        return func.clock_timestamp(type_=TIMESTAMP(timezone=True)) + literal(later, Interval())
 
 
 class ServerState:
@@ -255,9 +232,9 @@ class ServerState:
     def __init__(self, address: PostgresAddress) -> None:
         self._address = address
 
-    def open(self, *, must_exist: bool, clock: Clock) -> Database:
+    def open(self, *, must_exist: bool) -> Database:
         """Open it to work on it."""
-        return PostgresDatabase(self._address, must_exist=must_exist, clock=clock)
+        return PostgresDatabase(self._address, must_exist=must_exist)
 
     def open_to_read(self) -> Database:
         """Open it for who changes nothing."""
@@ -274,9 +251,9 @@ class ServerState:
             engine.dispose()
 
 
-def _make_engine(address: PostgresAddress, place: str) -> Engine:
+def _make_engine(address: PostgresAddress, place: str, **pool: Any) -> Engine:
     try:
-        engine = create_engine(_url(address), pool_size=4, max_overflow=32, pool_pre_ping=True, hide_parameters=True)
+        engine = create_engine(_url(address), pool_pre_ping=True, hide_parameters=True, **pool)
     except ModuleNotFoundError as error:
         raise StateError(f"{place}: requires psycopg; install cachewatch[postgresql]") from error
     event.listen(engine, "connect", _prepare)
@@ -306,7 +283,7 @@ def _begin(connection: Connection) -> None:
     if options.get("writes"):
         connection.exec_driver_sql(
             "SELECT set_config('idle_in_transaction_session_timeout', %s, true), pg_advisory_xact_lock(%s)",
-            (_WRITERS_PAUSE, _LOCK),
+            (_WRITERS_PAUSE, _WRITER),
         )
     else:
         connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
@@ -317,6 +294,7 @@ def _form_in(engine: Engine) -> int | None:
         return form_of(connection)
 
 
-def _make(connection: Connection) -> None:
-    make_tables(connection)
-    leader_metadata.create_all(connection)
+def _leads(connection: Connection) -> bool:
+    """Tell whether the session of this connection has the lock of the host that leads."""
+    query = f"SELECT EXISTS (SELECT {_HOLDERS} AND pid = pg_backend_pid())"
+    return bool(connection.exec_driver_sql(query, _LEADER).scalar_one())

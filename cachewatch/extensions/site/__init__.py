@@ -7,7 +7,5 @@ from cachewatch.hooks import Command, extends
 def commands() -> list[Command]:
     """Return the commands."""
     return [
-        Command(
-            "Operate", "site", "Generate a static site about a catalogue.", "cachewatch.extensions.site.commands:site"
-        ),
+        Command("Operate", "site", "Generate a static site about a catalogue.", f"{__name__}.commands:site"),
     ]

@@ -219,7 +219,8 @@ def build(
 ) -> WrittenPages:
     """Write the site of `catalogue` into `folder`, as far as it differs from what is there."""
     digests = sorted(archive.digests(), key=lambda digest: (digest.created, digest.key), reverse=True)
-    templates = _digest_of_templates(title, *(["digests"] if digests else []))
+    texts = [__version__, title, *(["digests"] if digests else []), *(_asset(name).decode() for name in _TEMPLATES)]
+    templates = hashlib.sha256("\0".join(texts).encode("utf-8", "surrogatepass")).hexdigest()
     for path, content in _files(catalogue, digests):
         if folder.offer(path, hashlib.sha256(content).hexdigest()):
             folder.put(path, content)
@@ -316,11 +317,6 @@ def _render(pages: Sequence[_Page], title: str, jobs: int, *, has_digests: bool)
 
 def _template(made: _Page) -> str:
     return "feed.xml.j2" if made.template == "feed" else f"{made.template}.html.j2"
-
-
-def _digest_of_templates(*words: str) -> str:
-    texts = [__version__, *words, *(_asset(name).decode() for name in _TEMPLATES)]
-    return hashlib.sha256("\0".join(texts).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _asset(name: str) -> bytes:

@@ -17,8 +17,7 @@ from cachewatch.core.model import Diagnostic
 from cachewatch.core.names import safe
 from cachewatch.core.selection import Globs
 from cachewatch.errors import UsageError
-from cachewatch.extensions.history.build import Progress as Indexing
-from cachewatch.extensions.history.build import ask_index
+from cachewatch.extensions.history.build import IndexProgress, ask_index
 from cachewatch.extensions.site.building import Folder, build
 from cachewatch.extensions.site.feeds import Archive, NoArchive, StateArchive, feed_address
 from cachewatch.extensions.site.packages import Sources
@@ -143,7 +142,7 @@ def site(
             until.commit,
             lambda index: read(repository, index, planned, known, jobs=jobs),
             jobs=jobs,
-            progress=Indexing(line.begin_pieces, line.advance),
+            progress=IndexProgress(line.begin_pieces, line.advance),
             warn=lambda said: click.echo(f"cachewatch: warning: {safe(said)}", err=True),
         )
     with closing(progress_line(is_wanted=not no_progress, doing="writing pages")) as line:

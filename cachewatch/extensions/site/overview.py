@@ -133,7 +133,11 @@ def _unreferenced(catalogue: SiteContents, totals: Totals) -> Iterator[CardLine]
 def versions_card(catalogue: SiteContents, times: Times) -> Card:
     """Name the packages that were upgraded or are new in the last seven days."""
     found = _of_last_week(catalogue, times)
-    lines = [_version_line(one) for one in found[:_MOST_VERSIONS]]
+    lines: list[CardLine] = []
+    for one in found[:_MOST_VERSIONS]:
+        after = shown(one.after, 40)
+        text = f"{shown(one.before, 40)} -> {after} {one.where}" if one.before else f"{after}, new package"
+        lines.append(CardLine(text.rstrip(), package_link(one.package, ""), Tone.NEWS.value))
     if len(found) > _MOST_VERSIONS:
         lines.append(CardLine(f"and {len(found) - _MOST_VERSIONS:,} more"))
     return Card(
@@ -153,12 +157,6 @@ def _of_last_week(catalogue: SiteContents, times: Times) -> Sequence[NewVersion]
                 first = found.pop(one.package, one)
                 found[one.package] = NewVersion(one.package, first.before, one.after, one.where)
     return list(reversed(found.values()))
-
-
-def _version_line(one: NewVersion) -> CardLine:
-    after = shown(one.after, 40)
-    text = f"{shown(one.before, 40)} -> {after} {one.where}" if one.before else f"{after}, new package"
-    return CardLine(text.rstrip(), package_link(one.package, ""), Tone.NEWS.value)
 
 
 # The axis of all revisions ends with the newest; what it brought takes a little room to be seen.
@@ -255,7 +253,10 @@ def lag_rows(stays: Iterable[StackStay]) -> tuple[tuple[LagRow, ...], tuple[Tick
     by_stack: defaultdict[str, list[float]] = defaultdict(list)
     for stay in stays:
         by_stack[stay.stack].append(stay.lag or 0.0)
-    spread = {stack: (median(found), _nine_tenths(found)) for stack, found in by_stack.items()}
+    spread = {
+        stack: (median(found), quantiles(found, n=10, method="inclusive")[8] if len(found) > 1 else found[0])
+        for stack, found in by_stack.items()
+    }
     top = max((until for _, until in spread.values()), default=0.0) or 1.0
     rows = [
         LagRow(
@@ -275,7 +276,3 @@ def lag_rows(stays: Iterable[StackStay]) -> tuple[tuple[LagRow, ...], tuple[Tick
 
 def _within(count: float) -> str:
     return f"within {days(count)}" if days(count)[0].isdigit() else days(count)
-
-
-def _nine_tenths(found: Sequence[float]) -> float:
-    return quantiles(found, n=10, method="inclusive")[8] if len(found) > 1 else found[0]

@@ -10,7 +10,7 @@ from cachewatch.core.causes import What
 from cachewatch.core.model import known_hash
 from cachewatch.core.spellings import NO_COMPILER
 from cachewatch.core.versions import newest, sorted_versions, version_key
-from cachewatch.extensions.causes.of_changes import Chain
+from cachewatch.extensions.causes.rebuilds import Chain
 from cachewatch.extensions.site import values as plots
 from cachewatch.extensions.site.past import AlikeSpecs, PackageHistory, PackageStep, Present, StackStay, lost_by
 from cachewatch.extensions.site.reading import PackageCauses
@@ -195,7 +195,8 @@ def _picture(chain: Chain, has_page: Callable[[str], bool]) -> CauseChain:
 
 
 def _steps(names: tuple[str, ...], note: str, has_page: Callable[[str], bool]) -> Iterator[ChainStep]:
-    few = _few(names)
+    # An empty name stands for those in the middle of a long way.
+    few = names if len(names) <= _MOST_STEPS else (*names[: _MOST_STEPS - 3], "", *names[-2:])
     for place, name in enumerate(few):
         if not name:
             link = Link(f"{len(names) - len(few) + 1} more packages")
@@ -203,13 +204,6 @@ def _steps(names: tuple[str, ...], note: str, has_page: Callable[[str], bool]) -
             is_here = place == len(few) - 1
             link = Link(shown(name, 40), _UP + page("package", name) if has_page(name) and not is_here else "")
         yield ChainStep(link, note if place == 0 else "", place * _STEP)
-
-
-def _few(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the names, with an empty one in the place of those in the middle of a long way."""
-    if len(names) <= _MOST_STEPS:
-        return names
-    return (*names[: _MOST_STEPS - 3], "", *names[-2:])
 
 
 _MOST_HAPPENINGS = 24

@@ -23,8 +23,8 @@ from cachewatch.core.selection import Globs
 from cachewatch.core.statements import statements_of, with_causes
 from cachewatch.core.whole_tag import judge
 from cachewatch.errors import DocumentError, UnknownRevision
-from cachewatch.extensions.causes.of_changes import Chain, find_chains, rebuilt_in
-from cachewatch.extensions.causes.recorded import Step
+from cachewatch.extensions.causes.rebuilds import Chain, find_chains, rebuilt_in
+from cachewatch.extensions.causes.recorded import GraphStep
 from cachewatch.extensions.history.read import Index
 from cachewatch.extensions.history.states import (
     LastChanges,
@@ -372,7 +372,7 @@ class RecordedCauses:
         before, after = ((side.revision or "", side.tag or "") for side in (report.before, report.after))
         step = None
         with suppress(DocumentError):  # of a graph that cannot be read, nothing is said
-            step = Step.between(self._repository, before, after)
+            step = GraphStep.between(self._repository, before, after)
         if step is None or not step.is_recorded:
             return report
         for package in step.packages:

@@ -14,7 +14,7 @@ from station import Site
 from truths import V3
 
 from cachewatch.errors import SourceError
-from cachewatch.extensions.causes import in_digests as rebuild_causes
+from cachewatch.extensions.causes import rebuilds
 
 CONFIG = """\
 version: 1
@@ -108,7 +108,7 @@ def damaged(_: object) -> None:
 @pytest.mark.slow
 def test_a_graph_that_cannot_be_read_costs_only_the_causes(mirror: Mirror, monkeypatch: pytest.MonkeyPatch) -> None:
     """The digest goes out all the same, and the log says what is missing."""
-    monkeypatch.setattr(rebuild_causes, "_find", damaged)
+    monkeypatch.setattr(rebuilds, "_find_rebuilt", damaged)
     mirror.show(7)
 
     assert mirror.causes("all") == []

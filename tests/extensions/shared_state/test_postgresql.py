@@ -12,15 +12,13 @@ from typing import Any
 
 import pytest
 from postgres import GUARDED, PASSWORD
-from sqlalchemy import text
-from stored import DAY, HOUR, LEASE, NOW, queue
+from stored import NOW, queue
 
 from cachewatch.config.secrets import PostgresAddress, Secret
 from cachewatch.errors import StateError
 from cachewatch.extensions.shared_state import postgresql
-from cachewatch.extensions.shared_state import postgresql as leader_lease
 from cachewatch.extensions.shared_state.postgresql import PostgresDatabase
-from cachewatch.store import digests, health, outbox
+from cachewatch.store import digests, health
 from cachewatch.store import digests as scheduled_runs
 from cachewatch.store import health as alerts
 from cachewatch.store.health import AlertKey, AlertKind, Counter
@@ -153,18 +151,6 @@ def test_times_are_moments_in_utc(database: PostgresDatabase) -> None:
     assert types == [("timestamp with time zone",)]
 
 
-def test_the_clock_of_the_server_decides_about_leases(database: PostgresDatabase) -> None:
-    """Whatever the clock of this host says."""
-    database.clock = lambda: NOW - 1000 * DAY
-    with database.write() as connection:
-        queue(connection, "one", "a@example.org")
-        claimed = outbox.claim(connection, "mail", NOW + 1000 * DAY, LEASE)
-        now = connection.execute(text("SELECT clock_timestamp()")).scalar_one()
-    assert claimed is not None
-    assert claimed.lease_until is not None
-    assert timedelta(0) <= now + HOUR - claimed.lease_until < timedelta(minutes=1)
-
-
 def test_a_writer_that_waits_too_long_is_told_why(address: PostgresAddress, monkeypatch: pytest.MonkeyPatch) -> None:
     with closing(PostgresDatabase(address)) as first:
         settings = [each.replace("10s", "50ms") for each in postgresql._SESSION]
@@ -200,7 +186,6 @@ def test_a_writer_sees_what_the_one_before_it_stored(address: PostgresAddress) -
 def test_a_host_that_stops_in_a_transaction_holds_up_the_others_for_a_while_only(
     address: PostgresAddress, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert int(postgresql._WRITERS_PAUSE.removesuffix("s")) < leader_lease.LASTING.total_seconds()
     monkeypatch.setattr(postgresql, "_WRITERS_PAUSE", "300ms")
     with closing(PostgresDatabase(address)) as paused, closing(PostgresDatabase(address)) as other:
 

@@ -1,0 +1,281 @@
+"""Why specs of a repository were rebuilt: in changesets, digests and environments.
+
+The rebuilt specs with their causes are small enough to keep, and to send between processes. A chain is the shortest
+way down the dependency graph from a package to a cause.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from functools import partial
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cachewatch.core.causes import Cause, Causes, Explanation, GraphNode, LockChange, Nodes
+from cachewatch.core.changesets import Changeset, TagPair
+from cachewatch.core.coverage import Availability, Coverage, Resolution
+from cachewatch.core.model import Side, Signature
+from cachewatch.core.selection import Selection
+from cachewatch.core.statement_values import Statement, StatementKind
+from cachewatch.core.statements import RebuiltSpecs, with_causes
+from cachewatch.environments.lockfiles import LockGraph, open_lock_graph
+from cachewatch.errors import CachewatchError, DocumentError, WorkFailed
+from cachewatch.extensions.causes.graph_walk import PackageNodes, Walk, explain_spec
+from cachewatch.extensions.causes.recorded import GraphStep, RecordedGraph
+from cachewatch.git.repository import Repository
+from cachewatch.report.values import TagDigest
+from cachewatch.runtime.log import Log
+from cachewatch.runtime.worker import Isolation, Piece
+
+_REBUILT = (StatementKind.REBUILD_WAVE, StatementKind.REBUILT)
+_MOST_CHAINS = 3
+# The graphs of both sides are about as large as the documents.
+_FILES = 4
+# Returns what was found of a step before, or finds and keeps it.
+Remember = Callable[[Hashable, Callable[[], tuple[RebuiltSpecs, ...]]], tuple[RebuiltSpecs, ...]]
+
+
+class RepositoryCauses:
+    """Why specs of a repository were rebuilt, where it records what they are made of."""
+
+    def __init__(self, repository: Repository) -> None:
+        self._repository = repository
+
+    def of_changesets(
+        self, found: Iterable[Changeset], selection: Selection, warn: Callable[[str], None]
+    ) -> Iterator[Changeset]:
+        """Pass changesets on, each of which can then be asked; `warn` is told of packages whose graph cannot be read."""
+        for changeset in found:
+            changeset.explain = partial(
+                _explain, self._repository, (changeset.before, changeset.after), selection, warn
+            )
+            yield changeset
+
+    def of_digest(
+        self, tag: TagDigest, pair: TagPair, selection: Selection, *, isolation: Isolation, remember: Remember, log: Log
+    ) -> TagDigest:
+        """Return a digest whose statements on rebuilt specs name the causes, found where that ends nothing but itself.
+
+        Whatever was asked for: all digests that compare the same states share one step.
+        """
+        (old, old_tag), (new, new_tag) = ((side.revision, side.tag) for side in (pair.before, pair.after))
+        statements = (*tag.statements, *tag.rest, *tag.report.statements)
+        if not (old and old_tag and new and new_tag and any(one.kind in _REBUILT for one in statements)):
+            return tag
+        size = sum(documents.size for documents in pair.difference.all_documents)
+        step = RecordedStep(self._repository.git_dir, (old, old_tag), (new, new_tag), size)
+        rebuilt = remember(step, partial(_find_in_worker, step, isolation, log))
+
+        def with_those(statements: Sequence[Statement]) -> tuple[Statement, ...]:
+            return with_causes(statements, rebuilt, selection.chooses)
+
+        return replace(
+            tag,
+            statements=with_those(tag.statements),
+            rest=with_those(tag.rest),
+            report=replace(tag.report, statements=with_those(tag.report.statements)),
+        )
+
+    def of_environment(
+        self,
+        coverage: Coverage,
+        lock: Path,
+        *,
+        folders: tuple[Path, ...],
+        tags: tuple[tuple[str, str], ...],
+        isolation: Isolation,
+        warn: Callable[[str], None],
+    ) -> Coverage:
+        """Return what tags, each of a commit, have of an environment, with the causes of other hashes.
+
+        The lock file is read if no link leads out of `folders`; none means that any file is.
+        """
+        rebuilt = coverage.of(Availability.REBUILT)
+        replaced = tuple(
+            (one.need.package, one.need.hash, one.others[0]) for one in rebuilt if one.need.hash and one.others
+        )
+        if not replaced:
+            return coverage
+        step = EnvironmentStep(lock, folders, self._repository.git_dir, tags, replaced)
+        try:
+            ((_, found),) = isolation.each(
+                _find_of_environment, [step], lambda one: Piece("dependency graph", one.tags[0], 0)
+            )
+        except CachewatchError as error:
+            found = WorkFailed(str(error))
+        if isinstance(found, WorkFailed):
+            warn(str(found))
+            return coverage
+
+        def with_those(one: Resolution) -> Resolution:
+            causes = found.get(one.need.hash, {}) if one.standing is Availability.REBUILT else {}
+            return replace(one, causes=tuple(sorted(causes.items(), key=lambda each: each[0].sort_key)))
+
+        return replace(coverage, needs=tuple(map(with_those, coverage.needs)))
+
+
+class RecordedStep(Struct, frozen=True):
+    """Two states of a tag in a repository, with the bytes of the documents that differ."""
+
+    git_dir: str
+    before: tuple[str, str]  # commit and tag
+    after: tuple[str, str]
+    size: int
+
+
+def _find_in_worker(step: RecordedStep, isolation: Isolation, log: Log) -> tuple[RebuiltSpecs, ...]:
+    """Return what was rebuilt and why, found where it can end nothing but itself; nothing if that fails."""
+    try:
+        about = Piece("dependency graph", (*step.before, *step.after), _FILES * step.size)
+        ((_, found),) = isolation.each(_find_rebuilt, [step], lambda _: about)
+    except CachewatchError as error:
+        found = WorkFailed(str(error))
+    if isinstance(found, WorkFailed):
+        log.warning("causes.unknown", tag=step.after[1], error=str(found))
+        return ()
+    return found
+
+
+def _find_rebuilt(steps: Sequence[RecordedStep]) -> tuple[RebuiltSpecs, ...]:
+    (step,) = steps
+    with closing(Repository(Path(step.git_dir))) as repository:
+        return rebuilt_in(GraphStep.between(repository, step.before, step.after))
+
+
+def rebuilt_in(step: GraphStep) -> tuple[RebuiltSpecs, ...]:
+    """Return what was rebuilt in a step: nothing where one of its states has no dependency graph.
+
+    Packages that cannot be read are left out.
+    """
+    found: list[RebuiltSpecs] = []
+    for package in step.packages if step.is_recorded else ():
+        with suppress(DocumentError):
+            found += _of_package(step, package)
+    return tuple(found)
+
+
+def _of_package(step: GraphStep, package: str) -> Iterator[RebuiltSpecs]:
+    old, new = step.before.document(package), step.after.document(package)
+    if old is None or new is None:
+        return
+    alike: defaultdict[Signature, list[Explanation]] = defaultdict(list)
+    for one in step.explain_all(package):
+        signature = new.specs[one.spec.hash]
+        if signature in old.specs.counts and one.predecessor is not None:
+            alike[signature].append(one)
+    vanished = Counter(signature for spec_hash, signature in old.specs.items() if spec_hash not in new.specs.hashes)
+    for signature, found in alike.items():
+        in_place = vanished[signature]
+        for is_beside, some in ((False, found[:in_place]), (True, found[in_place:])):
+            for causes, count in Counter(frozenset(one.causes) for one in some).items():
+                yield RebuiltSpecs(
+                    package=package, signature=signature, causes=causes, count=count, is_beside=is_beside
+                )
+
+
+class Chain(Struct, frozen=True, array_like=True):
+    """A cause, the names on the way to it from the package that was rebuilt, and how many specs have it."""
+
+    cause: Cause
+    path: tuple[str, ...]
+    specs: int
+
+
+def find_chains(step: GraphStep, package: str) -> tuple[Chain, ...]:
+    """Return the causes of most new specs of a package; those of single specs only if there is room."""
+    explained = [one for one in step.explain_all(package) if one.is_match and one.causes]
+    counts = Counter(cause for one in explained for cause in one.causes)
+    chosen = sorted(counts, key=lambda cause: (-counts[cause], cause.sort_key))[:_MOST_CHAINS]
+    paths: dict[Cause, tuple[str, ...]] = {}
+    for one in explained:
+        wanted = [cause for cause in chosen if cause in one.causes and cause not in paths]
+        if wanted:
+            found = step.with_paths(one).paths
+            paths |= {cause: found[cause] for cause in wanted}
+    return tuple(Chain(cause, paths[cause], counts[cause]) for cause in chosen)
+
+
+def _explain(
+    repository: Repository, sides: tuple[Side, Side], selection: Selection, warn: Callable[[str], None]
+) -> tuple[Explanation, ...]:
+    before, after = sides
+    if not (before.revision and after.revision and before.tag and after.tag):
+        return ()
+    step = GraphStep.between(repository, (before.revision, before.tag), (after.revision, after.tag))
+    found = [one for one in step.explain_packages(selection.packages) if one.is_match and one.causes]
+    for what in step.unreadable:
+        warn(what)
+    documents = {one.spec.name: step.after.document(one.spec.name) for one in found}
+    return tuple(
+        one
+        for one in found
+        if (document := documents[one.spec.name]) is not None and selection.chooses(document.specs[one.spec.hash])
+    )
+
+
+class EnvironmentStep(Struct, frozen=True):
+    """The lock file of an environment, and the tags of a revision that have other hashes of its specs."""
+
+    lock: Path
+    folders: tuple[Path, ...]  # out of which no link leads
+    git_dir: str
+    tags: tuple[tuple[str, str], ...]  # commit and tag
+    replaced: tuple[tuple[str, str, str], ...]
+
+
+def _find_of_environment(steps: Sequence[EnvironmentStep]) -> Mapping[str, Causes]:
+    """Return the causes by hash of the environment, from the first graph that describes the other hash."""
+    (step,) = steps
+    with closing(Repository(Path(step.git_dir))) as repository:
+        graphs = [graph for tag in step.tags if (graph := RecordedGraph(repository, *tag)).is_recorded]
+        if not graphs:
+            return {}
+        lock = Nodes(open_lock_graph(step.lock, step.folders).nodes)
+        walks = [(graph, Walk(lock, graph)) for graph in graphs]
+        found: dict[str, Causes] = {}
+        for package, old, new in step.replaced:
+            for graph, walk in walks:
+                with suppress(DocumentError):
+                    if graph.find(package, new) is not None:
+                        found[old] = walk.paths(package, old, new)
+                        break
+        return found
+
+
+def compare_locks(before: Path, after: Path) -> LockChange:
+    """Explain every spec of `after` that `before` does not have; raises UsageError where either is no lock file."""
+    old, new = open_lock_graph(before), open_lock_graph(after)
+    walk = Walk(Nodes(old.nodes), Nodes(new.nodes))
+    packages_before, packages_after = _by_package(old), _by_package(new)
+    explained: list[Explanation] = []
+    for name in packages_after.keys() & packages_before.keys():
+        nodes = PackageNodes(packages_before[name], packages_after[name], {})
+        for spec_hash in nodes.new:
+            found = explain_spec(nodes, spec_hash, walk)
+            assert found.predecessor is not None  # the package had specs
+            paths = walk.paths(name, found.predecessor.hash, spec_hash)
+            explained.append(replace(found, paths=paths))
+    roots = frozenset(new.roots)
+    explained.sort(key=lambda one: (one.spec.hash not in roots, one.spec.name, one.spec.hash))
+    return LockChange(
+        specs=sum(map(len, packages_after.values())),
+        explained=tuple(explained),
+        added=_of_others(packages_after, packages_before),
+        removed=_of_others(packages_before, packages_after),
+        roots=roots,
+    )
+
+
+def _by_package(lock: LockGraph) -> Mapping[str, Mapping[str, GraphNode]]:
+    found: defaultdict[str, dict[str, GraphNode]] = defaultdict(dict)
+    for spec_hash, node in lock.nodes.items():
+        if not node.is_external:
+            found[node.name][spec_hash] = node
+    return found
+
+
+def _of_others(packages: Mapping[str, Mapping[str, GraphNode]], others: Mapping[str, object]) -> tuple[GraphNode, ...]:
+    nodes = [node for name in packages.keys() - others.keys() for node in packages[name].values()]
+    return tuple(sorted(nodes, key=lambda node: (node.name, node.hash)))

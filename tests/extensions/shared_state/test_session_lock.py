@@ -1,0 +1,164 @@
+"""One process works on a state that hosts share, and another only when the session of the first is over."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from postgres import Server
+from psycopg import sql
+from stored import OTHER, OWNER, queue
+
+from cachewatch.config.secrets import PostgresAddress
+from cachewatch.errors import AnotherInstance, StateError
+from cachewatch.extensions.shared_state import postgresql
+from cachewatch.extensions.shared_state.postgresql import PostgresDatabase
+from cachewatch.service.passes import HEARTBEAT
+from cachewatch.store import health, outbox
+from cachewatch.store.database import Database
+from cachewatch.store.health import Counter
+from cachewatch.store.sqlite import SqliteDatabase
+
+
+@pytest.fixture
+def here(address: PostgresAddress, monkeypatch: pytest.MonkeyPatch) -> Iterator[PostgresDatabase]:
+    monkeypatch.setattr(postgresql, "_LEADERS_PATIENCE", "50ms")
+    with closing(PostgresDatabase(address)) as opened:
+        yield opened
+
+
+@pytest.fixture
+def there(here: PostgresDatabase, address: PostgresAddress) -> Iterator[PostgresDatabase]:
+    with closing(PostgresDatabase(address)) as opened:
+        yield opened
+
+
+def write(database: Database) -> None:
+    with database.write() as connection:
+        health.count(connection, Counter("written"))
+
+
+def written(database: Database) -> float:
+    with database.read() as connection:
+        return health.counters(connection).get(Counter("written"), 0)
+
+
+def end_session(postgres: Server, owner: str) -> None:
+    """Let the server end the session of a host, as when it is cut off or said nothing for too long."""
+    query = "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE application_name = {}"
+    postgres.admin(sql.SQL(query).format(f"cachewatch {owner}"))
+
+
+def test_one_leads_and_the_other_is_told_who(here: PostgresDatabase, there: PostgresDatabase) -> None:
+    assert here.lead(OWNER)
+    with pytest.raises(AnotherInstance, match=r"test_\d+.*: here/1/a works on this state; stop it, or wait"):
+        there.lead(OTHER)
+    assert there.leader() == OWNER
+    assert not here.lead(OWNER), "it did before"
+    write(here)
+
+
+def test_who_asked_in_vain_writes_nothing(here: PostgresDatabase, there: PostgresDatabase) -> None:
+    here.lead(OWNER)
+    with pytest.raises(AnotherInstance):
+        there.lead(OTHER)
+    with pytest.raises(StateError, match=r"does not hold the lock of the state, .* and stores nothing"):
+        write(there)
+    assert written(here) == 0
+
+
+def test_whatever_ends_the_session_lets_another_lead_at_once(
+    here: PostgresDatabase, there: PostgresDatabase, postgres: Server
+) -> None:
+    """Who was cut off writes nothing more, neither while the other one leads nor after that has ended."""
+    here.lead(OWNER)
+    write(here)
+    end_session(postgres, OWNER)
+    assert there.leader() is None
+    assert there.lead(OTHER)
+    write(there)
+    for _ in range(2):
+        with pytest.raises(StateError, match="stores nothing"):
+            write(here)
+        there.close()
+    assert written(here) == 2
+
+
+def test_who_was_cut_off_leads_anew_if_nobody_else_does(here: PostgresDatabase, postgres: Server) -> None:
+    here.lead(OWNER)
+    end_session(postgres, OWNER)
+    assert here.lead(OWNER)
+    write(here)
+
+
+def test_a_job_that_began_before_another_host_worked_writes_nothing(
+    here: PostgresDatabase, there: PostgresDatabase, postgres: Server
+) -> None:
+    """Though its own process leads again: what the job read may be old."""
+    here.lead(OWNER)
+    with here.job():
+        write(here)
+        end_session(postgres, OWNER)
+        assert there.lead(OTHER)
+        there.close()
+        with ThreadPoolExecutor(1) as others:
+            assert others.submit(here.lead, OWNER).result()
+            with pytest.raises(StateError, match="stores nothing"):
+                write(here)
+            others.submit(write, here).result()
+    with here.job():
+        write(here)
+    assert written(here) == 3
+
+
+def test_a_host_that_says_nothing_leads_no_more(
+    here: PostgresDatabase, there: PostgresDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the clocks of the hosts say; while it does say something, it goes on."""
+    assert timedelta(seconds=int(postgresql._LEADERS_PAUSE.removesuffix("s"))) > HEARTBEAT * 3
+    monkeypatch.setattr(postgresql, "_LEADERS_PAUSE", "300ms")
+    here.lead(OWNER)
+    with there.read() as connection:
+        connection.exec_driver_sql("SELECT pg_sleep(1)")
+    assert there.lead(OTHER)
+
+
+def test_a_host_that_dies_is_followed_at_once(here: PostgresDatabase, there: PostgresDatabase) -> None:
+    """No time is stored that a clock which was ahead could have made longer."""
+    here.lead(OWNER)
+    here.close()
+    assert there.lead(OTHER)
+
+
+def test_a_pooler_that_gives_another_session_is_noticed(here: PostgresDatabase) -> None:
+    """The lock is of one session; nothing is stored by any other."""
+    here.lead(OWNER)
+    leading = here._writers
+    here._writers = postgresql._make_engine(PostgresAddress(here.place), here.place)
+    with pytest.raises(StateError, match="a pooler of connections must keep sessions"):
+        write(here)
+    leading.dispose()
+
+
+def test_a_command_writes_beside_the_one_who_leads(here: PostgresDatabase, there: PostgresDatabase) -> None:
+    here.lead(OWNER)
+    with there.write() as connection:
+        queue(connection, "one", "a@example.org")
+    with here.write() as connection:
+        assert [each.digest for each in outbox.find(connection)] == ["one"]
+
+
+def test_a_name_that_is_longer_than_the_server_keeps_is_cut(here: PostgresDatabase, there: PostgresDatabase) -> None:
+    here.lead("h" * 64 + "/1/a")
+    assert there.leader() == "h" * 52
+
+
+def test_a_folder_needs_no_session(tmp_path: Path) -> None:
+    """The lock of the folder is enough."""
+    with closing(SqliteDatabase(tmp_path)) as database:
+        for owner in (OWNER, OTHER):
+            database.lead(owner)
+            write(database)
+        assert database.leader() is None
