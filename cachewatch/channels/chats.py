@@ -132,7 +132,8 @@ _TITLE, _MARKED_TITLE, _BULLET, _MARKED_UP = 150, 256, 500, 4_000
 _ADDRESS = re.compile(r"https?://[!-~]{1,1000}")
 # What stands before the first colon of a bullet.
 _LABEL = re.compile(r"([^:]{1,60}:) (?=\S)")
-_CALM, _URGENT = 0x0969DA, 0xCF222E  # the colour of the bar beside a message
+# The colour of the bar beside a message.
+_COLOURS = {"alarm": 0xCF222E, "notice": 0xBF8700, "calm": 0x0969DA}
 
 
 class _Bullet(Struct, frozen=True):
@@ -175,7 +176,7 @@ def _brief(rendered: RenderedDigest) -> _Brief:
         bullets=tuple(map(_bullet, rendered.bullets)),
         about=_harmless(rendered.subtitle, _BULLET),
         link=link if link and _ADDRESS.fullmatch(link) and not set('<>"') & set(link) else None,
-        colour=_URGENT if rendered.is_urgent else _CALM,
+        colour=_COLOURS[rendered.level],
     )
 
 
@@ -211,6 +212,7 @@ def _json(rendered: RenderedDigest) -> Mapping[str, Any]:
         "period": rendered.period,
         "created": rendered.created.isoformat(),
         "is_urgent": rendered.is_urgent,
+        "level": rendered.level,
         "tags": rendered.tags,
         "kinds": rendered.kinds,
         "revisions": rendered.revisions,

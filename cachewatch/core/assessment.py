@@ -82,7 +82,8 @@ class ComparedTag(Struct, frozen=True, kw_only=True):
     source: str
     tag: str
     base: str = ""  # the snapshot that this new one is compared with
-    day: str = ""  # of the later revision: 2026-11-27
+    since: str = ""  # the day of the earlier revision: 2026-11-20
+    day: str = ""  # of the later one
     statements: tuple[Statement, ...] = ()
     is_incomplete: bool = False  # some documents cannot be read
 
@@ -282,6 +283,8 @@ def _facts(tags: Sequence[ComparedTag], known: Known, *, has_environment: bool) 
         if tag.base:
             yield Fact(rank=Rank.SNAPSHOT, kind="snapshot", tags=(tag,), worst=_worst(tag.statements))
         for one in tag.statements:
+            if tag.base and one.kind is StatementKind.TAG_ADDED and one.name == tag.tag:
+                continue
             key = (one.kind, one.name, one.before, one.after, one.packages, bool(tag.base))
             same.setdefault(key, (one, []))[1].append(tag)
     for one, found in same.values():

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from cachewatch.core.changesets import Changeset, Outcome
+from cachewatch.core.changesets import Changeset
 from cachewatch.core.model import Kind, Machine, PackageChange
 from cachewatch.core.statement_values import Line
 from cachewatch.core.statements import select_statements
@@ -16,13 +16,9 @@ from cachewatch.report.data import CsvCollector, csv_table
 from cachewatch.report.formats import report_of
 from cachewatch.report.values import (
     Example,
-    PackageOutcome,
-    SnapshotMove,
     Table,
     TagDigest,
     VersionsChange,
-    move_of,
-    outcome_of,
 )
 
 # Compressed. A mail makes a third more of it, and many servers refuse 10 MiB.
@@ -36,7 +32,6 @@ Ranked = tuple[int, int, str, Example]
 class Taken(Struct, frozen=True):
     """What was collected of some packages."""
 
-    outcomes: tuple[PackageOutcome, ...]
     versions: tuple[VersionsChange, ...]
     examples: list[Ranked]
     csv: bytes
@@ -48,15 +43,10 @@ class DigestCollector:
     def __init__(self, wants: Wants, *, has_table: bool = True) -> None:
         """Keep what is of the kinds that `wants` chooses."""
         self._wants = wants
-        self._outcomes: list[PackageOutcome] = []
         self._versions: list[VersionsChange] = []
         self._examples: list[Ranked] = []
         self._csv = CsvCollector()
         self._has_table = has_table
-
-    def see(self, change: PackageChange) -> None:
-        """Note what a package is in a new snapshot, asked for or not."""
-        self._outcomes.append(outcome_of(change))
 
     def add(self, change: PackageChange) -> None:
         """Take what there is to say of one package."""
@@ -73,8 +63,7 @@ class DigestCollector:
         """Hand over what was collected."""
         examples, self._examples = self._examples, []
         versions, self._versions = tuple(self._versions), []
-        outcomes, self._outcomes = tuple(self._outcomes), []
-        return Taken(outcomes, versions, examples, csv_table(self._csv.take()))
+        return Taken(versions, examples, csv_table(self._csv.take()))
 
 
 def read_tag_digest(
@@ -92,11 +81,9 @@ def read_tag_digest(
     """
     examples: list[Ranked] = []
     versions: list[VersionsChange] = []
-    outcomes: list[PackageOutcome] = []
     table = _Packer(changeset.after.tag or "", MOST_CSV if room is None else room)
     for taken in changeset.collected():
         versions += taken.versions
-        outcomes += taken.outcomes
         examples = _best([*examples, *taken.examples])
         table.add(taken.csv)
     outcome = changeset.outcome
@@ -106,20 +93,11 @@ def read_tag_digest(
         report=report_of(outcome, wants),
         statements=parted.statements,
         rest=parted.rest,
-        move=_move(outcome, outcomes),
         versions=tuple(versions),
         examples=tuple(example for *_, example in examples),
         table=table.finish(),
         unreadable=outcome.unreadable,
     )
-
-
-def _move(outcome: Outcome, outcomes: list[PackageOutcome]) -> SnapshotMove | None:
-    """Say what moving from one snapshot to the next means, where two tags were compared."""
-    before, after = outcome.before.tag, outcome.after.tag
-    if not before or not after or before == after:
-        return None
-    return move_of(before, after, outcomes, outcome.packages)
 
 
 def _best(examples: Iterable[Ranked]) -> list[Ranked]:

@@ -18,10 +18,12 @@ from cachewatch.errors import TemplateError
 from cachewatch.report import headline
 from cachewatch.report.collecting import MOST_CSV
 from cachewatch.report.data import COLUMNS, csv_table, encode
-from cachewatch.report.digest_view import DigestForm, cleaner, is_cut, moment, view
+from cachewatch.report.digest_view import DigestForm, cleaner, is_cut, json_view, moment, view
+from cachewatch.report.first_screen import advice
 from cachewatch.report.headline import fitted
 from cachewatch.report.templates import render_all, source
 from cachewatch.report.values import Attachment, Digest, Form, Notice, RenderedDigest
+from cachewatch.report.wording import Words, words
 
 Context = dict[str, Any]
 
@@ -107,6 +109,7 @@ class DigestRenderer:
         # As long as it is, whatever the length of the rest.
         self._head = self._make_head()
         self._bullets = self._make_bullets()
+        self._advice = advice(digest, self._names.words)
         self._json = self._make_json() if Form.JSON in forms else b""
 
     def render(self, shortness: int = 0) -> RenderedDigest:
@@ -119,7 +122,9 @@ class DigestRenderer:
         table = None if shortness or not self._attach else _table(digest, readers=len(self._to))
         budget = self._max_html // 2 if shortness else self._max_html
         forms = _STEPS[_BEGIN[min(shortness, 2)] :]
-        html, told = _fitting_html(names, budget, ({**head, **_shown(digest, form, table)} for form in forms))
+        html, told = _fitting_html(
+            names, budget, ({**head, **_shown(digest, form, table, names.words)} for form in forms)
+        )
         is_page = Form.PAGE in self._wanted and not shortness
         page, whole = _page(names, digest, head) if is_page else ("", told)
         lasting = whole if self._is_archived else told
@@ -139,6 +144,8 @@ class DigestRenderer:
             revisions=tuple(_revisions(digest)),
             archive_url=digest.archive_url,
             subtitle=head["subtitle"],
+            level=digest.assessment.level.value,
+            advice=self._advice,
             bullets=self._bullets,
             text=made["txt"],
             html=html,
@@ -150,23 +157,28 @@ class DigestRenderer:
         )
 
     def _make_head(self) -> dict[str, Any]:
+        digest, words = self._digest, self._names.words
         head = {
-            "title": headline.title(self._digest),
-            "sentence": headline.sentence(self._digest),
-            "subtitle": headline.subtitle(self._digest),
+            "title": headline.title(digest, words),
+            "sentence": headline.sentence(digest, words),
+            "subtitle": headline.subtitle(digest),
+            "words": words.all,
         }
         if self._names.has_own("subject"):
-            (said,) = self._names.render(("subject", {**head, **_shown(self._digest, _BRIEF, None)}))
+            (said,) = self._names.render(("subject", {**head, **self._shown(_BRIEF)}))
             head["title"] = safe(" ".join(said.split()))[:_LONGEST_SUBJECT] or head["title"]
         return head
 
     def _make_bullets(self) -> tuple[str, ...]:
-        (chat,) = self._names.render(("chat", {**self._head, **_shown(self._digest, _BRIEF, None)}))
+        (chat,) = self._names.render(("chat", {**self._head, **self._shown(_BRIEF)}))
         return bullets(chat)
 
     def _make_json(self) -> bytes:
-        shown = view(_uncut(self._digest) if self._is_archived else self._digest)
-        return encode({**shown, **self._head}) + b"\n"
+        shown = json_view(_uncut(self._digest) if self._is_archived else self._digest, self._names.words)
+        return encode({**shown, **{name: self._head[name] for name in ("title", "sentence", "subtitle")}}) + b"\n"
+
+    def _shown(self, form: DigestForm) -> Context:
+        return _shown(self._digest, form, None, self._names.words)
 
 
 def _fitting_html(names: "_Names", budget: int, contexts: Iterable[Context]) -> tuple[str, Context]:
@@ -183,7 +195,7 @@ def _page(names: "_Names", digest: Digest, head: Context) -> tuple[str, Context]
     """Return the page of the digest in an archive, and what is in it: everything, or as much as a browser bears."""
     page, told = "", head
     for form in _PAGES:
-        told = {**head, **_shown(_uncut(digest), form, None), "script_hash": _SCRIPT_HASH}
+        told = {**head, **_shown(_uncut(digest), form, None, names.words), "script_hash": _SCRIPT_HASH}
         try:
             page = compact(names.render(("page.html", told))[0])
         except TemplateError:
@@ -206,6 +218,7 @@ class _Names:
 
     def __init__(self, folder: Path | None, template: str | None) -> None:
         self._folder = folder
+        self.words = words(folder)
         self._base = _FORM.sub("", template or "digest.html.j2")
         if not any(source(f"{self._base}.{form}.j2", folder) for form in _FORMS):
             raise TemplateError(f"{folder or 'templates'}: there is no template {self._base}.html.j2")
@@ -223,8 +236,8 @@ class _Names:
         return name if source(name, self._folder) is not None else f"digest.{form}.j2"
 
 
-def _shown(digest: Digest, form: DigestForm, table: Attachment | None) -> dict[str, Any]:
-    shown = view(digest, form, clean=cleaner(form.longest))
+def _shown(digest: Digest, form: DigestForm, table: Attachment | None, words: Words) -> dict[str, Any]:
+    shown = view(digest, form, clean=cleaner(form.longest), own=words)
     cut = is_cut(shown)
     return {"digest": shown, "is_cut": cut, "attachment": table.name if table else None}
 

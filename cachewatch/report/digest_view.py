@@ -4,50 +4,31 @@ Nothing but dictionaries, lists, strings, numbers and None, so that a template o
 reach nothing else. A DigestForm says how much of it is there; what a form leaves out it counts.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
 
 from msgspec import Struct
-from msgspec.structs import asdict, replace
+from msgspec.structs import asdict
 
 from cachewatch.core import spellings
+from cachewatch.core.assessment import Action, AssessedLoss, Fact, Rank
 from cachewatch.core.coverage import Need
 from cachewatch.core.model import Diagnostic, Machine, Side
 from cachewatch.core.names import safe, safe_name
-from cachewatch.core.statement_values import RANKS, Line, Severity, Statement, StatementKind, is_of_tag, severity_of
-from cachewatch.report.environments import (
-    acts_of,
-    advice_of,
-    calm_of,
-    coverage_data,
-    hit_packages,
-    move_data,
-    pinned_data,
-)
-from cachewatch.report.first_screen import (
-    act,
-    ignore,
-    know,
-    part_routine,
-    reasons,
-    sentence_of_tag,
-)
+from cachewatch.core.statement_values import StatementKind
+from cachewatch.report import first_screen
+from cachewatch.report.data import statement_values
+from cachewatch.report.environments import coverage_data, pinned_data
+from cachewatch.report.first_screen import Row, Section
 from cachewatch.report.values import Digest, Example, Report, Span, TagDigest
-from cachewatch.report.words import HEADINGS, Reason, accounting, fact, remaining, there_since, where
+from cachewatch.report.wording import Words, words
+from cachewatch.report.words import Reason, accounting, reason_of, reasons_of
 
 Data = dict[str, Any]
 
 SCHEMA = "cachewatch.digest/2"
-
-# Rows of the one table that most readers look at.
-_CHANGES = (
-    StatementKind.PACKAGE_REMOVED,
-    StatementKind.DOWNGRADED,
-    StatementKind.UPGRADED,
-    StatementKind.PACKAGE_ADDED,
-)
 
 # Upstream's own catalogue, and where Spack installs what it lists.
 _PUBLIC_CATALOGUE = "github.com/spack/cache.spack.io"
@@ -81,9 +62,13 @@ class DigestForm(Struct, frozen=True, kw_only=True):
 WHOLE = DigestForm()
 
 
-def view(digest: Digest, form: DigestForm = WHOLE, *, clean: Clean = str) -> Data:
-    """Return `digest` as plain data; `clean` is applied to all text from outside."""
-    made = _Maker(digest, form, clean)
+def view(digest: Digest, form: DigestForm = WHOLE, *, clean: Clean = str, own: Words | None = None) -> Data:
+    """Return `digest` as plain data, in the words `own`; `clean` is applied to all text from outside."""
+    said = own or words()
+    made = _Maker(digest, form, clean, said)
+    found = digest.assessment
+    listed = first_screen.sections(digest, said)
+    rows = sum(len(section.rows) for section in listed)
     return {
         "schema": SCHEMA,
         "key": digest.key,
@@ -94,14 +79,26 @@ def view(digest: Digest, form: DigestForm = WHOLE, *, clean: Clean = str) -> Dat
         "zone": digest.zone,
         "is_urgent": digest.is_urgent,
         "is_sample": digest.is_sample,
+        "level": found.level.value,
+        "advice": clean(first_screen.advice(digest, said)),
+        "actions": [made.action(one) for one in found.actions],
+        "todo": made.said(first_screen.todo(digest, said)),
+        "has_action": bool(found.due),
+        "happened": made.said(first_screen.happened(digest, said, rows)),
+        "still_open": made.said(first_screen.still_open(digest, said)),
+        "sections": [made.section(section) for section in (listed if form.tags else ())],
+        "routine": made.said(first_screen.routine(digest, said)),
+        "facts": [made.fact(one) for one in found.facts[: form.others]],
+        "losses": [made.loss(one) for one in (found.losses if form is WHOLE else ())],
+        "alternative": None if found.alternative is None else made.plain(found.alternative),
         "spans": [made.span(span) for span in digest.spans[:_MOST_SPANS]],
         "more_spans": max(0, len(digest.spans) - _MOST_SPANS),
         "tags": [made.tag(tag) for tag in digest.tags[: form.tags]],
         "more_tags": max(0, len(digest.tags) - form.tags),
-        "environment": None if digest.environment is None else coverage_data(digest.environment, form.rows, clean),
-        "pinned": [pinned_data(pinned, form.rows, clean) for pinned in digest.pinned[:_MOST_SPANS]],
+        "environment": None if found.environment is None else coverage_data(found.environment, form.rows, clean),
+        "pinned": [pinned_data(pinned, clean) for pinned in digest.pinned[:_MOST_SPANS]],
         "silenced": [made.plain(silence) for silence in digest.silenced[:_MOST_SPANS]],
-        "more_silenced": max(0, len(digest.silenced) - _MOST_SPANS),
+        "install": made.install(),
         "why": made.lines(digest.why, "and {} more"),
         "commands": made.lines(digest.commands, "# and {} more"),
         "archive_url": web_address(digest.archive_url),
@@ -110,18 +107,21 @@ def view(digest: Digest, form: DigestForm = WHOLE, *, clean: Clean = str) -> Dat
     }
 
 
-def same_as(tag: TagDigest, tags: Iterable[TagDigest]) -> str:
-    """Return the first of `tags` whose changes are those of `tag`; empty if that is `tag` itself."""
-    told = (tag.source, tag.statements, tag.rest)
-    first = next(one for one in tags if (one.source, one.statements, one.rest) == told)
-    return "" if first is tag or not tag.statements else _name(first.report)
+def json_view(digest: Digest, own: Words | None = None) -> Data:
+    """Return all of `digest` for programs, with the statements of each tag."""
+    shown = view(digest, own=own)
+    for tag, data in zip(digest.tags, shown["tags"], strict=True):
+        data["statements"] = list(map(statement_values, tag.statements))
+        data["hidden"] = list(map(statement_values, tag.rest))
+    return shown
 
 
 class _Maker:
-    def __init__(self, digest: Digest, form: DigestForm, clean: Clean) -> None:
+    def __init__(self, digest: Digest, form: DigestForm, clean: Clean, own: Words) -> None:
         self._digest = digest
         self._form = form
         self._clean = clean
+        self._words = own
 
     def _name(self, text: str) -> str:
         """Return a name of strangers'; all of it where nobody but a program reads it."""
@@ -155,47 +155,114 @@ class _Maker:
             "notes": self.lines(span.notes, "and {} more"),
         }
 
-    def tag(self, tag: TagDigest) -> Data:
-        same = same_as(tag, self._digest.tags)
-        if not same or self._form is WHOLE:
-            return self._whole_tag(tag, same)
-        # What differs is with what it is compared, and what follows from that.
-        alike = self._whole_tag(replace(tag, statements=(), rest=(), examples=()), same)
-        acts = act(self._acted_on(tag))
-        return alike | {
-            "act": [safe(said) for said in act(self._acted_on(tag), _base(tag.report)) if said not in acts],
-            "nothing_to_do": "",
+    def said(self, found: Sequence[str]) -> list[str]:
+        """Return sentences; of very long ones, whole ones only where a program reads them."""
+        return [self._clean_line(one) for one in found[: max(self._form.others, 5) if self._form.tags else 1]]
+
+    def _clean_line(self, text: str) -> str:
+        text = safe(text)
+        return text if self._form is WHOLE or len(text) <= _LONGEST_LINE else f"{text[:_LONGEST_LINE]}..."
+
+    def action(self, one: Action) -> Data:
+        """Return what is to be done."""
+        return {
+            "verb": one.verb.value,
+            "because": one.because.value,
+            "source": self._name(one.source),
+            "tag": self._name(one.tag),
+            "name": self._name(one.name),
+            "names": [self._name(name) for name in one.names[: self._form.rows]],
+            "count": one.count,
+            "since": one.since or None,
         }
 
-    def _whole_tag(self, tag: TagDigest, same: str) -> Data:
-        report, base = tag.report, _base(tag.report)
-        acts = act(self._acted_on(tag), base, self._own(tag))
-        # What is routine is news if it is why readers have to act.
-        (behind, routine), (behind_rest, routine_rest) = (
-            part_routine(found, self._hit) for found in (tag.statements, tag.rest)
-        )
+    def fact(self, one: Fact) -> Data:
+        """Return one thing that happened, by the id of its statement."""
+        return {
+            "kind": str(one.kind),
+            "rank": one.rank.name.lower().replace("_", "-"),
+            "class": one.worst.value if one.worst else None,
+            "statement": one.statement.id if one.statement else None,
+            "tags": [{"source": self._name(tag.source), "tag": self._name(tag.tag)} for tag in one.tags],
+            "packages": len(one.packages),
+        }
+
+    def loss(self, one: AssessedLoss) -> Data:
+        """Return a lost place or machine, and what is there of it."""
+        lost = one.lost
+        assert lost.loss is not None
+        return {
+            "source": self._name(one.tag.source),
+            "tag": self._name(one.tag.tag),
+            "package": self._name(lost.package),
+            "stack": self._name(lost.place.stack),
+            "target": self._name(lost.place.target),
+            "system": self._name(lost.system) or None,
+            "class": lost.loss.loss_class.value,
+            "reason": reason_of(lost.loss, self._words),
+            "statement": one.statement.id,
+        }
+
+    def section(self, section: Section) -> Data:
+        """Return the rows of one kind, as many as there is room for."""
+        shown = section.rows[: self._rows]
+        return {
+            "name": section.name,
+            "heading": section.heading,
+            "remark": self._clean(section.remark),
+            "is_bad": section.is_bad,
+            "packages": section.packages,
+            "rows": [self.row(row) for row in shown],
+            "more": len(section.rows) - len(shown),
+        }
+
+    def row(self, row: Row) -> Data:
+        """Return one line of the table."""
+        is_there = row.kind is not StatementKind.PACKAGE_REMOVED
+        return {
+            "package": self._name(row.package),
+            "url": self.url(row.package, row.tag) if is_there else None,
+            "kind": row.kind.value,
+            "change": self._clean(row.change),
+            "where": self._clean(row.where) if self._form.has_details else "",
+            "specs": row.specs,
+        }
+
+    def install(self) -> str | None:
+        """Return one line that installs what is new, unless there is something more pressing to do."""
+        found = self._digest.assessment
+        if any(one.rank in (Rank.SUSPICION, Rank.PIN_GONE) for one in found.facts) or (found.environment and found.due):
+            return None
+        examples = [one for tag in self._digest.tags for one in self._examples(tag)]
+        words = [_install_words(one) for one in examples]
+        systems = {_platform(one) for one in examples}
+        if not words or None in words or len(systems) != 1:
+            return None
+        system = systems.pop()
+        named = " ".join(dict.fromkeys(filter(None, words)))
+        return f"spack install --cache-only {named}{'' if system == _USUAL_PLATFORM else f' platform={system}'}"
+
+    def tag(self, tag: TagDigest) -> Data:
+        """Return what one tag is, for programs: its statements, and totals."""
+        report = tag.report
+        whole = self._form is WHOLE
         return {
             "source": self._name(tag.source),
             "tag": self._name(_name(report)),
-            "same_as": self._name(same),
             "before": self.side(report.before),
             "after": self.side(report.after),
             "packages": asdict(report.packages),
             "specs": asdict(report.specs),
-            "act": [safe(said) for said in acts],
-            "nothing_to_do": "" if acts else safe(self._nothing_to_do(tag)),
-            "know": safe("; ".join(filter(None, (know(tag.statements), ignore(behind, behind_rest))))),
-            "ignore": ignore(routine, routine_rest),
-            "causes": [self.reason(one) for one in reasons(tag.statements, tag.rest)[: self._form.others]],
-            "events": [self.event(one, base) for one in tag.statements if is_of_tag(one.kind)],
-            "changes": self.listed([one for one in tag.statements if one.kind in _CHANGES], tag),
-            "losses": self.losses(tag),
-            "others": [self.other(kind, tag) for kind in _others(tag.statements)],
-            "move": None if tag.move is None else move_data(tag.move, self._rows, self._clean),
+            "causes": [
+                self.reason(one)
+                for one in reasons_of(cause for each in (*tag.statements, *tag.rest) for cause in each.causes)[
+                    : self._form.others
+                ]
+            ],
             "accounting": accounting((*tag.statements, *tag.rest)),
             "versions": [
                 {"package": self._name(one.package), "added": list(one.added), "removed": list(one.removed)}
-                for one in (tag.versions if self._form is WHOLE else ())
+                for one in (tag.versions if whole else ())
             ],
             "examples": [
                 {
@@ -213,39 +280,13 @@ class _Maker:
             "more_warnings": max(0, len(report.diagnostics) - self._form.others),
         }
 
-    def _acted_on(self, tag: TagDigest) -> tuple[Statement, ...]:
-        """Return what readers have to act on: of an environment, its binaries say what is lost of packages."""
-        if self._digest.environment is None:
-            return tag.statements
-        return tuple(one for one in tag.statements if is_of_tag(one.kind) or one.severity is not Severity.ATTENTION)
-
-    def _own(self, tag: TagDigest) -> list[str]:
-        """Return what to do about the environment, once."""
-        change = self._digest.environment
-        return acts_of(change) if change is not None and tag is self._digest.tags[0] else []
-
-    def _nothing_to_do(self, tag: TagDigest) -> str:
-        """Say that there is nothing to do, where something happened, and why if it is about the environment."""
-        change = self._digest.environment
-        if change is not None and tag is self._digest.tags[0]:
-            return f"Nothing to do: {calm_of(change)}."
-        return "Nothing to do." if tag.statements else ""
-
     def _examples(self, tag: TagDigest) -> tuple[Example, ...]:
-        """Return what to install: for an environment, what its machines run, unless there is something to do first."""
+        """Return what to install: for an environment, what its machines run."""
         change = self._digest.environment
         if change is None:
             return tag.examples
-        if advice_of(change):
-            return ()
         needs = change.after.environment.needs
         return tuple(one for one in tag.examples if any(serves(need, one.machines) for need in needs))
-
-    @property
-    def _hit(self) -> frozenset[str]:
-        """The packages of the environment of which binaries were removed, or will be."""
-        change = self._digest.environment
-        return frozenset() if change is None else hit_packages(change)
 
     def reason(self, one: Reason) -> Data:
         """Return why specs were rebuilt."""
@@ -264,79 +305,6 @@ class _Maker:
     def _value(self, value: str | tuple[str, ...]) -> list[str]:
         return [self._clean(each) for each in ((value,) if isinstance(value, str) else value) if each]
 
-    def event(self, one: Statement, base: str) -> Data:
-        """Return what happened to the whole tag."""
-        return {
-            "kind": one.kind.value,
-            "severity": one.severity.value,
-            "name": self._name(one.name),
-            "packages": len(one.packages),
-            "names": [self._name(package) for package in one.packages[: self._rows]],
-            "more": max(0, len(one.packages) - self._rows),
-            "specs": one.counts.specs,
-            "is_bad": one.severity is Severity.ATTENTION,
-            "sentence": safe(sentence_of_tag(one, base)),
-        }
-
-    def listed(self, statements: Sequence[Statement], tag: TagDigest) -> Data:
-        """Return the lines of these statements, as many as there is room for, and what is said of the rest."""
-        lines = [line for one in statements for line in one.lines]
-        shown = lines[: self._rows]
-        return {
-            "packages": len({line.package for line in lines}),
-            "lines": len(lines),
-            "specs": sum(line.counts.specs for line in lines),
-            "rows": [self.row(line, tag) for line in shown],
-            "more_lines": len(lines) - len(shown),
-            "more_specs": sum(line.counts.specs for line in lines[len(shown) :]),
-        }
-
-    def row(self, line: Line, tag: TagDigest) -> Data:
-        """Return what happened to one package."""
-        kind = line.story.kind
-        return {
-            "package": self._name(line.package),
-            "url": None if kind is StatementKind.PACKAGE_REMOVED else self.url(line.package, tag),
-            "kind": kind.value,
-            "fact": self._clean(fact(line)),
-            "before": self._name(", ".join(line.story.before)),
-            "after": self._name(", ".join(line.story.after)),
-            "where": self._clean("; ".join(filter(None, (where(line), there_since(line)))))
-            if self._form.has_details
-            else "",
-            "specs": line.counts.specs,
-            "is_bad": severity_of(kind) is Severity.ATTENTION,
-        }
-
-    def losses(self, tag: TagDigest) -> Data:
-        """Return the places that lost packages, each with their names."""
-        found = [one for one in tag.statements if one.kind is StatementKind.PLACE_LOST]
-        shown = found[: self._rows]
-        return {
-            "packages": len({package for one in found for package in one.packages}),
-            "places": len(found),
-            "is_bad": any(not one.is_harmless for one in found),
-            "rows": [
-                {
-                    "place": self._name(one.name),
-                    "is_bad": not one.is_harmless,
-                    "packages": len(one.packages),
-                    "names": [self._name(package) for package in one.packages[: self._rows]],
-                    "more": max(0, len(one.packages) - self._rows),
-                    "remaining": self._clean(remaining(one)),
-                }
-                for one in shown
-            ],
-            "more_places": len(found) - len(shown),
-        }
-
-    def other(self, kind: StatementKind, tag: TagDigest) -> Data:
-        """Return the lines of one kind of statement under its heading."""
-        found = [one for one in tag.statements if one.kind is kind]
-        severity = severity_of(kind)
-        listed = self.listed(found if severity is not Severity.ROUTINE else (), tag)
-        return {"name": kind.value, "heading": HEADINGS[kind], "severity": severity.value, **listed}
-
     @property
     def _rows(self) -> int:
         return min(self._form.rows, self._digest.rows)
@@ -354,18 +322,6 @@ class _Maker:
 
 def _name(report: Report) -> str:
     return report.after.tag or report.before.tag or ""
-
-
-def _base(report: Report) -> str:
-    """Name the snapshot that a new one is compared with."""
-    before, after = report.before.tag, report.after.tag
-    return before if before and after and before != after else ""
-
-
-def _others(statements: Sequence[Statement]) -> Iterator[StatementKind]:
-    """Yield the kinds that are told in lists of their own; what is routine is a number on the first screen."""
-    kinds = {one.kind for one in statements if one.severity is Severity.NEWS and not is_of_tag(one.kind)}
-    yield from sorted(kinds.difference(_CHANGES, {StatementKind.PLACE_LOST}), key=RANKS.__getitem__)
 
 
 def cleaner(longest: int) -> Clean:
@@ -435,6 +391,11 @@ def install_line(package: str, version: str, *, spec_hash: str = "", platform: s
     return f"spack install --cache-only {package}@{version}{build}{system}"
 
 
+def _install_words(example: Example) -> str | None:
+    plain = is_plain(example.package) and is_plain(example.version)
+    return f"{example.package}@{example.version}" if plain else None
+
+
 def is_plain(name: str) -> bool:
     """Tell whether a shell takes `name` for no more than a word."""
     return 0 < len(name) <= _LONGEST_WORD and not name.startswith("-") and not set(name) - _PLAIN
@@ -451,10 +412,4 @@ def _is_public(address: str) -> bool:
 
 def is_cut(data: Mapping[str, Any]) -> bool:
     """Tell whether there are lines that are counted and not there."""
-    return any(
-        tag["changes"]["more_lines"]
-        or tag["losses"]["more_places"]
-        or any(row["more"] for row in tag["losses"]["rows"])
-        or any(other["more_lines"] for other in tag["others"])
-        for tag in data["tags"]
-    ) or bool(data["more_tags"])
+    return any(section["more"] for section in data["sections"]) or bool(data["more_tags"])

@@ -3,18 +3,19 @@
 Also what moving a pinned snapshot means.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from cachewatch.core.coverage import Availability, Coverage, CoverageChange, Resolution
+from cachewatch.core.assessment import Assessment, EnvironmentState
+from cachewatch.core.coverage import Availability, Coverage, Resolution
+from cachewatch.core.model import LossClass
 from cachewatch.core.names import safe
-from cachewatch.core.statement_values import StatementKind
-from cachewatch.core.versions import is_newer
 from cachewatch.report.causes import causes_json
 from cachewatch.report.data import encode
 from cachewatch.report.text import Palette
-from cachewatch.report.values import Outcome, PackageOutcome, Pinned, SnapshotMove, TagDigest
-from cachewatch.report.words import number, reasons_in_words, stacks_named
+from cachewatch.report.values import Pinned
+from cachewatch.report.wording import Words
+from cachewatch.report.words import number, reasons_in_words
 
 SCHEMA = "cachewatch.coverage/2"
 
@@ -150,243 +151,82 @@ def _values(covered: Resolution) -> dict[str, object]:
 Data = dict[str, Any]
 Clean = Callable[[str], str]
 
+_NEARLY = 0.9
 _MOST_PINNED = 5
-_MOST_NAMED_NEEDS = 3
-# Outcomes of which packages are listed; the others are numbers.
-_TOLD = (Outcome.LOST, Outcome.DOWNGRADED, Outcome.UPGRADED, Outcome.GAINED, Outcome.CHANGED)
-# What installs what is left, and builds the rest.
-_RECONCRETIZING = ("spack -e . concretize --force", "spack -e . install")
-# What the newest snapshot has less of, and more of.
-_LOSSES = (StatementKind.PACKAGE_REMOVED, StatementKind.PLACE_LOST, StatementKind.DOWNGRADED)
-_GAINS = (StatementKind.UPGRADED, StatementKind.PACKAGE_ADDED, StatementKind.PLACE_GAINED)
+_MOST_BINARIES = 4
 
 
-def headline_of(change: CoverageChange) -> str:
-    """Say the one thing to know of an environment, as in a subject; empty where nothing happened to it."""
-    return next(iter(headlines_of(change)), "")
+def headlines_of(found: Assessment, words: Words) -> Sequence[str]:
+    """Say what became of an environment, as in a subject: in as many words as there is room for, the longest first."""
+    own = found.environment
+    if own is None:
+        return ()
+    change = own.change
+    total = len(change.after.needs)
+    new = {one: own.of(one, is_new=True) for one in LossClass}
+    counts: dict[str, Any] = {one.value: f"{len(each):,}" for one, each in new.items()}
+    counts["all"] = f"{total:,}"
+    if new[LossClass.GONE]:
+        others = sum(map(len, new.values())) - len(new[LossClass.GONE])
+        rest = words.text("environment", "build")
+        rest = words.say("environment", "rest", others) if others else rest
+        return words.forms("environment", "gone", rest=rest, **counts)
+    for loss_class in (LossClass.OTHER, LossClass.EQUAL, LossClass.GOING):
+        if n := len(new[loss_class]):
+            forms = words.forms("environment", loss_class, n, **counts)
+            if loss_class is LossClass.EQUAL and n >= _NEARLY * total:
+                forms = [*words.forms("environment", "every" if n == total else "nearly", n, **counts), *forms]
+            return forms
+    key, n = ("came", len(change.came)) if change.came else ("restored", len(change.restored))
+    return words.forms("environment", key, n, **counts)
 
 
-def headlines_of(change: CoverageChange) -> tuple[str, ...]:
-    """Return the same in as many words as there is room for, the longest first; none where nothing happened."""
-    total = _noun(change, len(change.after.needs))
-    if change.removed:
-        lost = f", {_needing(len(change.lost))}" if change.lost else ""
-        short = f"{len(change.removed):,} of {total} removed"
-        return (f"{short}: {_fates(change.removed)}", *([f"{short}{lost}"] if lost else []), short)
-    if change.newly_lost:
-        short = f"{len(change.newly_lost):,} of {total} lost the other build"
-        return (f"{short}: {_needing(len(change.newly_lost), counts=False)}", short)
-    if change.newly_unreferenced:
-        return _second_copies(change, total)
-    if change.came:
-        return (f"{len(change.came):,} of {total} added",)
-    if change.restored:
-        has = "has" if len(change.restored) == 1 else "have"
-        return (f"{len(change.restored):,} of {total} {has} another build again",)
-    return ()
+def binary_said(covered: Resolution, words: Words) -> str:
+    """Say what there is of one binary: `py-torch 2.8.0 is gone, 2.9.0 is there`."""
+    found = covered.loss_class
+    key = found.value
+    if found is LossClass.GONE and covered.suggestion:
+        key = "gone_older"
+    elif found is LossClass.OTHER and not covered.suggestion:
+        key = "other_build"
+    return words.say(
+        "binaries",
+        key,
+        package=safe(covered.need.package),
+        version=safe(covered.need.version),
+        there=safe(covered.suggestion),
+        differs=f"with {safe(', '.join(covered.differs))}" if covered.differs else "",
+    )
 
 
-def advice_of(change: CoverageChange) -> str:
-    """Say what to do about it, with what is left of the roots first; empty where nothing is to be done."""
-    if lost := change.lost or change.newly_lost:
-        return _restoring(change, lost)
-    if change.removed:
-        return "re-concretize to get the builds that are left"
-    if change.newly_unreferenced:
-        return "re-concretize before the next prune"
-    return ""
+def binaries_said(found: Sequence[Resolution], words: Words) -> str:
+    """Say the same of the first of several, and count the others."""
+    told = "; ".join(binary_said(one, words) for one in found[:_MOST_BINARIES])
+    more = len(found) - _MOST_BINARIES
+    return f"{told}; {words.say('other', 'more', more)}" if more > 0 else told
 
 
-def hit_packages(change: CoverageChange) -> frozenset[str]:
-    """Return the packages of which binaries are missed now, or after the next prune."""
-    hit = (*change.removed, *change.newly_lost, *change.newly_unreferenced)
-    return frozenset(covered.need.package for covered in hit)
+def coverage_data(own: EnvironmentState, most: int, clean: Clean) -> Data:
+    """Say what the cache has of an environment; no list has more than `most` rows.
 
-
-def acts_of(change: CoverageChange) -> list[str]:
-    """Return the same as sentences, with what becomes of the binaries that have another build; none where nothing is to be done."""
-    advice = advice_of(change)
-    source = ", or build from source" if any(covered.suggestion for covered in change.lost) else ": build from source"
-    said = [f"{advice}{source if change.lost else ''}."] if advice else []
-    if change.removed and change.lost and (others := len(change.removed) - len(change.lost)):
-        has = "has another build" if others == 1 else "have other builds"
-        said.append(f"{others:,} more {has}, which you get when you re-concretize (listed below).")
-    return said
-
-
-def calm_of(change: CoverageChange) -> str:
-    """Say why nothing is to be done about an environment."""
-    return "nothing of your environment is lost" if headline_of(change) else unchanged(change)
-
-
-def unchanged(change: CoverageChange) -> str:
-    """Say what there is of an environment to which nothing happened."""
-    total, there = len(change.after.needs), change.after.met
-    noun = _noun(change, total)
-    if there == total:
-        return "your binary is still in the cache" if total == 1 else f"your {noun} are all still in the cache"
-    return f"of your {noun}, {there or 'none'} {'are' if there > 1 else 'is'} in the cache, as before"
-
-
-def _restoring(change: CoverageChange, lost: Sequence[Resolution]) -> str:
-    """Say what would restore the binaries that are lost: the newest versions left for the same machines."""
-    left = [covered for covered in lost if covered.suggestion]
-    bare = [covered.need.package for covered in lost if not covered.suggestion]
-    nothing = f"no version is left of {_named(bare)}" if bare else ""
-    if not left:
-        return nothing
-    is_newer_only = all(covered.need.hash and is_newer(covered.suggestion, covered.need.version) for covered in left)
-    named = _named(f"{covered.need.package} {covered.suggestion}" for covered in left)
-    which = f"only {'newer' if is_newer_only else 'other'} versions are left ({named})"
-    return "; ".join(filter(None, (f"re-concretize: for {_noun(change, len(left))} {which}", nothing)))
-
-
-def _second_copies(change: CoverageChange, total: str) -> tuple[str, ...]:
-    going = change.newly_unreferenced
-    goes = "goes" if len(going) == 1 else "go"
-    short = f"{len(going):,} of {total} {goes} at the next prune"
-    has_copies = all(covered.left is Availability.REBUILT for covered in going)
-    if has_copies and len(going) == len(change.after.needs):
-        return ("every binary has a second copy, the old ones go at the next prune", short)
-    return (f"{short}: {_fates(going, 'a second copy' if has_copies else 'another build')}", short)
-
-
-def _needing(count: int, *, counts: bool = True) -> str:
-    words = "needs a source build" if count == 1 else "need source builds"
-    return f"{count:,} {words}" if counts else words
-
-
-def _fates(found: Sequence[Resolution], what: str = "another build") -> str:
-    """Say of how many there is another build, and how many need a source build."""
-    lost = sum(covered.left is Availability.LOST for covered in found)
-    others = len(found) - lost
-    who = "it" if len(found) == 1 else "all"
-    if not lost:
-        return f"{who} {'has' if who == 'it' else 'have'} {what}"
-    if not others:
-        return "it needs a source build" if who == "it" else "all need source builds"
-    return f"{others:,} {'has' if others == 1 else 'have'} {what}, {_needing(lost)}"
-
-
-def _noun(change: CoverageChange, count: int) -> str:
-    if change.after.environment.hashes or not change.after.needs:
-        return number(count, "binary", "binaries")
-    return number(count, "spec")
-
-
-def _named(names: Iterable[str], between: str = ", ") -> str:
-    listed = list(dict.fromkeys(names))
-    return between.join([*listed[:_MOST_NAMED_NEEDS], *(["..."] if len(listed) > _MOST_NAMED_NEEDS else [])])
-
-
-def coverage_data(change: CoverageChange, most: int, clean: Clean) -> Data:
-    """Say what became of the binaries of an environment; no list has more than `most` rows.
-
-    `before - removed + came = after`, and `removed = lost + usable + rebuilt`.
+    `before - removed + came = after`; the counts of `now` with those that are not in this cache are all binaries.
     """
-    counts = change.after.counts
+    change = own.change
     return {
         "name": clean(change.after.environment.name),
-        "headline": headline_of(change),
-        "advice": clean(advice_of(change)),
-        "commands": list(_RECONCRETIZING if advice_of(change) else ()),
         "binaries": len(change.after.needs),
         "externals": change.after.environment.externals,
         "before": change.before.met,
         "after": change.after.met,
         "removed": len(change.removed),
-        "with_another_build": change.with_another_build,
-        "now": {standing.value: counts[standing] for standing in Availability},
-        "unreferenced": len(change.after.unreferenced),
-        "lost": _listed(change.lost, most, clean),
-        "newly_lost": _listed(change.newly_lost, most, clean),
-        "usable": _listed(change.usable, most, clean),
-        "rebuilt": _listed(change.rebuilt, most, clean),
-        "newly_unreferenced": _listed(change.newly_unreferenced, most, clean),
-        "restored": _listed(change.restored, most, clean),
-        "came": _listed(change.came, most, clean),
+        "came": len(change.came),
+        "now": {one.value: len(own.of(one)) for one in LossClass} | {"not_here": len(own.not_here)},
+        **{one.value: _listed(own.of(one), most, clean) for one in reversed(LossClass) if one is not LossClass.KEPT},
     }
 
 
-def environment_verdict(move: CoverageChange) -> str:
-    """Say whether an environment may move to the snapshot that `move` leads to."""
-    if move.lost:
-        others = f"; {move.with_another_build:,} more have another build" if move.with_another_build else ""
-        return f"you lose {len(move.lost):,} of {_noun(move, len(move.after.needs))}{others}"
-    if not move.removed:
-        return "safe for you: every binary that you have stays"
-    every = len(move.removed) == move.before.met
-    which = (
-        "all hashes differ" if every else f"{len(move.removed):,} of {_noun(move, move.before.met)} have other hashes"
-    )
-    return f"safe for you, nothing is lost, but {which}: re-concretize"
-
-
-def move_verdict(move: SnapshotMove) -> str:
-    """Say whether one may move to another snapshot; that nothing is lost does not mean that nothing changes."""
-    lost, older = move.of(Outcome.LOST), move.of(Outcome.DOWNGRADED)
-    anew = "all hashes differ" if move.has_other_hashes_only else ""
-    if not lost and not older:
-        if not move.packages:
-            return "safe for you: nothing changes"
-        return f"safe for you, nothing is lost{f', but {anew}' if anew else ''}"
-    between = ", " if all(found.is_whole for found in lost) else "; "
-    losing = f"you lose {len(lost):,} ({_named(map(_lost_package, lost), between)})" if lost else ""
-    aging = f"{len(older):,} downgraded ({_named(found.package for found in older)})" if older else ""
-    return "; ".join(filter(None, (losing, aging, anew)))
-
-
-def _lost_package(found: PackageOutcome) -> str:
-    """Name a package, and where it is lost if it is still anywhere."""
-    stacks = sorted({place.stack for place in found.places})
-    return found.package if found.is_whole or not stacks else f"{found.package} in {stacks_named(stacks)}"
-
-
-def move_headline(move: SnapshotMove) -> str:
-    """Name both snapshots, and what matters most of the difference."""
-    counts = move.counts
-    told = [
-        f"{number(counts[Outcome.LOST], 'package')} lost" if counts[Outcome.LOST] else "",
-        *(f"{counts[o]:,} {o.value}" for o in (Outcome.DOWNGRADED, Outcome.UPGRADED, Outcome.GAINED) if counts[o]),
-    ]
-    what = ", ".join(filter(None, told))
-    if not what:
-        what = "all hashes differ, nothing else" if move.has_other_hashes_only else "nothing lost, nothing upgraded"
-    return f"{move.target} against {move.base}: {what}"
-
-
-def move_data(move: SnapshotMove, most: int, clean: Clean) -> Data:
-    """Return what moving to another snapshot means; the counts of packages add up to all of both."""
-    return {
-        "base": clean(move.base),
-        "target": clean(move.target),
-        "headline": clean(move_headline(move)),
-        "verdict": clean(move_verdict(move)),
-        "is_safe": move.is_safe,
-        "has_other_hashes_only": move.has_other_hashes_only,
-        "counts": {outcome.value: count for outcome, count in move.counts.items()},
-        "packages": {outcome.value: _moved(move.of(outcome), most, clean) for outcome in _TOLD},
-    }
-
-
-def _moved(found: tuple[PackageOutcome, ...], most: int, clean: Clean) -> Data:
-    rows = [
-        {
-            "package": clean(one.package),
-            "before": clean(one.before),
-            "after": clean(one.after),
-            "is_whole": one.is_whole,
-            "places": [{"stack": clean(place.stack), "target": clean(place.target)} for place in one.places[:most]],
-            "more_places": max(0, len(one.places) - most),
-        }
-        for one in found[:most]
-    ]
-    return {"count": len(found), "rows": rows, "more": len(found) - len(rows)}
-
-
-def pinned_data(pinned: Pinned, most: int, clean: Clean) -> Data:
-    """Say where a pinned snapshot stands, and what moving to the newest one would gain and lose."""
-    most = min(most, _MOST_PINNED)
+def pinned_data(pinned: Pinned, clean: Clean) -> Data:
+    """Say where a pinned snapshot stands."""
     return {
         "tag": clean(pinned.tag),
         "source": clean(pinned.source),
@@ -395,10 +235,6 @@ def pinned_data(pinned: Pinned, most: int, clean: Clean) -> Data:
         "newest": clean(pinned.newest),
         "newer": pinned.newer,
         "older": pinned.older,
-        "environment": None if pinned.move is None else coverage_data(pinned.move, most, clean),
-        "verdict": "" if pinned.move is None else environment_verdict(pinned.move),
-        "losses": _changes(pinned.whole_move, _LOSSES, most, clean),
-        "gains": _changes(pinned.whole_move, _GAINS, most, clean),
     }
 
 
@@ -414,8 +250,7 @@ def _row(covered: Resolution, clean: Clean) -> Data:
         "version": clean(need.version),
         "hash": clean(need.hash),
         "is_root": need.is_root,
-        "verdict": covered.standing.value,
-        "after_prune": covered.left.value,
+        "class": covered.loss_class.value,
         "other_builds": len(covered.others),
         "differs": [clean(text) for text in covered.differs],
         "versions": [clean(version) for version in covered.versions[-_MOST_PINNED:]],
@@ -423,18 +258,3 @@ def _row(covered: Resolution, clean: Clean) -> Data:
         "elsewhere": [clean(system) for system in covered.elsewhere[:_MOST_PINNED]],
         "remark": clean(remark(covered)),
     }
-
-
-def _changes(tag: TagDigest | None, kinds: Iterable[StatementKind], most: int, clean: Clean) -> list[Data]:
-    statements = tag.statements if tag else ()
-    packages = {kind: sorted({p for one in statements if one.kind is kind for p in one.packages}) for kind in kinds}
-    return [
-        {
-            "name": kind.value,
-            "packages": len(found),
-            "names": [clean(name) for name in found[:most]],
-            "more": max(0, len(found) - most),
-        }
-        for kind, found in packages.items()
-        if found
-    ]

@@ -1,311 +1,392 @@
-"""The first screen: what readers have to act on, what they should know, and what they may ignore."""
+"""The body of a digest in words: what to do, what happened, what is still open, one table, and what is routine."""
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from msgspec import Struct
+
+from cachewatch.core.assessment import LOSSES, Action, AssessedLoss, Because, Fact, Rank
 from cachewatch.core.model import LossClass
-from cachewatch.core.names import safe_name
-from cachewatch.core.statement_values import RANKS, Counts, Severity, Statement, StatementKind
-from cachewatch.report import words as rebuild_reasons
-from cachewatch.report.words import Reason, fact, names, number, place_name, replaced, stack_name
-
-_MOST_ACTS = 5
-_MOST_PLACES = 3
-_FEW_NAMES = 4
-_NEARLY_ALL = 0.8
-
-_OFTEN = "often a failed pipeline: keep what is installed, and look again after the next revision"
-
-
-def act(statements: Sequence[Statement], base: str = "", own: Sequence[str] = ()) -> list[str]:
-    """Return what to do, worst first; nothing where nothing is to be done.
-
-    `base` is the snapshot that a new one is compared with, where one may stay with it; `own`
-    is what to do about the reader's own environment.
-    """
-    by_kind = _by_kind(one for one in statements if not one.is_harmless)
-    said = [sentence for kind, say in _ACTS.items() if kind in by_kind for sentence in say(by_kind[kind])]
-    more = len(said) - _MOST_ACTS
-    if said:
-        is_missed = any(one.severity is Severity.ATTENTION for one in statements)
-        stay = [f"if you need what is lost, stay on {safe_name(base)}."] if base and is_missed else []
-        rest = [f"{number(more, 'more loss', 'more losses')}, listed below."] if more > 0 else []
-        return [*own, *said[:_MOST_ACTS], *rest, *stay]
-    if own:
-        return list(own)
-    return [sentence for kind, say in _ADVICE.items() if kind in by_kind for sentence in say(by_kind[kind])][
-        :_MOST_ACTS
-    ]
-
-
-def know(statements: Sequence[Statement]) -> str:
-    """Count what is news: `1 migration, 3 upgrades, 2 new packages`."""
-    counted = Counter(one.kind for one in statements if one.severity is Severity.NEWS)
-    packages = {
-        kind: len({package for one in statements if one.kind is kind for package in one.packages}) for kind in counted
-    }
-    said = [
-        number(count if kind in _BY_STATEMENT else packages[kind], *_NEWS[kind])
-        for kind, count in sorted(counted.items(), key=lambda pair: RANKS[pair[0]])
-        if kind in _NEWS
-    ]
-    return ", ".join(said)
-
-
-def part_routine(found: Sequence[Statement], packages: frozenset[str]) -> tuple[list[Statement], list[Statement]]:
-    """Part what is routine and happened to any of `packages` from all else: it is behind what readers act on."""
-    parts: tuple[list[Statement], list[Statement]] = ([], [])
-    for one in found:
-        is_routine = one.severity is Severity.ROUTINE or one.kind is StatementKind.REBUILD_WAVE
-        parts[not is_routine or packages.isdisjoint(one.packages)].append(one)
-    return parts
-
-
-def ignore(statements: Sequence[Statement], rest: Sequence[Statement]) -> str:
-    """Say what is routine, asked for or not: rebuilt specs, copies, prunes."""
-    routine = [one for one in (*statements, *rest) if one.severity is Severity.ROUTINE]
-    wave = [one for one in rest if one.kind is StatementKind.REBUILD_WAVE]
-    counts: dict[StatementKind, Counts] = {}
-    for one in routine:
-        counts[one.kind] = counts.get(one.kind, Counts()) + one.counts
-    whole = {one.kind: one.of for one in routine if one.of and one.of > one.counts.total}
-    said = [
-        _ROUTINE[kind].format(found.specs) + (f" ({whole[kind]:,} in the whole tag)" if kind in whole else "")
-        for kind, found in counts.items()
-        if kind in _ROUTINE
-    ]
-    said += [_rebuilt_in_place(one) for one in routine if one.kind is StatementKind.REBUILT]
-    said += [f"{number(one.counts.new, 'spec')} rebuilt in place of the old ones{_reasons(one)}" for one in wave]
-    others = [
-        one for one in rest if one.kind is not StatementKind.REBUILD_WAVE and one.severity is not Severity.ROUTINE
-    ]
-    hidden = sum((one.counts for one in others), start=Counts())
-    if hidden.total:
-        said.append(f"{number(hidden.specs, 'spec')} changed in ways that this digest does not list")
-    return "; ".join(said)
-
-
-def reasons(statements: Sequence[Statement], rest: Sequence[Statement]) -> list[Reason]:
-    """Return why specs were rebuilt, whether that was asked for or not."""
-    return rebuild_reasons.reasons_of(cause for one in (*statements, *rest) for cause in one.causes)
-
-
-def _rebuilt_in_place(one: Statement) -> str:
-    few = f" ({names(one.packages, _FEW_NAMES)})" if len(one.packages) <= _FEW_NAMES else ""
-    why = _reasons(one) or ", nothing else about them changed"
-    return f"{number(one.counts.specs, 'spec')} rebuilt{few}{why}"
-
-
-def _reasons(one: Statement) -> str:
-    """Say why specs were rebuilt, behind how many: ` because of zlib 1.3 -> 1.3.1`, or a list of shares."""
-    told = rebuild_reasons.shares(one)
-    reasons = f"{': ' if told[0].isdigit() else ' '}{told}" if told else ""
-    note = rebuild_reasons.not_written(one)
-    return f"{reasons}; {note}" if note else reasons
-
-
-def sentence_of_tag(one: Statement, base: str = "") -> str:
-    """Say what happened to the whole tag, with those to whom it did not happen.
-
-    `base` is the snapshot that a new one is compared with.
-    """
-    if base and one.kind is StatementKind.REBUILD_WAVE:
-        return f"{rebuilt(one)} since {safe_name(base)}, so pinned hashes differ: {_sizes(one)}{_behind(one)}"
-    packages, specs = number(len(one.packages), "package"), number(one.counts.specs, "spec")
-    of = f" of the tag's {one.of:,} changes" if one.of and one.of != one.counts.total else ""
-    return _SENTENCES[one.kind](one, packages, specs + of)
-
-
-def _sizes(one: Statement) -> str:
-    return f"{number(len(one.packages), 'package')}, {number(one.counts.specs, 'spec')}"
-
-
-def still_on(one: Statement) -> str:
-    """Name the packages to which a migration did not happen."""
-    if not one.exceptions:
-        return ""
-    return f"still on {safe_name(' '.join(one.before))}: {names(one.exceptions, _FEW_NAMES)}"
-
-
-def _migration(one: Statement, packages: str, specs: str) -> str:
-    stacks = names([stack_name(stack) for stack in one.stacks])
-    still = still_on(one)
-    return f"{replaced(one)}: {packages}, {specs}, in {stacks}{f'; {still}' if still else ''}"
-
-
-def _wave(one: Statement, packages: str, specs: str) -> str:
-    if is_beside(one):
-        new = number(one.counts.new, "new spec")
-        still = "the old builds are still there and go at the next prune"
-        return f"{rebuilt(one)} ({packages}, {new}){_behind(one)}; {still}"
-    return f"{rebuilt(one)}, in place of the old builds: {packages}, {specs}{_behind(one)}"
-
-
-def _behind(one: Statement) -> str:
-    """Say why a tag was rebuilt, behind a sentence that ends with numbers."""
-    told = (rebuild_reasons.shares(one), rebuild_reasons.not_written(one))
-    return "".join(f"; {part}" for part in told if part)
-
-
-def is_beside(wave: Statement) -> bool:
-    """Tell whether the old builds stay beside the new ones."""
-    return wave.counts.beside > 0
-
-
-def rebuilt(wave: Statement) -> str:
-    """Say how much was rebuilt."""
-    share = len(wave.packages) / max(1, wave.of_packages)
-    return "everything was rebuilt" if share >= _NEARLY_ALL else f"{share:.0%} of the packages were rebuilt"
-
-
-_SENTENCES: Mapping[StatementKind, Callable[[Statement, str, str], str]] = {
-    StatementKind.TAG_REMOVED: lambda one, packages, specs: (
-        f"tag {safe_name(one.name)} was removed: {packages}, {specs}"
-    ),
-    StatementKind.TAG_ADDED: lambda one, packages, specs: f"tag {safe_name(one.name)} is new: {packages}, {specs}",
-    StatementKind.RETURNED: lambda one, packages, _: f"{packages} of {one.of_packages:,} are back",
-    StatementKind.STACK_MERGED: lambda one, packages, _: f"stacks {safe_name(one.name)}: {packages}",
-    StatementKind.BESIDE: lambda one, packages, _: f"{safe_name(one.name)}, beside: {packages}",
-    StatementKind.NO_LONGER: lambda one, packages, _: f"{packages} no longer with {safe_name(one.name)}",
-    StatementKind.TURNOVER: lambda one, *_: (
-        f"{one.turnover.gone / one.turnover.before:.0%} of the binaries are gone" if one.turnover else ""
-    ),
-    StatementKind.SUSPICIOUS: lambda one, *_: f"suspicious: {safe_name(one.name)}; publishing may have failed",
-    StatementKind.STACK_REMOVED: lambda one, packages, specs: (
-        f"stack {safe_name(one.name)} disappeared: {packages}, {specs}"
-    ),
-    StatementKind.STACK_ADDED: lambda one, packages, specs: f"stack {safe_name(one.name)} is new: {packages}, {specs}",
-    StatementKind.MIGRATION: _migration,
-    StatementKind.PRUNE: lambda _, packages, specs: (
-        f"a routine prune deleted {specs} of {packages}: copies, older versions and what no stack built"
-    ),
-    StatementKind.REBUILD_WAVE: _wave,
-}
-
-
-def _suspicious(found: Sequence[Statement]) -> Iterator[str]:
-    yield from (f"wait: {safe_name(one.name)}, publishing may have failed." for one in found)
-
-
-def _stacks_removed(found: Sequence[Statement]) -> Iterator[str]:
-    for one in found:
-        kept = (
-            f" Its {number(one.counts.kept, 'binary', 'binaries')} stay until the next prune."
-            if one.counts.kept
-            else ""
-        )
-        yield f"stack {safe_name(one.name)} disappeared ({number(len(one.packages), 'package')}), {_OFTEN}.{kept}"
-
-
-def _pins(found: Sequence[Statement]) -> Iterator[str]:
-    for one in found:
-        old, new = safe_name(" ".join(one.before)), safe_name(" ".join(one.after))
-        left = f"only {names(one.exceptions, _FEW_NAMES)} still" if one.exceptions else "no package any more"
-        verb = "have" if len(one.exceptions) > 1 else "has"
-        yield f"no package is lost. If you pin {old}, move to {new}: {left} {verb} {old}."
-
-
-def _waves(found: Sequence[Statement]) -> Iterator[str]:
-    if any(is_beside(one) for one in found):
-        yield "the next prune deletes the old builds: mirror those that you pin by hash, or re-concretize before it."
-    else:
-        yield "nothing is lost: re-concretize if you pin hashes, for all of these are new."
-
-
-def _packages_removed(found: Sequence[Statement]) -> Iterator[str]:
-    listed = names([one.name for one in found], _FEW_NAMES)
-    yield f"{listed} {'has' if len(found) == 1 else 'have'} no binaries any more: Spack builds from source."
-
-
-def _downgraded(found: Sequence[Statement]) -> Iterator[str]:
-    for one in found:
-        yield f"{safe_name(one.name)} went back ({fact(one.lines[0])}): re-concretize, or stay on an earlier snapshot."
-
-
-def _places_lost(found: Sequence[Statement]) -> Iterator[str]:
-    for one in found[:_MOST_PLACES]:
-        for remains, words in _REMAINS.items():
-            if packages := one.with_class(remains):
-                yield words.format(
-                    place=place_name(one.name),
-                    names=names(packages, _FEW_NAMES),
-                    its="its binaries" if len(packages) == 1 else "their binaries",
-                )
-    if len(found) > _MOST_PLACES:
-        yield f"{number(len(found) - _MOST_PLACES, 'more place')} lost packages, listed below."
-
-
-# What to do about what a place lost, by what is still there; the worst first.
-_REMAINS = {
-    LossClass.GONE: "in {place}, {names} must be built from source.",
-    LossClass.GOING: "no stack builds {names} of {place} any more: {its} stay until the next prune.",
-    LossClass.OTHER: "{place} no longer builds {names}; another version or build is there: re-concretize to get it.",
-}
-
-
-_ACTS: Mapping[StatementKind, Callable[[Sequence[Statement]], Iterator[str]]] = {
-    StatementKind.SUSPICIOUS: _suspicious,
-    StatementKind.TAG_REMOVED: lambda found: (
-        f"tag {safe_name(one.name)} was removed: use another one." for one in found
-    ),
-    StatementKind.STACK_REMOVED: _stacks_removed,
-    StatementKind.PACKAGE_REMOVED: _packages_removed,
-    StatementKind.DOWNGRADED: _downgraded,
-    StatementKind.PLACE_LOST: _places_lost,
-}
-
-# What may be back, as what it would be told as new.
-_JOINED = {
-    StatementKind.TAG_ADDED: "tag",
-    StatementKind.STACK_ADDED: "stack",
-    StatementKind.PACKAGE_ADDED: "package",
-}
-
-# What to do where nothing is lost.
-_ADVICE: Mapping[StatementKind, Callable[[Sequence[Statement]], Iterator[str]]] = {
-    StatementKind.REBUILD_WAVE: _waves,
-    StatementKind.MIGRATION: _pins,
-}
-
-_BY_STATEMENT = (
-    StatementKind.TAG_ADDED,
-    StatementKind.STACK_ADDED,
-    StatementKind.MIGRATION,
-    StatementKind.REBUILD_WAVE,
+from cachewatch.core.names import safe, safe_name
+from cachewatch.core.statement_values import RANKS, Line, Severity, Statement, StatementKind, is_of_tag, severity_of
+from cachewatch.report.environments import binaries_said
+from cachewatch.report.headline import Clause, capitalized, clauses_of, day_of, lost_packages
+from cachewatch.report.values import Digest, TagDigest
+from cachewatch.report.wording import Words
+from cachewatch.report.words import (
+    and_more,
+    fact,
+    number,
+    reason_of,
+    replacement,
+    stacks_named,
+    staying,
+    there_since,
+    where,
 )
-_NEWS: Mapping[StatementKind, tuple[str, str]] = {
-    StatementKind.TAG_ADDED: ("new tag", "new tags"),
-    StatementKind.STACK_ADDED: ("new stack", "new stacks"),
-    StatementKind.MIGRATION: ("migration", "migrations"),
-    StatementKind.REBUILD_WAVE: ("rebuild of everything", "rebuilds of everything"),
-    StatementKind.PACKAGE_ADDED: ("new package", "new packages"),
-    StatementKind.UPGRADED: ("upgrade", "upgrades"),
-    StatementKind.PLACE_LOST: (
-        "package in fewer places (same binaries)",
-        "packages in fewer places (same binaries)",
-    ),
-    StatementKind.PLACE_GAINED: ("package in more places", "packages in more places"),
-    StatementKind.RETIRED: ("package with older versions retired", "packages with older versions retired"),
-    StatementKind.EXTENDED: ("package with older versions added", "packages with older versions added"),
-    StatementKind.NARROWED: ("package with fewer configurations", "packages with fewer configurations"),
-    StatementKind.WIDENED: ("package with more configurations", "packages with more configurations"),
-    StatementKind.RECONFIGURED: ("package built in another way", "packages built in another way"),
-    StatementKind.MOVED: ("package moved between stacks", "packages moved between stacks"),
-    StatementKind.UNREFERENCED: (
-        "package with builds that the next prune deletes",
-        "packages with builds that the next prune deletes",
-    ),
-}
-_ROUTINE = {
-    StatementKind.PRUNE: "a routine prune of {:,} old builds",
-    StatementKind.PRUNED: "{:,} specs pruned that no stack built",
-    StatementKind.SURPLUS: "{:,} fewer copies of the same build",
-    StatementKind.EXTRA_COPY: "{:,} more copies of the same build",
+
+_MOST_SAID = 5
+_MANY_ROWS = 10  # of the table: what it lists is then said above it, too
+_FEW_MACHINES = 3
+_FEW_STACKS = 3
+_MANY_LINES = 12
+_COUNTS = (
+    (1, "One"), (2, "Two"), (3, "Three"), (4, "Four"), (5, "Five"), (6, "Six"), (7, "Seven"), (8, "Eight"), (9, "Nine"),
+    (10, "Ten"), (11, "Eleven"), (12, "Twelve"),
+)  # fmt: skip
+# Statements of which a snapshot's sentence has the clauses; those of whole tags have sentences of their own.
+_CLAUSES = (StatementKind.DOWNGRADED, StatementKind.UPGRADED, StatementKind.PACKAGE_ADDED)
+# Listed in the table, and said above it, too.
+_LOUD = (StatementKind.UNREFERENCED,)
+_IN_TABLE = (*_CLAUSES, StatementKind.PACKAGE_REMOVED, *LOSSES)
+
+
+class Row(Struct, frozen=True, kw_only=True):
+    """One line of the table: a package, what happened to it, and where."""
+
+    package: str
+    change: str
+    where: str = ""
+    kind: StatementKind
+    specs: int = 0
+    tag: TagDigest
+
+
+class Section(Struct, frozen=True, kw_only=True):
+    """Rows of one kind."""
+
+    name: str  # gone, upgraded, place-gained
+    heading: str
+    remark: str = ""
+    is_bad: bool = False
+    rows: tuple[Row, ...] = ()
+
+    @property
+    def packages(self) -> int:
+        """How many packages its rows are about."""
+        return len({row.package for row in self.rows})
+
+
+def todo(digest: Digest, words: Words) -> list[str]:
+    """Return what this digest is the first to ask for, worst first; what is said where there is nothing else."""
+    found = digest.assessment
+    said = list(dict.fromkeys(_action(one, digest, words) for one in found.due))
+    if said and found.alternative and any(one.because in _OF_ENVIRONMENT for one in found.due):
+        other = found.alternative
+        said.append(words.say("todo", "alternative", tag=safe(other.tag), has=f"{other.has:,}", of=f"{other.of:,}"))
+    return said or [words.text("todo", "nothing")]
+
+
+_OF_ENVIRONMENT = {
+    Because.ENVIRONMENT_GONE: LossClass.GONE,
+    Because.ENVIRONMENT_OTHER: LossClass.OTHER,
+    Because.ENVIRONMENT_EQUAL: LossClass.EQUAL,
+    Because.ENVIRONMENT_GOING: LossClass.GOING,
 }
 
 
-def _by_kind(statements: Iterable[Statement]) -> Mapping[StatementKind, list[Statement]]:
-    found: dict[StatementKind, list[Statement]] = {}
-    for one in statements:
-        found.setdefault(one.kind, []).append(one)
-    return found
+def advice(digest: Digest, words: Words) -> str:
+    """Return the first thing to do, for whoever sees one line."""
+    found = digest.assessment.actions
+    return _action(found[0], digest, words) if found else words.text("todo", "nothing")
+
+
+def still_open(digest: Digest, words: Words) -> list[str]:
+    """Return what earlier digests asked for, with the day."""
+    said = []
+    for one in digest.assessment.still_open:
+        what = _binaries(one, digest, words) if one.because in _OF_ENVIRONMENT else _action(one, digest, words)
+        said.append(words.say("todo", "since", day=day_of(one.since), what=what.rstrip(".") + "."))
+    return said
+
+
+def _action(one: Action, digest: Digest, words: Words) -> str:
+    key = one.because.value
+    if one.because is Because.GONE and any(
+        (tag.tag, tag.source) == (one.tag, one.source) and tag.base
+        for fact in digest.assessment.facts
+        for tag in fact.tags
+    ):
+        key = "gone-snapshot"
+    if one.because is Because.STACK_REMOVED and not _is_gone(one, digest):
+        key = "stack-removed-missed"
+    changes = {clause.items[0] for clause in _clauses_of(digest, one, words) if clause.items}
+    return words.say(
+        "todo",
+        key,
+        one.count if one.names else 1,
+        name=safe_name(one.name),
+        tag=safe_name(one.tag),
+        names=and_more(one.names, words),
+        Count=next((word for n, word in _COUNTS if n == one.count), f"{one.count:,}"),
+        binaries=_binaries(one, digest, words) if one.because in _OF_ENVIRONMENT else "",
+        to=f" to {safe_name(one.tag)}" if one.tag else "",
+        others=f"; {and_more(one.names, words)} {'is' if one.count == 1 else 'are'} there in another way"
+        if one.names
+        else "",
+        change=", ".join(sorted(changes)),
+    )
+
+
+def _clauses_of(digest: Digest, one: Action, words: Words) -> Iterator[Clause]:
+    if one.because is Because.NO_LONGER:
+        facts = [fact for fact in digest.assessment.facts if fact.kind == StatementKind.NO_LONGER]
+        yield from clauses_of(digest, facts, words)
+
+
+def _is_gone(one: Action, digest: Digest) -> bool:
+    return any(
+        fact.statement.name == one.name and fact.worst is LossClass.GONE
+        for fact in digest.assessment.facts
+        if fact.statement is not None and fact.kind == StatementKind.STACK_REMOVED
+    )
+
+
+def _binaries(one: Action, digest: Digest, words: Words) -> str:
+    own = digest.assessment.environment
+    found = own.of(_OF_ENVIRONMENT[one.because]) if own else ()
+    return binaries_said([each for each in found if each.need.package in one.names], words)
+
+
+def happened(digest: Digest, words: Words, rows: int, most: int = _MOST_SAID) -> list[str]:
+    """Return a sentence for each of the first things that happened; `rows` are in the table below."""
+    loud = [one for one in digest.assessment.facts if one.rank < Rank.HARMLESS and one.kind != "environment"]
+    snapshots = [one for one in loud if one.kind == "snapshot"]
+    news = {tag for one in snapshots for tag in one.tags}
+    has_turnover = any(one.kind == StatementKind.TURNOVER for one in loud)
+    said: list[str] = []
+    for clause in clauses_of(digest, loud, words):
+        tags = set(clause.first.tags)
+        if clause.kind == StatementKind.REBUILD_WAVE and has_turnover and not clause.statement.causes:
+            continue  # that it was rebuilt, the share of the hashes says
+        if clause.path == "stack-removed.gone" and tags and tags <= news:
+            continue  # the table names what went with it
+        if clause.path == "turnover.snapshot" and said:
+            said[-1] += f" {clause.said}"
+            continue
+        if clause.kind == "snapshot":
+            said.append(_snapshot(digest, clause, words))
+        elif not (clause.is_list and clause.kind not in _LOUD and (rows <= _MANY_ROWS or (tags and tags <= news))):
+            said.append(clause.said + _in_tags(clause.first, digest))
+    said = list(dict.fromkeys(filter(None, said)))
+    return said[:most]
+
+
+def _snapshot(digest: Digest, clause: Clause, words: Words) -> str:
+    """Say what a new snapshot has and lacks, in one sentence."""
+    (tag,) = clause.first.tags
+    lost = lost_packages(tag.statements)
+    facts = [one for one in digest.assessment.facts if tag in one.tags and one.kind in _CLAUSES]
+    said = [f"{number(len(lost), 'package')} gone"] if lost else []
+    for each in clauses_of(digest, facts, words):
+        shown = each.items[:2] if each.kind != StatementKind.PACKAGE_ADDED else []
+        more = len(each.items) - len(shown)
+        said += [", ".join(shown)] if shown else []
+        said += [each.more(more) if shown else each.counted] if more else []
+    if not said:
+        return "" if tag.statements else words.say("snapshot", "same", tag=safe(tag.tag))
+    return words.say("snapshot", "said", base=safe(tag.base), clauses=", ".join(said))
+
+
+def _in_tags(one: Fact, digest: Digest) -> str:
+    """Name the tags in which it happened, where the digest is about others, too."""
+    if len(digest.tags) <= len(one.tags) or not one.tags or one.kind in ("tag-removed", "tag-added", "suspicious"):
+        return ""
+    return f" ({' and '.join(safe(tag.tag) for tag in one.tags)})"
+
+
+def routine(digest: Digest, words: Words) -> list[str]:
+    """Return sentences about what nobody has to act on."""
+    facts = [one for one in digest.assessment.facts if one.rank is Rank.PRUNE]
+    said = [clause.said for clause in clauses_of(digest, facts, words)]
+    rest = [one for tag in digest.tags for one in tag.rest]
+    wave = (StatementKind.REBUILD_WAVE, StatementKind.REBUILT)
+    hidden = [one for one in rest if one.kind in wave or severity_of(one.kind) is Severity.ROUTINE]
+    told = [Fact(rank=Rank.PRUNE, kind=one.kind, statement=one) for one in _first_of_kind(hidden)]
+    said += [clause.said for clause in clauses_of(digest, told, words)]
+    others = {package for one in rest if one not in hidden for package in one.packages}
+    if others:
+        said.append(words.say("other", "unlisted", packages=number(len(others), "package")))
+    own = digest.assessment.environment
+    if own is not None and own.not_here:
+        said.append(words.say("binaries", "not_here", len(own.not_here)))
+    said += [
+        words.say(
+            "other",
+            "hidden",
+            packages=number(one.packages, "package"),
+            name=safe(one.name),
+            until=safe(one.until),
+            reason=safe(one.reason).rstrip("."),
+        )
+        for one in digest.silenced
+    ]
+    return list(dict.fromkeys(filter(None, said)))
+
+
+def _first_of_kind(found: Iterable[Statement]) -> Iterator[Statement]:
+    """Yield statements, those that several tags have in common once."""
+    return iter({(one.kind, one.name, one.packages): one for one in found}.values())
+
+
+_ROWS: Mapping[StatementKind, str] = {
+    StatementKind.DOWNGRADED: "downgraded",
+    StatementKind.UPGRADED: "upgraded",
+    StatementKind.PACKAGE_ADDED: "package-added",
+}
+_HARMLESS = (LossClass.KEPT, LossClass.EQUAL)
+
+
+def sections(digest: Digest, words: Words) -> list[Section]:
+    """Return the table: what is gone first, then what is missed, versions, and the rest."""
+    found = digest.assessment
+    waiting = {one.statement for one in found.facts if one.rank is Rank.SUSPICION}
+    losses = [one for one in found.losses if one.statement not in waiting]
+    tags = {(tag.source, _name(tag)): tag for tag in digest.tags}
+    made = [_losses(losses, (LossClass.GONE,), digest, words, tags)]
+    made += [_losses(losses, (one,), digest, words, tags) for one in (LossClass.GOING, LossClass.OTHER)]
+    made += [_versions(digest, kind, words) for kind in _ROWS]
+    made += [_others(digest, kind, words) for kind in _other_kinds(digest)]
+    made.append(_losses(losses, _HARMLESS, digest, words, tags))
+    return [one for one in made if one.rows]
+
+
+def _losses(
+    losses: Sequence[AssessedLoss],
+    classes: Sequence[LossClass],
+    digest: Digest,
+    words: Words,
+    tags: Mapping[tuple[str, str], TagDigest],
+) -> Section:
+    # What a whole stack had elsewhere, its sentence says.
+    own = [one for one in losses if one.loss_class in classes and (one.statement.kind in LOSSES or len(classes) == 1)]
+    by_package: dict[tuple[str, str, str], list[AssessedLoss]] = {}
+    for one in own:
+        by_package.setdefault((one.lost.package, one.tag.source, one.tag.tag), []).append(one)
+    found: dict[tuple[str, str, str], list[tuple[AssessedLoss, TagDigest]]] = {}
+    for (package, source, tag), group in by_package.items():
+        cells = (package, _lost(group), _lost_where(group, words, digest))
+        found.setdefault(cells, []).append((group[0], tags[source, tag]))
+    rows = tuple(
+        Row(
+            package=package,
+            change=said,
+            where="; ".join(filter(None, (there, _tags([tag for _, tag in group], digest)))),
+            kind=group[0][0].statement.kind,
+            specs=group[0][0].statement.counts.specs,
+            tag=group[0][1],
+        )
+        for (package, said, there), group in found.items()
+    )
+    is_snapshot = bool(own) and all(one.tag.base for one in own)
+    name = "harmless" if len(classes) > 1 else classes[0].value
+    key = "gone_snapshot" if name == "gone" and is_snapshot else name
+    machines = sorted({", ".join(filter(None, (_os(one), one.lost.place.target))) for one in own})
+    few = ", ".join(machines) if len(machines) == 1 else ""
+    return Section(
+        name=name,
+        heading=words.text("sections", key),
+        remark=words.say("sections", "machines", machines=safe(few))
+        if few and key == "gone"
+        else words.text("sections", f"{key}_remark"),
+        is_bad=name == "gone",
+        rows=rows,
+    )
+
+
+def _os(one: AssessedLoss) -> str:
+    return one.lost.system.partition("-")[2]
+
+
+def _lost(group: Sequence[AssessedLoss]) -> str:
+    versions = list(dict.fromkeys(one.lost.loss.version for one in group if one.lost.loss))
+    return safe(", ".join(filter(None, versions)))
+
+
+def _lost_where(group: Sequence[AssessedLoss], words: Words, digest: Digest) -> str:
+    first = group[0]
+    stacks = {one.lost.place.stack for one in group}
+    if first.statement.kind is StatementKind.PACKAGE_REMOVED:
+        said = words.text("sections", "everywhere")
+    elif first.statement.kind is StatementKind.STACK_REMOVED and first.tag.base:
+        said = words.say("sections", "with_stack", name=safe(first.statement.name))
+    else:
+        said = stacks_named(stacks, _FEW_STACKS)
+        systems = sorted({_os(one) for one in group} - {""})
+        said += f" ({', '.join(map(safe, systems))})" if systems else ""
+    reasons = list(dict.fromkeys(reason_of(one.lost.loss, words) for one in group if one.lost.loss))
+    several = len({span.source for span in digest.spans}) > 1
+    source = words.say("losses", "in_source", source=safe(first.tag.source)) if several else ""
+    return "; ".join(filter(None, (said, *reasons[:2], source)))
+
+
+def _versions(digest: Digest, kind: StatementKind, words: Words) -> Section:
+    lines = _lines(digest, kind)
+    rows = _merged(digest, [(line, tag, _change(line)) for line, tag in lines])
+    old = any(line.story.stays or line.story.behind for line, _ in lines)
+    is_replaced = kind is StatementKind.UPGRADED and rows and not old
+    return Section(
+        name=_ROWS[kind],
+        heading=words.text("sections", _ROWS[kind]),
+        remark=words.text("sections", "no_old") if is_replaced else "",
+        is_bad=kind is StatementKind.DOWNGRADED,
+        rows=rows,
+    )
+
+
+def _change(line: Line) -> str:
+    if line.story.kind is StatementKind.PACKAGE_ADDED:
+        return fact(line)
+    now = f"now with {', '.join(map(safe_name, line.values))}" if line.values else ""
+    told = " ".join(filter(None, (replacement(line), staying(line))))
+    return ", ".join(filter(None, (told, now)))
+
+
+def _others(digest: Digest, kind: StatementKind, words: Words) -> Section:
+    rows = _merged(digest, [(line, tag, fact(line)) for line, tag in _lines(digest, kind)])
+    return Section(name=kind.value, heading=words.text(kind, "heading"), rows=rows)
+
+
+def _other_kinds(digest: Digest) -> list[StatementKind]:
+    kinds = {
+        one.kind
+        for tag in digest.tags
+        for one in tag.statements
+        if one.severity is not Severity.ROUTINE and not is_of_tag(one.kind)
+    }
+    return sorted(kinds.difference(_IN_TABLE), key=RANKS.__getitem__)
+
+
+def _lines(digest: Digest, kind: StatementKind) -> list[tuple[Line, TagDigest]]:
+    return [(line, tag) for tag in digest.tags for one in tag.statements if one.kind is kind for line in one.lines]
+
+
+def _merged(digest: Digest, found: Sequence[tuple[Line, TagDigest, str]]) -> tuple[Row, ...]:
+    """Return a row for each line; what is the same in several tags is one, and says in which if not in all."""
+    rows: dict[tuple[str, str, str], tuple[Line, list[TagDigest]]] = {}
+    for line, tag, change in found:
+        there = "; ".join(filter(None, (where(line).removeprefix("in "), there_since(line))))
+        rows.setdefault((line.package, change, there), (line, []))[1].append(tag)
+    return tuple(
+        Row(
+            package=package,
+            change=change,
+            where="; ".join(filter(None, (there, _tags(tags, digest)))),
+            kind=line.story.kind,
+            specs=line.counts.specs,
+            tag=tags[0],
+        )
+        for (package, change, there), (line, tags) in rows.items()
+    )
+
+
+def _tags(tags: Sequence[TagDigest], digest: Digest) -> str:
+    return f"in {' and '.join(safe(_name(tag)) for tag in tags)}" if len(tags) < len(digest.tags) else ""
+
+
+def _name(tag: TagDigest) -> str:
+    return tag.report.after.tag or tag.report.before.tag or tag.report.after.name
+
+
+def joined_lines(said: Sequence[str]) -> str:
+    """Return sentences as a paragraph."""
+    return " ".join(map(capitalized, said))

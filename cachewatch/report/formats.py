@@ -34,7 +34,7 @@ from cachewatch.report.data import (
 )
 from cachewatch.report.text import Palette, Requested, Shown, render_text, tags_named, tell
 from cachewatch.report.values import Report
-from cachewatch.report.words import BY_VERSION, SHARES, Shares, Wants, chosen_lines, fact, nothing, signed, total
+from cachewatch.report.words import BY_VERSION, Shares, Wants, chosen_lines, fact, nothing, share_of, signed, total
 
 
 def read_report(changeset: Changeset, asked: Requested) -> Report:
@@ -239,7 +239,7 @@ def _lines(packages: Sequence[_Numbers], statements: Iterable[Statement], wants:
     versions: defaultdict[str, list[str]] = defaultdict(list)
     for one in statements:
         for line in chosen_lines(one, wants):
-            shares[line.package][SHARES[one.kind]] += line.counts
+            shares[line.package][share_of(one.kind)] += line.counts
             if one.kind in BY_VERSION:
                 versions[line.package].append(fact(line))
     width = max((len(safe_name(name)) for name, _, _ in packages), default=0)

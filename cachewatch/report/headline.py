@@ -1,57 +1,390 @@
-"""What comes first: the subject of a digest and its first sentence, names before counts, worst first."""
+"""What comes first: the subject of a digest, as many clauses as there is room for, worst first.
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+A clause says what happened once of one kind and class: it names what fits, and counts the rest.
+"""
+
+from collections.abc import Iterable, Sequence
 from datetime import date, datetime
+from functools import cached_property
 from itertools import zip_longest
 from zoneinfo import ZoneInfo
 
-from msgspec import Struct
-
+from cachewatch.core.assessment import LOSSES, Assessment, ComparedTag, Fact, Rank, assess, lacking, packages_of
+from cachewatch.core.model import LossClass
 from cachewatch.core.names import safe
-from cachewatch.core.statement_values import Statement, StatementKind
-from cachewatch.report.environments import headlines_of, unchanged
-from cachewatch.report.first_screen import is_beside, rebuilt
+from cachewatch.core.statement_values import OwnedLoss, Statement, StatementKind
+from cachewatch.report.environments import headlines_of
 from cachewatch.report.values import Digest, TagDigest
-from cachewatch.report.words import fact, main_reason, number, replaced, replacement, stack_name, staying
+from cachewatch.report.wording import Words, fill, words
+from cachewatch.report.words import (
+    BY_VERSION,
+    and_more,
+    change_of_values,
+    fates,
+    main_reason,
+    number,
+    replacement,
+    shares,
+    stack_name,
+    stacks_named,
+    staying,
+)
 
 # Of a subject line, with the prefix that the mail adds.
 WIDEST = 78
 _NARROWEST = 24
-_MOST_FACTS = 6
-_IN_HEADING = 2
 _LONGEST_NAME = 48
-_FEW_NAMES = 2
-_MOST_UPGRADES = 3
+_MOST_ITEMS = 4
+_NEARLY_ALL = 0.9
+_CLASSES = tuple(reversed(LossClass))  # the worst first
+_OF_BUILDS = (StatementKind.SURPLUS, StatementKind.EXTRA_COPY, StatementKind.PRUNE, StatementKind.PRUNED)
 
 
-class Fact(Struct, frozen=True):
-    """One thing to say, in as many words as there is room for: the longest first."""
+class Clause:
+    """Facts of one kind and class, in the words for them."""
 
-    forms: tuple[str, ...]
-    spare: int = 0  # how many of the longest are left out if there is then room for the next fact
+    def __init__(self, facts: Sequence[Fact], words: Words, digest: Digest | None = None) -> None:
+        """Take `facts` of `digest`; all but statements that are listed are one each."""
+        self.facts = facts
+        self.first = facts[0]
+        self.kind = self.first.kind
+        self._words = words
+        self._digest = digest
+        self.path = ".".join(filter(None, (self.kind, self._class)))
 
     @property
-    def whole(self) -> str:
-        """All that it says."""
-        return self.forms[0]
+    def _class(self) -> str:
+        if self.kind == StatementKind.SUSPICIOUS:
+            return "confirmed" if self.first.rank is not Rank.SUSPICION else ""
+        if self.kind == StatementKind.REBUILD_WAVE:
+            return "beside" if self.statement.counts.beside > 0 else ""
+        if self.kind == StatementKind.TURNOVER:
+            return "snapshot" if self.first.tags and self.first.tags[0].base else ""
+        return self.first.worst or ""
+
+    @property
+    def statement(self) -> Statement:
+        """The first statement."""
+        assert self.first.statement is not None
+        return self.first.statement
+
+    @property
+    def is_list(self) -> bool:
+        """Whether packages are named one by one."""
+        return bool(self._words.text(self.path, "item"))
+
+    @cached_property
+    def items(self) -> list[str]:
+        """Each package, with what happened to it where that is said."""
+        return self._items(says_more=True)
+
+    def _items(self, *, says_more: bool) -> list[str]:
+        item = self._words.text(self.path, "item")
+        found: dict[str, None] = {}
+        for one in self.facts:
+            for package in one.packages:
+                found |= {self._filled(item, package, one.statement, says_more=says_more): None}
+        return list(found)
+
+    def _filled(self, item: str, package: str, one: Statement | None, *, says_more: bool) -> str:
+        values = {"package": safe(package)[:_LONGEST_NAME]}
+        if one is not None and one.lines:
+            line = next((each for each in one.lines if each.package == package), one.lines[0])
+            values["after"] = safe(", ".join(one.after[-1:]))
+            if line.story.kind in BY_VERSION:
+                values["change"] = " ".join(filter(None, (replacement(line), staying(line) if says_more else "")))
+        return " ".join(fill(item, 2, values).split())
+
+    @property
+    def forms(self) -> list[str]:
+        """All that it says in a subject, the longest first."""
+        words, n = self._words, len(self.items) if self.is_list else 0
+        if not self.is_list:
+            return self._own_forms()
+        found = []
+        for count in range(min(n, _MOST_ITEMS), 0, -1):
+            more = words.say(self.path, "more", n - count) if n > count else ""
+            for items in (self.items, self._items(says_more=False)):
+                said = words.forms(self.path, "subject", n, items=", ".join(items[:count]), where=self.where)
+                found += ["; ".join(filter(None, (one, more))) for one in said]
+        return list(dict.fromkeys((*found, self.counted)))
+
+    @property
+    def counted(self) -> str:
+        """The same as a number."""
+        n = len(self.items) if self.is_list else len(self.facts)
+        values = self._values | {"where": self.where, "packages": number(n, "package")}
+        return self._words.say(self.path, "counted", n, **values) or (self._own_forms() or [""])[-1]
+
+    def more(self, count: int) -> str:
+        """Count so many that are not named, beside others that are."""
+        return self._words.say(self.path, "more", count)
+
+    def _own_forms(self) -> list[str]:
+        if self.kind == "environment":
+            assert self._digest is not None
+            return list(headlines_of(self._digest.assessment, self._words))
+        if self.kind == StatementKind.STACK_MERGED and len(self.facts) > 1:
+            return self._words.forms(self.path, "subject", len(self.facts), **self._values)[-1:]
+        if self.kind == "snapshot":
+            return [self.snapshot]
+        return self._words.forms(self.path, "subject", self._n, **self._values)
+
+    @property
+    def snapshot(self) -> str:
+        """Name a new snapshot, and say what it lacks."""
+        (tag,) = self.first.tags
+        said = self._words.forms("snapshot", "subject", tag=safe(tag.tag))[0]
+        lost = lost_packages(tag.statements)
+        if not lost:
+            return said
+        lacks = self._words.forms("snapshot", "lacks", len(lost), packages=number(len(lost), "package"))[0]
+        return f"{said}: {lacks}"
+
+    @property
+    def said(self) -> str:
+        """The sentence that says it in a digest."""
+        words = self._words
+        if not self.is_list:
+            return capitalized(words.say(self.path, "said", self._n, **self._values))
+        n = len(self.items)
+        listed = ", ".join(self.items[:_MOST_ITEMS])
+        listed += f", {words.say('other', 'more', n - _MOST_ITEMS)}" if n > _MOST_ITEMS else ""
+        builds = number(sum(one.statement.counts.kept for one in self.facts if one.statement), "build")
+        return capitalized(words.say(self.path, "said", n, items=listed, where=self.where, builds=builds))
+
+    @cached_property
+    def where(self) -> str:
+        """The stacks or machines that lost packages."""
+        statements = [one.statement for one in self.facts if one.statement]
+        found = [lost for one in statements for lost in one.losses if _is_of(lost, self.first.worst)]
+        if self.kind == StatementKind.MACHINE_LOST:
+            systems = sorted({lost.system.partition("-")[2] or lost.system for lost in found} - {""})
+            if systems:
+                return ", ".join(map(safe, systems[:2])) if len(systems) <= 2 else number(len(systems), "system")
+        stacks = {lost.place.stack for lost in found} or {place.stack for one in statements for place in one.places}
+        if len(stacks) == 1:
+            return stack_name(*stacks)[:_LONGEST_NAME]
+        return number(len(stacks), "stack")
+
+    @property
+    def _values(self) -> dict[str, object]:
+        """What the sentences about one statement may name."""
+        pin = self.first.pin
+        if pin is not None:
+            return {
+                "tag": safe(pin.tag)[:_LONGEST_NAME],
+                "newest": f"; the newest is {safe(pin.newest)}" if pin.newest else "",
+            }
+        one = self.first.statement
+        if one is None:
+            return {}
+        packages = self.first.packages if one.kind in LOSSES else one.packages
+        values: dict[str, object] = {
+            "name": safe(one.name)[:_LONGEST_NAME],
+            "packages": number(len(packages), "package"),
+            "names": and_more(packages, self._words),
+            "change": change_of_values(one),
+            "tag": " and ".join(safe(tag.tag)[:_LONGEST_NAME] for tag in self.first.tags),
+            "day": self._day(self.first.tags[0].day) if self.first.tags else "",
+            "where": self._where_all(one),
+            "lost": number(len(packages_of(one.losses, LossClass.GONE)), "package"),
+            "going": number(len(packages_of(one.losses, LossClass.GOING)), "package"),
+            "other": number(len(packages_of(one.losses, LossClass.OTHER)), "package"),
+            "builds": number(one.counts.vanished or one.counts.kept or one.counts.new, "binary", "binaries"),
+            "in_stacks": f" in {stacks_named(one.stacks)}" if one.stacks else "",
+            "fates": fates(one, self._words),
+            "still": self._still(one),
+            "why": f"{' ' if (why := main_reason(one)) else ''}{why}"
+            if self.kind != StatementKind.REBUILT
+            else reason_of(one),
+        }
+        if one.kind is StatementKind.REBUILD_WAVE:
+            values |= self._wave(one)
+        if one.kind is StatementKind.TURNOVER:
+            values |= self._turnover(one)
+        if one.kind is StatementKind.RETURNED:
+            values |= self._returned(one)
+        return values
+
+    @property
+    def _n(self) -> int:
+        """How many there are of what the verb of a sentence is about."""
+        one = self.first.statement
+        if one is None:
+            return 2
+        if one.kind is StatementKind.REBUILD_WAVE:
+            return 1 if len(one.packages) >= _NEARLY_ALL * one.of_packages else 2
+        if one.kind in _OF_BUILDS:
+            return max(one.counts.vanished, one.counts.new)
+        return len(self.first.packages)
+
+    def _day(self, day: str) -> str:
+        return day_of(day)
+
+    def _where_all(self, one: Statement) -> str:
+        stacks = {place.stack for place in one.places} or set(one.stacks)
+        return f"in {stacks_named(stacks)}" if 0 < len(stacks) <= 3 else self._words.text("other", "in_all")
+
+    def _still(self, one: Statement) -> str:
+        if not one.exceptions:
+            return ""
+        old = safe(" ".join(value.partition("@")[2] or value for value in one.before))
+        word = (
+            "still with"
+            if one.kind is StatementKind.NO_LONGER
+            else "only"
+            if one.kind is StatementKind.BESIDE
+            else "still on"
+        )
+        where = f" in {stacks_named(one.stacks)}" if len(one.stacks) == 1 else ""
+        return f"; {and_more(one.exceptions, self._words)} {word} {old}{where}"
+
+    def _wave(self, one: Statement) -> dict[str, object]:
+        share = len(one.packages) / max(1, one.of_packages)
+        is_all = share >= _NEARLY_ALL
+        much = self._words.say("other", "everything" if is_all else "part", percent=f"{share:.0%}")
+        return {
+            "much": much,
+            "Much": capitalized(much),
+            "old": number(one.counts.beside, "old build"),
+            "why": f" {why}" if (why := shares(one)) else "",
+        }
+
+    def _turnover(self, one: Statement) -> dict[str, object]:
+        found = one.turnover
+        if found is None:
+            return {}
+        share = found.gone / max(1, found.before)
+        percent = f"{share:.0%}"
+        shares_ = {name: getattr(found, name) / max(1, found.before) for name in ("rebuilt", "pruned", "others")}
+        parts = [
+            self._words.say("turnover", name, percent=f"{part:.0%}") for name, part in shares_.items() if part >= 0.005
+        ]
+        told = "all" if found.gone == found.before else "most" if share >= _NEARLY_ALL else "some"
+        hashes = self._words.say("turnover", told, percent=percent)
+        since = day_of(self.first.tags[0].since) if self.first.tags and self.first.tags[0].since else ""
+        return {
+            "share": "nearly all" if share >= _NEARLY_ALL else percent,
+            "Share": "Nearly all" if share >= _NEARLY_ALL else percent,
+            "hashes": capitalized(hashes),
+            "fates": f" ({', '.join(parts)})" if len(parts) > 1 or found.others < found.gone else "",
+            "of": f"of {since} " if since else "",
+        }
+
+    def _returned(self, one: Statement) -> dict[str, object]:
+        words, n, of = self._words, len(one.packages), max(one.of_packages, len(one.packages))
+        last, missing = (*map(day_of, one.before), "", "")[:2]
+        is_tag = any(one.name == tag.tag for tag in self.first.tags)
+        kind = "package" if one.packages == (one.name,) else "tag" if is_tag else "stack"
+        is_part = kind == "stack" and n < _NEARLY_ALL * of
+        form = "several" if not one.name else "stack_part" if is_part else kind
+        values = {"name": safe(one.name)[:_LONGEST_NAME], "of": f"{of:,}"}
+        but = words.say(
+            "returned", "but" if one.exceptions else "unchanged", last=last, exceptions=and_more(one.exceptions, words)
+        )
+        back = words.say("returned", form, n, **values)
+        return {
+            "of": f"{of:,}",
+            "back": back,
+            "last": last,
+            "missing": missing,
+            "unchanged": but,
+            "name": one.name,
+        }
 
 
-def title(digest: Digest) -> str:
-    """Return what a subject line says: as many facts as there is room for, worst first; ASCII."""
-    facts = _facts(digest)
-    where = f"{scope(digest.tags)}: " if len(_tags(digest.tags)) > 1 or _is_snapshot(digest) else ""
-    room = _room(digest.subscription, is_urgent=digest.is_urgent) - len(where)
-    said: list[str] = []
-    for one, following in zip_longest(facts[:_MOST_FACTS], facts[1:_MOST_FACTS]):
-        left = room - len("; ".join([*said, ""])) if said else room
-        fitting = [form for form in one.forms if len(form) <= left]
-        if not fitting:
+def _is_of(lost: OwnedLoss, wanted: LossClass | None) -> bool:
+    return wanted is None or (lost.loss is not None and lost.loss.loss_class is wanted)
+
+
+def reason_of(one: Statement) -> str:
+    """Say why specs were rebuilt, behind their number."""
+    told = shares(one)
+    return f"{': ' if told[:1].isdigit() else ' '}{told}" if told else ""
+
+
+def lost_packages(statements: Iterable[Statement]) -> tuple[str, ...]:
+    """Return the packages that a new snapshot lacks in some place."""
+    statements = list(statements)
+    whole = {package for one in statements if one.kind is StatementKind.PACKAGE_REMOVED for package in one.packages}
+    return tuple(sorted({*lacking(statements)} | whole))
+
+
+def clauses_of(digest: Digest | None, facts: Iterable[Fact], words: Words) -> list[Clause]:
+    """Put facts of one kind and class together, in their order."""
+    groups: dict[object, list[Fact]] = {}
+    for number_, one in enumerate(facts):
+        is_listed = bool(words.text(f"{one.kind}.{one.worst or ''}".rstrip("."), "item"))
+        key = (one.rank, one.kind, one.worst) if is_listed else number_
+        groups.setdefault(key, []).append(one)
+    return [Clause(group, words, digest) for group in groups.values()]
+
+
+def clauses_of_statements(statements: Iterable[Statement]) -> list[Clause]:
+    """Put statements of one tag together likewise, where there is no digest."""
+    facts = assess([ComparedTag(source="", tag="", statements=tuple(statements))]).facts
+    return clauses_of(None, facts, words())
+
+
+def title(digest: Digest, words: Words) -> str:
+    """Return what a subject line says: the first fact, the second if it fits, and the number of the commonest others; ASCII."""
+    told = told_in_subject(digest.assessment)
+    room = _room(digest.subscription, is_urgent=digest.is_urgent)
+    found = clauses_of(digest, told, words)
+    if not found:
+        return fitted(_nothing(digest, words), digest.subscription)
+    said, rest = "", list(found)
+    most = 3 if found[0].kind == "snapshot" else 2
+    for clause, following in zip_longest(found[:most], found[1:most]):
+        between = "; " if said else ""
+        if said and clause is found[1] and found[0].kind == "snapshot" and ":" not in said:
+            between = ": "
+        left = room - len(said) - len(between)
+        forms = [form for form in clause.forms if len(form) <= left]
+        if not forms:
             break
-        least = len(f"; {following.forms[-1]}") if following else 0
-        said.append(next((form for form in one.forms[: one.spare + 1] if len(form) + least <= left), fitting[0]))
+        # What stays is left out if the next thing fits then.
+        least = len("; ") + len(following.forms[-1]) if following else 0
+        spare = clause.forms[: clause.forms.index(forms[0]) + 2]
+        fitting = next((form for form in spare if form in forms and len(form) + least <= left), forms[0])
+        said += between + fitting
+        rest.remove(clause)
     if not said:
-        return fitted(where + facts[0].forms[-1], digest.subscription)
-    return _ascii(where + "; ".join(said))
+        return fitted(found[0].forms[-1], digest.subscription)
+    if rest and len(rest) < len(found):
+        commonest = max(rest, key=lambda one: len(one.items) if one.is_list else 0)
+        counted = f"; {commonest.counted}" if commonest.is_list else ""
+        said += counted if len(said) + len(counted) <= room else ""
+    return _ascii(said)
+
+
+def told_in_subject(found: Assessment) -> list[Fact]:
+    """Return the facts, without those that are harmless or routine where there are others."""
+    loud = [one for one in found.facts if one.rank < Rank.HARMLESS]
+    new = [tag for one in found.facts if one.kind == "snapshot" for tag in one.tags]
+    has_wave = any(one.kind == StatementKind.REBUILD_WAVE for one in loud)
+    return [
+        one
+        for one in loud or found.facts
+        # What a new snapshot lacks is counted behind its name, and what was rebuilt is gone.
+        if not (one.kind != "snapshot" and one.worst is LossClass.GONE and one.tags and set(one.tags) <= set(new))
+        and not (one.kind == StatementKind.PACKAGE_REMOVED and one.tags and set(one.tags) <= set(new))
+        and not (one.kind == StatementKind.TURNOVER and has_wave)
+    ]
+
+
+def _nothing(digest: Digest, words: Words) -> str:
+    if any(span.is_unknown for span in digest.spans):
+        return words.text("other", "unknown")
+    unread = [safe(package) for span in digest.spans for package in span.unread]
+    if unread:
+        many = words.say("other", "unread_many", n=len(unread))
+        return words.say("other", "unread", name=unread[0][:_LONGEST_NAME]) if len(unread) == 1 else many
+    own = digest.assessment.environment
+    if own is not None:
+        return words.forms("environment", "same", all=len(own.change.after.needs), there=own.change.after.met)[0]
+    return words.text("other", "none")
 
 
 def fitted(title: str, subscription: str) -> str:
@@ -64,243 +397,56 @@ def _room(subscription: str, *, is_urgent: bool = False) -> int:
     return max(_NARROWEST, WIDEST - len(f"[{'URGENT ' if is_urgent else ''}{subscription}] "))
 
 
-def sentence(digest: Digest) -> str:
-    """Return what to read first, whoever reads no more than that: two facts at most."""
-    said = "; ".join(one.whole for one in _facts(digest)[:_IN_HEADING])
-    first, _, rest = said.partition(" ")
-    # Names keep their small letters.
-    return f"{first.capitalize() if first in _WORDS else first}{' ' if rest else ''}{rest}."
+def sentence(digest: Digest, words: Words) -> str:
+    """Return what stands above everything where there is a heading: two facts at most."""
+    found = clauses_of(digest, told_in_subject(digest.assessment), words)[:2]
+    return capitalized("; ".join(one.forms[0] for one in found) or _nothing(digest, words))
 
 
-# The patterns of a subscription that leave something out.
-_SELECTING = ("packages", "stacks", "targets", "oses", "compilers", "versions", "environment")
-_WORDS = {"everything", "new", "no", "of", "pinned", "routine", "stack", "suspicious:", "tag", "what", "your"}
+# Names keep their small letters.
+_WORDS = frozenset(
+    {
+        "all",
+        "against",
+        "everything",
+        "missing",
+        "moving",
+        "nearly",
+        "new",
+        "no",
+        "of",
+        "older",
+        "only",
+        "pinned",
+        "publishing",
+        "stack",
+        "suspicious:",
+        "tag",
+        "the",
+        "what",
+        "your",
+    }
+)
+
+
+def capitalized(text: str) -> str:
+    """Return a sentence with a capital letter, unless it begins with a name."""
+    first, _, rest = text.partition(" ")
+    return f"{first.capitalize() if first in _WORDS else first}{' ' if rest else ''}{rest}"
 
 
 def subtitle(digest: Digest) -> str:
     """Say of which tags and days the digest is."""
     where = scope(digest.tags) if digest.tags else ""
-    # Of several tags, only some may be compared with another one: then each says so.
     bases = {tag.report.before.tag if tag.report.before.tag != tag.report.after.tag else None for tag in digest.tags}
     base = f"compared with {safe(bases.pop() or '')[:_LONGEST_NAME]}" if len(bases) == 1 and None not in bases else ""
-    span = ", ".join(filter(None, (where, base, _days(digest))))
-    selected = "; ".join(safe(line) for line in digest.why if line.partition(" ")[0] in _SELECTING)
-    return f"{span}. In your selection: {selected}" if selected else span
-
-
-def _facts(digest: Digest) -> list[Fact]:
-    statements = _once(one for tag in digest.tags for one in tag.statements)
-    if digest.environment is not None:
-        # Binaries are installed from whatever stack built them: what is lost, the environment says.
-        statements = [one for one in statements if one.kind is not StatementKind.PLACE_LOST]
-    facts = [*_own_facts(digest), *facts_of(statements), *_new_snapshots(digest)]
-    if facts:
-        return facts
-    if digest.environment is not None and any(tag.statements for tag in digest.tags):
-        return [Fact((unchanged(digest.environment),))]
-    if any(span.is_unknown for span in digest.spans):
-        return [Fact(("what changed cannot be known",))]
-    unread = [safe(package) for span in digest.spans for package in span.unread]
-    if unread:
-        which = unread[0][:_LONGEST_NAME] if len(unread) == 1 else f"{len(unread)} documents"
-        return [Fact((f"{which} could not be read",))]
-    return [Fact(("no changes",))]
-
-
-def _once(statements: Iterable[Statement]) -> list[Statement]:
-    """Return what several tags have in common once: a new snapshot often says what its branch says."""
-    return list({(one.kind, one.name, one.before, one.after, one.packages): one for one in statements}.values())
-
-
-def _own_facts(digest: Digest) -> Iterator[Fact]:
-    """Yield what became of the reader's own: binaries of the environment, and a pinned snapshot that is gone."""
-    yield from (Fact((f"pinned {safe(pin.tag)[:_LONGEST_NAME]} gone",)) for pin in digest.pinned if pin.is_gone)
-    change = digest.environment
-    if change is None:
-        return
-    if forms := headlines_of(change):
-        yield Fact(forms)
-
-
-def _new_snapshots(digest: Digest) -> Iterator[Fact]:
-    """Name the snapshots of which nothing else is told: each is new, even if it is equal to the one before."""
-    reports = [tag.report for tag in digest.tags if not tag.statements]
-    names = [safe(each.after.tag or "")[:_LONGEST_NAME] for each in reports if each.before.tag != each.after.tag]
-    if names:
-        yield _listed([f"new snapshot {name}" for name in names], "", number(len(names), "new snapshot"))
-
-
-def facts_of(statements: Iterable[Statement]) -> Iterator[Fact]:
-    """Yield what happened, worst first.
-
-    A loss that nobody misses is named where nothing else happened.
-    """
-    news = list(statements)
-    found: dict[StatementKind, list[Statement]] = {}
-    for one in [one for one in news if not one.is_harmless] or news:
-        found.setdefault(one.kind, []).append(one)
-    for kind, say in _SAYINGS.items():
-        if kind in found:
-            yield from say(found[kind])
-
-
-def _each(words: str, short: str = "") -> Callable[[Sequence[Statement]], Iterator[Fact]]:
-    """Say each statement by its name and its packages."""
-
-    def say(found: Sequence[Statement]) -> Iterator[Fact]:
-        for one in found:
-            packages = number(len(one.packages), "package")
-            name = safe(one.name)[:_LONGEST_NAME]
-            yield Fact(
-                (words.format(name=name, packages=packages), (short or words).format(name=name, packages=packages))
-            )
-
-    return say
-
-
-def _removed(found: Sequence[Statement]) -> Iterator[Fact]:
-    names = [safe(one.name)[:_LONGEST_NAME] for one in found]
-    yield _listed(names, "removed", number(len(names), "package") + " removed")
-
-
-def _added(found: Sequence[Statement]) -> Iterator[Fact]:
-    names = [safe(" ".join((one.name, *one.after[-1:])))[:_LONGEST_NAME] for one in found]
-    yield _listed([f"new {name}" for name in names], "", number(len(names), "new package"))
-
-
-def _listed(names: Sequence[str], fate: str, counted: str) -> Fact:
-    """Name two, or one, or none of several."""
-    forms = []
-    for count in (2, 1):
-        more = len(names) - count
-        if more >= 0:
-            told = f"{', '.join(names[:count])}{f' and {more:,} more' if more else ''}"
-            forms.append(f"{told} {fate}".strip())
-    return Fact((*forms, counted))
-
-
-def _downgraded(found: Sequence[Statement]) -> Iterator[Fact]:
-    for one in found:
-        yield Fact((f"{_replacement(one)} (downgrade)",))
-
-
-def _upgraded(found: Sequence[Statement]) -> Iterator[Fact]:
-    """Name as many as there is room for, and what stays beside them."""
-    forms: list[str] = []
-    rest = ""
-    for count in range(min(len(found), _MOST_UPGRADES), 0, -1):
-        named = found[:count]
-        more = len({one.name for one in found} - {one.name for one in named})
-        rest = f"; {number(more, 'more upgrade')}" if more else ""
-        plain = [_replacement(one) for one in named]
-        whole = [" ".join(filter(None, (said, staying(one.lines[0])))) for said, one in zip(plain, named, strict=True)]
-        forms += dict.fromkeys((f"{', '.join(whole)}{rest}", f"{', '.join(plain)}{rest}"))
-    newest = f"{safe(found[0].name)[:_LONGEST_NAME]} {safe(''.join(found[0].after[-1:]))}{rest}"
-    yield Fact((*forms, newest, number(len({one.name for one in found}), "upgrade")), spare=len(forms) - 1)
-
-
-def _replacement(one: Statement) -> str:
-    return f"{safe(one.name)[:_LONGEST_NAME]} {replacement(one.lines[0])}"
-
-
-def _places(found: Sequence[Statement]) -> Iterator[Fact]:
-    packages = sorted({package for one in found for package in one.packages})
-    stacks = sorted({place.stack for one in found for place in one.places})
-    lost = number(len(packages), "package")
-    where = stack_name(stacks[0])[:_LONGEST_NAME] if len(stacks) == 1 else number(len(stacks), "stack")
-    named = ", ".join(safe(name)[:_LONGEST_NAME] for name in packages)
-    forms = [f"{named} lost in {where}"] if len(packages) <= _FEW_NAMES else []
-    yield Fact((*forms, f"{lost} lost in {where}", f"{lost} lost"))
-
-
-def _migrated(found: Sequence[Statement]) -> Iterator[Fact]:
-    for one in found:
-        yield Fact((f"{replaced(one)[: 2 * _LONGEST_NAME]} ({number(len(one.packages), 'package')})", replaced(one)))
-
-
-def _wave(found: Sequence[Statement]) -> Iterator[Fact]:
-    for one in found:
-        said = rebuilt(one).replace(" was ", " ").replace(" were ", " ")
-        why = [f"{said} {reason}"] if (reason := main_reason(one)) else []
-        if is_beside(one):
-            yield Fact((*why, f"{said}, old builds go at the next prune", f"{said} beside the old builds", said))
-        else:
-            yield Fact((*why, f"{said} ({number(len(one.packages), 'package')})", said))
-
-
-def _rebuilt(found: Sequence[Statement]) -> Iterator[Fact]:
-    for said in _packages("rebuilt", says_more=False)(found):
-        reason = main_reason(found[0]) if len(found) == 1 else ""
-        yield Fact((f"{said.forms[-1]} {reason}", *said.forms)) if reason else said
-
-
-def _prune(found: Sequence[Statement]) -> Iterator[Fact]:
-    yield Fact((f"routine prune of {number(sum(one.counts.vanished for one in found), 'old build')}",))
-
-
-def _packages(words: str, *, says_more: bool = True) -> Callable[[Sequence[Statement]], Iterator[Fact]]:
-    """Say of how many packages something is true, and of which if it is one.
-
-    Where a line `says_more` than versions, it says what happened without `words`.
-    """
-
-    def say(found: Sequence[Statement]) -> Iterator[Fact]:
-        packages = {package for one in found for package in one.packages}
-        lines = [line for one in found for line in one.lines]
-        counted = f"{number(len(packages), 'package')} {words}"
-        if len(lines) == 1:
-            said = " ".join(filter(None, (safe(lines[0].package), fact(lines[0]))))[: 2 * _LONGEST_NAME]
-            yield Fact((said if says_more else f"{said} {words}", counted))
-        else:
-            yield Fact((counted,))
-
-    return say
-
-
-_SAYINGS: Mapping[StatementKind, Callable[[Sequence[Statement]], Iterator[Fact]]] = {
-    StatementKind.SUSPICIOUS: _each("suspicious: {name}", "suspicious loss"),
-    StatementKind.TAG_REMOVED: _each("tag {name} removed"),
-    StatementKind.STACK_REMOVED: _each("stack {name} disappeared ({packages})", "stack {name} disappeared"),
-    StatementKind.PACKAGE_REMOVED: _removed,
-    StatementKind.PLACE_LOST: _places,
-    StatementKind.DOWNGRADED: _downgraded,
-    StatementKind.MIGRATION: _migrated,
-    StatementKind.TAG_ADDED: _each("new tag {name}"),
-    StatementKind.UPGRADED: _upgraded,
-    StatementKind.STACK_ADDED: _each("new stack {name} ({packages})", "new stack {name}"),
-    StatementKind.PACKAGE_ADDED: _added,
-    StatementKind.REBUILD_WAVE: _wave,
-    StatementKind.PRUNE: _prune,
-    StatementKind.UNREFERENCED: _packages("with builds that go at the next prune"),
-    StatementKind.PLACE_GAINED: _packages("in more places", says_more=False),
-    StatementKind.RETIRED: _packages("with older versions retired"),
-    StatementKind.EXTENDED: _packages("with older versions added"),
-    StatementKind.NARROWED: _packages("with fewer configurations"),
-    StatementKind.WIDENED: _packages("with more configurations"),
-    StatementKind.RECONFIGURED: _packages("built in another way"),
-    StatementKind.MOVED: _packages("moved between stacks"),
-    StatementKind.PRUNED: _packages("pruned", says_more=False),
-    StatementKind.SURPLUS: _packages("with fewer copies of the same build", says_more=False),
-    StatementKind.EXTRA_COPY: _packages("with more copies of the same build", says_more=False),
-    StatementKind.REBUILT: _rebuilt,
-}
+    return ", ".join(filter(None, (where, base, _days(digest))))
 
 
 def scope(tags: Iterable[TagDigest]) -> str:
     """Name the tags, or count them."""
-    names = _tags(tags)
-    return names.pop()[:_LONGEST_NAME] if len(names) == 1 else f"{len(names):,} tags"
-
-
-def _tags(tags: Iterable[TagDigest]) -> set[str]:
-    return {safe(tag.report.after.tag or tag.report.before.tag or tag.report.after.name) for tag in tags}
-
-
-def _is_snapshot(digest: Digest) -> bool:
-    """Tell whether the one tag is new: its name is news."""
-    return any(one.kind is StatementKind.TAG_ADDED for tag in digest.tags for one in tag.statements) or any(
-        tag.report.before.tag != tag.report.after.tag for tag in digest.tags
-    )
+    found = sorted({safe(tag.report.after.tag or tag.report.before.tag or tag.report.after.name) for tag in tags})
+    return found[0][:_LONGEST_NAME] if len(found) == 1 else f"{len(found):,} tags"
 
 
 def _days(digest: Digest) -> str:
@@ -322,6 +468,15 @@ def _days(digest: Digest) -> str:
 
 def _day(time: str | None, zone: str) -> date | None:
     return datetime.fromisoformat(time).astimezone(ZoneInfo(zone)).date() if time else None
+
+
+def day_of(text: str) -> str:
+    """Return a day as people write it, without the year: 27 November; what is no day as it is."""
+    try:
+        day = datetime.fromisoformat(text)
+    except ValueError:
+        return safe(text)
+    return f"{day.day} {day:%B}"
 
 
 def _ascii(text: str) -> str:

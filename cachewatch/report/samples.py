@@ -28,13 +28,15 @@ from cachewatch.core.model import (
     DiagnosticKind,
     Event,
     Kind,
+    Loss,
+    LossClass,
     Machine,
     PackageCounts,
     Place,
     Side,
     SpecCounts,
 )
-from cachewatch.core.statement_values import Counts, Line, Statement, StatementKind, Story, severity_of
+from cachewatch.core.statement_values import Counts, Line, OwnedLoss, Statement, StatementKind, Story, severity_of
 from cachewatch.report.headline import WIDEST
 from cachewatch.report.values import (
     Digest,
@@ -191,7 +193,10 @@ def _statements() -> Iterator[Statement]:
         exceptions=("cuda", "hdf5"),
     )
     yield _whole(kinds.PRUNE, "", Counts(2730), kind=Kind.PRUNE)
-    yield _statement(kinds.PACKAGE_REMOVED, _line("py-old", kinds.PACKAGE_REMOVED, ("1.0",), counts=Counts(5)))
+    yield replace(
+        _statement(kinds.PACKAGE_REMOVED, _line("py-old", kinds.PACKAGE_REMOVED, ("1.0",), counts=Counts(5))),
+        losses=(_lost("py-old", Place("e4s", "x86_64_v3"), "1.0", LossClass.GONE),),
+    )
     yield _statement(kinds.DOWNGRADED, _line("rocblas", kinds.DOWNGRADED, ("6.4.0",), ("6.2.4",), counts=Counts(1, 1)))
     yield _statement(
         kinds.UPGRADED,
@@ -210,6 +215,10 @@ def _statements() -> Iterator[Statement]:
             ),
         ),
         name=f"{lost.stack} ({lost.target})",
+        losses=(
+            _lost("py-safetensors", lost, "0.4.3", LossClass.GOING),
+            *(_lost(name, lost, "0.4.3", LossClass.OTHER, there="0.5.0") for name in _SOME),
+        ),
     )
     yield _statement(kinds.RETIRED, _line("hdf5", kinds.RETIRED, ("1.12.3",), counts=Counts(2)))
     yield _statement(kinds.RECONFIGURED, _line("hdf5", kinds.RECONFIGURED, ("~mpi",), ("+mpi",), counts=Counts(1, 1)))
@@ -226,6 +235,15 @@ def _statements() -> Iterator[Statement]:
         kinds.UNREFERENCED, _line("zlib", kinds.UNREFERENCED, ("1.2.13",), counts=Counts(0, 0, 2), places=frozenset())
     )
     yield _statement(kinds.SURPLUS, _line("openmpi", kinds.SURPLUS, ("5.0.3",), counts=Counts(4)))
+
+
+def _lost(package: str, place: Place, version: str, loss_class: LossClass, there: str = "") -> OwnedLoss:
+    return OwnedLoss(
+        package=package,
+        place=place,
+        versions=(version,),
+        loss=Loss(loss_class=loss_class, version=version, there=there, stacks=("e4s",) if there else ()),
+    )
 
 
 def _whole(about: StatementKind, name: str, counts: Counts, *, kind: Kind) -> Statement:

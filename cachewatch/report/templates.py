@@ -98,26 +98,34 @@ def short(revision: str | None) -> str:
     return (revision or "")[:10]
 
 
-def with_news(tags: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Choose the tags of which there is something to do, to report, to add up, or to warn of."""
-    return [
-        tag
-        for tag in tags
-        if tag["same_as"]
-        or tag["act"]
-        or tag["know"]
-        or tag["events"]
-        or tag["accounting"]
-        or tag["changes"]["lines"]
-        or tag["warnings"]
-        or tag["more_warnings"]
+_INLINE = 12  # columns of a heading that stands before its first row
+_WIDEST_PACKAGE, _WIDEST_CHANGE = 28, 24
+
+
+def table_lines(section: Mapping[str, Any], width: int = 78) -> str:
+    """Return a section of a digest as lines of text, its columns below each other."""
+    heading = section["heading"].upper()
+    remark = f"{' ' if section['remark'].startswith('for ') else ', '}{section['remark']}" if section["remark"] else ""
+    is_inline = not remark and section["name"] in ("upgraded", "downgraded", "package-added")
+    lines = [] if is_inline else [fill(f"{heading}{remark}", "", "    ", width)]
+    indent = " " * (_INLINE if is_inline else 2)
+    rows = section["rows"]
+    widths = [
+        max((len(row[key]) for row in rows if len(row[key]) <= most), default=0)
+        for key, most in (("package", _WIDEST_PACKAGE), ("change", _WIDEST_CHANGE))
     ]
+    for number_, row in enumerate(rows):
+        first = heading.ljust(_INLINE) if is_inline and not number_ else indent
+        cells = f"{row['package']:<{widths[0]}}  {row['change']:<{widths[1]}}  "
+        if len(first) + len(cells) < width - _INLINE:
+            lines.append(fill(row["where"], f"{first}{cells}", f"{indent}    ", width) or f"{first}{cells}".rstrip())
+        else:
+            lines.append(fill("  ".join(filter(None, map(row.get, _CELLS))), first, f"{indent}    ", width))
+    lines += [f"{indent}and {number(section['more'], 'more line')}"] if section["more"] else []
+    return "\n".join(lines)
 
 
-def shares(counts: Mapping[str, int]) -> str:
-    """Say how many there are of each: `1 lost, 2 upgraded, 236 rebuilt`."""
-    return ", ".join(f"{count:,} {'the same' if name == 'same' else name}" for name, count in counts.items() if count)
-
+_CELLS = ("package", "change", "where")
 
 FILTERS: dict[str, Callable[..., Any]] = {
     "md": markdown,
@@ -129,10 +137,9 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "moment": moment,
     "days_until": days_between,
     "fill": fill,
+    "table_lines": table_lines,
     "arrows": arrows,
-    "shares": shares,
     "short": short,
-    "with_news": with_news,
 }
 
 

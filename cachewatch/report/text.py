@@ -21,7 +21,8 @@ from cachewatch.core.spellings import NO_COMPILER
 from cachewatch.core.statement_values import Counts, Line, Severity, Statement, StatementKind
 from cachewatch.report import words
 from cachewatch.report.values import Report
-from cachewatch.report.words import HEADINGS, MOST_NAMES, Wants, chosen_lines, names, nothing, number, signed, total
+from cachewatch.report.wording import words as wording
+from cachewatch.report.words import MOST_NAMES, Wants, chosen_lines, names, nothing, number, signed, total
 
 _CODES = {"red": "31", "green": "32", "yellow": "33", "cyan": "36", "bold": "1", "dim": "2"}
 
@@ -157,7 +158,7 @@ class Block(Struct, frozen=True, kw_only=True):
     @property
     def is_by_place(self) -> bool:
         """Whether lines are about places, not packages."""
-        return self.kind is StatementKind.PLACE_LOST
+        return self.kind in _LOSSES
 
 
 class Shown(Struct, frozen=True, kw_only=True):
@@ -177,7 +178,7 @@ class Chosen(Struct, frozen=True):
     @property
     def is_of_tag(self) -> bool:
         """Whether it is told in a block of its own."""
-        return self.statement.kind not in HEADINGS
+        return not words.heading_of(self.statement.kind)
 
     @property
     def counts(self) -> Counts:
@@ -198,49 +199,25 @@ def sum_of(counts: Iterable[Counts]) -> Counts:
     return sum(counts, start=Counts())
 
 
-_TITLES = {
-    StatementKind.TAG_REMOVED: "Tag removed",
-    StatementKind.TAG_ADDED: "New tag",
-    StatementKind.SUSPICIOUS: "Suspicious",
-    StatementKind.STACK_MERGED: "Stacks merged",
-    StatementKind.STACK_REMOVED: "Stack removed",
-    StatementKind.STACK_ADDED: "New stack",
-    StatementKind.BESIDE: "Beside",
-    StatementKind.NO_LONGER: "No longer",
-    StatementKind.RETURNED: "Back",
-    StatementKind.TURNOVER: "Turnover",
-    StatementKind.MIGRATION: "Migrated",
-    StatementKind.PRUNE: "Pruned",
-    StatementKind.REBUILD_WAVE: "Built again",
-}
-_REMARKS = {
-    StatementKind.STACK_REMOVED: "often a failed pipeline",
-    StatementKind.PRUNE: "copies, older versions, and what no stack builds",
-    StatementKind.SUSPICIOUS: "check that the catalogue was published whole",
-}
-_EFFECTS = {
-    StatementKind.PACKAGE_REMOVED: "packages removed with it",
-    StatementKind.PACKAGE_ADDED: "new packages with it",
-    StatementKind.PLACE_LOST: "no build there any more",
-    StatementKind.PLACE_GAINED: "new there",
-}
 # Effects that a statement of this kind has by what it is.
 _OWN_EFFECTS = {
     StatementKind.STACK_REMOVED: StatementKind.PLACE_LOST,
     StatementKind.STACK_ADDED: StatementKind.PLACE_GAINED,
 }
+_VALUES = (StatementKind.MIGRATION, StatementKind.BESIDE, StatementKind.NO_LONGER)
+_LOSSES = (StatementKind.PLACE_LOST, StatementKind.MACHINE_LOST)
 
 
 def block_of(one: Chosen, report: Report, asked: Requested) -> Block:
     """Return the block of a statement on the whole tag."""
     statement, counts = one.statement, one.counts
     parts = [number(len(one.packages), "package"), signed(counts)] if one.packages else []
-    if statement.kind is StatementKind.MIGRATION:
+    if statement.kind in _VALUES:
         parts.append(f"in {words.stacks_named(statement.stacks, asked.most_names)}")
     return Block(
         kind=statement.kind,
         severity=statement.severity,
-        title=_TITLES[statement.kind],
+        title=wording().text(statement.kind, "title"),
         name=name_of(statement),
         total=", ".join(filter(None, parts)),
         notes=tuple(filter(None, _notes(one, report, asked))),
@@ -251,7 +228,8 @@ def block_of(one: Chosen, report: Report, asked: Requested) -> Block:
 
 def name_of(statement: Statement) -> str:
     """Return what a statement on the whole tag is about: a stack, or what replaced what."""
-    return words.replaced(statement) if statement.kind is StatementKind.MIGRATION else safe_name(statement.name)
+    has_sides = statement.kind in (*_VALUES, StatementKind.STACK_MERGED)
+    return words.change_of_values(statement) if has_sides else safe_name(statement.name)
 
 
 def occurrences(statements: Iterable[Statement], wants: Callable[[Kind], bool]) -> str:
@@ -260,9 +238,9 @@ def occurrences(statements: Iterable[Statement], wants: Callable[[Kind], bool]) 
     for one in statements:
         if not any(map(wants, one.kinds)):
             continue
-        if one.kind in _TITLES:
-            of_tag.append(f"{_TITLES[one.kind].lower()} {name_of(one)}".strip())
-        elif one.kind is StatementKind.PLACE_LOST and one.name:
+        if not words.heading_of(one.kind):
+            of_tag.append(f"{wording().text(one.kind, 'title').lower()} {name_of(one)}".strip())
+        elif one.kind in _LOSSES and one.name:
             places.append(f"{words.names(one.packages)} in {words.place_name(one.name)}")
         else:
             packages |= dict.fromkeys(line.package for line in one.lines if any(map(wants, line.kinds)))
@@ -280,20 +258,25 @@ def _notes(one: Chosen, report: Report, asked: Requested) -> Iterator[str]:
     if statement.kind is StatementKind.REBUILD_WAVE:
         yield _wave(one.counts, report)
         yield from words.lines(statement, most)
-    yield _REMARKS.get(statement.kind, "")
+    yield wording().text(statement.kind, "remark") if statement.kind is not StatementKind.REBUILD_WAVE else ""
+    yield words.fates(statement, wording()).removeprefix("; ")
+    if statement.turnover:
+        share = statement.turnover.gone / max(1, statement.turnover.before)
+        yield f"{share:.0%} of the earlier hashes are gone"
     if statement.of and statement.of > statement.counts.total:
         yield f"in the whole tag {number(statement.of, 'spec')} came or went with it"
     if statement.exceptions:
-        yield f"still on {_old_value(statement)}: {words.names(statement.exceptions, most)}"
+        listed = words.names(statement.exceptions, most)
+        yield wording().say(statement.kind, "note", old=_old_value(statement), exceptions=listed)
     packages = set(one.packages)
     for effect in statement.effects:
         affected = tuple(name for name in effect.packages if name in packages)
         if affected and not _goes_without_saying(effect.kind, statement):
-            yield f"{_EFFECTS[effect.kind]}: {words.names(affected, most)}"
+            yield f"{wording().text(effect.kind, 'effect')}: {words.names(affected, most)}"
 
 
 def _goes_without_saying(effect: StatementKind, statement: Statement) -> bool:
-    if statement.kind is StatementKind.MIGRATION:
+    if statement.kind in _VALUES:
         # Who has another target has another place.
         return effect in _OWN_EFFECTS.values() and Kind.TARGET in statement.kinds
     return _OWN_EFFECTS.get(statement.kind) is effect
@@ -307,7 +290,7 @@ def _wave(counts: Counts, report: Report) -> str:
     beside = counts.beside
     if beside <= 0:
         return "nothing else about them changed"
-    goes = " and go at the next prune" if tag_names.is_mutable(report.after.tag) else ""
+    goes = " and may go at any prune" if tag_names.is_mutable(report.after.tag) else ""
     old = "the old builds are" if not counts.vanished else f"{number(beside, 'old build')} are"
     return f"nothing else about them changed; {old} still there{goes}"
 
@@ -358,7 +341,7 @@ def tell(report: Report, asked: Requested) -> Shown:
 
 
 def _sections(chosen: Sequence[Chosen], asked: Requested) -> Iterator[Block]:
-    for kind in words.HEADINGS:
+    for kind in filter(words.heading_of, StatementKind):
         own = [one for one in chosen if one.statement.kind is kind]
         if own and kind is not _PLAIN:
             yield _section(own, asked)
@@ -376,7 +359,7 @@ def _section(own: Sequence[Chosen], asked: Requested) -> Block:
     return Block(
         kind=kind,
         severity=severity,
-        title=words.HEADINGS[kind],
+        title=words.heading_of(kind),
         total=", ".join(filter(None, (number(len(packages), "package"), signed(counts)))),
         entries=tuple(entries[:most]),
         more=_more(entries[most:]),
@@ -399,7 +382,7 @@ def _entries(one: Chosen, asked: Requested) -> Iterator[BlockEntry]:
             name=safe_name(statement.name),
             fact=_lost(one, asked),
             counts=one.counts,
-            where=words.remaining(statement, one.packages),
+            where=_reasons(one, asked),
             is_harmless=statement.is_harmless,
         )
         return
@@ -410,6 +393,23 @@ def _entries(one: Chosen, asked: Requested) -> Iterator[BlockEntry]:
             counts=line.counts,
             where=words.where(line, asked.most_names),
         )
+
+
+def _reasons(one: Chosen, asked: Requested) -> str:
+    """Say what is there of the packages that a place or machine lost, those of one reason together."""
+    chosen, own = set(one.packages), wording()
+    found: defaultdict[str, dict[str, None]] = defaultdict(dict)
+    for lost in one.statement.losses:
+        if lost.package in chosen and lost.loss is not None:
+            found[words.reason_of(lost.loss, own)][lost.package] = None
+    if len(found) == 1:
+        return "".join(found)
+    most = ALL if asked.is_whole else MOST_NAMES
+    said = [f"{words.names(list(packages), most)}: {reason}" for reason, packages in found.items() if reason]
+    left = [] if asked.is_whole else said[MOST_NAMES:]
+    return "; ".join(
+        [*(said if asked.is_whole else said[:MOST_NAMES]), *([f"{len(left)} more reasons"] if left else [])]
+    )
 
 
 def _lost(one: Chosen, asked: Requested) -> str:
@@ -437,7 +437,7 @@ def _rebuilt(report: Report, chosen: Sequence[Chosen], asked: Requested) -> Iter
     yield Block(
         kind=_PLAIN,
         severity=Severity.ROUTINE,
-        title=words.HEADINGS[_PLAIN],
+        title=words.heading_of(_PLAIN),
         total=f"{number(specs, 'spec')} of {number(len(packages), 'package')}",
         notes=tuple(note for one in hidden for note in words.lines(one.statement, FEW_NAMES)),
         entries=listed.entries if listed else (),
@@ -475,7 +475,7 @@ def _told(chosen: Sequence[Chosen], asked: Requested) -> Mapping[str, frozenset[
             said = [name_of(one.statement), *one.statement.before, *one.statement.after]
             for package in one.packages:
                 told[package] += said
-        elif one.statement.kind in (StatementKind.PLACE_LOST, StatementKind.MACHINE_LOST):
+        elif one.statement.kind in _LOSSES:
             for entry in _entries(one, asked):
                 for package in one.packages:
                     told[package] += (entry.name, entry.fact)

@@ -6,35 +6,30 @@ place for the links to the pages before and after it, which whoever keeps the pa
 """
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from enum import StrEnum
+from functools import cached_property
 from html import escape
 from itertools import pairwise
 from typing import Protocol
 
 from msgspec import Struct, field
 
+from cachewatch.core.assessment import Alternative, Assessment, ComparedTag, Known, PinState, Verb, assess
 from cachewatch.core.coverage import CoverageChange
 from cachewatch.core.model import (
     Delta,
     Diagnostic,
     Event,
     Machine,
-    PackageChange,
     PackageCounts,
-    Place,
-    PlaceChange,
     Side,
     SpecCounts,
-    Specs,
-    Status,
     Unreadable,
-    Verdict,
 )
-from cachewatch.core.remembered import Remembered
+from cachewatch.core.remembered import Departure, Remembered
 from cachewatch.core.statement_values import Statement
 
 
@@ -57,136 +52,6 @@ class Report(Struct, frozen=True, kw_only=True):
     def losses(self) -> int:
         """How many documents could not be compared, or not wholly."""
         return len({diagnostic.path for diagnostic in self.diagnostics if diagnostic.is_loss})
-
-
-class Outcome(StrEnum):
-    """What a package is in the other snapshot: the first of these that holds."""
-
-    LOST = "lost"  # a place of it is
-    DOWNGRADED = "downgraded"  # in a place
-    UPGRADED = "upgraded"  # in a place
-    GAINED = "gained"  # a place of it is
-    CHANGED = "changed"  # its newest versions stay everywhere, but older ones or combinations do not
-    REBUILT = "rebuilt"  # only hashes differ
-    SAME = "same"
-
-
-_BY_VERDICT = {
-    Verdict.LOST: Outcome.LOST,
-    Verdict.DOWNGRADED: Outcome.DOWNGRADED,
-    Verdict.UPGRADED: Outcome.UPGRADED,
-    Verdict.GAINED: Outcome.GAINED,
-    Verdict.RETIRED: Outcome.CHANGED,
-    Verdict.EXTENDED: Outcome.CHANGED,
-    Verdict.NARROWED: Outcome.CHANGED,
-    Verdict.WIDENED: Outcome.CHANGED,
-    Verdict.SAME: Outcome.SAME,
-}
-_ORDER = list(Outcome)
-
-
-class PackageOutcome(Struct, frozen=True, kw_only=True):
-    """What one package is in the other snapshot."""
-
-    package: str
-    outcome: Outcome
-    is_whole: bool = False  # lost or gained in all places, not in some
-    before: str = ""  # of up- and downgrades, the newest versions where it happened
-    after: str = ""
-    places: tuple[Place, ...] = ()  # in which it is so, sorted; none where only hashes differ
-    keeps_hashes: bool = True  # whether any of its hashes is in both
-
-
-class SnapshotMove(Struct, frozen=True, kw_only=True):
-    """What moving from `base` to `target` means; both are tags.
-
-    Who stays with a snapshot asks three things: what the other one lacks, what it has in another version, and whether
-    the binaries are the same. The last does not follow from the first two: a snapshot that was built anew loses
-    nothing, and has other hashes throughout.
-    """
-
-    base: str
-    target: str
-    packages: tuple[PackageOutcome, ...]  # all but those that are the same, worst first
-    same: int = 0
-
-    def of(self, outcome: Outcome) -> tuple[PackageOutcome, ...]:
-        """Return the packages of one outcome."""
-        return tuple(found for found in self.packages if found.outcome is outcome)
-
-    @property
-    def counts(self) -> Mapping[Outcome, int]:
-        """How many packages there are of each outcome; their sum is all packages of both snapshots."""
-        counted = Counter(found.outcome for found in self.packages)
-        return {outcome: counted[outcome] for outcome in Outcome} | {Outcome.SAME: self.same}
-
-    @property
-    def is_safe(self) -> bool:
-        """Whether nothing is lost, and nothing becomes older."""
-        return not self.of(Outcome.LOST) and not self.of(Outcome.DOWNGRADED)
-
-    @property
-    def has_other_hashes_only(self) -> bool:
-        """Whether no hash of `base` is in `target`: all that is installed by hash is installed anew."""
-        return bool(self.packages) and not self.same and not any(found.keeps_hashes for found in self.packages)
-
-
-def outcome_of(change: PackageChange) -> PackageOutcome:
-    """Say what one package is in the other snapshot."""
-    told = [(_BY_VERDICT[place.verdict], place) for place in change.places]
-    worst = min((outcome for outcome, _ in told), key=_ORDER.index, default=_without_places(change))
-    where = [place for outcome, place in told if outcome is worst]
-    first, last = _versions(worst, where)
-    return PackageOutcome(
-        package=change.package,
-        outcome=worst,
-        is_whole=(worst is Outcome.LOST and not _is_anywhere(change.specs_after))
-        or (worst is Outcome.GAINED and not _is_anywhere(change.specs_before)),
-        before=first,
-        after=last,
-        places=tuple(sorted(Place(place.stack, place.target) for place in where)),
-        keeps_hashes=change.counts.before > len(change.went) or bool(change.went.hashes & change.came.hashes),
-    )
-
-
-def move_of(
-    base: str, target: str, outcomes: Iterable[PackageOutcome], packages: PackageCounts | None = None
-) -> SnapshotMove:
-    """Put the outcomes of packages together.
-
-    `packages` counts those of both snapshots, so that those that are the same are known; without
-    it they are left out.
-    """
-    found = [outcome for outcome in outcomes if outcome.outcome is not Outcome.SAME]
-    total = 0 if packages is None else packages.before + packages.added
-    return SnapshotMove(
-        base=base,
-        target=target,
-        packages=tuple(sorted(found, key=lambda o: (_ORDER.index(o.outcome), not o.is_whole, o.package))),
-        same=max(0, total - len(found)),
-    )
-
-
-def _without_places(change: PackageChange) -> Outcome:
-    """Judge a package that no stack builds, or of which nothing but hashes differs."""
-    if change.status is Status.REMOVED:
-        return Outcome.LOST
-    if change.status is Status.ADDED:
-        return Outcome.GAINED
-    return Outcome.REBUILT if change.counts.added or change.counts.removed else Outcome.SAME
-
-
-def _is_anywhere(specs: Specs) -> bool:
-    return any(signature.stacks for signature in specs.counts)
-
-
-def _versions(outcome: Outcome, places: Iterable[PlaceChange]) -> tuple[str, str]:
-    """Return from what to what it went in most places; nothing where no version was replaced."""
-    if outcome not in (Outcome.UPGRADED, Outcome.DOWNGRADED):
-        return "", ""
-    # A record may name no version at all.
-    pairs = Counter(("".join(place.before[-1:]), "".join(place.after[-1:])) for place in places)
-    return min(pairs, key=lambda pair: (-pairs[pair], pair))
 
 
 class Outage(Struct, frozen=True):
@@ -245,7 +110,6 @@ class TagDigest(Struct, frozen=True, kw_only=True):
     report: Report
     statements: tuple[Statement, ...] = ()  # that are told, most important first
     rest: tuple[Statement, ...] = ()  # that are only summed up: kinds that nobody asked for, or somebody silenced
-    move: SnapshotMove | None = None  # what moving to it means, where it is a snapshot that is compared with another
     versions: tuple[VersionsChange, ...] = ()
     examples: tuple[Example, ...] = ()
     table: Table = Table()
@@ -281,7 +145,7 @@ class Silenced(Struct, frozen=True):
     until: str
 
 
-class Digest(Struct, frozen=True, kw_only=True):
+class Digest(Struct, frozen=True, kw_only=True, dict=True):
     """All that a template may say; docs/templates.md describes what templates are given of it."""
 
     key: str
@@ -297,6 +161,8 @@ class Digest(Struct, frozen=True, kw_only=True):
     remembered: Remembered = Remembered()  # by the subscription, before this digest
     environment: CoverageChange | None = None  # what became of the binaries of the environment that is watched
     pinned: tuple[Pinned, ...] = ()
+    known: Known = Known()  # what is remembered of earlier digests
+    alternative: Alternative | None = None  # the snapshot that has most of the environment, where that is known
     silenced: tuple[Silenced, ...] = ()
     why: tuple[str, ...] = ()  # the patterns of the subscription, in words
     commands: tuple[str, ...] = ()  # that show the same changes
@@ -307,12 +173,64 @@ class Digest(Struct, frozen=True, kw_only=True):
     links: str = ""  # base of links to the catalogue's pages; empty for none
     rows: int = 25  # of each list, at most
 
+    @cached_property
+    def assessment(self) -> Assessment:
+        """What readers are to do about it."""
+        return assess(
+            tuple(map(_compared, self.tags)),
+            environment=self.environment,
+            pins=tuple(_pin_state(pin, self.tags) for pin in self.pinned),
+            known=_known(self.known, self.remembered),
+            alternative=self.alternative,
+            is_unknown=any(span.is_unknown for span in self.spans),
+        )
+
     @property
     def is_empty(self) -> bool:
         """Whether nothing happened of what was asked for."""
         if any(pin.is_news for pin in self.pinned) or (self.environment and not self.is_urgent):
             return False
         return not any(tag.statements or tag.report.events for tag in self.tags)
+
+
+def base_of(report: Report) -> str:
+    """Return the snapshot that a new one is compared with."""
+    before, after = report.before.tag, report.after.tag
+    return before if before and after and before != after else ""
+
+
+def _known(known: Known, remembered: Remembered) -> Known:
+    """Add to what is known what a subscription remembers of earlier actions, and of what operators confirmed."""
+    departures = (one for one in remembered.facts if isinstance(one, Departure))
+    sure = {(one.source, one.tag) for one in departures if one.is_suspicious and not one.is_waiting}
+    since = {(one.source, Verb(one.verb), one.subject): one.since for one in remembered.actions}
+    return Known(since={**since, **known.since}, met=known.met, confirmed=known.confirmed | sure)
+
+
+def _compared(tag: TagDigest) -> ComparedTag:
+    report = tag.report
+    return ComparedTag(
+        source=tag.source,
+        tag=report.after.tag or report.before.tag or report.after.name,
+        base=base_of(report),
+        since=(report.before.time or "")[:10],
+        day=(report.after.time or "")[:10],
+        statements=tag.statements,
+        is_incomplete=bool(tag.unreadable) or bool(report.losses),
+    )
+
+
+def _pin_state(pin: Pinned, tags: Iterable[TagDigest]) -> PinState:
+    own = (tag for tag in tags if tag.source == pin.source and base_of(tag.report) == pin.tag)
+    whole = pin.whole_move or next(own, None)
+    return PinState(
+        source=pin.source,
+        tag=pin.tag,
+        is_gone=pin.is_gone,
+        newest=pin.newest,
+        move=pin.move,
+        statements=whole.statements if whole else None,
+    )
 
 
 class Notice(Struct, frozen=True, kw_only=True):
@@ -419,6 +337,8 @@ class RenderedDigest(Struct, frozen=True, kw_only=True):
     revisions: tuple[str, ...] = ()  # before..after of each source
     archive_url: str | None = None
     subtitle: str = ""  # of which tags and days it is
+    level: str = "calm"  # alarm | notice | calm: colours follow it
+    advice: str = ""  # the first thing to do
     bullets: tuple[str, ...] = ()  # what a chat shows: a line each, the most important first
     text: str
     html: str

@@ -1,87 +1,24 @@
 """The words that all reports share: facts of statements, counts that add up, elapsed times, and causes of rebuilds."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from datetime import datetime
 from functools import partial
 
 from msgspec import Struct
 
+from cachewatch.core.assessment import packages_of
 from cachewatch.core.causes import Cause, Value, What
 from cachewatch.core.model import Kind, Loss, LossClass, Place
 from cachewatch.core.names import safe_name
 from cachewatch.core.spellings import NO_COMPILER
 from cachewatch.core.statement_values import RANKS, CauseCount, Counts, Line, Statement, StatementKind, Stay
 from cachewatch.report.values import Report
+from cachewatch.report.wording import Words, words
 
 # How many stacks and the like are named in one place.
 MOST_NAMES = 3
 
-# How a section of each kind is called. Kinds that are told in one sentence have none.
-HEADINGS = {
-    StatementKind.PACKAGE_REMOVED: "Packages removed",
-    StatementKind.PACKAGE_ADDED: "New packages",
-    StatementKind.DOWNGRADED: "Downgraded",
-    StatementKind.UPGRADED: "Upgraded",
-    StatementKind.PLACE_LOST: "No build any more",
-    StatementKind.MACHINE_LOST: "No build any more for a system",
-    StatementKind.PLACE_GAINED: "Built in more places",
-    StatementKind.RETIRED: "Older versions retired",
-    StatementKind.EXTENDED: "Older versions added",
-    StatementKind.NARROWED: "Fewer configurations",
-    StatementKind.WIDENED: "More configurations",
-    StatementKind.RECONFIGURED: "Built in another way",
-    StatementKind.MOVED: "Moved between stacks",
-    StatementKind.UNREFERENCED: "Built by no stack any more",
-    StatementKind.PRUNED: "Pruned",
-    StatementKind.SURPLUS: "Fewer copies",
-    StatementKind.EXTRA_COPY: "More copies",
-    StatementKind.REBUILT: "Rebuilt",
-}
-
-# What becomes of the specs of a statement, for sums: "+96: 64 rebuilt, 15 in upgrades".
-SHARES = {
-    StatementKind.TAG_REMOVED: "with the tag",
-    StatementKind.TAG_ADDED: "with the tag",
-    StatementKind.STACK_MERGED: "in merged stacks",
-    StatementKind.SUSPICIOUS: "missing",
-    StatementKind.BESIDE: "beside older builds",
-    StatementKind.NO_LONGER: "no longer built",
-    StatementKind.RETURNED: "back",
-    StatementKind.TURNOVER: "gone",
-    StatementKind.MACHINE_LOST: "in lost builds",
-    StatementKind.STACK_REMOVED: "in stacks that left",
-    StatementKind.STACK_ADDED: "in stacks that joined",
-    StatementKind.MIGRATION: "migrated",
-    StatementKind.PRUNE: "pruned",
-    StatementKind.REBUILD_WAVE: "rebuilt",
-    StatementKind.PACKAGE_REMOVED: "in removed packages",
-    StatementKind.PACKAGE_ADDED: "in new packages",
-    StatementKind.DOWNGRADED: "in downgrades",
-    StatementKind.UPGRADED: "in upgrades",
-    StatementKind.PLACE_LOST: "in lost builds",
-    StatementKind.PLACE_GAINED: "in new places",
-    StatementKind.RETIRED: "of older versions",
-    StatementKind.EXTENDED: "of older versions",
-    StatementKind.NARROWED: "of other configurations",
-    StatementKind.WIDENED: "of other configurations",
-    StatementKind.RECONFIGURED: "built in another way",
-    StatementKind.MOVED: "moved",
-    StatementKind.UNREFERENCED: "of no stack",
-    StatementKind.PRUNED: "pruned",
-    StatementKind.SURPLUS: "in fewer copies",
-    StatementKind.EXTRA_COPY: "in more copies",
-    StatementKind.REBUILT: "rebuilt",
-}
-
-
-# What is still there of what a place lost.
-_STILL = {
-    LossClass.GOING: "no stack builds the binaries any more: a prune may take them",
-    LossClass.OTHER: "another version or other variants are there",
-    LossClass.EQUAL: "equal builds are there",
-    LossClass.KEPT: "the same binaries stay",
-}
 _LONGEST_NAME = 60
 _USUAL_VERSION = 12  # characters
 _CACHE = "cache"  # the stack of a build cache that names none
@@ -97,23 +34,15 @@ BY_VERSION = (StatementKind.UPGRADED, StatementKind.DOWNGRADED)
 # These name compilers, systems or variants beside versions.
 _CONFIGURATIONS = (StatementKind.NARROWED, StatementKind.WIDENED, StatementKind.RECONFIGURED)
 
-# What happened to a package, by what was there before and what is there now.
-_FACTS: Mapping[StatementKind, Callable[[str, str], str]] = {
-    StatementKind.PACKAGE_REMOVED: lambda before, _: f"removed, had {before}" if before else "removed",
-    StatementKind.PACKAGE_ADDED: lambda _, after: after or "without specs",
-    StatementKind.PRUNED: lambda before, _: f"{before} removed" if before else "",
-    StatementKind.RETIRED: lambda before, after: f"{before} removed" + (f", {after} added" if after else ""),
-    StatementKind.EXTENDED: lambda _, after: f"{after} added",
-    StatementKind.NARROWED: lambda before, after: (
-        f"{before} no longer with {after}" if after else f"{before} in fewer combinations"
-    ),
-    StatementKind.WIDENED: lambda before, after: (
-        f"{after} now also with {before}" if before else f"{after} in more combinations"
-    ),
-    StatementKind.RECONFIGURED: lambda before, after: f"{before or 'default'} -> {after or 'default'}",
-    StatementKind.REBUILT: lambda *_: "",
-    StatementKind.UNREFERENCED: lambda before, _: f"{before} goes at the next prune".strip(),
-}
+
+def heading_of(kind: StatementKind) -> str:
+    """Return how a section of statements of this kind is called; those that are told in one sentence have none."""
+    return words().text(kind, "heading")
+
+
+def share_of(kind: StatementKind) -> str:
+    """Return what became of the specs of a statement, for sums: "+96: 64 rebuilt, 15 in upgrades"."""
+    return words().text(kind, "share")
 
 
 def fact(line: Line, most: int = MOST_NAMES) -> str:
@@ -135,10 +64,11 @@ def fact(line: Line, most: int = MOST_NAMES) -> str:
     before, after = listed(story.before), listed(story.after)
     if story.kind is StatementKind.MOVED:
         return f"{before} {_moves(line, most)}".strip()
-    said = _FACTS.get(story.kind)
-    told = said(before, after) if said else before or after
+    if story.kind is StatementKind.RECONFIGURED:
+        before, after = before or "default", after or "default"
+    told = next(iter(words().forms(story.kind, "fact", before=before, after=after)), "")
     if story.kind is StatementKind.UNREFERENCED and before and set(story.before) <= set(story.remaining):
-        told = f"builds of {before} go at the next prune, others stay"
+        told = words().say(story.kind, "others_stay", before=before)
     if story.kind is StatementKind.RECONFIGURED and story.remaining:
         told += f" ({_compilers_listed(story.remaining)} {'stays' if len(story.remaining) == 1 else 'stay'})"
     return ", ".join(
@@ -148,8 +78,9 @@ def fact(line: Line, most: int = MOST_NAMES) -> str:
 
 def replacement(line: Line, most: int = MOST_NAMES) -> str:
     """Name the versions of an upgrade or a downgrade: `0.3.1 -> 0.4.0`."""
-    before, after = (_versions(side, most) or "no version" for side in (line.story.before, line.story.after))
-    return f"{before} -> {after}"
+    story = line.story
+    pairs = story.pairs or ((_versions(story.before, most), _versions(story.after, most)),)
+    return ", ".join(f"{safe_name(old) or 'no version'} -> {safe_name(new) or 'no version'}" for old, new in pairs)
 
 
 def staying(line: Line, most: int = MOST_NAMES) -> str:
@@ -175,6 +106,8 @@ def where(line: Line, most: int = MOST_NAMES) -> str:
         return f"{told}; not yet in {names(story.behind, most)}" if story.behind else told
     if story.kind is StatementKind.MOVED:
         return ""
+    if story.kind in BY_VERSION:
+        return f"in {stacks_named(stacks, most)}"
     if story.places:
         return in_places(story.places, most)
     return f"in {stacks_named(line.stacks, most)}" if line.stacks else ""
@@ -219,16 +152,25 @@ def names(words: Sequence[str], most: int = MOST_NAMES) -> str:
     return ", ".join(told) + (f" and {rest:,} more" if rest else "")
 
 
-def replaced(statement: Statement) -> str:
-    """Say what took the place of what in a migration: `gcc 11.4.0 -> 13.3.0`."""
-    before, after = statement.before, statement.after
-    if len(before) == len(after) == 1:
-        (old,), (new,) = before, after
-        name, at, version = old.partition("@")
-        other, _, newer = new.partition("@")
-        if at and name == other:
-            return safe_name(f"{name} {version} -> {newer}")
-    return safe_name(f"{' '.join(before)} -> {' '.join(after)}")
+def change_of_values(one: Statement) -> str:
+    """Say what took the place of what, or came beside it: `gcc 11.4.0 -> 13.3.0`, `gcc 13.3.0 beside 11.4.0`, `+mpi`."""
+    before, after = " ".join(map(_value, one.before)), " ".join(map(_value, one.after))
+    if one.kind is StatementKind.NO_LONGER:
+        return safe_name(before)
+    if one.kind is StatementKind.STACK_MERGED:
+        return f"{', '.join(map(stack_name, one.before))} -> {', '.join(map(stack_name, one.after))}"
+    old, _, older = before.partition(" ")
+    new, _, newer = after.partition(" ")
+    is_same = old == new and len(one.before) == len(one.after) == 1 and bool(older and newer)
+    if one.kind is StatementKind.BESIDE:
+        return safe_name(f"{after} beside {older if is_same else before}")
+    return safe_name(f"{before} -> {newer if is_same else after}")
+
+
+def _value(text: str) -> str:
+    """Name a compiler with its version as people do; other values are as they are."""
+    name, at, version = text.partition("@")
+    return f"{name} {version}" if at and name and version else text
 
 
 def _moves(line: Line, most: int) -> str:
@@ -243,33 +185,49 @@ def _moves(line: Line, most: int) -> str:
     return ", ".join(f"{said} {stacks_named(stacks - told, most)}" for said, stacks in found if stacks - told)
 
 
-def remaining(one: Statement, packages: Sequence[str] | None = None) -> str:
-    """Say what is still there of the packages that a place lost, or of those chosen; empty where nothing is."""
-    chosen = set(one.packages if packages is None else packages)
-    said = []
-    for loss_class, words in _STILL.items():
-        if found := [package for package in one.with_class(loss_class) if package in chosen]:
-            said.append(words if len(found) == len(chosen) else f"{names(found)}: {words}")
-    return "; ".join(said)
-
-
-def reason_of(loss: Loss) -> str:
+def reason_of(loss: Loss, own: Words | None = None) -> str:
     """Say what the tag has of what a place or a machine lost: `the same binary stays, e4s builds it`."""
-    version, there = safe_name(loss.version) or "no version", safe_name(loss.there)
-    who = stacks_named(loss.stacks)
-    has = "has" if len(loss.stacks) == 1 else "have"
-    if loss.loss_class is LossClass.KEPT:
-        return f"the same binary stays{f', {who} {has} it' if who else ''}"
-    if loss.loss_class is LossClass.EQUAL:
-        compiler = f", with {safe_name(loss.compiler)}" if loss.compiler else ""
-        return f"{who} {has} a build of {version} for these machines{compiler}"
-    if loss.loss_class is LossClass.GOING:
-        return f"no stack builds {version} any more: the binary is there until a prune takes it"
-    if loss.loss_class is LossClass.OTHER and not there:
-        variants = " ".join(map(safe_name, loss.variants))
-        return f"{version} is there {f'with {variants}' if variants else 'with fewer variants'}"
-    left = f"{there} is there" if there else "nothing is there for these machines"
-    return f"{'only ' if there and loss.loss_class is LossClass.GONE else ''}{left}, {version} is gone"
+    key = loss.loss_class.value
+    if loss.loss_class is LossClass.OTHER and not loss.there:
+        key = "other_variants"
+    elif loss.loss_class is LossClass.GONE and loss.there:
+        key = "gone_older"
+    elif loss.loss_class is LossClass.EQUAL and loss.compiler:
+        key = "equal_compiler"
+    return (own or words()).say(
+        "losses",
+        key,
+        len(loss.stacks),
+        version=safe_name(loss.version) or "no version",
+        there=safe_name(loss.there),
+        stacks=stacks_named(loss.stacks),
+        compiler=safe_name(loss.compiler),
+        variants=" ".join(map(safe_name, loss.variants)) or "fewer variants",
+    )
+
+
+def and_more(found: Sequence[str], own: Words, most: int = MOST_NAMES) -> str:
+    """Name the first of several, and count the rest: `umpire, raja, chai, 7 more`."""
+    told = ", ".join(safe_name(one)[:_LONGEST_NAME] for one in found[:most])
+    return f"{told}, {own.say('other', 'more', len(found) - most)}" if len(found) > most else told
+
+
+def fates(one: Statement, own: Words) -> str:
+    """Say what is there of the packages that a stack or a value had: `; 50 of its 60 packages have equal builds in e4s`."""
+    said: list[str] = []
+    for loss_class in LossClass:
+        found = packages_of(one.losses, loss_class)
+        if found:
+            of = f" of its {number(len(one.packages), 'package')}" if not said else ""
+            where = Counter(
+                stack
+                for lost in one.losses
+                if lost.loss and lost.loss.loss_class is loss_class
+                for stack in lost.loss.stacks
+            )
+            stacks = ", ".join(map(stack_name, sorted(where))) if 0 < len(where) <= 2 else "other stacks"
+            said.append(own.say("fates", loss_class, len(found), of=of, stacks=stacks))
+    return f"; {', '.join(said)}" if said else ""
 
 
 def stack_name(stack: str) -> str:
@@ -318,13 +276,13 @@ def accounting(statements: Iterable[Statement]) -> str:
     """Return `+96: 64 rebuilt, 15 in upgrades; -79: 64 rebuilt, 15 in upgrades`; empty where nothing changed."""
     statements = sorted((one for one in statements if one.counts.total), key=lambda one: RANKS[one.kind])
     parts = [
-        _side("+", _with_kept((SHARES[one.kind], one.counts.new, one.counts.entered) for one in statements)),
-        _side("-", _with_kept((SHARES[one.kind], one.counts.vanished, one.counts.left) for one in statements)),
+        _side("+", _with_kept((share_of(one.kind), one.counts.new, one.counts.entered) for one in statements)),
+        _side("-", _with_kept((share_of(one.kind), one.counts.vanished, one.counts.left) for one in statements)),
     ]
     kept = [(one.counts.stayed, one.kind in _UNBUILT) for one in statements]
     old = sum(count for count, is_old in kept if is_old)
     moved = sum(count for count, is_old in kept if not is_old)
-    parts.append(f"{number(old, 'old build')} kept until the next prune" if old else "")
+    parts.append(f"{number(old, 'old build')} that may go at any prune" if old else "")
     parts.append(f"{number(moved, 'build')} kept, now in other stacks" if moved else "")
     return "; ".join(filter(None, parts))
 
@@ -340,12 +298,12 @@ def _with_kept(shares: Iterable[tuple[str, int, int]]) -> Iterator[tuple[str, in
 
 def _side(sign: str, shares: Iterable[tuple[str, int]]) -> str:
     counts: dict[str, int] = {}
-    for words, count in shares:
-        counts[words] = counts.get(words, 0) + count
-    told = sorted(((count, words) for words, count in counts.items()), reverse=True)
+    for share, count in shares:
+        counts[share] = counts.get(share, 0) + count
+    told = sorted(((count, share) for share, count in counts.items()), reverse=True)
     if not told:
         return ""
-    listed = [f"{count:,} {words}" for count, words in told[:_MOST_SHARES]]
+    listed = [f"{count:,} {share}" for count, share in told[:_MOST_SHARES]]
     rest = sum(count for count, _ in told[_MOST_SHARES:])
     return f"{sign}{sum(counts.values()):,}: {', '.join([*listed, *([f'{rest:,} others'] if rest else [])])}"
 
@@ -396,7 +354,7 @@ def total(report: Report, wants: Wants) -> str:
 
     Where only some kinds of change are wanted, the sum is that of their lines.
     """
-    lines = [(SHARES[one.kind], line) for one in report.statements for line in chosen_lines(one, wants)]
+    lines = [(share_of(one.kind), line) for one in report.statements for line in chosen_lines(one, wants)]
     told = _shares(shares_of(lines))
     if not wants(frozenset()):
         packages = len({line.package for _, line in lines})

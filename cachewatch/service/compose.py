@@ -21,7 +21,7 @@ from cachewatch.config.model import Config
 from cachewatch.core.statement_values import StatementKind, is_of_tag
 from cachewatch.errors import TemplateError
 from cachewatch.report.digest_mail import MAX_HTML, DigestRenderer
-from cachewatch.report.first_screen import sentence_of_tag
+from cachewatch.report.headline import clauses_of_statements
 from cachewatch.report.values import Digest, Form, Message, RenderedDigest, Silenced, TagDigest
 from cachewatch.report.words import names, number
 from cachewatch.runtime.log import Log
@@ -233,9 +233,8 @@ def _changed(tag: TagDigest) -> int:
 
 
 def _content(news: TagNews) -> Iterator[str]:
-    for one in news.tag.statements:
-        if is_of_tag(one.kind) and one.kind is not StatementKind.SUSPICIOUS:
-            yield sentence_of_tag(one)
+    found = [one for one in news.tag.statements if is_of_tag(one.kind) and one.kind is not StatementKind.SUSPICIOUS]
+    yield from (clause.said for clause in clauses_of_statements(found))
     kinds = (StatementKind.SUSPICIOUS, StatementKind.PACKAGE_REMOVED)
     effects = [effect for one in news.tag.statements for effect in one.effects]
     gone = {package for one in news.tag.statements if one.kind in kinds for package in one.packages}

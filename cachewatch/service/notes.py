@@ -59,7 +59,7 @@ class TagNews(Struct, frozen=True):
         tag = self.tag
         statements = (*tag.statements, *tag.rest, *tag.report.statements)
         lines = sum(1 + len(one.lines) + len(one.packages) for one in statements)
-        return lines + len(tag.versions) + (len(tag.move.packages) if tag.move is not None else 0)
+        return lines + len(tag.versions)
 
 
 class NotesCollector:

@@ -34,9 +34,9 @@ def test_the_demo_statement_by_statement(demo_repository: Path) -> None:
 
     assert [(one.kind.value, one.name, one.packages) for one in tag.statements] == [
         ("package-added", "py-keras", ("py-keras",)),
+        ("place-lost", "radiuss (x86_64_v3)", ("py-build",)),
         ("upgraded", "py-ml-dtypes", ("py-ml-dtypes",)),
         ("upgraded", "py-build", ("py-build",)),
-        ("place-lost", "radiuss (x86_64_v3)", ("py-build",)),
         ("place-gained", "", ("py-ml-dtypes",)),
         ("retired", "", ("py-safetensors",)),
         ("rebuilt", "", ("py-gpytorch",)),
@@ -65,7 +65,7 @@ def test_what_happened_to_the_whole_tag_is_told_once(tmp_path: Path) -> None:
     tag = between(tmp_path, before, after)
 
     assert [event.kind for event in tag.report.events] == [Kind.COMPILER]
-    assert counts(tag) == [("migration", "gcc@11.4.0 -> gcc@13.2.0", 6, 6, 0)]
+    assert counts(tag) == [("migration", "gcc@11.4.0 -> gcc@13.2.0", 6, 6, 0), ("turnover", "", 0, 0, 0)]
 
 
 def test_all_changes_as_csv(demo_repository: Path) -> None:

@@ -73,5 +73,5 @@ def test_samples(golden: Golden) -> None:
 
     hold(golden, "sample", digest)
     hold(golden, "notice", notice)
-    assert "ACT" in digest.text
+    assert "To do" in digest.text
     assert notice.subscription == "operators"

@@ -179,7 +179,7 @@ def test_the_context_is_documented() -> None:
 def test_a_template_writes_the_subject(tmp_path: Path, run: Run) -> None:
     """One line, with what templates are given; one of a subscription is preferred, and an empty one is not used."""
     (tmp_path / "digest.subject.j2").write_text(
-        "{{ digest.subscription }}:\n {{ digest.tags[0].changes.packages }} ä {{ title }}"
+        "{{ digest.subscription }}:\n {{ digest.sections[0].packages }} ä {{ title }}"
     )
     (tmp_path / "site.subject.j2").write_text("of the site")
     (tmp_path / "empty.subject.j2").write_text("{# nothing #}")
@@ -190,7 +190,7 @@ def test_a_template_writes_the_subject(tmp_path: Path, run: Run) -> None:
         for template in (None, "site.html.j2", "empty.html.j2")
     ]
 
-    assert titles == [f"sample: 5 ä {usual}", "of the site", usual]
+    assert titles == [f"sample: 1 ä {usual}", "of the site", usual]
     shown = run("template", "render", "digest.subject.j2", "--templates-dir", tmp_path)
     assert shown.output == f"{titles[0]}\n"
     assert run("template", "show", "digest.subject.j2").output == "{{ title }}\n"

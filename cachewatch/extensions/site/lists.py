@@ -6,8 +6,11 @@ and there is one of hashes for each first letter.
 """
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
+
+from msgspec import Struct
 
 from cachewatch.core import names as tag_names
 from cachewatch.core.model import Place
@@ -31,9 +34,7 @@ from cachewatch.extensions.site.values import (
     TagRow,
 )
 from cachewatch.extensions.site.words import Times, figures, line_plot, newest_versions, package_link
-from cachewatch.report.environments import move_verdict
-from cachewatch.report.values import Outcome, PackageOutcome, SnapshotMove, move_of
-from cachewatch.report.words import in_places, number
+from cachewatch.report.words import in_places, names, number, stacks_named
 
 _MOST_FACTS = 6
 _UP = "../"
@@ -80,8 +81,6 @@ def revision_pages(
                 before=times.moments[n - 1],
                 earlier=_neighbour(past, times, told[place - 1]) if place else None,
                 later=_neighbour(past, times, told[place + 1]) if place + 1 < len(told) else None,
-                acts=story.acts,
-                news=story.news,
                 total=story.total,
                 sections=tuple(_revision_section(section, packages) for section in story.sections),
             ),
@@ -299,6 +298,92 @@ def _stack_page(
     )
 
 
+class Outcome(StrEnum):
+    """What a package is in the other snapshot: the first of these that holds."""
+
+    LOST = "lost"  # a place of it is
+    DOWNGRADED = "downgraded"  # in a place
+    UPGRADED = "upgraded"  # in a place
+    GAINED = "gained"  # a place of it is
+    CHANGED = "changed"  # its newest versions stay everywhere, but older ones or combinations do not
+    REBUILT = "rebuilt"  # only hashes differ
+    SAME = "same"
+
+
+_ORDER = list(Outcome)
+
+
+class PackageOutcome(Struct, frozen=True, kw_only=True):
+    """What one package is in the other snapshot."""
+
+    package: str
+    outcome: Outcome
+    is_whole: bool = False  # lost or gained in all places, not in some
+    before: str = ""  # of up- and downgrades, the newest versions where it happened
+    after: str = ""
+    places: tuple[Place, ...] = ()  # in which it is so, sorted; none where only hashes differ
+    keeps_hashes: bool = True  # whether any of its hashes is in both
+
+
+class SnapshotMove(Struct, frozen=True, kw_only=True):
+    """What moving from `base` to `target` means; both are tags.
+
+    Who stays with a snapshot asks three things: what the other one lacks, what it has in another version, and whether
+    the binaries are the same. The last does not follow from the first two: a snapshot that was built anew loses
+    nothing, and has other hashes throughout.
+    """
+
+    base: str
+    target: str
+    packages: tuple[PackageOutcome, ...]  # all but those that are the same, worst first
+    same: int = 0
+
+    def of(self, outcome: Outcome) -> tuple[PackageOutcome, ...]:
+        """Return the packages of one outcome."""
+        return tuple(found for found in self.packages if found.outcome is outcome)
+
+    @property
+    def counts(self) -> Mapping[Outcome, int]:
+        """How many packages there are of each outcome; their sum is all packages of both snapshots."""
+        counted = Counter(found.outcome for found in self.packages)
+        return {outcome: counted[outcome] for outcome in Outcome} | {Outcome.SAME: self.same}
+
+    @property
+    def has_other_hashes_only(self) -> bool:
+        """Whether no hash of `base` is in `target`: all that is installed by hash is installed anew."""
+        return bool(self.packages) and not self.same and not any(found.keeps_hashes for found in self.packages)
+
+
+def move_of(base: str, target: str, outcomes: Iterable[PackageOutcome], total: int) -> SnapshotMove:
+    """Put the outcomes of `total` packages together."""
+    found = [outcome for outcome in outcomes if outcome.outcome is not Outcome.SAME]
+    return SnapshotMove(
+        base=base,
+        target=target,
+        packages=tuple(sorted(found, key=lambda o: (_ORDER.index(o.outcome), not o.is_whole, o.package))),
+        same=max(0, total - len(found)),
+    )
+
+
+def move_verdict(move: SnapshotMove) -> str:
+    """Say what moving to another snapshot means."""
+    lost, older = move.of(Outcome.LOST), move.of(Outcome.DOWNGRADED)
+    losing = (
+        f"moving would lose {number(len(lost), 'package')} ({names(list(map(_lost_package, lost)))})" if lost else ""
+    )
+    aging = f"{len(older):,} downgraded ({names([found.package for found in older])})" if older else ""
+    anew = "all hashes differ" if move.has_other_hashes_only else ""
+    return "; ".join(filter(None, (losing, aging, anew))) or (
+        "nothing changes" if not move.packages else "every package stays, none is older"
+    )
+
+
+def _lost_package(found: PackageOutcome) -> str:
+    """Name a package, and where it is lost if it is still anywhere."""
+    stacks = sorted({place.stack for place in found.places})
+    return found.package if found.is_whole or not stacks else f"{found.package} in {stacks_named(stacks)}"
+
+
 _MOST_ROWS = 60
 _EARLIER = 4  # snapshots, which is about a month
 # What is listed, worst first, and how.
@@ -370,8 +455,8 @@ def _move(base: str, target: str, tag: str, all_tags: Mapping[str, Mapping[str, 
     old, new = all_tags[base], all_tags[target]
     everything = sorted(old.keys() | new.keys())
     found = [outcome_between(package, old.get(package), new.get(package)) for package in everything]
-    move = move_of(base, target, found)
-    counts = {**move.counts, Outcome.SAME: len(everything) - len(move.packages)}
+    move = move_of(base, target, found, len(everything))
+    counts = move.counts
     other, word = (base, "from") if target == tag else (target, "to")
     return Move(
         key=f"{word}-{file_name(other)}",

@@ -9,15 +9,14 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from functools import lru_cache
-from itertools import groupby
 
 from msgspec import Struct
 
+from cachewatch.core.assessment import Rank
 from cachewatch.core.model import Kind
 from cachewatch.core.names import safe_name
 from cachewatch.core.statement_values import Severity, Statement, StatementKind
-from cachewatch.report.first_screen import act, know
-from cachewatch.report.headline import facts_of
+from cachewatch.report.headline import clauses_of_statements
 from cachewatch.report.text import Block, Requested, name_of, tell
 from cachewatch.report.values import Report
 from cachewatch.report.words import staying, where
@@ -147,8 +146,6 @@ class RevisionStory(Struct, frozen=True, kw_only=True):
     """All that is told of one revision."""
 
     facts: tuple[ToldFact, ...] = ()
-    acts: tuple[str, ...] = ()
-    news: str = ""
     total: str = ""
     sections: tuple[Section, ...] = ()
     marks: tuple[Mark, ...] = ()
@@ -163,8 +160,6 @@ def story_of(report: Report) -> RevisionStory:
     told = tell(report, asked)
     return RevisionStory(
         facts=tuple(_facts(report.statements))[:_MOST_FACTS],
-        acts=tuple(map(_bounded, act(report.statements))),
-        news=know(report.statements),
         total=told.total,
         sections=tuple(_section(block) for block in told.blocks),
         marks=tuple(Mark(one.kind, _bounded(name_of(one))) for one in report.statements if one.kind in _MARKED),
@@ -173,11 +168,11 @@ def story_of(report: Report) -> RevisionStory:
 
 
 def _facts(statements: Sequence[Statement]) -> Iterator[ToldFact]:
-    """Yield the facts, bad news first and routine last; a fact is of statements of one kind."""
-    in_order = sorted(statements, key=lambda one: list(Severity).index(one.severity))
-    for (kind, severity), found in groupby(in_order, key=lambda one: (one.kind, one.severity)):
-        for fact in facts_of(found):
-            yield ToldFact(tone_of(kind, severity), _bounded(fact.whole))
+    """Yield what happened in sentences, the most important first."""
+    for clause in clauses_of_statements(statements):
+        tone = tone_of(clause.statement.kind, clause.statement.severity)
+        is_harmless = tone is Tone.ATTENTION and clause.first.rank is Rank.HARMLESS
+        yield ToldFact(Tone.CHANGED if is_harmless else tone, _bounded(clause.said.rstrip(".")))
 
 
 def _bounded(text: str) -> str:

@@ -455,8 +455,6 @@ class RevisionPage(Struct, frozen=True, kw_only=True):
     before: DatedRevision
     earlier: Link | None
     later: Link | None
-    acts: tuple[str, ...]
-    news: str
     total: str
     sections: tuple[RevisionSection, ...]
 

@@ -3,12 +3,13 @@
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from cachewatch.core.statement_values import StatementKind, severity_of
+from cachewatch.core.statement_values import severity_of
 from cachewatch.core.versions import sorted_versions
 from cachewatch.extensions.site import values as plots
 from cachewatch.extensions.site.past import TagHistory
 from cachewatch.extensions.site.stories import RevisionStory, page, shown
 from cachewatch.extensions.site.values import Curve, DatedRevision, Figure, Link, Plot, PlotMark
+from cachewatch.report.wording import words
 from cachewatch.report.words import number, stack_name
 
 # The kinds in the order of the page, with the words that say what they mean.
@@ -133,15 +134,6 @@ def curve(name: Link, numbers: Sequence[int], places: Sequence[float], moments: 
     )
 
 
-# Each has a letter on the axis, and a word beneath it.
-_MARKS = {
-    StatementKind.SUSPICIOUS: ("!", "suspicious"),
-    StatementKind.STACK_REMOVED: ("L", "lost stack"),
-    StatementKind.STACK_ADDED: ("N", "new stack"),
-    StatementKind.MIGRATION: ("M", "migration"),
-    StatementKind.PRUNE: ("P", "prune"),
-    StatementKind.REBUILD_WAVE: ("R", "rebuild of everything"),
-}
 _MOST_MARKS = 12
 
 
@@ -150,7 +142,7 @@ def marks_of(stories: Sequence[RevisionStory], places: Sequence[float], times: T
     found = []
     for story, place, moment in zip(stories, places, times.moments, strict=True):
         for mark in story.marks:
-            letter, word = _MARKS[mark.kind]
+            letter, word = words().text(mark.kind, "letter"), words().text(mark.kind, "mark")
             tone = severity_of(mark.kind).value
             found.append(
                 PlotMark(place, tone, letter, f"{word} {shown(mark.name)}".strip() + f", {moment.calendar_day}")

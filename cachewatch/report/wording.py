@@ -1,0 +1,110 @@
+"""The sentences of reports, which stand in templates/words.toml; a site's own folder may replace any entry.
+
+Nothing here renders templates, so that a terminal has the same words without Jinja2.
+"""
+
+import re
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from cachewatch.errors import TemplateError
+from cachewatch.runtime import resources
+from cachewatch.runtime.files import read_inside
+
+NAME = "words.toml"
+_LONGEST = 2**20  # bytes
+_FIELD = re.compile(r"\{([^{}|]*)(?:\|([^{}|]*))?\}")
+
+Entry = Mapping[str, Any]
+
+
+class Words:
+    """Entries by their names; of `stack-removed.gone`, what it does not say is that of `stack-removed`."""
+
+    def __init__(self, entries: Mapping[str, Entry]) -> None:
+        """Take all entries."""
+        self._entries = entries
+
+    @property
+    def all(self) -> Mapping[str, Entry]:
+        """All entries as plain data, for templates."""
+        return self._entries
+
+    def find(self, path: str, key: str) -> Any:
+        """Return what an entry has under `key`; None where it has nothing."""
+        names = path.split(".")
+        while names:
+            entry: Any = self._entries
+            for name in names:
+                entry = entry.get(name, {}) if isinstance(entry, Mapping) else {}
+            if isinstance(entry, Mapping) and key in entry and not isinstance(entry[key], Mapping):
+                return entry[key]
+            names.pop()
+        return None
+
+    def text(self, path: str, key: str) -> str:
+        """Return a text that has nothing to fill in; empty where there is none."""
+        found = self.find(path, key)
+        return found if isinstance(found, str) else ""
+
+    def say(self, path: str, key: str, n: int = 2, **values: object) -> str:
+        """Return a sentence, filled in; of {is|are}, the first is taken for an `n` of one."""
+        return fill(self.text(path, key), n, values)
+
+    def forms(self, path: str, key: str, n: int = 2, **values: object) -> list[str]:
+        """Return all forms of one thing, the longest first, but those for which something is not known."""
+        found = self.find(path, key) or ()
+        known = {name for name, value in values.items() if value != ""}
+        return [
+            fill(one, n, values)
+            for one in found
+            if {m[1] for m in _FIELD.finditer(one) if m[2] is None} <= known | {"n"}
+        ]
+
+
+def fill(text: str, n: int, values: Mapping[str, object]) -> str:
+    """Fill in `values`, and of words for one and for several those that fit `n`."""
+
+    def field(match: re.Match[str]) -> str:
+        name, several = match.groups()
+        if several is not None:
+            return str(name if n == 1 else several)
+        if name == "n":
+            return f"{n:,}"
+        return str(values.get(name, match[0]))
+
+    return _FIELD.sub(field, text)
+
+
+def words(folder: Path | None = None) -> Words:
+    """Return our words, and those of a folder in place of ours; raise TemplateError if these cannot be read."""
+    if folder is None:
+        return _ours()
+    try:
+        theirs = tomllib.loads(read_inside(folder, NAME, most=_LONGEST).decode())
+    except FileNotFoundError:
+        return _ours()
+    except (OSError, ValueError) as error:
+        raise TemplateError(f"{folder / NAME}: {error}") from error
+    own = tomllib.loads(resources.template(NAME) or "")
+    _replace(own, theirs, str(folder / NAME))
+    return Words(own)
+
+
+@cache
+def _ours() -> Words:
+    return Words(tomllib.loads(resources.template(NAME) or ""))
+
+
+def _replace(own: dict[str, Any], theirs: Mapping[str, Any], where: str) -> None:
+    """Put entries in place of ours; a name that we do not have is a mistake."""
+    for name, entry in theirs.items():
+        if type(entry) is not type(own.get(name)):
+            raise TemplateError(f"{where}: there is no entry {name} of this form")
+        if isinstance(entry, dict):
+            _replace(own[name], entry, where)
+        else:
+            own[name] = entry

@@ -1,0 +1,304 @@
+"""Five kinds of weeks as mails: the cause and the right action are in the subject and the first lines."""
+
+from pathlib import Path
+
+import pytest
+from conftest import Run
+from digests import digest_of, read
+from helpers import Record, catalogue, history, record, spec_hash
+from msgspec.structs import replace
+
+from cachewatch.core.assessment import Alternative, Known, Level, Verb
+from cachewatch.core.coverage import Environment, Need, compare_coverage, cover
+from cachewatch.core.model import Kind, Signature
+from cachewatch.core.statement_values import Statement, StatementKind, severity_of
+from cachewatch.report.digest_mail import render_digest
+from cachewatch.report.values import Digest, Pinned, RenderedDigest, TagDigest
+
+Packages = dict[str, list[Record]]
+E4S, RADIUSS, BOTH = (["e4s", "root"], ["radiuss", "root"], ["e4s", "radiuss", "root"])
+
+
+def week(folder: Path, before: Packages, after: Packages) -> TagDigest:
+    """Return a week in which these documents replaced those."""
+    return read(history(folder / "r.git", catalogue(before), catalogue(after)))
+
+
+def mail(digest: Digest) -> tuple[RenderedDigest, str]:
+    """Return a digest as readers get it, and its body without the footer, in one line."""
+    rendered = render_digest(digest)
+    return rendered, " ".join(rendered.text.partition("\n-----")[0].split())
+
+
+def many(first: int, count: int, **values: object) -> Packages:
+    """Return packages of one spec each."""
+    return {f"p{n:03}": [record(first + n, **values)] for n in range(count)}
+
+
+def test_a_stack_is_removed_and_a_compiler_changes(tmp_path: Path) -> None:
+    """Who uses the stack keeps what is installed; what is gone is named, what has equal builds is counted."""
+    own = {"umpire": [record(900, stacks=RADIUSS)], "raja": [record(901, stacks=RADIUSS)]}
+    old = many(0, 20) | {"hdf5": [record(700)], "cuda": [record(701)]}
+    new = {name: [record(300 + n, compiler="gcc@13.3.0")] for n, name in enumerate(many(0, 20))}
+    more = {name: [record(500 + n, stacks=RADIUSS)] for n, name in enumerate(many(0, 12))}
+    shared = {name: [*found, *more.get(name, [])] for name, found in old.items()}
+    tag = week(tmp_path, shared | own, new | {"hdf5": old["hdf5"], "cuda": old["cuda"]})
+    rendered, body = mail(digest_of(tag, subscription="e4s"))
+
+    assert rendered.title == "stack radiuss removed, 2 packages with it; gcc 11.4.0 -> 13.3.0"
+    assert rendered.level == "alarm"
+    assert body.startswith(
+        "To do If you use radiuss: keep what is installed. Two packages have no other build (raja, umpire). "
+        "What happened Stack radiuss was removed; 12 of its 14 packages have equal builds in e4s, 2 are gone. "
+        "gcc 11.4.0 -> 13.3.0: 20 packages; cuda, hdf5 still on 11.4.0 in e4s."
+    )
+    assert "GONE for x86_64_v3 raja 1.0 radiuss umpire 1.0 radiuss" in body
+    assert "p000" not in body
+
+
+def test_publishing_failed(tmp_path: Path) -> None:
+    """Nothing is said to be gone, and nothing offers an install."""
+    tag = week(tmp_path, many(0, 10), many(0, 3))
+    rendered, body = mail(digest_of(tag, subscription="all", silenced=()))
+
+    assert rendered.title == "suspicious: 7 of 10 packages are missing from develop"
+    assert (rendered.level, rendered.advice.partition(".")[0]) == ("alarm", "Wait")
+    assert body == (
+        "To do Wait. Publishing may have failed; install nothing new and keep your lock files. "
+        "The operators have not confirmed it. "
+        "What happened Missing since 2 June: p003, p004, p005, 4 more, in e4s."
+    )
+    confirmed = replace(digest_of(tag), known=Known(confirmed=frozenset({("public", "develop")})))
+    rendered, body = mail(confirmed)
+    assert rendered.title.startswith("missing, confirmed by the operators: 7 packages")
+    assert body.startswith("To do Keep what is installed: p003")
+
+
+def test_everything_is_back(tmp_path: Path) -> None:
+    """One sentence with the days, no package is new, and what differs is the upgrade that it is."""
+    tag = week(tmp_path, {"zlib": [record(1, versions=["1.3.1"])]}, {"zlib": [record(2, versions=["1.3.2"])]})
+    names = tuple(sorted({*many(0, 149), "zlib"}))
+    back = Statement(
+        kind=StatementKind.RETURNED,
+        packages=names,
+        of_packages=150,
+        before=("2026-11-20", "2026-11-27"),
+        exceptions=("zlib",),
+        kinds=frozenset({Kind.RETURNED}),
+        severity=severity_of(StatementKind.RETURNED),
+    )
+    rendered, body = mail(digest_of(replace(tag, statements=(back, *tag.statements)), subscription="all", silenced=()))
+
+    assert rendered.title == "150 of 150 packages are back; zlib 1.3.1 -> 1.3.2"
+    assert rendered.level == "calm"
+    assert body.startswith(
+        "Nothing to do. What happened 150 of 150 packages missing since 27 November are back, "
+        "unchanged since 20 November except zlib. "
+        "UPGRADED, no stack has the old version zlib 1.3.1 -> 1.3.2 e4s"
+    )
+
+
+@pytest.fixture
+def snapshot(tmp_path: Path) -> TagDigest:
+    """A new snapshot that lacks two packages, has an older and a newer one, and another compiler."""
+    old = many(0, 20) | {
+        "py-tensorflow": [record(100)],
+        "hip": [record(101, stacks=["rocm", "root"])],
+        "rocblas": [record(102, versions=["6.4.0"])],
+        "py-torch": [record(103, versions=["2.8.0"])],
+    }
+    new = {name: [record(200 + n, compiler="gcc@13.3.0")] for n, name in enumerate(many(0, 20))} | {
+        "rocblas": [record(202, versions=["6.2.4"])],
+        "py-torch": [record(203, versions=["2.9.0"])],
+    }
+    for n, found in enumerate([*old.values()][:6]):
+        found.append(record(400 + n, stacks=["rocm", "root"]))
+    found = week(tmp_path, old, new)
+    sides = (
+        replace(found.report.before, tag="develop-2026-09-27"),
+        replace(found.report.after, tag="develop-2026-11-15"),
+    )
+    return replace(found, report=replace(found.report, before=sides[0], after=sides[1]))
+
+
+def test_a_new_snapshot_lacks_something(snapshot: TagDigest) -> None:
+    """Whoever pinned the older one stays, or moves without what is listed; it is no alarm."""
+    pin = Pinned(tag="develop-2026-09-27", source="public", newest="develop-2026-11-15", newer=1)
+    rendered, body = mail(digest_of(snapshot, subscription="releases", pinned=(pin,)))
+
+    assert rendered.title.startswith("develop-2026-11-15 is out: moving would lose 2 packages")
+    assert rendered.level == "notice"
+    assert body.startswith(
+        "To do Stay on develop-2026-09-27, or move without what is listed. "
+        "What happened Against develop-2026-09-27: 2 packages gone, rocblas 6.4.0 -> 6.2.4, py-torch 2.8.0 -> 2.9.0. "
+        "gcc 11.4.0 -> 13.3.0: 20 packages"
+    )
+    assert "All hashes differ." in body
+    assert "YOU WOULD LOSE" in body
+    assert "py-tensorflow 1.0 everywhere" in body
+    assert "hip 1.0 stack rocm removed" in body
+    assert "DOWNGRADED rocblas 6.4.0 -> 6.2.4 e4s" in body
+    assert "py-torch 2.8.0 -> 2.9.0 e4s" in body
+    assert "GONE" not in body
+    assert "safe" not in body
+
+
+def needs(*versions: tuple[str, int, str]) -> Environment:
+    """Return an environment of these binaries."""
+    return Environment(
+        name="ml",
+        needs=tuple(
+            Need(
+                package=name,
+                version=version,
+                hash=spec_hash(number),
+                platform="linux",
+                os="ubuntu22.04",
+                target="x86_64_v3",
+                compiler="gcc@11.4.0",
+                variants=("+shared",),
+            )
+            for name, number, version in versions
+        ),
+    )
+
+
+def held(*versions: tuple[str, int, str]) -> dict[str, dict[str, Signature]]:
+    """Return a cache that has these binaries."""
+    return {
+        name: {
+            spec_hash(number): Signature(
+                (version,), "gcc@11.4.0", "ubuntu22.04", "linux", "x86_64_v3", ("+shared",), ("e4s",)
+            )
+        }
+        for name, number, version in versions
+    }
+
+
+def test_an_environment_is_rebuilt(tmp_path: Path) -> None:
+    """It is to be re-concretized; what has been due for weeks is still open, and what never was there is one number."""
+    there = [(f"p{n:02}", n, "1.0") for n in range(33)]
+    environment = needs(*there, ("py-torch", 50, "2.8.0"), ("local", 51, "0.1"))
+    before = cover(environment, held(*there, ("py-torch", 60, "2.9.0")))
+    rebuilt = [(name, number + 100, version) for name, number, version in there]
+    change = compare_coverage(before, cover(environment, held(*rebuilt, ("py-torch", 60, "2.9.0"))))
+    tag = replace(week(tmp_path, {"zlib": [record(1)]}, {"zlib": [record(2)]}), source="public")
+    known = Known(since={("public", Verb.RECONCRETIZE, "py-torch"): "2026-09-28"}, met=frozenset({spec_hash(50)}))
+    digest = digest_of(tag, subscription="envteam", environment=change, known=known, silenced=())
+    rendered, body = mail(replace(digest, alternative=Alternative("develop-2026-09-06", 34, 35)))
+
+    assert rendered.title == "nearly all rebuilt: re-concretize (33 of 35 have equal builds)"
+    assert body == (
+        "To do Re-concretize: 33 binaries have equal builds with other hashes. "
+        "Or install from develop-2026-09-06, which has 34 of 35. "
+        "Still open since 28 September: py-torch 2.8.0 is gone, 2.9.0 is there. "
+        "Routine 1 binary rebuilt. 1 binary is not in this cache."
+    )
+    assert digest.assessment.level is Level.CALM
+
+
+def test_a_binary_that_is_gone_is_to_be_built(tmp_path: Path) -> None:
+    """It comes before everything else, with the older version if there is one."""
+    environment = needs(("cuda", 1, "12.8.0"), ("hdf5", 2, "1.14"))
+    before = cover(environment, held(("cuda", 1, "12.8.0"), ("hdf5", 2, "1.14")))
+    change = compare_coverage(before, cover(environment, held(("cuda", 3, "11.0"), ("hdf5", 4, "1.14"))))
+    tag = week(tmp_path, {"zlib": [record(1)]}, {"zlib": [record(2)]})
+    rendered, body = mail(digest_of(tag, environment=change, silenced=()))
+
+    assert rendered.title == "1 of 2 binaries gone: 1 has an equal or other build"
+    assert rendered.level == "alarm"
+    assert body.startswith(
+        "To do Build from source, or choose another version: cuda 12.8.0 is gone, only 11.0 is there. "
+        "Re-concretize: 1 binary has an equal build with another hash."
+    )
+
+
+@pytest.mark.parametrize(
+    ("after", "section", "todo"),
+    [
+        (
+            [record(2, stacks=E4S)],
+            "NO LONGER THERE, BUT ELSEWHERE zlib 1.0 radiuss; an equal build is there, e4s builds it",
+            "Nothing to do.",
+        ),
+        (
+            [record(1, stacks=E4S)],
+            "NO LONGER THERE, BUT ELSEWHERE zlib 1.0 radiuss; the same binary stays, e4s builds it",
+            "Nothing to do.",
+        ),
+        (
+            [record(1, stacks=["root"]), record(2, stacks=E4S, target="zen4")],
+            "BUILT BY NO STACK ANY MORE, a prune may take them zlib 1.0 radiuss",
+            "To do Copy zlib if you need it: no stack builds it any more, and a prune may take it.",
+        ),
+        (
+            [record(2, stacks=E4S, target="zen4")],
+            "GONE for x86_64_v3 zlib 1.0 radiuss",
+            "To do Keep what is installed of zlib: nothing that serves is left.",
+        ),
+        (
+            [record(2, stacks=E4S, versions=["0.9"])],
+            "GONE for x86_64_v3 zlib 1.0 radiuss; only 0.9 is there",
+            "To do Keep what is installed of zlib: nothing that serves is left.",
+        ),
+        (
+            [record(2, stacks=E4S, versions=["1.1"])],
+            "IN OTHER BUILDS ONLY zlib 1.0 radiuss; 1.1 is there, 1.0 is gone",
+            "To do Re-concretize if you use zlib: other builds or newer versions are there.",
+        ),
+    ],
+)
+def test_what_a_stack_lost_may_still_be_in_the_cache(
+    tmp_path: Path, after: list[Record], section: str, todo: str
+) -> None:
+    """Each class has its section, with the reason, and its own advice; what nobody misses asks for nothing."""
+    other = {"curl": [record(7, stacks=BOTH)]}
+    two = [record(9, stacks=E4S, versions=["0.5"])]
+    tag = week(tmp_path, {"zlib": [record(1, stacks=RADIUSS), *two], **other}, {"zlib": [*after, *two], **other})
+    rendered, body = mail(digest_of(tag, silenced=()))
+
+    assert body.startswith(todo)
+    assert section in body
+    if todo.startswith("Nothing"):
+        assert rendered.level == "calm"
+        assert not any(colour in rendered.html.partition("</style>")[2] for colour in ("#82071e", "#cf222e", "#ffebe9"))
+        assert '<section class="bad">' not in rendered.page
+
+
+def test_a_loss_that_nobody_misses_is_in_no_subject_with_other_news(tmp_path: Path) -> None:
+    """It is named where nothing else happened."""
+    before = {"curl": [record(2)], "zlib": [record(1, stacks=BOTH)]}
+    alone = {"curl": [record(2)], "zlib": [record(1, stacks=E4S)]}
+    beside = {"curl": [record(3, versions=["1.1"])], "zlib": [record(1, stacks=E4S)]}
+    titles = [
+        render_digest(digest_of(week(tmp_path / name, before, after))).title
+        for name, after in (("alone", alone), ("beside", beside))
+    ]
+
+    assert titles == ["zlib no longer in radiuss, the same binaries stay", "curl 1.0 -> 1.1"]
+
+
+def test_a_loss_that_nobody_misses_is_not_red_on_a_terminal(run: Run, tmp_path: Path) -> None:
+    """Neither its heading nor its line."""
+    week(tmp_path, {"zlib": [record(1, stacks=BOTH)]}, {"zlib": [record(1, stacks=E4S)]})
+    colours = run("diff", "HEAD~1", "HEAD", "--repo", tmp_path / "r.git", "--color", "always").output
+
+    assert "LOST PLACES" in colours
+    assert "the same binary stays, e4s builds it" in colours
+    assert "\x1b[31m" not in colours
+
+
+def test_the_stack_of_a_recorded_cache_is_called_one(tmp_path: Path) -> None:
+    """It is named `cache`: nothing is said to be missing in the cache."""
+    cache = ["cache", "root"]
+    before = {name: [record(n, stacks=cache), record(n + 5, target="zen4")] for n, name in enumerate(("curl", "zlib"))}
+    after = {
+        "curl": [record(9, stacks=cache, versions=["2.0"]), *before["curl"][1:]],
+        "zlib": before["zlib"][1:],
+    }
+    rendered, body = mail(digest_of(week(tmp_path, before, after)))
+
+    assert rendered.title == "zlib gone from stack cache; curl 1.0 -> 2.0"
+    assert "zlib 1.0 stack cache" in body
+    assert "curl 1.0 -> 2.0 stack cache (1 of 2 stacks)" in body
+    assert "in cache" not in body
