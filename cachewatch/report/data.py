@@ -92,7 +92,7 @@ def package_json(change: PackageChange) -> bytes:
         "places": [
             place_values(place)
             | (
-                {"statement": f"{_OWNER}{change.package}\n{place.stack}\n{place.target}"}
+                {"statement": _OWNER + _encode((change.package, place.stack, place.target)).decode()}
                 if place.verdict in _OWNED
                 else {}
             )
@@ -124,7 +124,7 @@ def with_owners(package: bytes, owners: Owners, whole: str | None) -> bytes:
     """Return the JSON of a package with the ids of statements; `whole` is that of a tag that was added or removed."""
 
     def name(match: re.Match[bytes]) -> bytes:
-        package, stack, target = msgspec.json.decode(match[1])[len(_OWNER) :].split("\n")
+        package, stack, target = msgspec.json.decode(msgspec.json.decode(match[1])[len(_OWNER) :])
         return b'"statement":' + encode(owners.get((package, Place(stack, target)), whole))
 
     return _OWNED_PLACE.sub(name, package)

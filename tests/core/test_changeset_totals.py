@@ -124,7 +124,7 @@ def test_a_prune(run: Run, tmp_path: Path) -> None:
     found, text = events(run, tmp_path, catalogue(before), catalogue(after))
 
     assert found == [{"kind": "prune", "name": "surplus copies", "packages": 5, "specs": 1400}]
-    assert "NO BUILD ANY MORE  1 package, +1 -2\n  rare (x86_64_v3)  lost 1.0, now in e4s  -2\n" in text
+    assert "LOST PLACES  1 package, +1 -2\n  rare (x86_64_v3)  lost 1.0, now in e4s  -2\n" in text
     assert "PRUNED  5 packages, -1,400\n" in text
     assert "FEWER COPIES" not in text
 
