@@ -63,6 +63,20 @@ def _chosen(words: Iterable[str], _: ConfigContext) -> frozenset[Kind]:
     return chosen
 
 
+# What of a list in `urgent:` can be so: what is gone, however it is called, and what is suspicious.
+_URGENT = frozenset({Kind.GONE, Kind.PLACE_LOST, Kind.STACK_REMOVED, Kind.PACKAGE_REMOVED, Kind.SUSPICIOUS})
+
+
+def _urgent(words: Iterable[str], context: ConfigContext) -> frozenset[Kind]:
+    chosen = _chosen(words, context)
+    if chosen.isdisjoint(_URGENT):
+        raise ConfigError(
+            "has nothing that is sent at once: that is what is gone, or suspicious; "
+            "add one of gone, lost, place-lost, stack-lost, removed, suspicious"
+        )
+    return chosen
+
+
 def _cron(value: Any) -> Any:
     """Return a schedule as text where it is written as a section: `when: {cron: 30 7 * * 1}`."""
     is_cron = isinstance(value, dict) and value.keys() == {"cron"} and isinstance(value["cron"], str)
@@ -113,6 +127,7 @@ def check_recipients(to: Iterable[str], channels: Iterable[str], context: Config
 
 _Change = Annotated[str, FromText(_change, type="string", pattern=f"^[+-]?({'|'.join([*GROUPS, *Kind])})$")]
 Changes = Annotated[frozenset[Kind], ConvertedFrom(Several[_Change], _chosen)]
+UrgentChanges = Annotated[frozenset[Kind], ConvertedFrom(Several[_Change], _urgent)]
 When = Annotated[str, FromTextInContext(_when, **_SCHEDULE_SCHEMA), BeforeValidator(_cron)]
 ChannelNames = Once[Annotated[str, FromTextInContext(_channel)]]
 Addresses = Once[Recipient]
@@ -151,7 +166,7 @@ class SubscriptionMatch(Match):
 class Urgent(ConfigSection):
     """Kinds of change that are also sent immediately."""
 
-    changes: Changes = key("kinds of change that are urgent")
+    changes: UrgentChanges = key("kinds of change that are urgent, if something is gone with them or is suspicious")
     channels: ChannelNames = key("channels that deliver urgent digests")
     to: Addresses = key("recipients of urgent mail", (), if_left_out="those of the subscription")
 

@@ -163,6 +163,16 @@ class Remembered(Struct, frozen=True):
         return tuple(one for one in self.facts if isinstance(one, Departure) and one.is_waiting)
 
     @property
+    def confirmed(self) -> frozenset[tuple[str, str]]:
+        """The sources and tags of which the operators said that what was missing last really went."""
+        last: dict[tuple[str, str], Departure] = {}
+        for one in self.facts:
+            if isinstance(one, Departure) and one.is_suspicious:
+                place = one.source, one.tag
+                last[place] = max(last.get(place, one), one, key=lambda found: found.first.day)
+        return frozenset(place for place, one in last.items() if one.is_confirmed)
+
+    @property
     def actions(self) -> tuple[OpenAction, ...]:
         """What readers were told to do."""
         return tuple(one for one in self.facts if isinstance(one, OpenAction))
@@ -182,6 +192,13 @@ class Remembered(Struct, frozen=True):
         found = (one for one in self.facts if isinstance(one, StillMissing))
         wanted = source, place_of(tag), stream
         return next((one for one in found if (one.source, one.series, one.stream) == wanted), None)
+
+    def of_lock(self, stream: str, lock: str) -> "Remembered":
+        """Return this without what other streams asked for, or what was asked for with another lock file."""
+        kept = (
+            one for one in self.facts if not isinstance(one, OpenAction) or (one.stream, one.lock) == (stream, lock)
+        )
+        return Remembered(tuple(kept))
 
     def learned(self, facts: Iterable[Fact]) -> "Remembered":
         """Return this with what a digest learns."""

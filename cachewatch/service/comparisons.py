@@ -348,6 +348,8 @@ class Comparisons:
         self._trees: dict[str, RememberedTrees] = {}
         self._facts: dict[Hashable, Any] = {}
         self.remembered = RememberedTags()
+        # What urgent digests told in this pass, and whom, by subscription.
+        self.urgent: dict[str, tuple[frozenset[Hashable], frozenset[tuple[str, str]]]] = {}
 
     def changeset(
         self,

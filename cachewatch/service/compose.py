@@ -6,7 +6,7 @@ Nothing is written here.
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import closing, nullcontext
 from datetime import datetime, timedelta
 from functools import cache, partial
@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from cachewatch.channels import open_channel
 from cachewatch.config.channels import ChannelConfig, FeedConfig, FileConfig, MailConfig, WebhookConfig
 from cachewatch.config.model import Config
+from cachewatch.core.remembered import confirmed
 from cachewatch.core.statement_values import StatementKind, is_of_tag
 from cachewatch.errors import TemplateError
 from cachewatch.report.digest_mail import MAX_HTML, DigestRenderer
@@ -47,6 +48,16 @@ class PendingDigest(Struct, frozen=True, kw_only=True):
     is_empty: bool
     hold: str  # why operators have to be asked first; empty if they have not
     holds: tuple[Hold, ...] = ()  # what they are asked about
+
+    @property
+    def content(self) -> frozenset[Hashable]:
+        """What it tells, by which digests of the two streams of a subscription are the same."""
+        told = {
+            (tag.source, tag.report.after.tag, one.kind, one.name, one.before, one.after, one.packages)
+            for tag in self.digest.tags
+            for one in tag.statements
+        }
+        return frozenset({*told, *self.digest.pinned, bool(self.digest.environment)})
 
 
 def compose(
@@ -97,7 +108,9 @@ def _assembled(
         is_urgent=stream.is_urgent,
         spans=tuple(span for part in parts for span in part.spans),
         tags=tags,
-        remembered=state.remembered,
+        remembered=state.remembered.learned(
+            fact for part in parts if part.advance is not None for fact in part.advance.learned
+        ),
         environment=joined(part.coverage for part in parts if part.coverage),
         pinned=found_pins(stream.subscription.match.pinned, [part.pinned for part in parts if part.pinned]),
         silenced=tuple(_silenced(context, hidden)),
@@ -119,6 +132,14 @@ def _assembled(
         hold=_reason(holds),
         holds=holds,
     )
+
+
+def as_released(draft: PendingDigest) -> Digest:
+    """Return a digest as it goes out once operators released it: what is missing is so, and no failure."""
+    if not any(hold.event.kind is HoldKind.SUSPICIOUS for hold in draft.holds):
+        return draft.digest
+    facts = (fact for advance in draft.advances for fact in advance.learned)
+    return replace(draft.digest, remembered=draft.digest.remembered.learned(confirmed(facts)))
 
 
 def _silenced(context: Context, hidden: Counter[str]) -> Iterator[Silenced]:

@@ -26,7 +26,15 @@ from cachewatch.service import alerts
 from cachewatch.service import alerts as operator_notices
 from cachewatch.service.alerts import OPERATORS, Alert, Notice, notify_within, over
 from cachewatch.service.comparisons import Comparisons
-from cachewatch.service.compose import ChannelMessages, PendingDigest, build_messages, compose, split, unconfirmed
+from cachewatch.service.compose import (
+    ChannelMessages,
+    PendingDigest,
+    as_released,
+    build_messages,
+    compose,
+    split,
+    unconfirmed,
+)
 from cachewatch.service.context import Context, EndingError
 from cachewatch.service.stream_state import StreamState, is_unchanged, read_stream
 from cachewatch.service.streams import Stream, first_revision
@@ -296,10 +304,32 @@ def _decide_digest(
         return replace(decision, finished=slot)
     made = _what_goes_out(context, stream, state, draft, comparisons)
     drafts = tuple(
-        (each, () if is_left_out(stream, state, each, now) else build_messages(context.config, stream, each.digest))
+        (each, () if is_left_out(stream, state, each, now) else _packed(context, stream, each, comparisons))
         for each in made
     )
     return replace(decision, finished=slot, drafts=drafts)
+
+
+def _packed(
+    context: Context, stream: Stream, draft: PendingDigest, comparisons: Comparisons
+) -> tuple[ChannelMessages, ...]:
+    """Return what is to be delivered of a digest: nothing to who gets the same from the urgent stream in this pass."""
+    packed = build_messages(context.config, stream, as_released(draft))
+    name, content = stream.subscription.name, draft.content
+    if draft.hold:
+        return packed
+    if stream.is_urgent:
+        targets = frozenset((each.channel, message.target) for each in packed for message in each.messages)
+        comparisons.urgent[name] = content, targets
+        return packed
+    said, targets = comparisons.urgent.get(name, (None, frozenset()))
+    if said != content:
+        return packed
+    left = (
+        replace(each, messages=tuple(one for one in each.messages if (each.channel, one.target) not in targets))
+        for each in packed
+    )
+    return tuple(each for each in left if each.messages)
 
 
 def _what_goes_out(

@@ -15,9 +15,9 @@ from cachewatch.core import names as tag_names
 from cachewatch.core.changesets import Changeset, Comparison, TagPair
 from cachewatch.core.coverage import Coverage, Environment, compare_coverage
 from cachewatch.core.model import Kind
-from cachewatch.core.remembered import Departure, Fact, StillMissing, merged, place_of
+from cachewatch.core.remembered import Departure, Fact, Remembered, StillMissing, merged, place_of
 from cachewatch.core.selection import Globs, Selection
-from cachewatch.core.statement_values import Line, StatementKind
+from cachewatch.core.statement_values import Line, Statement, StatementKind
 from cachewatch.core.versions import version_key
 from cachewatch.environments.contents import cover_both
 from cachewatch.errors import SourceError
@@ -46,21 +46,22 @@ from cachewatch.service.memory import (
     Departures,
     Returns,
     Steps,
+    is_old,
     learned_back,
+    missing_since,
+    packages_of,
     returned,
     tag_added,
     told,
+    urgent_only,
     with_statements,
 )
 from cachewatch.service.notes import (
     NO_BASES,
-    NotesCollector,
-    Packages,
     TagNews,
     UnreadAfter,
     UnreadDocuments,
     Wants,
-    unwrapped,
 )
 from cachewatch.service.notes import noted as note_tag
 from cachewatch.service.stream_state import StreamState
@@ -85,6 +86,8 @@ _REMOVED = (StatementKind.PACKAGE_REMOVED, StatementKind.RETIRED, StatementKind.
 _MOST_STAYS = 25
 # Snapshots of which it is said what they lack still.
 _MOST_TIMES = 3
+# What is told whatever a stream asks for.
+_ALWAYS = {REGULAR: {Kind.SUSPICIOUS, Kind.TURNOVER}, URGENT: {Kind.SUSPICIOUS}}
 # Kinds that no single package has.
 _OF_WHOLE_TAGS = frozenset(
     {Kind.TAG_ADDED, Kind.TAG_REMOVED, Kind.STACK_EVENT, Kind.PRUNE, Kind.SUSPICIOUS, Kind.UNREADABLE}
@@ -185,10 +188,20 @@ class OpenSource(Struct, frozen=True, kw_only=True):
             bases = _joined(others, bases)
             news = compare(bases)
         back = {tag: {**builds.get(tag, {}), **documents.get(tag, {})} for tag in sorted({*builds, *documents})}
-        learned += self._departed(news, gap, steps)
+        departed = list(self._departed(news, gap, steps))
+        learned += departed
         learned += (fact for found in back.values() for fact in learned_back(found, self.stream.name))
-        news = self._with_returns(news, back, gap)
-        return tuple(self._with_missing(each, wanted, learned) for each in news), bases
+        known = self.state.remembered.learned(learned)
+        old = list(self._settled(gap, known, wanted))
+        learned += (structs.replace(one, is_settled=True) for one, _ in old)
+        sure = {one.last.tag for one in departed if (one.source, one.tag) in known.confirmed}
+        news = tuple(_decided(each, sure, {one.last.tag for one, _ in old}) for each in news)
+        more = [*self._returned(back, news), *((one.last.tag, missing_since(one, names)) for one, names in old)]
+        news = self._with_statements(news, more, gap, bases)
+        news = tuple(self._with_missing(each, wanted, learned) for each in news)
+        if self.stream.is_urgent:
+            news = tuple(structs.replace(each, tag=urgent_only(each.tag)) for each in news)
+        return news, bases
 
     def _compared_range(
         self, gap: PendingRange, steps: Steps, snapshots: Mapping[str, NewSnapshot], bases: Bases
@@ -267,21 +280,40 @@ class OpenSource(Struct, frozen=True, kw_only=True):
             if tag in self.ranges.places and self.ranges.places[tag] is None and place_of(tag) not in going_on:
                 yield departures.of_lost_tag(tag, steps)
 
-    def _with_returns(
-        self, news: Sequence[TagNews], back: Mapping[str, Mapping[str, Sequence[Departure]]], gap: PendingRange
-    ) -> tuple[TagNews, ...]:
-        """Say what is back, also of tags in which nothing else happened."""
-        by_tag = {each.notes.tag: each for each in news}
+    def _returned(
+        self, back: Mapping[str, Mapping[str, Sequence[Departure]]], news: Iterable[TagNews]
+    ) -> Iterator[tuple[str, Statement]]:
+        """Yield what is back, with its tag."""
+        by_tag = {each.notes.tag: each.tag for each in news}
         for tag, found in back.items():
+            changed = {package for one in told(by_tag[tag]) for package in one.packages} if tag in by_tag else set()
+            for one in returned(found, changed, self.stream.name):
+                yield tag, one
+
+    def _settled(
+        self, gap: PendingRange, known: Remembered, wanted: Callable[[str], bool]
+    ) -> Iterator[tuple[Departure, tuple[str, ...]]]:
+        """Yield what has been missing for so long that it is a loss, with the packages that are missing still."""
+        for one in () if self.stream.is_urgent else known.suspicions:
+            if one.source == self.source.name and one.last.tag in gap.tags and is_old(one, self.newest):
+                has = packages_of(self.repository, self.newest, one.last.tag)
+                missing = {*one.packages} - has.keys() or {*one.packages}
+                if packages := tuple(package for package in one.packages if package in missing and wanted(package)):
+                    yield one, packages
+
+    def _with_statements(
+        self, news: Sequence[TagNews], more: Iterable[tuple[str, Statement]], gap: PendingRange, bases: Bases
+    ) -> tuple[TagNews, ...]:
+        """Say more of tags, also of those in which nothing else happened."""
+        by_tag = {each.notes.tag: each for each in news}
+        for tag, statement in more:
             if tag not in by_tag:
                 base, newest = (structs.replace(side, tag=tag) for side in (gap.base, self.newest))
                 if tag not in tags_of(self.repository, base).ids:
                     continue
-                (by_tag[tag],) = self._compared(base, newest, lambda _: True, {tag: self.returns.bases(found)})
+                (by_tag[tag],) = self._compared(base, newest, lambda _: True, bases)
             one = by_tag[tag]
-            changed = {package for statement in told(one.tag) for package in statement.packages}
-            said = tuple(returned(found, changed, self.stream.name))
-            by_tag[tag] = structs.replace(one, tag=with_statements(one.tag, said, self._silencing(tag).wants))
+            by_tag[tag] = structs.replace(one, tag=with_statements(one.tag, [statement], self._silencing(tag).wants))
         return tuple(by_tag.values())
 
     def _coverage(self, bases: Bases) -> tuple[Coverage, Coverage] | None:
@@ -378,7 +410,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
                 wanted_package=lambda _: True,
                 trees=self.comparisons.trees(self.source.name),
             )
-            make_collector = partial(_notes_collector, lambda _: False, has_table=False)
+            make_collector = partial(DigestCollector, _wants_nothing, has_table=False)
             found = self.comparisons.changeset(
                 self.source.name, comparison, Selection(), make_collector, self.context.go_on
             )
@@ -410,7 +442,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
 
     def _selection(self) -> Selection:
         """Return what the subscription asks for; of an environment, what its machines can use, unless it says otherwise."""
-        selection = selection_of(self.stream.subscription.match, self.stream.changes)
+        selection = selection_of(self.stream.subscription.match, self.stream.changes | _ALWAYS[self.stream.name])
         if self.environment is None:
             return selection
         oses, targets = _names(self.environment.oses), _names(self.environment.targets)
@@ -436,21 +468,21 @@ class OpenSource(Struct, frozen=True, kw_only=True):
             news = self.comparisons.remembered.get((self.source.name, day, what_is_asked(comparison, selection)), find)
         else:
             news = find()
-        if news.notes.told or self._asks_for_whole_tags(selection):
+        if news.notes.suspicion or self._asks_for_whole_tags(selection):
             return news
-        return structs.replace(news, tag=_untold(news.tag))
+        return structs.replace(news, tag=_without_suspicion(news.tag))
 
     def _news(
         self, comparison: Comparison, selection: Selection, room: int | None, compare: Callable[..., Changeset]
     ) -> TagNews:
-        packages, hidden = Packages(), Counter[str]()
+        hidden = Counter[str]()
         (pair,) = comparison.pairs
         name = pair.after.tag or pair.before.tag or ""
         silencing = self._silencing(name)
         # Each batch has a collector of its own.
-        make_collector = partial(silencing.body, partial(_notes_collector, has_table=room is not None))
+        make_collector = partial(silencing.body, partial(DigestCollector, has_table=room is not None))
         changeset = compare(self.source.name, comparison, selection, make_collector, self.context.go_on)
-        heard = unwrapped(silencing.heard(changeset, hidden), packages)
+        heard = silencing.heard(changeset, hidden)
         tag = read_tag_digest(
             heard, source=self.source.name, wants=silencing.wants, wants_line=silencing.wants_line, room=room
         )
@@ -458,7 +490,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         if pair.is_new_tag and not any(one.kind is StatementKind.TAG_ADDED for one in told(tag)):
             tag = with_statements(tag, [tag_added(name)], silencing.wants)
         is_hidden = not self._silencing(name, lambda _: True).wants({Kind.SUSPICIOUS})
-        noted = note_tag(heard, packages, is_suspicion_hidden=is_hidden)
+        noted = note_tag(heard, is_suspicion_hidden=is_hidden)
         return TagNews(tag, noted, hidden)
 
     def _with_causes(self, tag: TagDigest, pair: TagPair, selection: Selection) -> TagDigest:
@@ -564,10 +596,6 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         return not any(departure.missing(name) for name in names)
 
 
-def _notes_collector(wants: Wants, *, has_table: bool) -> NotesCollector:
-    return NotesCollector(DigestCollector(wants, has_table=has_table))
-
-
 def _with_lines(tag: TagDigest, changed: Callable[[Line], Line]) -> TagDigest:
     """Return a digest with the lines changed that say what was removed."""
     return structs.replace(
@@ -659,8 +687,21 @@ def _left(room: int | None, table: Table) -> int | None:
     return room - len(table.content) if room is not None and table.is_complete else None
 
 
-def _untold(tag: TagDigest) -> TagDigest:
-    """Leave out that a tag is suspicious where there is nothing else to tell of what was asked for."""
+def _without_suspicion(tag: TagDigest) -> TagDigest:
+    """Leave out that a tag is suspicious."""
     events = tuple(event for event in tag.report.events if event.kind is not Kind.SUSPICIOUS)
     statements = tuple(one for one in tag.statements if one.kind is not StatementKind.SUSPICIOUS)
     return structs.replace(tag, report=structs.replace(tag.report, events=events), statements=statements)
+
+
+def _wants_nothing(_: Set[Kind]) -> bool:
+    return False
+
+
+def _decided(news: TagNews, confirmed: Set[str], settled: Set[str]) -> TagNews:
+    """Ask operators no more about what they confirmed, or what is a loss by now."""
+    if news.notes.tag in settled:
+        news = structs.replace(news, tag=_without_suspicion(news.tag))
+    elif news.notes.tag not in confirmed:
+        return news
+    return structs.replace(news, notes=structs.replace(news.notes, suspicion=""))

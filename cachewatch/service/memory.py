@@ -8,6 +8,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
+from datetime import date, timedelta
 from functools import cached_property, partial
 from itertools import pairwise
 
@@ -27,6 +28,7 @@ from cachewatch.git.revisions import Revision, chain_between, resolve
 from cachewatch.git.trees import folders
 from cachewatch.report.values import TagDigest
 
+_WAITED = timedelta(days=14)
 _SAMPLES = 3  # documents of a stack that tell whether a revision had the stack
 
 
@@ -294,6 +296,26 @@ def learned_back(found: Mapping[str, Sequence[Departure]], stream: str) -> Itera
         yield replace(departure, back=((stream, tuple(sorted(back[key]))),))
 
 
+def is_old(departure: Departure, newest: Revision) -> bool:
+    """Tell whether something has been missing for so long that nobody waits for it any more."""
+    if newest.time is None or not departure.first.day:
+        return False
+    return newest.time.date() - date.fromisoformat(departure.first.day) > _WAITED
+
+
+def missing_since(departure: Departure, packages: tuple[str, ...]) -> Statement:
+    """Say that what was suspicious is a loss: the days are the last that had it, and the first that lacked it."""
+    kind = StatementKind.PACKAGE_REMOVED
+    return Statement(
+        kind=kind,
+        before=(departure.last.day, departure.first.day),
+        packages=packages,
+        of_packages=len(departure.packages),
+        kinds=frozenset({Kind.PACKAGE_REMOVED, Kind.GONE}),
+        severity=severity_of(kind),
+    )
+
+
 def tag_added(tag: str) -> Statement:
     """Name a new snapshot."""
     kind = StatementKind.TAG_ADDED
@@ -306,3 +328,24 @@ def with_statements(tag: TagDigest, more: Sequence[Statement], wants: Callable[[
     others = tuple(one for one in more if not wants(one.kinds))
     report = replace(tag.report, statements=in_order((*tag.report.statements, *more)))
     return replace(tag, report=report, statements=in_order((*tag.statements, *wanted)), rest=(*tag.rest, *others))
+
+
+def urgent_only(tag: TagDigest) -> TagDigest:
+    """Return a digest of a tag with what cannot wait: what is gone from a tag that changes, and what is suspicious."""
+    kept = tuple(one for one in tag.statements if _is_urgent(one, tag.report.after.tag or tag.report.before.tag or ""))
+    kinds = {kind for one in kept for kind in one.kinds}
+    report = replace(tag.report, events=tuple(event for event in tag.report.events if event.kind in kinds))
+    rest = (*tag.rest, *(one for one in tag.statements if one not in kept))
+    return replace(tag, statements=kept, rest=rest, report=report)
+
+
+def _is_urgent(statement: Statement, tag: str) -> bool:
+    if statement.kind is StatementKind.SUSPICIOUS:
+        return True
+    if statement.kind is StatementKind.PACKAGE_REMOVED and not statement.name:
+        return False  # it has been missing for long
+    is_gone = Kind.GONE in statement.kinds or statement.kind in (
+        StatementKind.PACKAGE_REMOVED,
+        StatementKind.TAG_REMOVED,
+    )
+    return is_gone and not tag_names.is_snapshot(tag)

@@ -1,19 +1,17 @@
-"""What the service notes of a comparison beside the digest: suspicious changes, removals, returns and unread documents.
+"""What the service notes of a comparison beside the digest: suspicious losses and unread documents.
 
-A comparison passes its packages to NotesCollector, which notes them before the digest's own collector takes them.
 For documents that could not be compared it is noted what to compare them with later.
 """
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
 from types import MappingProxyType
-from typing import Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from cachewatch.core.changesets import Changeset, Collector, show
-from cachewatch.core.model import Kind, PackageChange
+from cachewatch.core.changesets import Changeset
+from cachewatch.core.model import Kind
 from cachewatch.errors import SourceError, UnknownRevision
 from cachewatch.git.catalogue import Bases, last_readable
 from cachewatch.git.repository import Repository
@@ -28,21 +26,10 @@ from cachewatch.store.health import AlertKey, AlertKind
 Wants = Callable[[Set[Kind]], bool]
 
 
-class Packages(Struct):
-    """The packages of some chunk that a digest tells of."""
-
-    told: int = 0
-
-    def join(self, other: "Packages") -> None:
-        """Add those of another chunk of the same tag."""
-        self.told += other.told
-
-
 class TagNotes(Struct, frozen=True, kw_only=True):
     """One tag of one source."""
 
     tag: str
-    told: int  # packages of which something is told
     suspicion: str  # what is suspicious about the whole tag, if something happened to what was asked for
 
 
@@ -62,45 +49,11 @@ class TagNews(Struct, frozen=True):
         return lines + len(tag.versions)
 
 
-class NotesCollector:
-    """Notes packages on their way to another body."""
-
-    def __init__(self, body: Collector) -> None:
-        self._body = body
-        self._packages = Packages()
-
-    def add(self, change: PackageChange) -> None:
-        """Take one package."""
-        self._packages.told += 1
-        self._body.add(change)
-
-    def see(self, change: PackageChange) -> None:
-        """Let the body look at what nobody may be told: what moving to a new snapshot means is found from all."""
-        show(self._body, change)
-
-    def take(self) -> tuple[Any, Packages]:
-        """Hand over what the body has, and what was noted."""
-        packages, self._packages = self._packages, Packages()
-        return self._body.take(), packages
-
-
-def unwrapped(changeset: Changeset, packages: Packages) -> Changeset:
-    """Return `changeset` with the bodies within NotesCollector, and gather in `packages` what was noted."""
-
-    def open_body(taken: tuple[Any, Packages]) -> Any:
-        inner, found = taken
-        packages.join(found)
-        return inner
-
-    return changeset.mapped(open_body)
-
-
-def noted(changeset: Changeset, packages: Packages, *, is_suspicion_hidden: bool) -> TagNotes:
+def noted(changeset: Changeset, *, is_suspicion_hidden: bool) -> TagNotes:
     """Return what there is to note of a tag."""
     is_touched = any(changeset.outcome.tally.kinds.values())  # whether it is told or not
     return TagNotes(
         tag=changeset.after.tag or changeset.before.tag or "",
-        told=packages.told,
         suspicion=changeset.outcome.suspicion if is_touched and not is_suspicion_hidden else "",
     )
 

@@ -155,7 +155,9 @@ def _create_digests(
         closing(Comparisons(isolated, kept)) as comparisons,
         suppress(EndingError),
     ):
-        for stream in ready:
+        for stream in sorted(
+            ready, key=lambda stream: not stream.is_urgent
+        ):  # what they tell is not told again at once
             context.go_on()
             context.doing(f"comparing for {stream.subscription.name}")
             create_digest(context, stream, comparisons)

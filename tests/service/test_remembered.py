@@ -354,3 +354,126 @@ def test_what_is_still_missing_is_said_for_three_snapshots(tmp_path: Path, monke
         readers.go_on(7 * DAY)
         missing.append(readers.made[0].tags[-1].still_missing)
     assert missing == [("hdf5",), ("hdf5",), ()]
+
+
+WEEKLY = CONFIG.replace("when: each revision", "when: monthly 20 07:30")
+_TO_THE_20TH = 20 * DAY
+
+
+@pytest.mark.slow
+def test_much_that_went_in_one_of_several_revisions_is_suspicious(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever else happened between two digests."""
+    states = [many(40), many(40) | many(2, "1.1", salt=1), many(15, first=25), many(15, first=25) | NEWER]
+    readers = Readers(tmp_path, monkeypatch, *map(catalogue, states), config=WEEKLY)
+    kinds = {one.kind: one for one in readers.go_on(_TO_THE_20TH, steps=3)}
+    assert StatementKind.PACKAGE_REMOVED not in kinds
+    assert len(kinds[StatementKind.SUSPICIOUS].packages) == 25
+    assert len(readers.site.held()) == 1
+
+
+@pytest.mark.slow
+def test_what_went_bit_by_bit_is_not_suspicious(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    states = [many(40 - 6 * number, first=6 * number) for number in range(6)]
+    readers = Readers(tmp_path, monkeypatch, *map(catalogue, states), config=WEEKLY)
+    kinds = {one.kind for one in readers.go_on(_TO_THE_20TH, steps=5)}
+    assert kinds == {StatementKind.PACKAGE_REMOVED, StatementKind.TURNOVER}
+    assert readers.site.held() == []
+    assert len(readers.remembered()) == 5
+
+
+@pytest.mark.slow
+def test_places_that_went_in_one_of_several_revisions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trees show that documents changed, and comparing them that nobody builds them any more."""
+    whole = many(20)
+    none = {name: [one | {"stacks": ["root"]} for one in found] for name, found in whole.items()}
+    states = [whole, none | many(2), none | many(2) | ZLIB, whole | ZLIB]
+    readers = Readers(
+        tmp_path, monkeypatch, *map(catalogue, states), config=CONFIG.replace("each revision", "daily 07:30")
+    )
+    assert StatementKind.SUSPICIOUS in {one.kind for one in readers.go_on(DAY, steps=2)}
+    operator_actions.release(readers.site.open(), "ml")
+    ((kind, name, _, missing),) = readers.remembered()
+    assert (kind, name, missing) == ("package", "", 18)
+    assert said(readers.go_on()) == [("returned", "", 18)]
+
+
+@pytest.mark.slow
+def test_what_operators_confirmed_is_no_suspicion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The digest that they release says so, and the one that goes out without them does not."""
+    states = map(catalogue, [many(40), many(15, first=25)])
+    readers = Readers(tmp_path, monkeypatch, *states)
+    readers.go_on()
+    (held,) = readers.made
+    assert held.remembered.confirmed == {("public", "develop")}
+    operator_actions.release(readers.site.open(), "ml")
+    with readers.site.open().database.read() as connection:
+        assert cursors.remembered_by(connection, "ml").suspicions == ()
+
+
+@pytest.mark.slow
+def test_what_is_missing_for_long_is_a_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once, with the first digest more than fourteen days after it went."""
+    lost = many(15, first=25)
+    later = [lost | many(1, f"1.{number}", first=30, salt=number + 1) for number in range(17)]
+    readers = Readers(tmp_path, monkeypatch, *map(catalogue, [many(40), lost, *later]))
+    readers.go_on()
+    readers.site.live(2 * DAY)
+    readers.site.run()
+    (sent,) = readers.made[-1:]
+    assert (sent.unconfirmed, sent.remembered.confirmed) == (
+        "a suspicious loss: 25 of 40 packages are missing",
+        frozenset(),
+    )
+    readers.go_on(steps=13)
+    assert [one.packages for one in readers.made[0].remembered.suspicions] == [tuple(sorted(many(25)))]
+    found = readers.go_on(steps=2)
+    (missing,) = [one for one in found if one.kind is StatementKind.PACKAGE_REMOVED]
+    assert (missing.before, len(missing.packages)) == (("2025-06-01", "2025-06-02"), 25)
+    assert StatementKind.PACKAGE_REMOVED not in {one.kind for one in readers.go_on()}
+
+
+URGENT = CONFIG.replace(
+    "channels: [files]}", "channels: [files], urgent: {changes: [removed, stack-lost], channels: [files]}}"
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("states", "urgent"),
+    [
+        ([catalogue(MANY | ZLIB), catalogue(MANY | NEWER)], False),
+        ([tags(EIGHT, EIGHT), tags(None, EIGHT, EIGHT)], False),
+        ([catalogue(MANY | ZLIB), catalogue(MANY)], True),
+        ([tags(EIGHT | HDF5), tags(EIGHT | HDF5, EIGHT)], False),
+    ],
+    ids=["upgrade", "old-snapshot", "gone", "new-snapshot-lacks"],
+)
+def test_what_is_urgent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, states: list[dict[str, bytes]], *, urgent: bool
+) -> None:
+    """Only what is gone from a tag that changes."""
+    readers = Readers(
+        tmp_path, monkeypatch, *states, config=URGENT.replace("when: each revision", "when: monthly 20 07:30")
+    )
+    readers.go_on()
+    assert [digest.is_urgent for digest in readers.made] == [True] * urgent
+
+
+@pytest.mark.slow
+def test_who_got_the_urgent_digest_does_not_get_the_same_at_once(tmp_path: Path) -> None:
+    site = Site(tmp_path, [catalogue(MANY | ZLIB), catalogue(MANY), catalogue(dict([*MANY.items()][1:]) | NEWER)])
+    box = '{type: maildir, from: c@example.org, path: "{folder}/box"}'
+    config = URGENT.replace("channels:\n", f"channels:\n  box: {box}\n").replace(
+        "channels: [files]", "channels: [box], to: [ann@example.org]"
+    )
+    site.configure(config)
+    site.run()
+    site.publish(1)
+    site.run(later=DAY)
+    assert [(each.channel, each.message_id is not None) for each in site.deliveries()] == [("box", True)]
+    assert [stored.stream for stored in site.digests()] == ["urgent"]
+    site.publish(2)
+    site.run(later=DAY)
+    assert [stored.stream for stored in site.digests()] == ["urgent", "urgent", "regular"]
