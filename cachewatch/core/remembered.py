@@ -118,7 +118,7 @@ class SeenPin(Struct, frozen=True, kw_only=True, tag="pin"):
     source: str
     tag: str
     revision: str  # the last one that had it
-    told_gone: tuple[str, ...] = ()  # the streams that told that it is gone
+    is_told_gone: bool = False
 
     @property
     def key(self) -> str:

@@ -35,6 +35,7 @@ from cachewatch.core import names as tag_names
 from cachewatch.core.changesets import Batch, Changeset, Collector, Comparison, DocumentPair, TagPair, Tally
 from cachewatch.core.coverage import Coverage, CoverageChange, Environment, best, compare_coverage
 from cachewatch.core.model import Diagnostic, DiagnosticKind, PackageChange, Side, Unreadable
+from cachewatch.core.remembered import SeenPin
 from cachewatch.core.selection import Selection
 from cachewatch.core.statement_values import Items
 from cachewatch.core.statements import RebuiltSpecs
@@ -500,34 +501,36 @@ def joined(parts: Iterable[tuple[Coverage, Coverage]]) -> CoverageChange | None:
 
 
 def find_pin(
-    repository: Repository, source: str, tag: str, newest: Revision, bases: Iterable[Revision]
-) -> Pinned | None:
-    """Find the place of `tag` among the snapshots of its series; None where the source knows nothing of either.
+    repository: Repository, place: tuple[str, str], newest: Revision, bases: Sequence[Revision], seen: SeenPin | None
+) -> tuple[Pinned | None, SeenPin | None]:
+    """Find the place of a snapshot among those of its series, and what is to be remembered of it.
 
-    `bases` are the revisions that were told last.
+    `place` is the source and the tag, `bases` are the revisions that were told last, `seen` what is remembered. There is neither where nobody has ever
+    seen it.
     """
+    source, tag = place
     now = _series(repository, newest, tag)
-    told = [_series(repository, base, tag) for base in bases]
+    told = {base.commit: _series(repository, base, tag) for base in bases}
+    last = now[-1] if now else ""
     if tag not in now:
-        was_there = any(tag in names for names in told)
-        return Pinned(tag=tag, source=source, is_gone=True, is_news=was_there) if now or was_there else None
-    place = now.index(tag)
-    last = now[-1]
+        had = next((commit for commit, names in told.items() if tag in names), None)
+        known = seen or (SeenPin(source=source, tag=tag, revision=had) if had else None)
+        gone = Pinned(tag=tag, source=source, is_gone=True, newest=last, is_news=True)
+        return (gone if known else None), known
+    at = now.index(tag)
     return Pinned(
         tag=tag,
         source=source,
         newest=last if last != tag else "",
-        newer=len(now) - place - 1,
-        older=place,
-        is_news=last != tag and any(last not in names for names in told),
-    )
+        newer=len(now) - at - 1,
+        older=at,
+        is_news=last != tag and any(last not in names for names in told.values()),
+    ), SeenPin(source=source, tag=tag, revision=newest.commit)
 
 
-def found_pins(tag: str | None, found: list[Pinned]) -> tuple[Pinned, ...]:
-    """Return what the sources know of the pinned tag; where none of them has it, that is to be said too."""
-    if tag is None:
-        return ()
-    return tuple(pin for pin in found if not pin.is_gone) or tuple(found) or (Pinned(tag=tag, is_gone=True),)
+def found_pins(found: Sequence[Pinned]) -> tuple[Pinned, ...]:
+    """Return what the sources know of the pinned tag: it is gone where none of them has it."""
+    return tuple(pin for pin in found if not pin.is_gone) or tuple(found)
 
 
 def _series(repository: Repository, revision: Revision, tag: str) -> list[str]:

@@ -48,6 +48,7 @@ class PendingDigest(Struct, frozen=True, kw_only=True):
     is_empty: bool
     hold: str  # why operators have to be asked first; empty if they have not
     holds: tuple[Hold, ...] = ()  # what they are asked about
+    lacks_pin: bool = False  # no source has ever had the pinned snapshot
 
     @property
     def content(self) -> frozenset[Hashable]:
@@ -57,7 +58,8 @@ class PendingDigest(Struct, frozen=True, kw_only=True):
             for tag in self.digest.tags
             for one in tag.statements
         }
-        return frozenset({*told, *self.digest.pinned, bool(self.digest.environment)})
+        pins = {(pin.source, pin.tag, pin.is_gone, pin.newest) for pin in self.digest.pinned}
+        return frozenset({*told, *pins, bool(self.digest.environment)})
 
 
 def compose(
@@ -112,7 +114,7 @@ def _assembled(
             fact for part in parts if part.advance is not None for fact in part.advance.learned
         ),
         environment=joined(part.coverage for part in parts if part.coverage),
-        pinned=found_pins(stream.subscription.match.pinned, [part.pinned for part in parts if part.pinned]),
+        pinned=found_pins([part.pinned for part in parts if part.pinned]),
         silenced=tuple(_silenced(context, hidden)),
         why=notice_sentences.why(stream),
         commands=tuple(
@@ -131,6 +133,7 @@ def _assembled(
         is_empty=digest.is_empty and not any(part.is_lost for part in parts),
         hold=_reason(holds),
         holds=holds,
+        lacks_pin=bool(parts) and all(part.lacks_pin for part in parts),
     )
 
 

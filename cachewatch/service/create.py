@@ -105,6 +105,8 @@ def store(
     if not (packed and draft.hold):
         cursors.advance(connection, _certain(draft), now)
     _report_reused_hashes(connection, context, draft)
+    if draft.lacks_pin:
+        _report_pin(connection, context, stream)
     if packed:
         _report_templates(connection, context, stream, next((each.problem for each in packed if each.problem), ""))
         _store_digest(connection, stream, draft, packed, now)
@@ -181,6 +183,19 @@ def _report_reused_hashes(connection: Connection, context: Context, draft: Pendi
                 ),
             )
             notify_within(connection, context, notice)
+
+
+def _report_pin(connection: Connection, context: Context, stream: Stream) -> None:
+    """Notify operators once of a pinned snapshot that no source has ever had: it is a mistake in the configuration."""
+    name, pin = stream.subscription.name, stream.subscription.match.pinned
+    topic = f"pin {name} {pin}"
+    if digests.last_created(connection, OPERATORS, topic) is None:
+        notice = Notice(
+            topic=topic,
+            title=f"{name} is pinned to {safe(str(pin))}, which no source has ever had",
+            lines=(f"Correct `pinned:` of {name} in {context.config.path}; its digests go out without it.",),
+        )
+        notify_within(connection, context, notice)
 
 
 def _report_templates(connection: Connection, context: Context, stream: Stream, problem: str) -> None:

@@ -104,6 +104,7 @@ class SourceDiff(Struct, frozen=True, kw_only=True):
     steps: tuple[tuple[str, str, str, str], ...] = ()  # source, tag, before, after: what the key is made of
     coverage: tuple[Coverage, Coverage] | None = None  # of the environment, before and after
     pinned: Pinned | None = None
+    lacks_pin: bool = False  # and never had it
     is_lost: bool = False  # recipients must read that something cannot be known
     vanished: tuple[str, ...] = ()  # all tags of the stream, if all of them are gone at once
 
@@ -148,6 +149,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
             news += of_range
             bases.update(bases_of_range)
         unread = self.documents.after(self.ranges, news, bases)
+        pinned = self._pinned(learned)
         return SourceDiff(
             spans=tuple(self._spans(unread)),
             news=tuple(news),
@@ -159,7 +161,8 @@ class OpenSource(Struct, frozen=True, kw_only=True):
                 for tag in sorted(gap.tags)
             ),
             coverage=self._coverage(bases),
-            pinned=self._pinned(),
+            pinned=pinned,
+            lacks_pin=pinned is None and self._lacks_pin(),
             is_lost=bool(self.ranges.lost or unread.unknown),
             vanished=self.ranges.vanished,
         )
@@ -226,6 +229,8 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         }
         known = {**gone, **{tag: gap.base.commit for tag in had if tag in self.cursors and tag not in gone}}
         pin = self.stream.subscription.match.pinned or ""
+        seen = self.state.remembered.pin(self.source.name, pin)
+        pin = "" if seen is not None and seen.is_told_gone else pin
         if pin in has or (pin in had and pin not in gone):
             known[pin] = self.newest.commit if pin in has else gap.base.commit
         found: dict[str, NewSnapshot] = {}
@@ -344,15 +349,29 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         )
         return explained
 
-    def _pinned(self) -> Pinned | None:
-        """Say what moving away from the pinned snapshot would gain and lose."""
+    def _lacks_pin(self) -> bool:
+        """Tell whether nobody has ever seen the pinned snapshot here."""
         tag = self.stream.subscription.match.pinned
-        if tag is None:
+        if tag is None or self.stream.is_urgent or self.state.remembered.pin(self.source.name, tag) is not None:
+            return False
+        sides = (self.newest, *(gap.base for gap in self.ranges.ranges))
+        return not any(tag in tags_of(self.repository, side).ids for side in sides)
+
+    def _pinned(self, learned: list[Fact]) -> Pinned | None:
+        """Say what moving away from the pinned snapshot would gain and lose; that it is gone is said once."""
+        tag = self.stream.subscription.match.pinned
+        if tag is None or self.stream.is_urgent:
             return None
-        found = find_pin(self.repository, self.source.name, tag, self.newest, [gap.base for gap in self.ranges.ranges])
-        if found is None or found.is_gone or not found.newest:
+        seen = self.state.remembered.pin(self.source.name, tag)
+        bases = [gap.base for gap in self.ranges.ranges]
+        found, known = find_pin(self.repository, (self.source.name, tag), self.newest, bases, seen)
+        if found is None or known is None or (found.is_gone and known.is_told_gone):
+            return None
+        learned.append(structs.replace(known, is_told_gone=found.is_gone))
+        if not found.newest or not is_there(self.repository, known.revision):
             return found
-        before, after = (structs.replace(self.newest, tag=name) for name in (tag, found.newest))
+        before = structs.replace(resolve(self.repository, known.revision), tag=tag)
+        after = structs.replace(self.newest, tag=found.newest)
         if self.environment is not None:
             held = cover_both(self.repository, self.environment, [before], [after], isolation=self.isolation)
             move = compare_coverage(*held)

@@ -477,3 +477,30 @@ def test_who_got_the_urgent_digest_does_not_get_the_same_at_once(tmp_path: Path)
     site.publish(2)
     site.run(later=DAY)
     assert [stored.stream for stored in site.digests()] == ["urgent", "urgent", "regular"]
+
+
+@pytest.mark.slow
+def test_a_pin_that_is_gone_is_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With what its last documents had that the newest snapshot lacks."""
+    states = [tags(EIGHT | HDF5, EIGHT), tags(None, EIGHT), tags(None, EIGHT, EIGHT)]
+    config = CONFIG.replace("channels: [files]}", "channels: [files], match: {pinned: develop-2026-01-04}}")
+    readers = Readers(tmp_path, monkeypatch, *states, config=config)
+    readers.go_on()
+    (pin,) = readers.made[0].pinned
+    assert (pin.is_gone, pin.newest) == (True, "develop-2026-01-11")
+    assert pin.whole_move is not None
+    assert ("package-removed", "hdf5", 1) in said(list(pin.whole_move.statements))
+    readers.go_on()
+    assert readers.made[0].pinned == ()
+    assert readers.made[0].tags[-1].report.before.tag == "develop-2026-01-11"
+
+
+@pytest.mark.slow
+def test_a_pin_that_nobody_ever_saw_is_a_mistake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Operators are told once, readers never."""
+    config = CONFIG.replace("channels: [files]}", "channels: [files], match: {pinned: develop-2025-13-40}}")
+    readers = Readers(tmp_path, monkeypatch, tags(EIGHT), tags(EIGHT, EIGHT), tags(EIGHT, EIGHT, EIGHT), config=config)
+    for _ in range(2):
+        readers.go_on()
+        assert readers.made[0].pinned == ()
+    assert readers.site.notices() == ["ml is pinned to develop-2025-13-40, which no source has ever had"]
