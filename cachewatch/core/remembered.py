@@ -142,7 +142,15 @@ class StillMissing(Struct, frozen=True, kw_only=True, tag="still-missing"):
         return f"still-missing {self.source} {self.series} {self.stream}"
 
 
-Fact = Departure | OpenAction | AnnouncedWave | SeenPin | StillMissing
+class MetBinaries(Struct, frozen=True, kw_only=True, tag="met"):
+    """The binaries of the environment that were ever there, by their hashes."""
+
+    hashes: tuple[str, ...]
+    revision: ClassVar[str | None] = None
+    key: ClassVar[str] = "met"
+
+
+Fact = Departure | OpenAction | AnnouncedWave | SeenPin | StillMissing | MetBinaries
 BACK_SHARE = 0.9  # of what went: then it is back
 
 
@@ -176,6 +184,11 @@ class Remembered(Struct, frozen=True):
     def actions(self) -> tuple[OpenAction, ...]:
         """What readers were told to do."""
         return tuple(one for one in self.facts if isinstance(one, OpenAction))
+
+    @property
+    def met(self) -> frozenset[str]:
+        """The hashes of the environment that were ever there."""
+        return frozenset(name for one in self.facts if isinstance(one, MetBinaries) for name in one.hashes)
 
     def wave(self, source: str, tag: str) -> AnnouncedWave | None:
         """Return the old builds of a tag that were announced."""

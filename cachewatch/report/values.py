@@ -29,7 +29,7 @@ from cachewatch.core.model import (
     SpecCounts,
     Unreadable,
 )
-from cachewatch.core.remembered import Departure, Remembered
+from cachewatch.core.remembered import Remembered
 from cachewatch.core.statement_values import Statement
 
 
@@ -201,10 +201,10 @@ def base_of(report: Report) -> str:
 
 def _known(known: Known, remembered: Remembered) -> Known:
     """Add to what is known what a subscription remembers of earlier actions, and of what operators confirmed."""
-    departures = (one for one in remembered.facts if isinstance(one, Departure))
-    sure = {(one.source, one.tag) for one in departures if one.is_suspicious and not one.is_waiting}
     since = {(one.source, Verb(one.verb), one.subject): one.since for one in remembered.actions}
-    return Known(since={**since, **known.since}, met=known.met, confirmed=known.confirmed | sure)
+    return Known(
+        since={**since, **known.since}, met=known.met | remembered.met, confirmed=known.confirmed | remembered.confirmed
+    )
 
 
 def _compared(tag: TagDigest) -> ComparedTag:

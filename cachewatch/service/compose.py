@@ -18,7 +18,9 @@ from msgspec.structs import replace
 from cachewatch.channels import open_channel
 from cachewatch.config.channels import ChannelConfig, FeedConfig, FileConfig, MailConfig, WebhookConfig
 from cachewatch.config.model import Config
-from cachewatch.core.remembered import confirmed
+from cachewatch.core.assessment import Verb
+from cachewatch.core.coverage import CoverageChange
+from cachewatch.core.remembered import Fact, MetBinaries, OpenAction, confirmed
 from cachewatch.core.statement_values import StatementKind, is_of_tag
 from cachewatch.errors import TemplateError
 from cachewatch.report.digest_mail import MAX_HTML, DigestRenderer
@@ -101,6 +103,8 @@ def _assembled(
     tags = tuple(each.tag for part in parts for each in part.news)
     now, holds = context.clock(), tuple(_holds(parts, stream.subscription.limit.hold_above))
     key = _key(stream, state, parts, occasion)
+    environment = joined(part.coverage for part in parts if part.coverage)
+    learned = [fact for part in parts if part.advance is not None for fact in part.advance.learned]
     digest = Digest(
         key=key,
         subscription=stream.subscription.name,
@@ -110,10 +114,8 @@ def _assembled(
         is_urgent=stream.is_urgent,
         spans=tuple(span for part in parts for span in part.spans),
         tags=tags,
-        remembered=state.remembered.learned(
-            fact for part in parts if part.advance is not None for fact in part.advance.learned
-        ),
-        environment=joined(part.coverage for part in parts if part.coverage),
+        remembered=state.remembered.learned(learned).of_lock(stream.name, _lock_of(environment)),
+        environment=environment,
         pinned=found_pins([part.pinned for part in parts if part.pinned]),
         silenced=tuple(_silenced(context, hidden)),
         why=notice_sentences.why(stream),
@@ -130,11 +132,76 @@ def _assembled(
     return PendingDigest(
         digest=digest,
         advances=tuple(part.advance for part in parts if part.advance),
-        is_empty=digest.is_empty and not any(part.is_lost for part in parts),
+        is_empty=digest.is_empty and not any(part.is_lost for part in parts) and not _is_to_be_repeated(stream, digest),
         hold=_reason(holds),
         holds=holds,
         lacks_pin=bool(parts) and all(part.lacks_pin for part in parts),
     )
+
+
+def _lock_of(environment: CoverageChange | None) -> str:
+    """Return the checksum of what an environment needs: with another one, somebody did what was asked for."""
+    hashes = sorted(environment.after.environment.hashes) if environment is not None else ()
+    return hashlib.sha256("".join(hashes).encode()).hexdigest()[:12] if hashes else ""
+
+
+_LASTING = (Verb.BUILD, Verb.RECONCRETIZE, Verb.STAY, Verb.MOVE)  # readers can be seen to do it
+A_MONTH = timedelta(days=28)
+
+
+def _is_to_be_repeated(stream: Stream, digest: Digest) -> bool:
+    """Tell whether what readers were asked to do is still open, and was said a month ago or longer."""
+    if stream.is_urgent or not digest.remembered.actions:
+        return False
+    is_open = any(each.verb in _LASTING for each in digest.assessment.still_open)
+    return is_open and max(each.last_said for each in digest.remembered.actions) <= digest.created - A_MONTH
+
+
+def with_actions(draft: PendingDigest, stream: Stream, *, is_sent: bool) -> PendingDigest:
+    """Let the subscription remember what readers are asked to do, and which of their binaries were ever there."""
+    digest = draft.digest
+    if stream.is_urgent or draft.hold or not draft.advances:
+        return draft
+    today = max((span.after.time or "" for span in digest.spans), default="")[:10]
+    known = {each.key: each for each in digest.remembered.actions}
+    asked = [
+        OpenAction(
+            source=each.source,
+            stream=stream.name,
+            verb=each.verb,
+            subject=subject,
+            since=each.since or today,
+            last_said=digest.created,
+            lock=_lock_of(digest.environment),
+        )
+        for each in digest.assessment.actions
+        if each.verb in _LASTING
+        for subject in each.names or (each.name,)
+    ]
+    keys = {each.key for each in asked}
+    learned: list[Fact] = [*(asked if is_sent else ()), *_met(digest)]
+    first, *others = draft.advances
+    first = replace(
+        first,
+        learned=(*first.learned, *learned),
+        forgotten=(*first.forgotten, *(key for key in known if key not in keys)),
+    )
+    return replace(draft, advances=(first, *others))
+
+
+def _met(digest: Digest) -> Iterator[MetBinaries]:
+    """Yield the binaries of the environment that were ever there, if that is more than is known."""
+    if digest.environment is None:
+        return
+    there = (
+        each.need.hash
+        for side in (digest.environment.before, digest.environment.after)
+        for each in side.needs
+        if each.is_met
+    )
+    found = {*filter(None, there), *digest.remembered.met} & digest.environment.after.environment.hashes
+    if found != digest.remembered.met:
+        yield MetBinaries(hashes=tuple(sorted(found)))
 
 
 def as_released(draft: PendingDigest) -> Digest:

@@ -9,7 +9,7 @@ name was.
 import hashlib
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import closing, contextmanager
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -27,6 +27,7 @@ from cachewatch.service import alerts as operator_notices
 from cachewatch.service.alerts import OPERATORS, Alert, Notice, notify_within, over
 from cachewatch.service.comparisons import Comparisons
 from cachewatch.service.compose import (
+    A_MONTH,
     ChannelMessages,
     PendingDigest,
     as_released,
@@ -34,6 +35,7 @@ from cachewatch.service.compose import (
     compose,
     split,
     unconfirmed,
+    with_actions,
 )
 from cachewatch.service.context import Context, EndingError
 from cachewatch.service.stream_state import StreamState, is_unchanged, read_stream
@@ -189,7 +191,7 @@ def _report_pin(connection: Connection, context: Context, stream: Stream) -> Non
     """Notify operators once of a pinned snapshot that no source has ever had: it is a mistake in the configuration."""
     name, pin = stream.subscription.name, stream.subscription.match.pinned
     topic = f"pin {name} {pin}"
-    if digests.last_created(connection, OPERATORS, topic) is None:
+    if digests.last_created(connection, OPERATORS, topic, context.clock()) is None:
         notice = Notice(
             topic=topic,
             title=f"{name} is pinned to {safe(str(pin))}, which no source has ever had",
@@ -211,9 +213,6 @@ def _report_templates(connection: Connection, context: Context, stream: Stream, 
         commands=("cachewatch config check",),
     )
     alerts.open_within(connection, context, alert)
-
-
-_A_MONTH = timedelta(days=28)
 
 
 class StreamDecision(Struct, frozen=True, kw_only=True):
@@ -318,11 +317,12 @@ def _decide_digest(
         # Operators were asked about this very step, and have not answered yet.
         return replace(decision, finished=slot)
     made = _what_goes_out(context, stream, state, draft, comparisons)
-    drafts = tuple(
+    drafts = [
         (each, () if is_left_out(stream, state, each, now) else _packed(context, stream, each, comparisons))
         for each in made
-    )
-    return replace(decision, finished=slot, drafts=drafts)
+    ]
+    kept = tuple((with_actions(draft, stream, is_sent=bool(packed)), packed) for draft, packed in drafts)
+    return replace(decision, finished=slot, drafts=kept)
 
 
 def _packed(
@@ -371,7 +371,7 @@ def is_left_out(stream: Stream, state: StreamState, draft: PendingDigest, now: d
     if stream.subscription.if_empty == "send":
         return False
     # One of a time that is yet to come was written by a wrong clock.
-    return any(each.stream == stream.name and now - _A_MONTH < each.created <= now for each in state.digests)
+    return any(each.stream == stream.name and now - A_MONTH < each.created <= now for each in state.digests)
 
 
 def write_decision(

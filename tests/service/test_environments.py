@@ -11,7 +11,7 @@ from typing import Any
 import jsonschema
 import pytest
 from conftest import ROOT, Run
-from helpers import START, catalogue, history, record, records, spec_hash
+from helpers import START, catalogue, history, lock, record, records, spec_hash
 from station import Site
 
 from cachewatch.core.coverage import Environment
@@ -37,14 +37,6 @@ subscriptions:
 """
 V3 = ["1-initial", "2-package-added", "3-version-bump", "4-variant-flip", "5-spec-removed-still-referenced"]
 V3 += ["6-pruned-to-current", "7-full-rebuild", "8-second-compiler"]
-
-
-def lock(path: Path, *specs: tuple[str, str, str]) -> Path:
-    """Write a lock file of these packages, versions and hashes."""
-    arch = {"platform": "linux", "platform_os": "ubuntu22.04", "target": "x86_64_v3"}
-    nodes = {key: {"name": name, "version": version, "arch": arch} for name, version, key in specs}
-    path.write_text(json.dumps({"_meta": {"lockfile-version": 6}, "roots": [], "concrete_specs": nodes}))
-    return path
 
 
 def site_of(folder: Path, *states: dict[str, bytes], **match: object) -> Site:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers import Record, catalogue, records
+from helpers import Record, catalogue, lock, records, spec_hash
 from station import Site
 
 from cachewatch.core.remembered import Departure
@@ -504,3 +504,23 @@ def test_a_pin_that_nobody_ever_saw_is_a_mistake(tmp_path: Path, monkeypatch: py
         readers.go_on()
         assert readers.made[0].pinned == ()
     assert readers.site.notices() == ["ml is pinned to develop-2025-13-40, which no source has ever had"]
+
+
+@pytest.mark.slow
+def test_what_readers_are_to_do_is_said_again_after_a_month(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the day since when, until it is done: another lock file is none that still has to be."""
+    file = tmp_path / "spack.lock"
+    lock(file, ("hdf5", "1.14", spec_hash(500)), ("p000", "1.0", spec_hash(0)))
+    config = CONFIG.replace("[all]", f"[all], match: {{environment: {file}}}")
+    states = [catalogue(EIGHT | HDF5), *(catalogue(EIGHT | many(number, first=100)) for number in range(5))]
+    readers = Readers(tmp_path, monkeypatch, *states, config=config)
+    readers.go_on()
+    (action,) = readers.made[0].assessment.actions
+    assert (action.verb, action.names, action.since) == ("build", ("hdf5",), "")
+    assert (readers.go_on(10 * DAY), readers.made) == ([], [])
+    assert readers.go_on(20 * DAY) == []
+    (action,) = readers.made[0].assessment.actions
+    assert (action.names, action.since) == (("hdf5",), "2025-06-02")
+    assert (readers.go_on(10 * DAY), readers.made) == ([], [])
+    lock(file, ("p000", "1.0", spec_hash(0)))
+    assert (readers.go_on(30 * DAY), readers.made) == ([], [])
