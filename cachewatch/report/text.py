@@ -228,6 +228,8 @@ def block_of(one: Chosen, report: Report, asked: Requested) -> Block:
 
 def name_of(statement: Statement) -> str:
     """Return what a statement on the whole tag is about: a stack, or what replaced what."""
+    if statement.turnover:
+        return f"{statement.turnover.gone / max(1, statement.turnover.before):.0%} of the earlier hashes"
     has_sides = statement.kind in (*_VALUES, StatementKind.STACK_MERGED)
     return words.change_of_values(statement) if has_sides else safe_name(statement.name)
 
@@ -260,9 +262,6 @@ def _notes(one: Chosen, report: Report, asked: Requested) -> Iterator[str]:
         yield from words.lines(statement, most)
     yield wording().text(statement.kind, "remark") if statement.kind is not StatementKind.REBUILD_WAVE else ""
     yield words.fates(statement, wording()).removeprefix("; ")
-    if statement.turnover:
-        share = statement.turnover.gone / max(1, statement.turnover.before)
-        yield f"{share:.0%} of the earlier hashes are gone"
     if statement.of and statement.of > statement.counts.total:
         yield f"in the whole tag {number(statement.of, 'spec')} came or went with it"
     if statement.exceptions:

@@ -31,6 +31,8 @@ def number(count: int, noun: str, plural: str = "") -> str:
 
 # What says which versions took the place of which.
 BY_VERSION = (StatementKind.UPGRADED, StatementKind.DOWNGRADED)
+# What is about compilers, systems or variants of many packages.
+VALUES = (StatementKind.MIGRATION, StatementKind.BESIDE, StatementKind.NO_LONGER)
 # These name compilers, systems or variants beside versions.
 _CONFIGURATIONS = (StatementKind.NARROWED, StatementKind.WIDENED, StatementKind.RECONFIGURED)
 
@@ -218,7 +220,8 @@ def fates(one: Statement, own: Words) -> str:
     for loss_class in LossClass:
         found = packages_of(one.losses, loss_class)
         if found:
-            of = f" of its {number(len(one.packages), 'package')}" if not said else ""
+            is_part = len(found) < len(one.packages) and one.kind not in VALUES
+            of = f" of its {number(len(one.packages), 'package')}" if is_part else f" package{'s'[: len(found) > 1]}"
             where = Counter(
                 stack
                 for lost in one.losses
@@ -226,8 +229,9 @@ def fates(one: Statement, own: Words) -> str:
                 for stack in lost.loss.stacks
             )
             stacks = ", ".join(map(stack_name, sorted(where))) if 0 < len(where) <= 2 else "other stacks"
-            said.append(own.say("fates", loss_class, len(found), of=of, stacks=stacks))
-    return f"; {', '.join(said)}" if said else ""
+            said.append(own.say("fates", loss_class, len(found), of="" if said else of, stacks=stacks))
+    whom = f" for {safe_name(' '.join(one.before))}" if one.kind in VALUES else ""
+    return f"; {', '.join(said)}{whom}" if said else ""
 
 
 def stack_name(stack: str) -> str:

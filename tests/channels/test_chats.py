@@ -131,7 +131,7 @@ def test_the_cause_of_a_week_is_in_its_bullets(tmp_path: Path, name: str) -> Non
     digest = render_digest(scripted.digest_of(tmp_path, name))
 
     assert 1 <= len(digest.bullets) <= 5
-    assert digest.bullets[0].startswith("Act: ") or digest.bullets[0] == "Nothing to do."
+    assert digest.bullets[0].startswith("To do: ") or digest.bullets[0] == "Nothing to do."
     assert not [line for line in digest.bullets if "listed below" in line or "|" in line or line != line.strip()]
     for chat in CHATS:
         said = shown(chat, payload(chat, digest))
@@ -145,7 +145,7 @@ def test_the_cause_of_a_week_is_in_its_bullets(tmp_path: Path, name: str) -> Non
 @pytest.mark.parametrize("chat", CHATS)
 def test_samples(chat: str) -> None:
     """Every heading that a digest can have, and a notice to operators, which has no link."""
-    assert "py-keras" in shown(chat, payload(chat, render_digest(sample_digest())))
+    assert "py-ml-dtypes" in shown(chat, payload(chat, render_digest(sample_digest())))
     notice = payload(chat, render_notice(sample_notice()))
 
     assert "cachewatch: Source public cannot be read" in shown(chat, notice)
@@ -225,8 +225,11 @@ def test_matrix_shows_a_list() -> None:
 
 @pytest.mark.parametrize("chat", CHATS)
 def test_urgent_digests_say_so(chat: str) -> None:
-    """In the title, and by the colour of the bar where there is one."""
-    calm, urgent = (payload(chat, rendered(is_urgent=is_urgent)) for is_urgent in (False, True))
+    """In the title; the colour of the bar says how bad it is, urgent or not."""
+    calm, urgent = (
+        payload(chat, rendered(is_urgent=is_urgent, level=level))
+        for is_urgent, level in ((False, "calm"), (True, "alarm"))
+    )
 
     assert "URGENT cachewatch ml-team: " in shown(chat, urgent)
     assert "URGENT" not in shown(chat, calm)

@@ -48,10 +48,10 @@ def test_an_entry_has_a_link_a_summary_and_plain_content(tmp_path: Path) -> None
     link = entry.find(f"{ATOM}link[@rel='alternate']")
     assert link is not None
     assert link.get("href") == digest.archive_url
-    assert "Act: re-concretize" in str(entry.findtext(f"{ATOM}summary"))
+    assert "To do: Re-concretize" in str(entry.findtext(f"{ATOM}summary"))
     content = str(entry.findtext(f"{ATOM}content"))
     assert not re.search(r"<table|style=|class=|bgcolor|<body", content)
-    assert "<li><b>Act:</b> re-concretize" in content
+    assert "<p><b>To do:</b> Re-concretize" in content
     assert f'<a href="{digest.archive_url}">The whole digest</a>' in content
 
 
