@@ -159,13 +159,15 @@ _MOST_BINARIES = 4
 def headlines_of(found: Assessment, words: Words) -> Sequence[str]:
     """Say what became of an environment, as in a subject: in as many words as there is room for, the longest first."""
     own = found.environment
-    if own is None:
+    if own is None or not own.change:
         return ()
     change = own.change
     total = len(change.after.needs)
     new = {one: own.of(one, is_new=True) for one in LossClass}
     counts: dict[str, Any] = {one.value: f"{len(each):,}" for one, each in new.items()}
     counts["all"] = f"{total:,}"
+    noun = ("binary", "binaries") if change.after.environment.hashes else ("spec", "specs")
+    counts["binaries"] = number(total, *noun)
     if new[LossClass.GONE]:
         others = sum(map(len, new.values())) - len(new[LossClass.GONE])
         rest = words.text("environment", "build")

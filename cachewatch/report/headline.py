@@ -383,7 +383,12 @@ def _nothing(digest: Digest, words: Words) -> str:
         return words.say("other", "unread", name=unread[0][:_LONGEST_NAME]) if len(unread) == 1 else many
     own = digest.assessment.environment
     if own is not None:
-        return words.forms("environment", "same", all=len(own.change.after.needs), there=own.change.after.met)[0]
+        return words.forms(
+            "environment",
+            "same",
+            binaries=number(len(own.change.after.needs), "binary", "binaries"),
+            there=f"{own.change.after.met:,}",
+        )[0]
     return words.text("other", "none")
 
 

@@ -15,6 +15,7 @@ from oracle import Spec, Specs, newest, read, specs_of, spelled
 from truths import STATES, History, Truth, expected
 from verdicts import after_prune, ancestors, same_compiler, verdict
 
+from cachewatch.core.assessment import assess
 from cachewatch.core.coverage import (
     Availability,
     Coverage,
@@ -33,7 +34,8 @@ from cachewatch.documents.parsing import parse
 from cachewatch.environments.contents import published
 from cachewatch.environments.lockfiles import open_environment, read_lock, read_manifest
 from cachewatch.errors import UsageError
-from cachewatch.report.environments import advice_of, headline_of, headlines_of, remark
+from cachewatch.report.environments import headlines_of, remark
+from cachewatch.report.wording import words
 
 LOCKS = [("v3", n) for n in (1, 2, 3, 4, 7, 8, 10)] + [("v2", n) for n in (1, 2, 3, 4, 7, 8)]
 
@@ -283,8 +285,7 @@ def test_what_became_of_an_environment(buildcaches: Path, held: dict[tuple[str, 
     assert [c.need.package for c in change.usable] == ["cw-torch"]
     assert [c.need.package for c in change.rebuilt] == ["cw-stack", "cw-torch"]
     assert (len(change.removed), change.came, bool(change)) == (4, (), True)
-    assert headline_of(change) == "4 of 9 binaries removed: 3 have another build, 1 needs a source build"
-    assert advice_of(change) == "re-concretize: for 1 binary only newer versions are left (cw-solver 2.1.0)"
+    assert headline_of(change) == "2 of 9 binaries only in other builds or versions: re-concretize"
     back = compare_coverage(at("6-pruned-to-current"), at("2-package-added"))
     assert (len(back.came), back.removed) == (4, ())
     assert headline_of(back) == "4 of 9 binaries added"
@@ -381,6 +382,11 @@ def test_two_caches_together() -> None:
     assert both(other, {"zlib": {spec_hash(5): signature(versions=("3.0",))}}) == ("lost", "lost")
 
 
+def headline_of(change: CoverageChange) -> str:
+    """Return the longest form of what a subject says of an environment."""
+    return next(iter(headlines_of(assess([], environment=change), words())), "")
+
+
 def change_of(before: Sequence[str], after: Sequence[str], **values: Any) -> CoverageChange:
     """Return the change of an environment whose needs stand like this; `there>lost` may go at any prune."""
     needs = tuple(
@@ -407,32 +413,22 @@ def change_of(before: Sequence[str], after: Sequence[str], **values: Any) -> Cov
         (["there"] * 3, ["there"] * 3, ""),
         ([], [], ""),
         (["lost", "rebuilt"], ["lost", "usable"], ""),
-        (["there"], ["lost"], "1 of 1 binary removed: it needs a source build"),
-        (["there"], ["usable"], "1 of 1 binary removed: it has another build"),
-        (["there"] * 3, ["there", "there", "lost"], "1 of 3 binaries removed: it needs a source build"),
-        (["there"] * 3, ["there", "rebuilt", "lost"], "2 of 3 binaries removed: 1 has another build, 1 needs a source build"),
-        (["there"] * 3, ["there", "rebuilt", "usable"], "2 of 3 binaries removed: all have another build"),
-        (["there"] * 3, ["there", "lost", "lost"], "2 of 3 binaries removed: all need source builds"),
+        (["there"], ["lost"], "1 of 1 binary gone: build from source"),
+        (["there"], ["usable"], "all rebuilt: re-concretize (all 1 have equal builds)"),
+        (["there"] * 3, ["there", "there", "lost"], "1 of 3 binaries gone: build from source"),
+        (["there"] * 3, ["there", "rebuilt", "lost"], "1 of 3 binaries gone: 1 has an equal or other build"),
+        (["there"] * 3, ["there", "rebuilt", "usable"], "2 of 3 binaries rebuilt: re-concretize"),
         (
             ["there"] * 48,
             ["there"] * 24 + ["rebuilt"] * 10 + ["usable"] * 9 + ["lost"] * 5,
-            "24 of 48 binaries removed: 19 have another build, 5 need source builds",
+            "5 of 48 binaries gone: 19 have equal or other builds",
         ),
-        (["rebuilt", "there"], ["lost", "there"], "1 of 2 binaries lost the other build: needs a source build"),
-        (["usable"] * 2, ["lost"] * 2, "2 of 2 binaries lost the other build: need source builds"),
+        (["there"] * 20, ["there"] + ["rebuilt"] * 19, "nearly all rebuilt: re-concretize (19 of 20 have equal builds)"),
+        (["rebuilt", "there"], ["lost", "there"], "1 of 2 binaries gone: build from source"),
         (["lost", "there"], ["there", "there"], "1 of 2 binaries added"),
         (["lost", "there"], ["rebuilt", "there"], "1 of 2 binaries has another build again"),
-        (["there"] * 3, ["there>rebuilt"] * 3, "every binary has a second copy, the old ones may go at any prune"),
+        (["there"] * 3, ["there", *["there>rebuilt"] * 2], "2 of 3 binaries may go at any prune: re-concretize"),
         (["there>rebuilt"] * 3, ["there>rebuilt"] * 3, ""),
-        (["there"], ["there>rebuilt"], "every binary has a second copy, the old ones may go at any prune"),
-        (["there"] * 3, ["there", *["there>rebuilt"] * 2], "2 of 3 binaries may go at any prune: all have a second copy"),
-        (["there"] * 3, ["there", "there", "there>rebuilt"], "1 of 3 binaries may go at any prune: it has a second copy"),
-        (["there"] * 2, ["there>usable", "there>rebuilt"], "2 of 2 binaries may go at any prune: all have another build"),
-        (
-            ["there"] * 3,
-            ["there>usable", "there>rebuilt", "there>lost"],
-            "3 of 3 binaries may go at any prune: 2 have another build, 1 needs a source build",
-        ),
     ],
 )  # fmt: skip
 def test_the_headline_of_an_environment(before: list[str], after: list[str], headline: str) -> None:
@@ -442,67 +438,11 @@ def test_the_headline_of_an_environment(before: list[str], after: list[str], hea
     assert bool(change) == bool(headline)
 
 
-@pytest.mark.parametrize(
-    ("after", "forms"),
-    [
-        (
-            ["lost", "rebuilt", "there"],
-            (
-                "2 of 3 binaries removed: 1 has another build, 1 needs a source build",
-                "2 of 3 binaries removed, 1 needs a source build",
-                "2 of 3 binaries removed",
-            ),
-        ),
-        (["usable", "there", "there"], ("1 of 3 binaries removed: it has another build", "1 of 3 binaries removed")),
-        (
-            ["there>rebuilt"] * 3,
-            (
-                "every binary has a second copy, the old ones may go at any prune",
-                "3 of 3 binaries may go at any prune",
-            ),
-        ),
-        (["there"] * 3, ()),
-    ],
-)
-def test_the_headline_in_fewer_words(after: list[str], forms: tuple[str, ...]) -> None:
-    """For subjects, of which most readers see forty characters; what needs source builds goes last."""
-    change = change_of(["there"] * 3, after)
-    assert headlines_of(change) == forms
-    assert headline_of(change) == (forms[0] if forms else "")
-
-
 def test_an_abstract_environment_changes_as_well() -> None:
     """Any build of its versions will do, and losing the last one is a loss."""
     change = change_of(["usable", "usable"], ["usable", "lost"], has_hashes=False)
-    assert headline_of(change) == "1 of 2 specs removed: it needs a source build"
+    assert headline_of(change) == "1 of 2 specs gone: build from source"
     assert headline_of(change_of(["lost"], ["usable"], has_hashes=False)) == "1 of 1 spec added"
-
-
-def test_the_advice() -> None:
-    """Roots first, with the newest versions that are left; nothing where nothing is to be done."""
-    names = ("cuda", "py-torch", "zlib", "hdf5", "llvm")
-    needs = [
-        need(package=name, hash=spec_hash(n), version="2.0", is_root=name == "py-torch") for n, name in enumerate(names)
-    ]
-    environment = Environment(name="x", needs=tuple(needs))
-    there = cover(environment, {n.package: {n.hash: signature(versions=("2.0",))} for n in needs})
-    left = {name: {spec_hash(9): signature(versions=("3.0",))} for name in ("cuda", "py-torch", "zlib", "llvm")}
-
-    def advice(holdings: Holdings) -> str:
-        return advice_of(compare_coverage(there, cover(environment, holdings)))
-
-    first = "re-concretize: for 4 binaries only newer versions are left (py-torch 3.0, cuda 3.0, llvm 3.0, ...)"
-    assert advice(left) == f"{first}; no version is left of hdf5"
-    older = {n.package: {spec_hash(8): signature(versions=("1.0",))} for n in needs}
-    assert advice(older).startswith("re-concretize: for 5 binaries only other versions are left (py-torch 1.0,")
-    mixed = advice(left | {"zlib": older["zlib"]})
-    assert mixed.startswith("re-concretize: for 4 binaries only other versions are left (py-torch 3.0,")
-    assert advice({}) == "no version is left of py-torch, cuda, hdf5, ..."
-    rebuilt = {n.package: {spec_hash(8): signature(versions=("2.0",))} for n in needs}
-    assert advice(rebuilt) == "re-concretize to get the builds that are left"
-    unreferenced = {n.package: rebuilt[n.package] | {n.hash: signature(versions=("2.0",), stacks=())} for n in needs}
-    assert advice(unreferenced) == "re-concretize before the next prune"
-    assert advice_of(compare_coverage(there, there)) == ""
 
 
 def test_what_no_stack_builds_is_announced(tmp_path: Path, run: Run) -> None:

@@ -172,7 +172,10 @@ def _facts(statements: Sequence[Statement]) -> Iterator[ToldFact]:
     for clause in clauses_of_statements(statements):
         tone = tone_of(clause.statement.kind, clause.statement.severity)
         is_harmless = tone is Tone.ATTENTION and clause.first.rank is Rank.HARMLESS
-        yield ToldFact(Tone.CHANGED if is_harmless else tone, _bounded(clause.forms[0] if clause.is_list else clause.said.rstrip(".")))
+        yield ToldFact(
+            Tone.CHANGED if is_harmless else tone,
+            _bounded(clause.forms[0] if clause.is_list else clause.said.rstrip(".")),
+        )
 
 
 def _bounded(text: str) -> str:
