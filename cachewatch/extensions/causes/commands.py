@@ -14,9 +14,15 @@ from cachewatch.cli.mistakes import examples
 from cachewatch.cli.terminal import OUTPUT_OPTION, REPORT_FORMAT_OPTION, progress_line, warn_of_graph, write
 from cachewatch.core.model import Side
 from cachewatch.errors import UsageError
-from cachewatch.extensions.causes.impact import recorded_impact
 from cachewatch.extensions.causes.rebuilds import compare_locks
-from cachewatch.extensions.causes.recorded import GraphStep, RecordedGraph, explain_asked, find_asked, step_of
+from cachewatch.extensions.causes.recorded import (
+    GraphStep,
+    RecordedGraph,
+    explain_asked,
+    find_asked,
+    recorded_impact,
+    step_of,
+)
 from cachewatch.extensions.causes.reports import (
     WhyReport,
     impact_json,

@@ -24,7 +24,7 @@ from cachewatch.documents.frontmatter import MAX_BYTES
 from cachewatch.documents.graph_files import MadeOf, read_package_graph, read_tag_graph
 from cachewatch.documents.parsing import parse
 from cachewatch.errors import DocumentError, UnknownRevision, UsageError
-from cachewatch.extensions.causes.graph_walk import PackageNodes, Walk, explain_spec
+from cachewatch.extensions.causes.graph_walk import Impact, PackageNodes, Walk, explain_spec, find_impact
 from cachewatch.git.catalogue import require_tag
 from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import Revision, resolve
@@ -129,6 +129,21 @@ class RecordedGraph:
     def _file(self, name: str) -> bytes | None:
         found = self._repository.objects().get(name, most=MAX_BYTES)
         return found.content if found is not None and found.type == "blob" else None
+
+
+def recorded_impact(graph: RecordedGraph, asked: str) -> Impact:
+    """Return the dependents of a package, or package@version; raises UsageError where the revision has no graph."""
+    graph.require()
+    package, _, versions = asked.partition("@")
+    chosen = Versions([versions] if versions else [])
+    nodes = [*graph.others, *(node for name in graph.packages for node in graph.nodes(name).values())]
+    hashes = {node.hash for node in nodes if node.name == package and chosen(node.version)}
+    if not hashes:
+        near = similar(package, {node.name for node in nodes})
+        hint = f"did you mean {', '.join(near)}?" if near else "`cachewatch packages` lists what there is"
+        raise UsageError(f"{asked}: no spec of this revision is or uses it; {hint}")
+    stacks = {h: s.stacks for name in graph.packages if (d := graph.document(name)) for h, s in d.specs.items()}
+    return find_impact(nodes, hashes, stacks)
 
 
 def _node(spec_hash: str, package: str, signature: Signature, made_of: MadeOf) -> GraphNode:
