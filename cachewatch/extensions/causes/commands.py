@@ -137,12 +137,12 @@ class _Scope(Struct, frozen=True, kw_only=True):
     tag: str
     stacks: tuple[str, str] | None
 
-    def side(self, revision: "Revision") -> Side:
+    def side(self, revision: Revision) -> Side:
         """Return a revision as one of the two sides of a report."""
         return revision.side(revision.tag or self.tag)
 
 
-def _of_spec(repository: "Repository", spec: str, scope: _Scope) -> _Answer:
+def _of_spec(repository: Repository, spec: str, scope: _Scope) -> _Answer:
     asked = find_asked(repository, spec, scope.tag, scope.between, scope.rev)
     step = step_of(repository, asked, scope.tag, scope.stacks)
     found = [] if step is None else list(explain_asked(step, asked))
@@ -158,7 +158,7 @@ def _of_spec(repository: "Repository", spec: str, scope: _Scope) -> _Answer:
     )
 
 
-def _of_all(repository: "Repository", scope: _Scope) -> _Answer:
+def _of_all(repository: Repository, scope: _Scope) -> _Answer:
     newer = resolve(repository, scope.between[1] if scope.between else scope.rev)
     older = resolve(repository, scope.between[0] if scope.between else f"{newer.commit}~1")
     between = older, newer

@@ -168,7 +168,7 @@ def _digests(config_file: Path | None, state: Path | None, feed: str | None) -> 
     return archived_digests(state or config.database, published.__contains__, feeds.get)
 
 
-def _feed_of(subscription: str, config: "Config", address: str | None) -> str | None:
+def _feed_of(subscription: str, config: Config, address: str | None) -> str | None:
     """Return the address of the feed of a subscription, if a feed is written for it."""
     channels = [config.channels[name] for name in config.subscriptions[subscription].channels]
     feeds = [channel for channel in channels if isinstance(channel, FeedConfig)]
