@@ -325,7 +325,7 @@ _SHORTEST_HASH = 7
 _MOST_NAMES = 3
 
 
-class Question(Struct, frozen=True, kw_only=True):
+class SpecQuestion(Struct, frozen=True, kw_only=True):
     """Specs of a package: those of `hashes`, or all new ones if that is None."""
 
     package: str
@@ -334,7 +334,7 @@ class Question(Struct, frozen=True, kw_only=True):
     after: Revision
 
 
-def find_asked(repository: Repository, text: str, tag: str, between: tuple[str, str] | None, rev: str) -> Question:
+def find_asked(repository: Repository, text: str, tag: str, between: tuple[str, str] | None, rev: str) -> SpecQuestion:
     """Find what `text` means, and the two revisions to compare; raises UnknownRevision where nothing has that name."""
     after = resolve(repository, between[1] if between else rev)
     tag = after.tag or tag
@@ -353,9 +353,9 @@ def find_asked(repository: Repository, text: str, tag: str, between: tuple[str, 
         )
     package, hashes = found
     if between:
-        return Question(package=package, hashes=hashes, before=resolve(repository, between[0]), after=after)
+        return SpecQuestion(package=package, hashes=hashes, before=resolve(repository, between[0]), after=after)
     before, after = _birth(repository, after, tag, package, hashes)
-    return Question(package=package, hashes=hashes, before=before, after=after)
+    return SpecQuestion(package=package, hashes=hashes, before=before, after=after)
 
 
 def _near(repository: Repository, revision: Revision, tag: str, text: str) -> str:
@@ -364,7 +364,7 @@ def _near(repository: Repository, revision: Revision, tag: str, text: str) -> st
     return f"did you mean {' or '.join('@'.join(filter(None, (each, versions))) for each in near)}? Or " if near else ""
 
 
-def explain_asked(step: GraphStep, asked: Question) -> Iterator[Explanation]:
+def explain_asked(step: GraphStep, asked: SpecQuestion) -> Iterator[Explanation]:
     """Yield why the new specs that were asked about are other ones."""
     hashes = step.after.hashes(asked.package) if asked.hashes is None else asked.hashes
     return step.explain(asked.package, hashes)
@@ -382,7 +382,7 @@ def _last_seen(repository: Repository, until: Revision, tag: str, text: str) -> 
 
 
 def step_of(
-    repository: Repository, asked: Question, tag: str, stacks: tuple[str, str] | None = None
+    repository: Repository, asked: SpecQuestion, tag: str, stacks: tuple[str, str] | None = None
 ) -> GraphStep | None:
     """Open the step in which what was asked about came; None if it was there from the first revision on."""
     if asked.before is None:
