@@ -15,7 +15,6 @@ from cachewatch.comparing import changesets
 from cachewatch.core.changesets import NoCollector
 from cachewatch.core.selection import Globs, Selection
 from cachewatch.extensions.site.building import Folder, build
-from cachewatch.extensions.site.feeds import NoArchive
 from cachewatch.report.digest_mail import render_digest
 from cachewatch.report.templates import MOST_ROWS, write_page
 from cachewatch.report.text import Requested
@@ -55,7 +54,7 @@ def _documents(folder: Path) -> Path:
 
 
 def _site(repository: Path, folder: Path) -> None:
-    build(Folder(folder), read_site(repository), NoArchive(), title="Build cache")
+    build(Folder(folder), read_site(repository), [], title="Build cache")
 
 
 def _page(repository: Path) -> list[bytes]:

@@ -10,7 +10,6 @@ from sites import read_site
 from browser.chromium import Shown, View
 from browser.conftest import Audit, Show
 from cachewatch.extensions.site.building import Folder, build
-from cachewatch.extensions.site.feeds import NoArchive
 
 _PAGES = (
     "index.html",
@@ -60,7 +59,7 @@ def hostile_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _build(repository: Path, folder: Path) -> Path:
-    build(Folder(folder), read_site(repository), NoArchive(), title="Build cache")
+    build(Folder(folder), read_site(repository), [], title="Build cache")
     return folder
 
 

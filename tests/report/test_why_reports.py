@@ -9,7 +9,7 @@ from truths import V3, History
 
 from cachewatch.core.causes import Cause, Explanation, GraphNode, What
 from cachewatch.core.model import Side
-from cachewatch.extensions.causes.impact import Impact
+from cachewatch.extensions.causes.graph_walk import Impact
 from cachewatch.extensions.causes.reports import (
     impact_markdown,
     package_report,

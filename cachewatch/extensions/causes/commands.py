@@ -14,9 +14,15 @@ from cachewatch.cli.mistakes import examples
 from cachewatch.cli.terminal import OUTPUT_OPTION, REPORT_FORMAT_OPTION, progress_line, warn_of_graph, write
 from cachewatch.core.model import Side
 from cachewatch.errors import UsageError
-from cachewatch.extensions.causes.impact import recorded_impact
 from cachewatch.extensions.causes.rebuilds import compare_locks
-from cachewatch.extensions.causes.recorded import GraphStep, RecordedGraph, explain_asked, find_asked, step_of
+from cachewatch.extensions.causes.recorded import (
+    GraphStep,
+    RecordedGraph,
+    explain_asked,
+    find_asked,
+    recorded_impact,
+    step_of,
+)
 from cachewatch.extensions.causes.reports import (
     WhyReport,
     impact_json,
@@ -131,12 +137,12 @@ class _Scope(Struct, frozen=True, kw_only=True):
     tag: str
     stacks: tuple[str, str] | None
 
-    def side(self, revision: "Revision") -> Side:
+    def side(self, revision: Revision) -> Side:
         """Return a revision as one of the two sides of a report."""
         return revision.side(revision.tag or self.tag)
 
 
-def _of_spec(repository: "Repository", spec: str, scope: _Scope) -> _Answer:
+def _of_spec(repository: Repository, spec: str, scope: _Scope) -> _Answer:
     asked = find_asked(repository, spec, scope.tag, scope.between, scope.rev)
     step = step_of(repository, asked, scope.tag, scope.stacks)
     found = [] if step is None else list(explain_asked(step, asked))
@@ -152,7 +158,7 @@ def _of_spec(repository: "Repository", spec: str, scope: _Scope) -> _Answer:
     )
 
 
-def _of_all(repository: "Repository", scope: _Scope) -> _Answer:
+def _of_all(repository: Repository, scope: _Scope) -> _Answer:
     newer = resolve(repository, scope.between[1] if scope.between else scope.rev)
     older = resolve(repository, scope.between[0] if scope.between else f"{newer.commit}~1")
     between = older, newer

@@ -2,7 +2,7 @@
 
 A spec that differs in itself is a cause, and so is whatever is found below it; a spec that differs only
 in what is below it passes that on. Which spec took the place of which cannot be known, only which is nearest: its
-predecessor.
+predecessor. The other way round, what depends on a spec is what would be rebuilt if it changed.
 """
 
 from collections import defaultdict
@@ -271,3 +271,52 @@ def _nearest(package: PackageNodes, new: GraphNode, candidates: Collection[str],
     most = max(shared.values())
     best = sorted(old for old, count in shared.items() if count == most)
     return walk.fewest(new.name, best, new.hash) if len(best) > 1 else best[0]
+
+
+class Impact(Struct, frozen=True, kw_only=True):
+    """The dependents of some specs in a cache. Counts of stacks may count a spec more than once, in each of its stacks."""
+
+    asked: tuple[str, ...]  # hashes
+    specs: int  # dependents, not counting those that were asked for
+    of_specs: int  # all in the cache
+    packages: Mapping[str, int]  # specs of each dependent package
+    stacks: Mapping[str, tuple[int, int]]  # specs and packages of each stack; "" is no stack
+    direct: frozenset[str]  # packages that depend on it themselves
+
+
+def find_impact(nodes: Iterable[GraphNode], asked: Set[str], stacks_of: Mapping[str, tuple[str, ...]]) -> Impact:
+    """Return what depends on `asked`, by any kind of dependency; `stacks_of` has the stacks of each binary by hash."""
+    names: dict[str, str] = {}
+    by_dependency: defaultdict[str, list[str]] = defaultdict(list)
+    for node in nodes:
+        names[node.hash] = node.name
+        for name in node.below:
+            by_dependency[name].append(node.hash)
+
+    def dependents(spec_hash: str) -> Iterator[str]:
+        for name in {spec_hash[:NAME_LETTERS], spec_hash}:
+            yield from by_dependency.get(name, ())
+
+    reached, waiting = set(asked), list(asked)
+    while waiting:
+        found = set(dependents(waiting.pop())) - reached
+        reached |= found
+        waiting += found
+    affected = [spec_hash for spec_hash in reached - asked if spec_hash in stacks_of]
+    packages: defaultdict[str, int] = defaultdict(int)
+    by_stack: defaultdict[str, tuple[list[str], set[str]]] = defaultdict(lambda: ([], set()))
+    for spec_hash in affected:
+        packages[names[spec_hash]] += 1
+        for stack in stacks_of[spec_hash] or ("",):
+            by_stack[stack][0].append(spec_hash)
+            by_stack[stack][1].add(names[spec_hash])
+    return Impact(
+        asked=tuple(sorted(asked)),
+        specs=len(affected),
+        of_specs=len(stacks_of),
+        packages=dict(sorted(packages.items(), key=lambda one: (-one[1], one[0]))),
+        stacks={
+            s: (len(h), len(p)) for s, (h, p) in sorted(by_stack.items(), key=lambda one: (-len(one[1][0]), one[0]))
+        },
+        direct=frozenset(names[h] for one in asked for h in dependents(one) if h in stacks_of and h not in asked),
+    )

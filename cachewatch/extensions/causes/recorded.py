@@ -24,7 +24,7 @@ from cachewatch.documents.frontmatter import MAX_BYTES
 from cachewatch.documents.graph_files import MadeOf, read_package_graph, read_tag_graph
 from cachewatch.documents.parsing import parse
 from cachewatch.errors import DocumentError, UnknownRevision, UsageError
-from cachewatch.extensions.causes.graph_walk import PackageNodes, Walk, explain_spec
+from cachewatch.extensions.causes.graph_walk import Impact, PackageNodes, Walk, explain_spec, find_impact
 from cachewatch.git.catalogue import require_tag
 from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import Revision, resolve
@@ -129,6 +129,21 @@ class RecordedGraph:
     def _file(self, name: str) -> bytes | None:
         found = self._repository.objects().get(name, most=MAX_BYTES)
         return found.content if found is not None and found.type == "blob" else None
+
+
+def recorded_impact(graph: RecordedGraph, asked: str) -> Impact:
+    """Return the dependents of a package, or package@version; raises UsageError where the revision has no graph."""
+    graph.require()
+    package, _, versions = asked.partition("@")
+    chosen = Versions([versions] if versions else [])
+    nodes = [*graph.others, *(node for name in graph.packages for node in graph.nodes(name).values())]
+    hashes = {node.hash for node in nodes if node.name == package and chosen(node.version)}
+    if not hashes:
+        near = similar(package, {node.name for node in nodes})
+        hint = f"did you mean {', '.join(near)}?" if near else "`cachewatch packages` lists what there is"
+        raise UsageError(f"{asked}: no spec of this revision is or uses it; {hint}")
+    stacks = {h: s.stacks for name in graph.packages if (d := graph.document(name)) for h, s in d.specs.items()}
+    return find_impact(nodes, hashes, stacks)
 
 
 def _node(spec_hash: str, package: str, signature: Signature, made_of: MadeOf) -> GraphNode:
@@ -310,7 +325,7 @@ _SHORTEST_HASH = 7
 _MOST_NAMES = 3
 
 
-class Question(Struct, frozen=True, kw_only=True):
+class SpecQuestion(Struct, frozen=True, kw_only=True):
     """Specs of a package: those of `hashes`, or all new ones if that is None."""
 
     package: str
@@ -319,7 +334,7 @@ class Question(Struct, frozen=True, kw_only=True):
     after: Revision
 
 
-def find_asked(repository: Repository, text: str, tag: str, between: tuple[str, str] | None, rev: str) -> Question:
+def find_asked(repository: Repository, text: str, tag: str, between: tuple[str, str] | None, rev: str) -> SpecQuestion:
     """Find what `text` means, and the two revisions to compare; raises UnknownRevision where nothing has that name."""
     after = resolve(repository, between[1] if between else rev)
     tag = after.tag or tag
@@ -338,9 +353,9 @@ def find_asked(repository: Repository, text: str, tag: str, between: tuple[str, 
         )
     package, hashes = found
     if between:
-        return Question(package=package, hashes=hashes, before=resolve(repository, between[0]), after=after)
+        return SpecQuestion(package=package, hashes=hashes, before=resolve(repository, between[0]), after=after)
     before, after = _birth(repository, after, tag, package, hashes)
-    return Question(package=package, hashes=hashes, before=before, after=after)
+    return SpecQuestion(package=package, hashes=hashes, before=before, after=after)
 
 
 def _near(repository: Repository, revision: Revision, tag: str, text: str) -> str:
@@ -349,7 +364,7 @@ def _near(repository: Repository, revision: Revision, tag: str, text: str) -> st
     return f"did you mean {' or '.join('@'.join(filter(None, (each, versions))) for each in near)}? Or " if near else ""
 
 
-def explain_asked(step: GraphStep, asked: Question) -> Iterator[Explanation]:
+def explain_asked(step: GraphStep, asked: SpecQuestion) -> Iterator[Explanation]:
     """Yield why the new specs that were asked about are other ones."""
     hashes = step.after.hashes(asked.package) if asked.hashes is None else asked.hashes
     return step.explain(asked.package, hashes)
@@ -367,7 +382,7 @@ def _last_seen(repository: Repository, until: Revision, tag: str, text: str) -> 
 
 
 def step_of(
-    repository: Repository, asked: Question, tag: str, stacks: tuple[str, str] | None = None
+    repository: Repository, asked: SpecQuestion, tag: str, stacks: tuple[str, str] | None = None
 ) -> GraphStep | None:
     """Open the step in which what was asked about came; None if it was there from the first revision on."""
     if asked.before is None:

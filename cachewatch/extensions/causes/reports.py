@@ -8,7 +8,7 @@ from msgspec import Struct
 from cachewatch.core.causes import Cause, Explanation, LockChange, What
 from cachewatch.core.model import Side
 from cachewatch.core.names import safe
-from cachewatch.extensions.causes.impact import Impact
+from cachewatch.extensions.causes.graph_walk import Impact
 from cachewatch.report.causes import (
     MOST_CAUSES,
     SHORT,

@@ -1,7 +1,4 @@
-"""The commands that ask the history index: `history`, `when`, `blame`, `log`, `churn` and `best`.
-
-To answer, neither git nor the configuration is loaded.
-"""
+"""The commands that ask the history index: `history`, `when`, `blame`, `log`, `churn` and `best`."""
 
 import os
 from collections.abc import Callable
@@ -42,6 +39,8 @@ from cachewatch.extensions.history.write import drop as remove
 from cachewatch.git.checks import shared_git_dir
 from cachewatch.git.clone_cache import clone_folder, is_url
 from cachewatch.git.repository import Repository
+from cachewatch.git.revisions import resolve
+from cachewatch.git.trees import catalogue_of, nothing_found
 from cachewatch.report.data import ascii_only
 from cachewatch.report.tables import Table, write_table
 from cachewatch.report.words import number
@@ -72,23 +71,12 @@ def find_history(repo: str | None, db: Path | None) -> Path:
     if db or os.environ.get(VARIABLE):
         return index_path(db, Path())
 
-    if (folder := shared_git_dir(_path(repo))) is not None:
+    known = clone_folder(repo) if repo is not None and is_url(repo) else Path(repo or "")
+    if (folder := shared_git_dir(known)) is not None:
         path = index_path(None, folder)
         # Where somebody stands may have no catalogue; if it has an index, it has one.
         if repo is not None or path.exists():
             return path
-    return _without_shortcut(repo)
-
-
-def _path(repo: str | None) -> Path:
-    if repo is None:
-        return Path()
-
-    return clone_folder(repo) if is_url(repo) else Path(repo)
-
-
-def _without_shortcut(repo: str | None) -> Path:
-    """Find the repository as all commands do, which loads git and the configuration."""
     if repo is not None and is_folder(repo):
         raise UsageError(
             f"{repo}: is a folder, which has no history; the service records one if the folder is a source"
@@ -97,14 +85,12 @@ def _without_shortcut(repo: str | None) -> Path:
     opened = open_as_fetched(repo)
     if opened is None:
         raise NoHistoryIndex("the repository was never fetched; run `cachewatch history build` first")
-    try:
+    with closing(opened):
         return index_path(None, opened.shared_git_dir)
-    finally:
-        opened.close()
 
 
 def write_answer(
-    answer: Struct, indexed: Point, make_table: "Callable[[], Table]", *, format_: str, output: str | None
+    answer: Struct, indexed: Point, make_table: Callable[[], Table], *, format_: str, output: str | None
 ) -> None:
     """Write an answer; a table of CSV has no room for how far the index goes, so standard error has it."""
     if format_ == "json":
@@ -340,18 +326,15 @@ def _missing(path: Path) -> NoHistoryIndex:
     return NoHistoryIndex(f"{path}: there is no history index; run `cachewatch history build` first")
 
 
-def _warn_of_no_documents(repository: "Repository") -> None:
+def _warn_of_no_documents(repository: Repository) -> None:
     """Say what was looked for if the newest revision has no documents."""
-    from cachewatch.git.revisions import resolve  # noqa: PLC0415
-    from cachewatch.git.trees import catalogue_of, nothing_found  # noqa: PLC0415
-
     newest = resolve(repository, "HEAD")
     if catalogue_of(repository, newest.commit) is None:
         said = nothing_found(repository, newest.commit, newest.name)
         click.echo(f"cachewatch: warning: {safe(str(repository.path))}: {safe(said)}", err=True)
 
 
-def _warn_of_loose_objects(repository: "Repository") -> None:
+def _warn_of_loose_objects(repository: Repository) -> None:
     """Say it where git would take many times as long to read the documents as it could."""
     counted = dict(
         line.split(": ") for line in repository.run(["count-objects", "-v"]).decode().splitlines() if ": " in line
@@ -364,7 +347,7 @@ def _warn_of_loose_objects(repository: "Repository") -> None:
         )
 
 
-def _warn_of_fetching(repository: "Repository", count: int) -> None:
+def _warn_of_fetching(repository: Repository, count: int) -> None:
     click.echo(
         f"cachewatch: {repository.path}: this clone lacks {number(count, 'version')} of documents, "
         "which are fetched now and stay in it",
@@ -372,7 +355,7 @@ def _warn_of_fetching(repository: "Repository", count: int) -> None:
     )
 
 
-def _done(done: "IndexUpdate") -> str:
+def _done(done: IndexUpdate) -> str:
     taken = f"; {number(done.rewritten, 'revision')} {_was(done.rewritten)} taken out: no longer in the history"
     rewritten = taken if done.rewritten else ""
     if not done.revisions and not done.versions:
@@ -384,7 +367,7 @@ def _was(count: int) -> str:
     return "was" if count == 1 else "were"
 
 
-def _status_lines(found: "IndexStatus") -> list[str]:
+def _status_lines(found: IndexStatus) -> list[str]:
     lines = [f"index     {safe(found.path)}, {found.bytes / 2**20:,.1f} MiB"]
     if found.documents:
         lines.append(f"building  {found.documents_done:,} of {found.documents:,} documents are done")

@@ -11,7 +11,7 @@ is neither rendered nor touched. Only files that a build wrote, by its own list 
 """
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
@@ -22,16 +22,11 @@ from cachewatch import __version__
 from cachewatch.core.names import safe
 from cachewatch.errors import SourceError, UsageError
 from cachewatch.extensions.site.feeds import (
-    Archive,
     ArchivedDigest,
     Feed,
-    NoArchive,
-    StateArchive,
     digest_pages,
     digests_page,
-    feed_address,
-    package_feed,
-    stack_feed,
+    page_feed,
     tag_feed,
 )
 from cachewatch.extensions.site.lists import (
@@ -55,8 +50,6 @@ from cachewatch.report.templates import render
 from cachewatch.runtime import resources
 from cachewatch.runtime.files import put, read_inside, remove
 from cachewatch.runtime.parallel import in_processes
-
-__all__ = ["Archive", "ArchivedDigest", "NoArchive", "Sources", "StateArchive", "build", "feed_address"]
 
 _OWN = ".cachewatch"
 # Of what is remembered; another one is not understood, and everything is built anew.
@@ -210,7 +203,7 @@ class _Page(Struct, frozen=True):
 def build(
     folder: Folder,
     catalogue: SiteContents,
-    archive: Archive,
+    digests: Iterable[ArchivedDigest],
     *,
     title: str,
     sources: Sources = _NO_SOURCES,
@@ -218,7 +211,7 @@ def build(
     progress: Progress = lambda _: None,
 ) -> WrittenPages:
     """Write the site of `catalogue` into `folder`, as far as it differs from what is there."""
-    digests = sorted(archive.digests(), key=lambda digest: (digest.created, digest.key), reverse=True)
+    digests = sorted(digests, key=lambda digest: (digest.created, digest.key), reverse=True)
     texts = [__version__, title, *(["digests"] if digests else []), *(_asset(name).decode() for name in _TEMPLATES)]
     templates = hashlib.sha256("\0".join(texts).encode("utf-8", "surrogatepass")).hexdigest()
     for path, content in _files(catalogue, digests):
@@ -263,7 +256,7 @@ def _pages(
         yield _Page(path, "revision", {"view": revision_view})
     for stack, stack_view in stack_pages(past, totals, times).items():
         yield _Page(page("stack", stack), "stack", {"view": stack_view})
-        yield _feed(f"stack/{file_name(stack)}", stack_feed(stack, stack_view, times))
+        yield _feed(f"stack/{file_name(stack)}", page_feed("stack", stack, stack_view, times))
     for tag, tag_view in tags.items():
         yield _Page(page("tag", tag), "tag", {"view": tag_view})
     yield from _package_pages(catalogue, times, sources)
@@ -287,7 +280,7 @@ def _package_pages(catalogue: SiteContents, times: Times, sources: Sources) -> I
         )
         yield _Page(page("package", package), "package", {"view": view})
         if view.feed:
-            yield _feed(f"package/{file_name(package)}", package_feed(package, view, times))
+            yield _feed(f"package/{file_name(package)}", page_feed("package", package, view, times))
 
 
 def _feed(path: str, feed: Feed) -> _Page:

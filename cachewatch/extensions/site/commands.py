@@ -19,7 +19,7 @@ from cachewatch.core.selection import Globs
 from cachewatch.errors import UsageError
 from cachewatch.extensions.history.build import IndexProgress, ask_index
 from cachewatch.extensions.site.building import Folder, build
-from cachewatch.extensions.site.feeds import Archive, NoArchive, StateArchive, feed_address
+from cachewatch.extensions.site.feeds import ArchivedDigest, archived_digests, feed_address
 from cachewatch.extensions.site.packages import Sources
 from cachewatch.extensions.site.reading import plan, read
 from cachewatch.git.revisions import resolve
@@ -124,7 +124,7 @@ def site(
     """
     line = progress_line(is_wanted=not no_progress, doing="indexing")
     target = Folder(folder)
-    archive = _archive(config_file, state, feed)
+    digests = _digests(config_file, state, feed)
     sources = Sources(mirror or public_mirror(repo or "") or "", package_page)
     repository = open_catalogue(repo, line)
     with closing(line), closing(repository):
@@ -146,7 +146,7 @@ def site(
             warn=lambda said: click.echo(f"cachewatch: warning: {safe(said)}", err=True),
         )
     with closing(progress_line(is_wanted=not no_progress, doing="writing pages")) as line:
-        built = build(target, catalogue, archive, title=title, sources=sources, jobs=jobs, progress=line.count)
+        built = build(target, catalogue, digests, title=title, sources=sources, jobs=jobs, progress=line.count)
     click.echo(
         f"{folder}: {built.written:,} files written, {built.kept:,} unchanged, {built.removed:,} removed", err=True
     )
@@ -154,21 +154,21 @@ def site(
     context.exit(4 if any(diagnostic.is_loss for diagnostic in catalogue.diagnostics) else 0)
 
 
-def _archive(config_file: Path | None, state: Path | None, feed: str | None) -> "Archive":
+def _digests(config_file: Path | None, state: Path | None, feed: str | None) -> list[ArchivedDigest]:
     """Return the digests that may be published; without a configuration nobody said that any may."""
     if config_file is None:
         if state is not None or feed is not None:
             raise UsageError(
                 "--state and --feed take --config FILE: only digests of subscriptions with `publish: true` are shown"
             )
-        return NoArchive()
+        return []
     config = load(config_file, with_secrets=False)
     published = {name for name, subscription in config.subscriptions.items() if subscription.publish}
     feeds = {name: address for name in published if (address := _feed_of(name, config, feed))}
-    return StateArchive(state or config.database, published.__contains__, feeds.get)
+    return archived_digests(state or config.database, published.__contains__, feeds.get)
 
 
-def _feed_of(subscription: str, config: "Config", address: str | None) -> str | None:
+def _feed_of(subscription: str, config: Config, address: str | None) -> str | None:
     """Return the address of the feed of a subscription, if a feed is written for it."""
     channels = [config.channels[name] for name in config.subscriptions[subscription].channels]
     feeds = [channel for channel in channels if isinstance(channel, FeedConfig)]

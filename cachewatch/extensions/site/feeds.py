@@ -4,8 +4,8 @@ import hashlib
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from datetime import datetime
-from typing import Protocol
 from urllib.parse import quote, urlsplit
 
 from msgspec import Struct
@@ -62,28 +62,11 @@ def tag_feed(past: TagHistory, stories: Sequence[RevisionStory], times: Times, t
     return _feed(("tag", past.tag), f"{title}: {shown(past.tag)}", "index.html", entries, times)
 
 
-def package_feed(package: str, told: PackagePage, times: Times) -> Feed:
-    """Return the feed of one package: what came and what went, but not what was merely rebuilt."""
-    home = f"{file_name(package)}.html"
-    return _feed(
-        ("package", package),
-        f"{told.name} in {told.tag}",
-        home,
-        list(_entries(("package", package), told.name, home, told.happenings, times)),
-        times,
-    )
-
-
-def stack_feed(stack: str, told: StackPage, times: Times) -> Feed:
-    """Return the feed of one stack."""
-    home = f"{file_name(stack)}.html"
-    return _feed(
-        ("stack", stack),
-        f"{told.name} in {told.tag}",
-        home,
-        list(_entries(("stack", stack), told.name, home, told.happenings, times)),
-        times,
-    )
+def page_feed(kind: str, name: str, told: PackagePage | StackPage, times: Times) -> Feed:
+    """Return the feed of one package or stack: what was added and removed, but not what was merely rebuilt."""
+    home = f"{file_name(name)}.html"
+    entries = list(_entries((kind, name), told.name, home, told.happenings, times))
+    return _feed((kind, name), f"{told.name} in {told.tag}", home, entries, times)
 
 
 def _feed(name: Sequence[str], title: str, home: str, entries: Sequence[FeedEntry], times: Times) -> Feed:
@@ -172,51 +155,28 @@ def digest_pages(digests: Sequence[ArchivedDigest]) -> Iterator[tuple[str, bytes
             yield paths[place], with_neighbours(digest.html, beside).encode()
 
 
-class Archive(Protocol):
-    """Where digests are kept."""
+def archived_digests(
+    state: State, is_public: Callable[[str], bool], feed_of: Callable[[str], str | None]
+) -> list[ArchivedDigest]:
+    """Return the digests in the state of the service that may be published: no notices, which are for operators.
 
-    def digests(self) -> Iterable[ArchivedDigest]:
-        """Return the digests that may be published, in any order."""
-
-
-class NoArchive:
-    """A site without any state: what there is to tell is the revisions."""
-
-    def digests(self) -> Iterable[ArchivedDigest]:
-        """Return nothing."""
-        return ()
-
-
-class StateArchive:
-    """Digests in the state of the service: of subscriptions that are public, without notices, which are for operators."""
-
-    def __init__(self, state: "State", is_public: Callable[[str], bool], feed_of: Callable[[str], str | None]) -> None:
-        """Open `state`; both functions are asked about names of subscriptions.
-
-        Raises StateError if the state cannot be used.
-        """
-        self._is_public = is_public
-        self._feed_of = feed_of
-        self._database = open_to_read(state)
-
-    def digests(self) -> Iterable[ArchivedDigest]:
-        """Return every digest that went out."""
-        with self._database.read() as connection:
-            kept = archive(connection)
-        self._database.close()
-        return [
-            ArchivedDigest(
-                key=stored.key,
-                subscription=stored.subscription,
-                title=stored.title,
-                period=stored.period,
-                created=stored.created,
-                html=stored.rendered.page or stored.rendered.html,
-                feed=self._feed_of(stored.subscription),
-            )
-            for stored in kept
-            if self._is_public(stored.subscription) and not stored.rendered.is_notice
-        ]
+    Both functions are asked about names of subscriptions. Raises StateError if the state cannot be used.
+    """
+    with closing(open_to_read(state)) as database, database.read() as connection:
+        kept = archive(connection)
+    return [
+        ArchivedDigest(
+            key=stored.key,
+            subscription=stored.subscription,
+            title=stored.title,
+            period=stored.period,
+            created=stored.created,
+            html=stored.rendered.page or stored.rendered.html,
+            feed=feed_of(stored.subscription),
+        )
+        for stored in kept
+        if is_public(stored.subscription) and not stored.rendered.is_notice
+    ]
 
 
 def feed_address(address: str, subscription: str) -> str:

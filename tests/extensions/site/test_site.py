@@ -3,7 +3,6 @@
 import json
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Iterable
 from datetime import UTC, datetime
 from html.parser import HTMLParser
 from pathlib import Path
@@ -62,14 +61,6 @@ def _page(file: Path) -> _Reader:
 
 def _read(repository: Path, folder: Folder, revision: str = "HEAD") -> SiteContents:
     return read_site(repository, folder.remembered(), revision=revision)
-
-
-class _Archive:
-    def __init__(self, digests: Iterable[ArchivedDigest] = ()) -> None:
-        self._digests = digests
-
-    def digests(self) -> Iterable[ArchivedDigest]:
-        return self._digests
 
 
 @pytest.fixture
@@ -167,14 +158,14 @@ def test_only_what_changed_is_written(tmp_path: Path) -> None:
     repository = history(tmp_path / "r.git", first, second)
     path = tmp_path / "site"
     folder = Folder(path)
-    build(folder, _read(repository, folder, "HEAD~1"), _Archive(), title="T")
+    build(folder, _read(repository, folder, "HEAD~1"), [], title="T")
     before = _files(path)
     folder = Folder(path)
-    build(folder, _read(repository, folder), _Archive(), title="T")
+    build(folder, _read(repository, folder), [], title="T")
     after = _files(path)
     written = {name for name in after if before.get(name) != after[name] and name.endswith(".html")}
     whole = tmp_path / "whole"
-    build(Folder(whole), _read(repository, Folder(whole)), _Archive(), title="T")
+    build(Folder(whole), _read(repository, Folder(whole)), [], title="T")
 
     assert "package/b.html" in written
     assert not {"package/a.html", "package/c.html"} & written
@@ -188,7 +179,7 @@ def test_a_package_page_says_what_was_the_last_change(tmp_path: Path) -> None:
     both = catalogue({"a": [record(1)], "b": [record(2)]})
     repository = history(tmp_path / "r.git", both, catalogue({"a": [record(1)]}))
     folder = Folder(tmp_path / "site")
-    build(folder, _read(repository, folder), _Archive(), title="T")
+    build(folder, _read(repository, folder), [], title="T")
     text = " ".join(_page(tmp_path / "site/package/b.html").text)
 
     assert "Gone." in text
@@ -202,7 +193,7 @@ def test_rebuilds_in_a_row_are_one_line(tmp_path: Path) -> None:
     states.append(catalogue({"a": [record(9, versions=["2.0"])]}))
     repository = history(tmp_path / "r.git", *states)
     folder = Folder(tmp_path / "site")
-    build(folder, _read(repository, folder), _Archive(), title="T")
+    build(folder, _read(repository, folder), [], title="T")
     text = " ".join(" ".join(_page(tmp_path / "site/package/a.html").text).split())
 
     assert "2025-06-05" in text
@@ -217,7 +208,7 @@ def test_what_nothing_makes_any_more_is_removed(tmp_path: Path) -> None:
     path = tmp_path / "site"
     for repository in (old, new):
         folder = Folder(path)
-        build(folder, _read(repository, folder), _Archive(), title="T")
+        build(folder, _read(repository, folder), [], title="T")
         (path / "CNAME").write_text("cache.example.org")
 
     assert not (path / "package/b.html").exists()
@@ -236,11 +227,11 @@ def test_a_build_that_was_killed_is_made_good(
     with monkeypatch.context() as patch:
         patch.setattr(Folder, "put", lambda self, *page: put(self, *page) if next(count) < 8 else _interrupt())
         with pytest.raises(KeyboardInterrupt):
-            build(folder, read_before, _Archive(), title="T")
+            build(folder, read_before, [], title="T")
     (path / "index.html").write_text("half")
     for target in (path, whole):
         folder = Folder(target)
-        build(folder, _read(demo_repository, folder), _Archive(), title="T")
+        build(folder, _read(demo_repository, folder), [], title="T")
 
     assert {n: c for n, (_, c) in _files(path).items()} == {n: c for n, (_, c) in _files(whole).items()}
 
@@ -256,7 +247,7 @@ def test_several_processes_write_the_same(
     monkeypatch.setattr("cachewatch.extensions.site.building._PAGES_AT_ONCE", 2)
     for jobs in (1, 2):
         folder = Folder(tmp_path / str(jobs))
-        build(folder, _read(demo_repository, folder), _Archive(), title="T", jobs=jobs)
+        build(folder, _read(demo_repository, folder), [], title="T", jobs=jobs)
 
     one, two = (_files(tmp_path / name) for name in "12")
     assert {n: c for n, (_, c) in one.items()} == {n: c for n, (_, c) in two.items()}
@@ -284,7 +275,7 @@ def test_a_damaged_memory_is_no_obstacle(built: Path, demo_repository: Path, dam
         (built / ".cachewatch/pages.json").write_bytes(damage)
     folder = Folder(built)
     sources = Sources(packages=_SPACK + "?name={package}")
-    build(folder, _read(demo_repository, folder), _Archive(), title="Build cache", sources=sources)
+    build(folder, _read(demo_repository, folder), [], title="Build cache", sources=sources)
 
     assert {n: c for n, (_, c) in _files(built).items() if n.endswith(".html")} == before
     assert outside.read_text() == "mine"
@@ -295,7 +286,7 @@ def test_hostile_text_is_harmless(tmp_path: Path) -> None:
     repository = history(tmp_path / "r.git", *hostile_states())
     path = tmp_path / "deep" / "site"
     folder = Folder(path)
-    build(folder, _read(repository, folder), _Archive(), title=HOSTILE[0])
+    build(folder, _read(repository, folder), [], title=HOSTILE[0])
 
     assert {p.name for p in tmp_path.iterdir()} == {"r.git", "deep"}
     assert [p.name for p in (tmp_path / "deep").iterdir()] == ["site"]
@@ -355,7 +346,7 @@ def _digest(key: str, day: int) -> ArchivedDigest:
 def test_digests_are_listed(demo_repository: Path, tmp_path: Path) -> None:
     """The newest first, each with its page as it was sent, and the feed of the subscription."""
     folder = Folder(tmp_path / "site")
-    build(folder, _read(demo_repository, folder), _Archive([_digest("k/1", 1), _digest("k/2", 2)]), title="T")
+    build(folder, _read(demo_repository, folder), [_digest("k/1", 1), _digest("k/2", 2)], title="T")
     listed = (tmp_path / "site/digests.html").read_text()
     links = re.findall(r'href="(digest/[^"]+)"', listed)
 
@@ -377,7 +368,7 @@ def test_digests_lead_to_their_neighbours(demo_repository: Path, tmp_path: Path)
     digests = [replace(_digest(f"d{day}", day), html=f"<p>{day}</p>{PLACE}") for day in (1, 2, 3)]
     other = replace(_digest("other", 2), subscription="hep", html=PLACE)
     folder = Folder(tmp_path / "site")
-    build(folder, _read(demo_repository, folder), _Archive([*digests, other]), title="T")
+    build(folder, _read(demo_repository, folder), [*digests, other], title="T")
     pages = {file.stem: _page(file).links for file in (tmp_path / "site/digest").glob("*.html")}
 
     assert pages == {"d1": ["d2.html"], "d2": ["d1.html", "d3.html"], "d3": ["d2.html"], "other": []}
@@ -510,7 +501,7 @@ def test_packages_of_other_tags_are_listed(tmp_path: Path) -> None:
     """A package that only a release has is found all the same, and its page says where it is."""
     states = {**catalogue({"a": [record(1)]}), **catalogue({"old": [record(2, versions=["0.9"])]}, "v0.23.1")}
     folder = Folder(tmp_path / "site")
-    build(folder, _read(history(tmp_path / "r.git", states), folder), _Archive(), title="T")
+    build(folder, _read(history(tmp_path / "r.git", states), folder), [], title="T")
     text = " ".join(_page(tmp_path / "site/packages.html").text)
     page = " ".join(_page(tmp_path / "site/package/old.html").text)
 
@@ -542,14 +533,14 @@ def test_what_cannot_be_written_is_named(demo_repository: Path, tmp_path: Path) 
     with pytest.raises(UsageError, match="cannot be used"):
         Folder(tmp_path / "file")
     with pytest.raises(SourceError, match=r"py-build\.html: cannot be written"):
-        build(folder, _read(demo_repository, folder), _Archive(), title="T")
+        build(folder, _read(demo_repository, folder), [], title="T")
 
 
 def test_a_site_has_a_past_of_one_revision(tmp_path: Path) -> None:
     """One revision: no plots, no changes, and still every page."""
     repository = history(tmp_path / "r.git", catalogue({"a": [record(1)]}))
     folder = Folder(tmp_path / "site")
-    build(folder, _read(repository, folder), _Archive(), title="T")
+    build(folder, _read(repository, folder), [], title="T")
 
     assert "One revision, of 1 Jun 2025." in (tmp_path / "site/index.html").read_text()
     assert "so nothing has happened" in (tmp_path / "site/revisions.html").read_text()

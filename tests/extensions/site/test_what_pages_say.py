@@ -20,7 +20,7 @@ from cachewatch.documents.parsing import parse
 from cachewatch.extensions.history.states import HeldSpecs
 from cachewatch.extensions.history.values import pack
 from cachewatch.extensions.site.building import Folder, build
-from cachewatch.extensions.site.feeds import NoArchive, tag_feed
+from cachewatch.extensions.site.feeds import tag_feed
 from cachewatch.extensions.site.lists import (
     Outcome,
     hash_files,
@@ -449,7 +449,7 @@ def test_feeds_are_the_same_in_every_build(lost: SiteContents) -> None:
 
 def test_a_package_has_a_feed_of_versions(tmp_path: Path, lost: SiteContents) -> None:
     """What was merely rebuilt is no news, and every link of a feed leads to a page."""
-    build(Folder(tmp_path / "site"), lost, NoArchive(), title="T")
+    build(Folder(tmp_path / "site"), lost, [], title="T")
     feed = ET.fromstring((tmp_path / "site/package/up.atom").read_bytes())
 
     assert [entry.findtext(f"{_ATOM}title") for entry in feed.iter(f"{_ATOM}entry")] == [
