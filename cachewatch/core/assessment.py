@@ -289,7 +289,14 @@ def _facts(tags: Sequence[ComparedTag], known: Known, *, has_environment: bool) 
             same.setdefault(key, (one, []))[1].append(tag)
     for one, found in same.values():
         rank = _rank(one, found, known, has_environment=has_environment)
-        yield Fact(rank=rank, kind=one.kind, statement=one, worst=one.worst, tags=tuple(found))
+        yield Fact(rank=rank, kind=_kind_of(one, found[0]), statement=one, worst=one.worst, tags=tuple(found))
+
+
+def _kind_of(one: Statement, tag: ComparedTag) -> str:
+    """Tell what has words of its own: what has been missing for long, and new snapshots beside the newest."""
+    if one.kind is StatementKind.PACKAGE_REMOVED and not one.name:
+        return "missing"
+    return "snapshot-named" if one.kind is StatementKind.TAG_ADDED and one.name != tag.tag else one.kind
 
 
 def _rank(one: Statement, tags: Sequence[ComparedTag], known: Known, *, has_environment: bool) -> Rank:

@@ -167,6 +167,8 @@ def happened(digest: Digest, words: Words, rows: int, most: int = _MOST_SAID) ->
             said.append(_snapshot(digest, clause, words))
         elif not (clause.is_list and clause.kind not in _LOUD and (rows <= _MANY_ROWS or (tags and tags <= news))):
             said.append(clause.said + _in_tags(clause.first, digest))
+    missing = (each.still_missing for each in digest.tags if each.still_missing)
+    said += (words.say("snapshot", "still", len(each), packages=and_more(each, words)) for each in missing)
     said = list(dict.fromkeys(filter(None, said)))
     return said[:most]
 
@@ -183,7 +185,8 @@ def _snapshot(digest: Digest, clause: Clause, words: Words) -> str:
         said += [", ".join(shown)] if shown else []
         said += [each.more(more) if shown else each.counted] if more else []
     if not said:
-        return "" if tag.statements else words.say("snapshot", "same", tag=safe(tag.tag))
+        is_same = all(one.kind is StatementKind.TAG_ADDED for one in tag.statements)
+        return words.say("snapshot", "same", tag=safe(tag.tag)) if is_same else ""
     return words.say("snapshot", "said", base=safe(tag.base), clauses=", ".join(said))
 
 

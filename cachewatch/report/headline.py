@@ -205,6 +205,8 @@ class Clause:
             values |= self._turnover(one)
         if one.kind is StatementKind.RETURNED:
             values |= self._returned(one)
+        if self.kind == "missing":
+            values["since"] = self._day(one.before[-1])
         return values
 
     @property

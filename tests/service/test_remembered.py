@@ -313,6 +313,7 @@ def test_of_several_new_snapshots_the_newest_is_compared(tmp_path: Path, monkeyp
     assert found == [*(("tag-added", name, 0) for name in names), ("package-added", "py-new", 1)]
     (tag,) = readers.made[0].tags
     assert (tag.report.before.tag, tag.report.after.tag) == ("develop-2026-01-04", "develop-2026-01-18")
+    assert "develop-2026-01-11 is out, too." in readers.site.told()[-1]
 
 
 @pytest.mark.slow
@@ -353,6 +354,7 @@ def test_what_is_still_missing_is_said_for_three_snapshots(tmp_path: Path, monke
     for _ in range(3):
         readers.go_on(7 * DAY)
         missing.append(readers.made[0].tags[-1].still_missing)
+        assert ("Still missing from earlier snapshots: hdf5." in readers.site.told()[-1]) == bool(missing[-1])
     assert missing == [("hdf5",), ("hdf5",), ()]
 
 
@@ -431,6 +433,7 @@ def test_what_is_missing_for_long_is_a_loss(tmp_path: Path, monkeypatch: pytest.
     found = readers.go_on(steps=2)
     (missing,) = [one for one in found if one.kind is StatementKind.PACKAGE_REMOVED]
     assert (missing.before, len(missing.packages)) == (("2025-06-01", "2025-06-02"), 25)
+    assert "25 packages are missing since 2 June: p000, p001, " in " ".join(readers.site.told()[-1].split())
     assert StatementKind.PACKAGE_REMOVED not in {one.kind for one in readers.go_on()}
 
 
