@@ -64,7 +64,9 @@ def _chosen(words: Iterable[str], _: ConfigContext) -> frozenset[Kind]:
 
 
 # What of a list in `urgent:` can be so: what is gone, however it is called, and what is suspicious.
-_URGENT = frozenset({Kind.GONE, Kind.PLACE_LOST, Kind.STACK_REMOVED, Kind.PACKAGE_REMOVED, Kind.SUSPICIOUS})
+_URGENT = frozenset(
+    {Kind.GONE, Kind.PLACE_LOST, Kind.STACK_LOST, Kind.STACK_REMOVED, Kind.PACKAGE_REMOVED, Kind.SUSPICIOUS}
+)
 
 
 def _urgent(words: Iterable[str], context: ConfigContext) -> frozenset[Kind]:

@@ -133,7 +133,7 @@ def test_meaning(full: Path) -> None:
     assert team.changes == DEFAULT - {Kind.COMPILER} | {Kind.REBUILT}
     assert team.when == "cron: 30 7 * * 1"
     assert team.urgent is not None
-    assert Kind.STACK_EVENT in team.urgent.changes
+    assert Kind.STACK_LOST in team.urgent.changes
     assert other.to == team.to == ("a@example.org", "b@example.org")
     assert other.changes == DEFAULT - {Kind.STACK_ADDED, Kind.STACK_REMOVED, Kind.STACK_EVENT}
     assert config.silences[0].until == date(2026, 12, 1)
@@ -250,6 +250,7 @@ WRONG = {
     "sources: {größe: {git: x}}": "'größe' is not a valid name: use up to 64 letters",
     "subscriptions: {a: {channels: [nowhere]}}": "subscriptions.a.channels[1]: there is no channel 'nowhere'; there are",
     "subscriptions: {a: {channels: [m]}}": "subscriptions.a: lacks `to:`: the channel m sends mail",
+    "subscriptions: {a: {channels: [f], urgent: {changes: [upgraded, os], channels: [f]}}}": "has nothing that is sent at once",
     "subscriptions: {a: {channels: [f], to: [a@b.org]}}": "has `to:`, but none of its channels sends mail",
     "subscriptions: {a: {channels: [m], to: [kim]}}": "subscriptions.a.to[1]: 'kim' is not a mail address",
     "subscriptions: {a: {channels: [m], to: ['Kim <kim>']}}": "subscriptions.a.to[1]: 'kim' is not a mail address",
@@ -266,7 +267,8 @@ WRONG = {
     "subscriptions: {a: {channels: [f], if_empty: sent}}": "'sent' is not one of its values; did you mean 'send'?",
     "subscriptions: {a: {channels: [f], group_b: x}}": "group_b: there is no such key; there are changes, channels,",
     "subscriptions: {a: {channels: [f], template: ../x}}": "'../x' is not a digest template; write a name",
-    "subscriptions: {a: {channels: [f], urgent: {changes: os, channels: [m]}}}": "lacks `to:`: the channel m sends mail",
+    "subscriptions: {a: {channels: [f], urgent: {changes: gone, channels: [m]}}}": "lacks `to:`: the channel m sends mail",
+    "subscriptions: {a: {channels: [f], urgent: {changes: [upgraded, os], channels: [f]}}}": "nothing that is sent at once",
     "silences: {a: {match: {}, until: 2026-12-01, reason: x}}": "would silence everything",
     "silences: {a: {match: {os: x}, until: soon, reason: x}}": "silences.a.until: 'soon' is not a date",
     "quiet: {days: mon-sun}": "quiet: covers every day of the week",

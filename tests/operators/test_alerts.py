@@ -154,7 +154,7 @@ def test_one_loss_is_one_notice_for_all_who_hold_it(site: Site, run: Run, answer
     said = notice(site, LOSS)
     (opened,) = [event for event in site.events() if event["event"] == "alert.opened"]
     assert (opened["kind"], opened["name"], opened["part"]) == ("suspicious-loss", "public", "develop")
-    assert "10 of 12 packages are gone" in said
+    assert "10 of 12 packages are missing" in said
     assert "held for hpc/regular, hpc/urgent, ml" in said
     assert "cachewatch preview hpc" in said
     path = site.folder / "cachewatch.yaml"
