@@ -46,6 +46,7 @@ from cachewatch.service.memory import (
     Departures,
     Returns,
     Steps,
+    announced,
     is_old,
     learned_back,
     missing_since,
@@ -150,11 +151,12 @@ class OpenSource(Struct, frozen=True, kw_only=True):
             bases.update(bases_of_range)
         unread = self.documents.after(self.ranges, news, bases)
         pinned = self._pinned(learned)
+        learned += (wave for each in news for wave in announced(self.source.name, each.tag))
         return SourceDiff(
             spans=tuple(self._spans(unread)),
             news=tuple(news),
             resolved=unread.resolved,
-            advance=self._advance(unread, learned),
+            advance=self._advance(unread, learned, news),
             steps=tuple(
                 (self.source.name, tag, gap.base.commit, self.newest.commit)
                 for gap in self.ranges.ranges
@@ -591,7 +593,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
             notes=notes,
         )
 
-    def _advance(self, unread: UnreadAfter, learned: Iterable[Fact]) -> Advance:
+    def _advance(self, unread: UnreadAfter, learned: Iterable[Fact], news: Iterable[TagNews]) -> Advance:
         updates = (
             CursorUpdate(tag=tag, revision=revision, unread=tuple(unread.left.get(tag, ())))
             for tag, revision in sorted(self.ranges.places.items())
@@ -606,8 +608,15 @@ class OpenSource(Struct, frozen=True, kw_only=True):
             revision=self.newest.commit,
             tags=tuple(updates),
             learned=tuple(fact for key, fact in facts.items() if key not in over and known.get(key) != fact),
-            forgotten=tuple(key for key in over if key in known),
+            forgotten=(*(key for key in over if key in known), *self._pruned(news)),
         )
+
+    def _pruned(self, news: Iterable[TagNews]) -> Iterator[str]:
+        """Yield the keys of the waves whose old builds went."""
+        for each in news:
+            wave = self.state.remembered.wave(self.source.name, each.notes.tag)
+            if wave is not None and any(one.kind is StatementKind.PRUNE for one in told(each.tag)):
+                yield wave.key
 
     def _is_over(self, departure: Departure) -> bool:
         """Tell whether every stream of the subscription told that all of it is back."""

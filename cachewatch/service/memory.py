@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from cachewatch.core import names as tag_names
 from cachewatch.core.model import Kind
-from cachewatch.core.remembered import Departure, DepartureKind, Point, Remembered, place_of
+from cachewatch.core.remembered import AnnouncedWave, Departure, DepartureKind, Point, Remembered, place_of
 from cachewatch.core.statement_values import Statement, StatementKind, severity_of
 from cachewatch.core.statements import in_order
 from cachewatch.core.value_changes import FEW_PACKAGES
@@ -314,6 +314,15 @@ def missing_since(departure: Departure, packages: tuple[str, ...]) -> Statement:
         kinds=frozenset({Kind.PACKAGE_REMOVED, Kind.GONE}),
         severity=severity_of(kind),
     )
+
+
+def announced(source: str, tag: TagDigest) -> Iterator[AnnouncedWave]:
+    """Yield the old builds that a digest announces to go at some prune."""
+    after = tag.report.after
+    for one in told(tag):
+        if one.kind is StatementKind.REBUILD_WAVE and one.counts.beside > 0 and after.tag and after.revision:
+            day = (after.time or "")[:10]
+            yield AnnouncedWave(source=source, tag=after.tag, revision=after.revision, day=day, count=one.counts.beside)
 
 
 def tag_added(tag: str) -> Statement:

@@ -268,7 +268,6 @@ WRONG = {
     "subscriptions: {a: {channels: [f], group_b: x}}": "group_b: there is no such key; there are changes, channels,",
     "subscriptions: {a: {channels: [f], template: ../x}}": "'../x' is not a digest template; write a name",
     "subscriptions: {a: {channels: [f], urgent: {changes: gone, channels: [m]}}}": "lacks `to:`: the channel m sends mail",
-    "subscriptions: {a: {channels: [f], urgent: {changes: [upgraded, os], channels: [f]}}}": "nothing that is sent at once",
     "silences: {a: {match: {}, until: 2026-12-01, reason: x}}": "would silence everything",
     "silences: {a: {match: {os: x}, until: soon, reason: x}}": "silences.a.until: 'soon' is not a date",
     "quiet: {days: mon-sun}": "quiet: covers every day of the week",

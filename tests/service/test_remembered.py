@@ -527,3 +527,21 @@ def test_what_readers_are_to_do_is_said_again_after_a_month(tmp_path: Path, monk
     assert (readers.go_on(10 * DAY), readers.made) == ([], [])
     lock(file, ("p000", "1.0", spec_hash(0)))
     assert (readers.go_on(30 * DAY), readers.made) == ([], [])
+
+
+@pytest.mark.slow
+def test_an_announced_wave_is_remembered_until_it_is_pruned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the revision and the number of old builds."""
+    old, new = many(10), many(10, salt=1)
+    both = {name: [*([one | {"stacks": ["root"]} for one in old[name]]), *new[name]] for name in old}
+    readers = Readers(tmp_path, monkeypatch, *map(catalogue, [old, both, both | ZLIB, new | ZLIB]))
+    readers.go_on()
+    with readers.site.open().database.read() as connection:
+        wave = cursors.remembered_by(connection, "ml").wave("public", "develop")
+    assert wave is not None
+    assert (wave.revision, wave.day, wave.count) == (readers.site.commits[1], "2025-06-02", 10)
+    readers.go_on()
+    assert "prune" in [one.kind for one in readers.go_on()]
+    assert readers.made[0].remembered.wave("public", "develop") == wave
+    with readers.site.open().database.read() as connection:
+        assert cursors.remembered_by(connection, "ml").wave("public", "develop") is None
