@@ -169,6 +169,11 @@ def happened(digest: Digest, words: Words, rows: int, most: int = _MOST_SAID) ->
             said.append(clause.said + _in_tags(clause.first, digest))
     missing = (each.still_missing for each in digest.tags if each.still_missing)
     said += (words.say("snapshot", "still", len(each), packages=and_more(each, words)) for each in missing)
+    if any(span.is_unknown for span in digest.spans):
+        said.insert(0, capitalized(words.text("other", "unknown")) + ".")
+    unread = sum(len(span.unread) for span in digest.spans)
+    if unread:
+        said.append(words.say("other", "unread_note", unread))
     said = list(dict.fromkeys(filter(None, said)))
     return said[:most]
 
@@ -209,6 +214,7 @@ def routine(digest: Digest, words: Words) -> list[str]:
     others = {package for one in rest if one not in hidden for package in one.packages}
     if others:
         said.append(words.say("other", "unlisted", packages=number(len(others), "package")))
+    said += [words.say("other", "near_the_end", tag=safe(pin.tag)) for pin in digest.pinned if pin.is_near_the_end]
     own = digest.assessment.environment
     if own is not None and own.not_here:
         said.append(words.say("binaries", "not_here", len(own.not_here)))

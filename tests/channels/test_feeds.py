@@ -52,7 +52,7 @@ def test_an_entry_has_a_link_a_summary_and_plain_content(tmp_path: Path) -> None
     content = str(entry.findtext(f"{ATOM}content"))
     assert not re.search(r"<table|style=|class=|bgcolor|<body", content)
     assert "<p><b>To do:</b> Re-concretize" in content
-    assert f'<a href="{digest.archive_url}">The whole digest</a>' in content
+    assert f'<a href="{digest.archive_url}">All changes</a>' in content
 
 
 def test_a_feed_belongs_to_a_page(tmp_path: Path) -> None:

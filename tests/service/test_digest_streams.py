@@ -180,7 +180,4 @@ def test_a_new_snapshot_is_named_though_it_is_equal_to_the_one_before(tmp_path: 
         made.publish(number)
         made.run(later=DAY)
     titles = {stored.title for stored in made.digests() if stored.subscription == "ml"}
-    assert titles == {
-        "develop-2025-06-08 is out",
-        "develop-2025-06-15 is out: new tag v1.0",
-    }
+    assert titles == {"develop-2025-06-08 is out", "develop-2025-06-15 is out: new tag v1.0"}

@@ -1,5 +1,6 @@
 """Who is told what, and when: net differences, slots, holds, and nothing lost on the way."""
 
+import json
 import re
 import shlex
 import subprocess
@@ -60,8 +61,7 @@ def test_times_are_said_in_the_zone_of_the_configuration(tmp_path: Path) -> None
     site.publish(1)
     site.run(later=timedelta(days=1))
     (text,) = site.told()
-    assert "\ndevelop, 31 May to 1 June 2025\n" in text
-    assert "(1 June 2025 18:00 HST)" in text
+    assert "\ndevelop, 31 May to 1 June 2025 (" in text
     assert "UTC" not in text
 
 
@@ -104,9 +104,9 @@ def test_the_command_of_a_digest_selects_what_its_subscription_does(site: Site) 
     site.run()
     site.publish(1)
     site.run()
-    (text,) = site.told()
+    (command,) = json.loads(site.digests()[-1].rendered.json)["commands"]
     for option in ("'--package=change-*'", "--tag=develop", "--stack=e4s", "--stack=ml"):
-        assert option in text
+        assert option in command
 
 
 @pytest.mark.slow
@@ -537,8 +537,8 @@ def test_moving_to_a_new_snapshot_is_judged_by_its_packages(tmp_path: Path) -> N
     site.publish(1)
     site.run()
     (text,) = site.told()
-    (move,) = (line for line in text.splitlines() if line.startswith("MOVE"))
-    assert "you lose 1 (cuda)" in move
+    assert "To do Keep what is installed of cuda: it is not in develop-2025-06-08." in " ".join(text.split())
+    assert "YOU WOULD LOSE\n  cuda  1.0  everywhere" in text
 
 
 def test_readers_hear_only_of_what_they_asked_for(tmp_path: Path) -> None:
@@ -599,7 +599,7 @@ def test_the_command_of_a_digest_shows_the_same(tmp_path: Path, run: Run) -> Non
 
     (text,) = site.told()
     assert "changes default, +rebuilt, -compiler, -os" in " ".join(text.split())
-    (command,) = [line for line in text.splitlines() if line.startswith("    cachewatch diff ")]
+    (command,) = json.loads(site.digests()[-1].rendered.json)["commands"]
     shown = run(*shlex.split(command)[1:])
     assert shown.exit_code == 0, shown.error
     assert "2 of 2 packages with changes of these kinds (+2: 1 in new packages, 1 in upgrades)" in " ".join(

@@ -71,9 +71,9 @@ def told(made: Site, package: str = "pa", subscription: str = "ml") -> list[set[
 
 
 def _told(stored: DigestRecord, package: str) -> set[tuple[str, str]]:
-    tags = json.loads(stored.rendered.json)["tags"]
-    rows = [row for tag in tags for listed in (tag["changes"], *tag["others"]) for row in listed["rows"]]
-    return {(row["before"], row["after"]) for row in rows if row["package"] == package}
+    sections = json.loads(stored.rendered.json)["sections"]
+    rows = [row for section in sections for row in section["rows"] if row["package"] == package]
+    return {tuple(row["change"].split(" -> ")) for row in rows if " -> " in row["change"]}
 
 
 def net(made: Site, package: str = "pa", subscription: str = "ml") -> list[tuple[str, str]]:
