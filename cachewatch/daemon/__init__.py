@@ -30,7 +30,6 @@ from cachewatch.daemon.scheduler import Scheduler
 from cachewatch.errors import CachewatchError, StateError
 from cachewatch.git.gitpython import interrupt
 from cachewatch.operators.metrics import DaemonStatus
-from cachewatch.operators.review import summarize
 from cachewatch.runtime.log import Log, said_of, traceback_of
 from cachewatch.service.alerts import DAEMON, Alert, open_now, resolve_now
 from cachewatch.service.context import Context
@@ -251,7 +250,6 @@ class Daemon:
         context = self._snapshot()
         create_digests(context, self._live)
         tell_of_gone(context)
-        summarize(context)
         for channel in context.config.channels:
             self._scheduler.wake(f"deliver {channel}")
 

@@ -37,13 +37,18 @@ from cachewatch.store.database import Connection
 from cachewatch.store.health import AlertKey, AlertKind, OpenAlert
 
 
-def review(context: Context) -> None:
-    """Bring the alerts up to date, and notify operators of what is new."""
-    found = _late(context)
+def review(context: Context) -> bool:
+    """Bring the alerts up to date, and notify operators of what is new; tell whether nothing is wrong."""
+    now = context.clock()
     with context.database.read() as connection:
         causes = (alerts.has_any, held.all_held, cursors.unreadable, suppressions.all_suppressed)
-        if not found and not any(each(connection) for each in causes):
-            return
+        is_well = not any(each(connection) for each in causes)
+        ended = outages.moment(connection, outages.ENDED)
+    # What is late since nothing ran is no news.
+    has_run = now - max(filter(None, (context.started, ended))) >= PATIENCE
+    found = list(late(read_status(context), context.config, now)) if has_run else []
+    if is_well and not found:
+        return True
     with context.database.write() as connection:
         recipients.try_again(connection, context)
         resolve_settled(connection, context, [problem.key for problem in found])
@@ -54,6 +59,7 @@ def review(context: Context) -> None:
                 open_within(connection, context, Alert(key=new.key, title=new.title, lines=(new.detail,)))
         for over in alerts.all_resolved(connection):
             resolve_within(connection, context, over.key, _end(context.config, over))
+    return False
 
 
 def resolve_settled(connection: Connection, context: Context, still_late: Collection[AlertKey] | None = None) -> None:
@@ -65,16 +71,6 @@ def resolve_settled(connection: Connection, context: Context, still_late: Collec
         is_over = alert.key.kind in LATE and still_late is not None and alert.key not in still_late
         if is_over or not _lasts(connection, context.config, alert.key):
             alerts.mark_resolved(connection, alert.key, context.clock())
-
-
-def _late(context: Context) -> list[Problem]:
-    """Return what is late, once the service has run for a while: what is late since nothing ran is no news."""
-    now = context.clock()
-    with context.database.read() as connection:
-        ended = outages.moment(connection, outages.ENDED)
-    if now - max(filter(None, (context.started, ended))) < PATIENCE:
-        return []
-    return list(late(read_status(context), context.config, now))
 
 
 def _alert(problem: Problem) -> Alert:

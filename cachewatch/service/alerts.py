@@ -56,6 +56,7 @@ def notify_within(connection: Connection, context: Context, notice: Notice) -> N
 
 def queue_within(connection: Connection, context: Context, notice: Notice) -> bool:
     """Queue a notice, in a transaction that is open, and tell whether any channel of operators takes it."""
+    context.notices += 1
     now, config = context.clock(), context.config  # one of them, though a reload may bring another
     key = hashlib.sha256(f"{notice.topic}\n{notice.title}\n{to_text(now)}".encode()).hexdigest()
     whom = config.operators
@@ -152,10 +153,10 @@ def resolve_now(context: Context, key: AlertKey, title: str) -> None:
 
 
 @contextmanager
-def contained(context: Context, name: str, part: str) -> Iterator[None]:
+def contained(context: Context, name: str, part: str, *, may_be_open: bool = True) -> Iterator[None]:
     """Go on behind the block, whatever it raises: operators are alerted of work on `name` that nobody waits for.
 
-    Raises StateError and EndingError, of which the work is not to blame.
+    Whoever knows that no such alert is open says so, and none is looked for when the work succeeds. Raises StateError and EndingError, of which the work is not to blame.
     """
     key = AlertKey(AlertKind.WORK_FAILED, name, part)
     try:
@@ -168,7 +169,8 @@ def contained(context: Context, name: str, part: str) -> Iterator[None]:
         context.log.error("work.failed", name=name, part=part, error=said_of(error), traceback=traceback_of(error))
         open_now(context, Alert(key=key, title=f"{part} of {name} fails", lines=(said_of(error),)))
     else:
-        resolve_now(context, key, f"{part} of {name} works again")
+        if may_be_open:
+            resolve_now(context, key, f"{part} of {name} works again")
 
 
 def resolve_within(connection: Connection, context: Context, key: AlertKey, title: str) -> datetime | None:

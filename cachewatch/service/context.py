@@ -48,8 +48,10 @@ class Context(Struct, kw_only=True):
     # By which name deliveries are claimed, and the answers that could not be written down yet, by delivery.
     owner: str = field(default_factory=new_owner)
     unwritten: dict[int, tuple[Delivery, DeliveryResult]] = field(default_factory=dict)
-    # When this process began, by its clock.
+    # When this process began, by its clock, and when it last found written down that it runs.
     started: datetime | None = None
+    ran: datetime | None = None
+    notices: int = 0  # to operators, that it has queued
 
     def __post_init__(self) -> None:
         if self.started is None:

@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from datetime import timedelta
-from functools import cache
 from urllib.parse import urlsplit, urlunsplit
 
 from msgspec import Struct
@@ -35,7 +34,7 @@ from cachewatch.service.comparisons import Comparisons, kept_comparisons
 from cachewatch.service.context import Context, EndingError
 from cachewatch.service.create import create_digest, take_over_renamed
 from cachewatch.service.poll import Polls, follow_poll
-from cachewatch.service.recover import recover, set_aside_damaged
+from cachewatch.service.recover import recover, set_aside
 from cachewatch.service.send import deliver_all
 from cachewatch.service.stream_state import streams_to_look_at
 from cachewatch.service.streams import Stream, streams_of
@@ -47,14 +46,13 @@ from cachewatch.store.health import AlertKey, AlertKind
 from cachewatch.store.opening import open_database
 
 
-def clean_up(context: Context) -> None:
+def clean_up(context: Context, *, may_be_open: bool = True) -> None:
     """Do what nobody waits for; nothing here may stop anything else."""
-    set_aside_damaged(context)
     for source in context.config.sources.values():
         with context.database.read() as connection:
             used = cursors.revisions_in_use(connection, source.name)
             used |= digests.revisions_held(connection, source.name)
-        with contained(context, source.name, "maintenance"):
+        with contained(context, source.name, "maintenance", may_be_open=may_be_open):
             try:
                 context.watched(source).tidy(used)
             except CachewatchError as error:
@@ -96,7 +94,7 @@ class Result(Struct, frozen=True, kw_only=True):
 
 def run_pass(context: Context) -> Result:
     """Do all that is due now; a failing source or channel stops only itself, a hanging source what depends on it."""
-    begun, untold, dead = context.clock(), list(streams_of(context.config)), 0
+    begun, untold, dead, is_well = context.clock(), list(streams_of(context.config)), 0, False
     with Worker(go_on=context.go_on) as worker:
         worker.start()  # before there are threads
         context.doing("polling")
@@ -104,14 +102,13 @@ def run_pass(context: Context) -> Result:
             for pending in polls:
                 ready = [stream for stream in untold if not stream.depends_on(pending)]
                 untold = [stream for stream in untold if stream.depends_on(pending)]
-                _create_digests(context, ready, worker)
-                if not pending:
-                    summarize(context)
+                if ready or not pending:
+                    is_well = _create_digests(context, ready, worker, is_last=not pending)
                 context.doing("delivering")
                 dead += deliver_all(context, is_last=not pending)
     for source in context.config.sources.values():
-        follow_poll(context, source)
-    clean_up(context)
+        follow_poll(context, source, may_be_open=not is_well)
+    clean_up(context, may_be_open=not is_well)
     with context.database.read() as connection:
         suppressed = suppressions.count_since(connection, begun)
         kinds = Counter(alert.key.kind for alert in alerts.all_open(connection))
@@ -136,23 +133,38 @@ def create_digests(context: Context, beat: Callable[[], None] = lambda: None) ->
 
 
 def _create_digests(
-    context: Context, streams: Iterable[Stream], worker: Worker, beat: Callable[[], None] = lambda: None
-) -> None:
+    context: Context,
+    streams: Iterable[Stream],
+    worker: Worker,
+    beat: Callable[[], None] = lambda: None,
+    *,
+    is_last: bool = True,
+) -> bool:
+    """Make what is due, review the alerts, and tell whether none is open."""
     recover(context)
     take_over_renamed(context)
     behind = _sources_behind(context)
     with context.database.read() as connection:
+        damaged = digests.damaged_held(connection)
         ready = [stream for stream in streams if not stream.depends_on(behind)]
         ready = streams_to_look_at(connection, ready, context.clock())
+        names = {source.name for stream in ready for source in stream.sources}
+        isolated = {name: Isolated(worker, cursors.blobs_not_to_read(connection, name)) for name in names}
+    for record, error in damaged:
+        with context.database.write() as connection:
+            set_aside(connection, context, record, error)
+    if damaged:
+        review(context)  # so that operators are asked anew about what takes its place
 
-    @cache
-    def isolated(source: str) -> Isolated:
-        with context.database.read() as connection:
-            return Isolated(worker, cursors.blobs_not_to_read(connection, source))
+    def isolate(name: str) -> Isolated:
+        if name not in isolated:  # an environment
+            with context.database.read() as connection:
+                isolated[name] = Isolated(worker, cursors.blobs_not_to_read(connection, name))
+        return isolated[name]
 
     with (
         kept_comparisons(context.folder, ready) as kept,
-        closing(Comparisons(isolated, kept)) as comparisons,
+        closing(Comparisons(isolate, kept)) as comparisons,
         suppress(EndingError),
     ):
         for stream in sorted(
@@ -162,7 +174,11 @@ def _create_digests(
             context.doing(f"comparing for {stream.subscription.name}")
             create_digest(context, stream, comparisons)
             beat()
-        review(context)
+        if review(context):
+            return True
+        if is_last:
+            summarize(context)
+    return False
 
 
 def _sources_behind(context: Context) -> frozenset[str]:

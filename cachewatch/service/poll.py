@@ -55,9 +55,9 @@ def has_answered(context: Context, source: Source) -> bool:
     return source_health.succeeded_at is not None and not source_health.failures
 
 
-def follow_poll(context: Context, source: Source) -> None:
+def follow_poll(context: Context, source: Source, *, may_be_open: bool = True) -> None:
     """Let extensions do what is to follow a poll; what goes wrong there stops nothing else."""
-    with alerts.contained(context, source.name, "what follows a poll"):
+    with alerts.contained(context, source.name, "what follows a poll", may_be_open=may_be_open):
         extensions().hook.after_poll(context=context, source=source)
 
 

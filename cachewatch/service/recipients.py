@@ -156,9 +156,11 @@ def account(context: Context) -> None:
     What is open after an outage has as much time left as if one pause between two attempts had passed, and what is held too.
     """
     now = context.clock()
+    if _has_just_run(context.ran, now):
+        return
     with context.database.read() as connection:
-        ran = outages.moment(connection, outages.RAN)
-    if ran is not None and ran <= now < ran + _PRECISION:
+        context.ran = outages.moment(connection, outages.RAN)
+    if _has_just_run(context.ran, now):
         return
     with context.database.write() as connection:
         ran = outages.moment(connection, outages.RAN)
@@ -177,6 +179,10 @@ def account(context: Context) -> None:
         outages.save(connection, outages.ENDED, now)
         count = sum(_prolong(connection, context.config, each, ran, now) for each in outbox.all_open(connection))
     context.log.info("outage.ended", since=f"{ran:%Y-%m-%dT%H:%M:%SZ}", deliveries=count or None)
+
+
+def _has_just_run(ran: datetime | None, now: datetime) -> bool:
+    return ran is not None and ran <= now < ran + _PRECISION
 
 
 def longest(config: Config, channel: str | None) -> timedelta:

@@ -31,17 +31,8 @@ def bury_unknown(context: Context) -> None:
             context.log_within(connection, each).error("delivery.dead", said=said)
 
 
-def set_aside_damaged(context: Context) -> None:
-    """Set aside what is held and damaged: its cursors were not moved, so the next digest tells the same."""
-    with context.database.read() as connection:
-        found = digests.damaged_held(connection)
-    for record, error in found:
-        with context.database.write() as connection:
-            set_aside(connection, context, record, error)
-
-
 def set_aside(connection: Connection, context: Context, record: DigestSummary, error: DamagedRow) -> None:
-    """Set aside one digest that is held and damaged, and let its stream be due now."""
+    """Set aside one digest that is held and damaged; its cursors were not moved, and its stream is due now."""
     now = context.clock()
     digests.settle(connection, record.key, DigestState.DAMAGED, str(error), now)
     scheduled_runs.hasten(connection, record.subscription, record.stream, now)
@@ -65,7 +56,6 @@ def resume(context: Context) -> None:
                 alerts.mark_resolved(connection, alert.key, context.clock())
     recover(context)
     bury_unknown(context)
-    set_aside_damaged(context)
     if context.database.repaired:
         _tell_of_damage(context)
     if kind := shared_kind(context.folder):

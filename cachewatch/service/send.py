@@ -31,7 +31,7 @@ from cachewatch.service.streams import days
 from cachewatch.store import digests, health, outbox
 from cachewatch.store import messages as suppressions
 from cachewatch.store.database import Connection
-from cachewatch.store.health import AlertKey, AlertKind, Counter
+from cachewatch.store.health import AlertKey, AlertKind, ChannelHealth, Counter
 from cachewatch.store.outbox import OPEN, Delivery, State
 
 # A delivery is given up only after so many attempts over so long a time.
@@ -49,6 +49,7 @@ _PATIENCE = (1.0, 2.0, 4.0, 8.0)
 
 
 _Answered = tuple[Delivery, DeliveryResult]
+_Claimed = tuple[Delivery, Message | None]  # without its message if that is damaged for good
 
 
 class _Outcome(Struct, frozen=True):
@@ -65,14 +66,18 @@ def deliver_all(context: Context, *, is_last: bool) -> int:
 
     Until the last time in a pass, nothing is given up because it was refused alone: it is tried again with what follows.
     """
-    # Of what fails operators are told at once, perhaps through a channel that had its turn.
-    return _deliver_due(context, is_last=is_last) + _deliver_due(context, is_last=is_last)
-
-
-def _deliver_due(context: Context, *, is_last: bool) -> int:
-    with context.database.read() as connection:
-        names = outbox.due_channels(connection, context.clock())
-    return sum(deliver(context, name, is_last=is_last) for name in names)
+    dead = sum(_settle_unwritten(context, name) for name in {each.channel for each, _ in context.unwritten.values()})
+    for _ in range(2):  # of what fails operators are told at once, perhaps through a channel that had its turn
+        with context.database.read() as connection:
+            context.ran = context.ran or health.moment(connection, health.RAN)
+            due = [_waiting(connection, name) for name in outbox.due_channels(connection, context.clock())]
+        notices = context.notices
+        for waiting in due:
+            recover(context)
+            dead += _deliver(context, waiting, is_last=is_last)
+        if context.notices == notices:
+            break
+    return dead
 
 
 def tell_of_gone(context: Context) -> None:
@@ -88,20 +93,32 @@ def deliver(context: Context, name: str, *, is_last: bool = True) -> int:
     """Send everything that is due through one channel; return how many deliveries failed for good."""
     dead = _settle_unwritten(context, name)
     recover(context)
-    return dead + _deliver(context, name, is_last=is_last)
+    with context.database.read() as connection:
+        waiting = _waiting(connection, name)
+    return dead + _deliver(context, waiting, is_last=is_last)
 
 
-def _deliver(context: Context, name: str, *, is_last: bool) -> int:
+class _Waiting(Struct, frozen=True):
+    """What is to be known of a channel before anything is sent through it."""
+
+    channel: ChannelHealth
+    is_interrupted: bool  # something was being sent
+
+
+def _waiting(connection: Connection, name: str) -> _Waiting:
+    is_interrupted = bool(outbox.find(connection, states=(State.SENDING,), channel=name, limit=1))
+    return _Waiting(health.channel(connection, name), is_interrupted)
+
+
+def _deliver(context: Context, waiting: _Waiting, *, is_last: bool) -> int:
+    name, rests_until = waiting.channel.name, waiting.channel.blocked_until
     config = context.config.channels.get(name)
     if config is None:
         alerts.open_now(context, _unknown(name))
         return 0
-    with context.database.read() as connection:
-        channel_health = health.channel(connection, name)
-        is_interrupted = bool(outbox.find(connection, states=(State.SENDING,), channel=name, limit=1))
-    if is_interrupted:
+    if waiting.is_interrupted:
         _take_back(context, name, context.clock() + longest_attempt(config))
-    if channel_health.blocked_until is not None and channel_health.blocked_until > context.clock():
+    if rests_until is not None and rests_until > context.clock():
         return 0
     try:
         channel = open_channel(config)
@@ -145,16 +162,15 @@ def _in_time(newest_first: Sequence[Message], now: datetime) -> Iterator[Message
 
 def _deliver_each(context: Context, name: str, transport: Transport, *, is_last: bool) -> int:
     run, dead = _Run(context, name, is_last=is_last), 0
-    while name in context.config.channels and not context.is_ending.is_set():
-        found = _next(context, name)
-        if found is None:
-            break
+    found = _next(context, name)
+    while found is not None:
         delivery, message = found
         if message is None:
             _bury(context, delivery)
             dead += 1
-        elif not run.take(delivery, _attempt(transport, message)):
-            break
+            found = _next(context, name)
+        else:
+            found = run.take(delivery, _attempt(transport, message))
     return dead + run.end()
 
 
@@ -172,25 +188,25 @@ class _Run:
         self._has_worked = False
         self._dead = 0
 
-    def take(self, delivery: Delivery, answer: DeliveryResult) -> bool:
-        """Settle an answer, now or later; tell whether to go on."""
+    def take(self, delivery: Delivery, answer: DeliveryResult) -> _Claimed | None:
+        """Settle an answer, now or later; return what is to be sent next, claimed in the same transaction."""
         if answer.outcome is DeliveryOutcome.BLOCKED or answer.is_channel:
             self.end(is_away=True)
             self._settle(delivery, answer)
             if answer.outcome is DeliveryOutcome.BLOCKED:
                 _block(self._context, self._name, answer.detail)
-            return False
+            return None
         is_refused = answer.outcome in (DeliveryOutcome.DEAD, DeliveryOutcome.RAISED) and not self._has_worked
         if answer.is_lost or is_refused:
             self._undecided.append((delivery, answer))
             # Each of them may have taken minutes.
-            return sum(each.is_lost for _, each in self._undecided) < _MOST_LOST
+            is_over = sum(each.is_lost for _, each in self._undecided) >= _MOST_LOST
+            return None if is_over else _next(self._context, self._name)
         if answer.outcome is not DeliveryOutcome.DEFERRED:
             self._has_worked = True
             self._settle_all(self._undecided)
             self._undecided = []
-        self._settle(delivery, answer)
-        return True
+        return self._settle(delivery, answer, goes_on=True)
 
     def end(self, *, is_away: bool = False) -> int:
         """Decide what is left, also by whether the server is away now; return how many deliveries failed for good."""
@@ -230,8 +246,10 @@ class _Run:
         for delivery, answer in group:
             self._settle(delivery, answer)
 
-    def _settle(self, delivery: Delivery, answer: DeliveryResult) -> None:
-        self._dead += _settle(self._context, delivery, answer) is State.DEAD
+    def _settle(self, delivery: Delivery, answer: DeliveryResult, *, goes_on: bool = False) -> _Claimed | None:
+        state, following = _settle(self._context, delivery, answer, goes_on=goes_on)
+        self._dead += state is State.DEAD
+        return following
 
 
 def _is_at_fault(group: Sequence[_Answered], *, is_away: bool) -> bool:
@@ -251,14 +269,20 @@ def _kind(answer: DeliveryResult) -> str:
     return "lost" if answer.is_lost else found[0] if found else answer.detail
 
 
-def _next(context: Context, name: str) -> tuple[Delivery, Message | None] | None:
-    """Claim the next message that somebody still wants; those before it are given up. One that is damaged for good is None."""
+def _next(context: Context, name: str) -> _Claimed | None:
     with context.database.write() as connection:
-        while (delivery := outbox.claim(connection, name, context.clock(), context.owner)) is not None:
-            message = _message(connection, delivery)
-            # Whom damaged bytes are for cannot be known, so that they are not judged by it.
-            if message is None or not _is_dropped(connection, context, delivery):
-                return delivery, message
+        return _claim(connection, context, name)
+
+
+def _claim(connection: Connection, context: Context, name: str) -> _Claimed | None:
+    """Claim the next message that somebody still wants, unless the run is to end; those before it are given up."""
+    if name not in context.config.channels or context.is_ending.is_set():
+        return None
+    while (delivery := outbox.claim(connection, name, context.clock(), context.owner)) is not None:
+        message = _message(connection, delivery)
+        # Whom damaged bytes are for cannot be known, so that they are not judged by it.
+        if message is None or not _is_dropped(connection, context, delivery):
+            return delivery, message
     return None
 
 
@@ -309,11 +333,13 @@ def _attempt(transport: Transport, message: Message) -> DeliveryResult:
 def _settle_unwritten(context: Context, name: str) -> int:
     """Write down the answers of a channel that could not be; return how many deliveries failed for good."""
     kept = [found for found in list(context.unwritten.values()) if found[0].channel == name]
-    return sum(_settle(context, delivery, answer) is State.DEAD for delivery, answer in kept)
+    return sum(_settle(context, delivery, answer)[0] is State.DEAD for delivery, answer in kept)
 
 
-def _settle(context: Context, delivery: Delivery, answer: DeliveryResult) -> State | None:
-    """Write an answer down, and return the state that follows, if the delivery is still ours.
+def _settle(
+    context: Context, delivery: Delivery, answer: DeliveryResult, *, goes_on: bool = False
+) -> tuple[State | None, _Claimed | None]:
+    """Write an answer down, and return the state that follows, if the delivery is still ours, and the next one if it `goes_on`.
 
     Raises StateError where the state cannot be written for long, and keeps the answer for the next run:
     without it, what was sent would be sent again.
@@ -321,7 +347,7 @@ def _settle(context: Context, delivery: Delivery, answer: DeliveryResult) -> Sta
     is_known = context.unwritten.pop(delivery.id, None) is not None
     for seconds in (*_PATIENCE, None):
         try:
-            return _write_down(context, delivery, answer)
+            return _write_down(context, delivery, answer, goes_on=goes_on)
         except StateError as error:
             if not is_known:
                 context.log.error("answer.unwritten", id=delivery.id, said=answer.detail, error=str(error))
@@ -333,7 +359,9 @@ def _settle(context: Context, delivery: Delivery, answer: DeliveryResult) -> Sta
     raise AssertionError("the last attempt either returned or raised")
 
 
-def _write_down(context: Context, delivery: Delivery, answer: DeliveryResult) -> State | None:
+def _write_down(
+    context: Context, delivery: Delivery, answer: DeliveryResult, *, goes_on: bool
+) -> tuple[State | None, _Claimed | None]:
     now, is_away = context.clock(), answer.outcome is DeliveryOutcome.BLOCKED or answer.is_channel
     with context.database.write() as connection:
         delivery = delivery if is_away or answer.is_lost else _end_blockade(connection, context, delivery)
@@ -352,12 +380,13 @@ def _write_down(context: Context, delivery: Delivery, answer: DeliveryResult) ->
         _note_channel(connection, context, delivery, answer, outcome.said)
         if is_ours:
             _note_target(connection, context, delivery, outcome, answer)
+        following = _claim(connection, context, delivery.channel) if goes_on else None
     log = context.log_of(delivery).bind(said=outcome.said, traceback=answer.traceback)
     if not is_ours:
         log.warning("answer.late")
-        return None
+        return None, following
     {State.SENT: log.info, State.DEAD: log.error}.get(outcome.state, log.warning)(f"delivery.{outcome.state}")
-    return outcome.state
+    return outcome.state, following
 
 
 def _event(answer: DeliveryResult, outcome: _Outcome) -> str:

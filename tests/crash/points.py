@@ -29,7 +29,6 @@ _PLACES: tuple[tuple[Any, str], ...] = (
     (outbox, "_add"),
     (outbox, "claim"),
     (outbox, "message"),
-    (outbox, "requeue"),
     (outbox, "settle"),
     (building_messages, "_packed"),
     (run_pass, "clean_up"),
