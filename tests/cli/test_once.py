@@ -259,7 +259,7 @@ def test_an_empty_preview_says_how_to_see_one(run: Run) -> None:
         "cachewatch: no changes since the last report match all: nothing would be sent; "
         "`cachewatch preview all --since HEAD~1` shows older changes\n"
     )
-    assert "  new  new: 1.0" in run("preview", "all", "--since", "HEAD~1").output
+    assert "NEW         new  1.0" in run("preview", "all", "--since", "HEAD~1").output
     assert (
         "since HEAD match all: nothing would be sent; an earlier --since shows"
         in run("preview", "--since", "HEAD").error
@@ -273,7 +273,7 @@ def test_a_preview_without_a_name(run: Run) -> None:
     run("once")
     only = run("preview", "--since", "HEAD~1").output
     assert only == run("preview", "all", "--since", "HEAD~1").output
-    assert "  new  new: 1.0" in only
+    assert "NEW         new  1.0" in only
     with Path("cachewatch.yaml").open("a") as file:
         file.write("  team: {channels: [files], when: each revision}\n")
 
@@ -298,7 +298,7 @@ def test_a_preview_before_the_first_pass_is_what_that_sends(run: Run) -> None:
     assert run("once").exit_code == 0
     (text,) = sent("all")
     assert without_minutes(shown.output) == without_minutes(text)
-    assert "  new  new: 1.0" in text
+    assert "NEW         new  1.0" in text
 
 
 def without_minutes(text: str) -> str:
@@ -316,7 +316,7 @@ def test_a_preview_of_a_first_pass_that_is_silent(run: Run) -> None:
         "cachewatch: all begins at the newest revision: nothing would be sent; "
         "`cachewatch preview all --since HEAD~1` shows older changes\n"
     )
-    assert "  new  new: 1.0" in run("preview", "all", "--since", "HEAD~1").output
+    assert "NEW         new  1.0" in run("preview", "all", "--since", "HEAD~1").output
     run("once")
     assert run("preview", "all").output == ""
     assert sent("all") == []
@@ -378,10 +378,10 @@ def test_a_preview_reads_a_folder_again(configured: Path, run: Run) -> None:
     assert "HEAD~1" not in run("preview").error
     (folder / "new.md").write_bytes(document(records([2]), package="new"))
     shown = run("preview")
-    assert "  new  new: 1.0" in shown.output
+    assert "NEW         new  1.0" in shown.output
     run("once")
     (text,) = sent("all")
-    assert "  new  new: 1.0" in text
+    assert "NEW         new  1.0" in text
     assert "shows older changes" in run("preview").error
 
 
@@ -413,7 +413,7 @@ def test_a_preview_says_when_the_digest_is_due(run: Run) -> None:
     assert re.fullmatch(
         r"cachewatch: this digest is sent on \w+ 20\d\d-02-29 at 07:30 UTC, with what is new until then\n", shown.error
     )
-    assert "  new  new: 1.0" in shown.output
+    assert "NEW         new  1.0" in shown.output
     assert sent("all") == []
 
 

@@ -46,14 +46,14 @@ def test_a_source_that_begins_at_a_tag_of_git(tmp_path: Path, run: Run, since: s
     site.publish(1)
     git(tmp_path / "upstream.git", "tag", "v1", "HEAD~1")
     config = site.folder / "cachewatch.yaml"
-    assert "1 new package" in run("preview", "--config", config).output
+    assert "NEW         new  1.0" in run("preview", "--config", config).output
     site.run()
 
     assert ["1 new package" in text for text in site.told()] == [True]
     checked = run("config", "check", "--config", config, "--source", "--strict")
     assert (checked.exit_code, "warning" in checked.error) == (0, False)
     git(tmp_path / "upstream.git", "tag", "v2", "HEAD~1")
-    assert "1 new package" in run("preview", "--since", "v2", "--config", config).output
+    assert "NEW         new  1.0" in run("preview", "--since", "v2", "--config", config).output
 
 
 def test_a_source_that_begins_nowhere(site: Site, run: Run) -> None:
