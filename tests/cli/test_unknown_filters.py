@@ -49,7 +49,7 @@ def test_a_source_that_begins_at_a_tag_of_git(tmp_path: Path, run: Run, since: s
     assert "NEW         new  1.0" in run("preview", "--config", config).output
     site.run()
 
-    assert ["1 new package" in text for text in site.told()] == [True]
+    assert ["NEW         new  1.0" in text for text in site.told()] == [True]
     checked = run("config", "check", "--config", config, "--source", "--strict")
     assert (checked.exit_code, "warning" in checked.error) == (0, False)
     git(tmp_path / "upstream.git", "tag", "v2", "HEAD~1")
