@@ -177,7 +177,8 @@ def place_values(place: PlaceChange) -> dict[str, Any]:
 
 def loss_values(loss: Loss) -> dict[str, str]:
     """Return the class of a loss, and its reason in words."""
-    return {"class": loss.loss_class, "reason": words.reason_of(loss)}
+    reason = words.reason_of(loss) or words.words().text("losses", f"{loss.loss_class}_alone")
+    return {"class": loss.loss_class, "reason": reason}
 
 
 def side_values(side: Side) -> dict[str, Any]:
