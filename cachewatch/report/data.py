@@ -39,7 +39,7 @@ from cachewatch.core.model import (
 from cachewatch.core.names import UNSEEN, safe
 from cachewatch.core.statement_values import CauseCount, Statement, Turnover
 from cachewatch.core.statements import BY_VERSION
-from cachewatch.report import words
+from cachewatch.report import wording, words
 
 _NOT_ASCII = re.compile("[\x7f-\U0010ffff]")
 
@@ -177,7 +177,7 @@ def place_values(place: PlaceChange) -> dict[str, Any]:
 
 def loss_values(loss: Loss) -> dict[str, str]:
     """Return the class of a loss, and its reason in words."""
-    reason = words.reason_of(loss) or words.words().text("losses", f"{loss.loss_class}_alone")
+    reason = words.reason_of(loss) or wording.words().text("losses", f"{loss.loss_class}_alone")
     return {"class": loss.loss_class, "reason": reason}
 
 
