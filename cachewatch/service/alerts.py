@@ -50,7 +50,9 @@ class Notice(Struct, frozen=True, kw_only=True):
 
 def notify_within(connection: Connection, context: Context, notice: Notice) -> None:
     """Queue a notice in a transaction that is open, and log it."""
-    event = "operators.notified" if queue_within(connection, context, notice) else "operators.unnotified"
+    event = "operators.notified"
+    if not queue_within(connection, context, notice):
+        event = "operators.unnotified"
     context.log_within(connection).warning(event, topic=notice.topic, title=notice.title)
 
 

@@ -86,7 +86,8 @@ ALL = ["llvm place-lost", "llvm upgraded", "new package-added", "zlib place-lost
         ([silence(packages=("llvm*",), tags=("v*",))], [], {}),
         ([silence(packages=("llvm*",), sources=("mine",))], [], {}),
         ([silence(packages=("gcc",))], [], {}),
-        ([silence(changes=VERSIONS)], ["llvm upgraded", "zlib upgraded"], {"quiet": 2}),
+        # Of the new package, its version.
+        ([silence(changes=VERSIONS)], ["llvm upgraded", "zlib upgraded"], {"quiet": 3}),
         # The line says that a version came, too.
         ([silence(changes=[Kind.UPGRADED])], [], {"quiet": 2}),
         ([silence(packages=("llvm",), changes=VERSIONS)], ["llvm upgraded"], {"quiet": 1}),
