@@ -22,7 +22,7 @@ def both(*states: Packages) -> Packages:
 
 
 REST = several(30, 800, "rest", stacks=["others"])
-SHARED = {"stacks": ["e4s", "radiuss"]}
+SHARED: dict[str, Any] = {"stacks": ["e4s", "radiuss"]}
 WEEKS = {
     "a spec that two stacks share is replaced by one of them": (
         several(6, **SHARED) | {"hdf5": [record(90, versions=["1.14.5"], **SHARED)]},

@@ -111,8 +111,8 @@ def snapshot(tmp_path: Path) -> TagDigest:
         "rocblas": [record(202, versions=["6.2.4"])],
         "py-torch": [record(203, versions=["2.9.0"])],
     }
-    for n, found in enumerate([*old.values()][:6]):
-        found.append(record(400 + n, stacks=["rocm", "root"]))
+    for n, records in enumerate([*old.values()][:6]):
+        records.append(record(400 + n, stacks=["rocm", "root"]))
     found = week(tmp_path, old, new)
     sides = (
         replace(found.report.before, tag="develop-2026-09-27"),

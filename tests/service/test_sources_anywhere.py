@@ -139,7 +139,7 @@ def test_init_asks_for_tags_that_there_are(tmp_path: Path, run: Run, tag: str, t
     assert "warning" not in result.error
     config = read_config(path)
     assert config.subscriptions["all"].match.tags == tags
-    assert config.sources["public"].documents == "x/{tag}/{package}.rst"
+    assert getattr(config.sources["public"], "documents", None) == "x/{tag}/{package}.rst"
 
 
 def test_a_pattern_without_a_package_is_a_mistake(tmp_path: Path, run: Run) -> None:
