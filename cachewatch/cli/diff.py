@@ -433,7 +433,9 @@ def _say_what_failed(done: Sequence[Outcome], words: Sequence[str], fail_on: Glo
             kinds = frozenset(kind for kind in outcome.kinds if own(kind) and fail_on(kind))
             if kinds:
                 tag = safe(outcome.after.tag or outcome.before.tag or "")
-                found.setdefault(occurrences(outcome.statements, kinds.__contains__), []).append(tag)
+                unread = [safe(one.package) for one in outcome.unreadable] if "unreadable" in kinds else []
+                what = "; ".join(filter(None, (occurrences(outcome.statements, kinds.__contains__), ", ".join(unread))))
+                found.setdefault(what, []).append(tag)
         for what, tags in found.items():
             where = f"[{', '.join(tags)}]" if len(done) > 1 or not what else ""
             click.echo(" ".join(filter(None, (f"cachewatch: --fail-on {safe(word)}:", what, where))), err=True)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 from collections.abc import Collection
 from contextlib import closing
 from pathlib import Path
@@ -77,7 +78,7 @@ def init(*, file: Path, **options: Any) -> None:
             )
             click.echo(f"cachewatch: warning: {missing}", err=True)
     click.echo(f"{file}: written; state will be stored in {config.state}. Edit the file, then run", err=True)
-    click.echo(f"  cachewatch config check --config {file}", err=True)
+    click.echo(f"  cachewatch config check --config {shlex.quote(str(file))}", err=True)
     if options["source"] == PUBLIC_REPOSITORY:
         click.echo(f"`cachewatch once` will fetch {PUBLIC_REPOSITORY}; --source names another catalogue.", err=True)
 

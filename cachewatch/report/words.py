@@ -363,7 +363,7 @@ def total(report: Report, wants: Wants) -> str:
     if not wants(frozenset()):
         packages = len({line.package for _, line in lines})
         counts = report.packages
-        whole = number(max(counts.before, counts.after), "package")
+        whole = number(counts.before + counts.added, "package")
         return f"{packages:,} of {whole} with changes of these kinds{f' ({told})' if told else ''}"
     whose = "their specs in your selection" if report.is_part else "their specs"
     specs = report.specs
