@@ -271,9 +271,14 @@ def _losses(
     by_package: dict[tuple[str, str, str], list[AssessedLoss]] = {}
     for one in own:
         by_package.setdefault((one.lost.package, one.tag.source, one.tag.tag), []).append(one)
+    statements = {id(one.statement): one.statement for one in own}
+    stays = {
+        (key, line.package): there_since(line) for key, one in statements.items() for line in one.lines if line.stay
+    }
     found: dict[tuple[str, str, str], list[tuple[AssessedLoss, TagDigest]]] = {}
     for (package, source, tag), group in by_package.items():
-        cells = (package, _lost(group), _lost_where(group, words, digest))
+        since = dict.fromkeys(stays.get((id(one.statement), package), "") for one in group)
+        cells = (package, _lost(group), "; ".join(filter(None, (_lost_where(group, words, digest), *since))))
         found.setdefault(cells, []).append((group[0], tags[source, tag]))
     rows = tuple(
         Row(

@@ -56,6 +56,8 @@ class Clause:
     def _class(self) -> str:
         if self.kind == StatementKind.SUSPICIOUS:
             return "confirmed" if self.first.rank is not Rank.SUSPICION else ""
+        if self.kind == StatementKind.RETURNED:
+            return "named" if self.statement.name else ""
         if self.kind == StatementKind.REBUILD_WAVE:
             return "beside" if self.statement.counts.beside > 0 else ""
         if self.kind == StatementKind.TURNOVER:
@@ -424,6 +426,7 @@ _WORDS = frozenset(
         "of",
         "older",
         "only",
+        "package",
         "pinned",
         "publishing",
         "stack",
