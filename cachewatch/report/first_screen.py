@@ -73,7 +73,7 @@ def todo(digest: Digest, words: Words) -> list[str]:
     if said and found.alternative and any(one.because in _OF_ENVIRONMENT for one in found.due):
         other = found.alternative
         said.append(words.say("todo", "alternative", tag=safe(other.tag), has=f"{other.has:,}", of=f"{other.of:,}"))
-    return said or [words.text("todo", "nothing")]
+    return said or [words.text("todo", "nothing_new" if found.actions else "nothing")]
 
 
 _OF_ENVIRONMENT = {

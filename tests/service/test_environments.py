@@ -205,6 +205,7 @@ def test_everything_is_rebuilt_beside_the_old_binaries(tmp_path: Path) -> None:
         "3 of 3 binaries may go at any prune: re-concretize",
         "all rebuilt: re-concretize (all 3 have equal builds)",
     ]
+    assert site.told()[-1].startswith("Nothing new to do.\nStill open     since 2 June:")
 
 
 def test_changes_elsewhere_are_no_news(tmp_path: Path) -> None:
