@@ -416,9 +416,13 @@ class OpenSource(Struct, frozen=True, kw_only=True):
 
     def _judged_by_steps(self, comparison: Comparison, steps: Steps) -> Comparison:
         """Let a tag be judged as suspicious, if more than half of it went in one of several revisions."""
+        if comparison.revisions_between == 1:
+            return comparison
         tag = comparison.pairs[0].after.tag or ""
         is_broken = partial(self._is_broken, tag)
-        return structs.replace(comparison, revisions_between=None) if steps.suspicious(tag, is_broken) else comparison
+        # Where history was rewritten there are no steps between the two.
+        is_judged = len(steps.chain) <= 2 or steps.suspicious(tag, is_broken)
+        return structs.replace(comparison, revisions_between=None) if is_judged else comparison
 
     def _is_broken(self, tag: str, earlier: Revision, later: Revision) -> bool:
         """Tell whether more than half of what stacks build in a tag went from one revision to the next."""
