@@ -1,6 +1,7 @@
 """The body of a digest in words: what to do, what happened, what is still open, one table, and what is routine."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from zoneinfo import ZoneInfo
 
 from msgspec import Struct
 
@@ -229,6 +230,10 @@ def routine(digest: Digest, words: Words) -> list[str]:
         )
         for one in digest.silenced
     ]
+    zone = ZoneInfo(digest.zone)
+    for gap in (gap for span in digest.spans for gap in span.gaps):
+        since, until = (f"{day.day} {day:%B %Y}" for day in (gap.since.astimezone(zone), gap.until.astimezone(zone)))
+        said.append(words.say("other", "gap", since=since, until=until))
     return list(dict.fromkeys(filter(None, said)))
 
 

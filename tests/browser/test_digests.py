@@ -64,7 +64,7 @@ def test_the_first_words_are_the_news(show: Show, demo_repository: Path, tmp_pat
     file.write_text(render_digest(digest_of(read(demo_repository))).html)
 
     text = show(file, _PHONE).page.inner_text("body").replace("\N{NO-BREAK SPACE}\N{RIGHTWARDS ARROW}", " ->")
-    assert text.startswith("py-ml-dtypes 0.3.1 -> 0.4.0 (0.3.1 stays), py-build 1.2.0 -> 1.2.1; new py-keras 3.9.2.")
+    assert text.startswith("py-ml-dtypes 0.3.1 -> 0.4.0 (0.3.1 stays), py-build 1.2.0 -> 1.2.1; new py-keras 3.9.2\n")
 
 
 @pytest.fixture
@@ -159,6 +159,6 @@ def test_the_lines_of_an_archived_digest_can_be_filtered(show: Show, demo_reposi
     shown.page.fill("#filter", "py-build 1.2")
 
     assert (shown.page.locator("tbody tr:visible").count(), shown.page.inner_text("#found")) == (
-        1,
-        f"1 of {before} lines",
+        2,
+        f"2 of {before} lines",
     )

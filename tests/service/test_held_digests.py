@@ -309,8 +309,8 @@ def test_losses_without_end_silence_nobody(tmp_path: Path) -> None:
     told = texts(site)
     assert len(told) == len(tags)
     assert all(BANNER in text for text in told)
-    for tag, text in zip(tags, told, strict=True):
-        assert tag in text
+    titles = [stored.rendered.title for stored in site.digests() if stored.subscription == "ml"]
+    assert all(any(tag in title for title in titles) for tag in tags)
     assert site.held() == []
 
 
@@ -475,8 +475,8 @@ def test_what_comes_back_is_no_news(site: Site, later: timedelta) -> None:
     site.run()
     lose(site, AGAIN)
     assert len(site.told("one")) == (later > DAY)  # that much is missing
-    text = texts(site, "all")[-1]
-    assert "last" in text
+    (text,) = [text for text in texts(site, "all") if BANNER not in text]
+    assert "NEW last" in text
     assert "package-7" not in text
 
 
