@@ -44,7 +44,7 @@ from cachewatch.core.model import (
 )
 from cachewatch.core.package_changes import compare_all, describe_reused, part_of
 from cachewatch.core.selection import Selection
-from cachewatch.core.statement_values import Items, StatementKind
+from cachewatch.core.statement_values import Items, Statement, StatementKind
 from cachewatch.core.statements import counted, in_order, statements_of, turnover_of
 from cachewatch.core.value_changes import values_of
 from cachewatch.core.whole_tag import WAVE_SHARE, Judgement, judge
@@ -295,10 +295,7 @@ def conclude(
         judgement = judge_tag(compared, tally, is_counted=tally.selected is not None)
     selected = tally.seen.items if tally.selected is None else tally.selected
     statements = statements_of(selected, judgement, tag, is_part=tally.selected is not None)
-    if is_turned_over(packages, judgement):
-        unchanged = partial(_unchanged_specs, selection, judgement)
-        turnover = turnover_of(selected, tally.before, unchanged)
-        statements = in_order((*statements, turnover)) if turnover else statements
+    statements = with_turnover(statements, selected, tally.before, packages, judgement, selection)
     return Outcome(
         before=pair.before,
         after=pair.after,
@@ -316,10 +313,20 @@ def conclude(
     )
 
 
-def is_turned_over(packages: PackageCounts, judgement: Judgement) -> bool:
-    """Tell whether so many packages changed that most hashes may be gone; few do not make a tag another one."""
+def with_turnover(  # noqa: PLR0917
+    statements: tuple[Statement, ...],
+    items: Sequence[Items],
+    before: int,
+    packages: PackageCounts,
+    judgement: Judgement,
+    selection: Selection,
+) -> tuple[Statement, ...]:
+    """Add how many hashes are gone, where most are: of so few packages that nobody calls it another tag, they are not counted."""
     is_same_tag = judgement.whole is None and not judgement.suspicion
-    return is_same_tag and packages.changed + packages.removed >= WAVE_SHARE * packages.before
+    if not is_same_tag or packages.changed + packages.removed < WAVE_SHARE * packages.before:
+        return statements
+    turnover = turnover_of(items, before, partial(_unchanged_specs, selection, judgement))
+    return in_order((*statements, turnover)) if turnover else statements
 
 
 def _unchanged_specs(selection: Selection, judgement: Judgement) -> int:

@@ -13,13 +13,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch import __version__
+from cachewatch.comparing import with_turnover
 from cachewatch.core import names as tag_names
 from cachewatch.core.changesets import Tally
 from cachewatch.core.items import items_of
 from cachewatch.core.model import Diagnostic, DiagnosticKind, Document, PackageCounts, Side, Signature
 from cachewatch.core.names import DOCUMENT
 from cachewatch.core.package_changes import Pair, compare_all
-from cachewatch.core.selection import Globs
+from cachewatch.core.selection import Globs, Selection
 from cachewatch.core.statements import statements_of, with_causes
 from cachewatch.core.whole_tag import judge
 from cachewatch.errors import DocumentError, UnknownRevision
@@ -241,6 +242,7 @@ class _Reading:
                 steps.append((one.package, step))
                 if not is_baseline:
                     tally.observe(change, items_of(change))
+                    tally.note(change)
                     tally.add(change)
         if is_begin:
             return _RevisionTold(steps, None)
@@ -299,7 +301,14 @@ class _Reading:
             specs=tally.specs,
             events=(),
             diagnostics=(),
-            statements=statements_of(tally.seen.items, judgement, self._tag),
+            statements=with_turnover(
+                statements_of(tally.seen.items, judgement, self._tag),
+                tally.seen.items,
+                tally.before,
+                packages,
+                judgement,
+                Selection(),
+            ),
         )
 
     def _histories(self, steps: Mapping[str, Sequence[PackageStep]], last: LastChanges) -> Iterator[PackageHistory]:
