@@ -26,7 +26,7 @@ def week(folder: Path, before: Packages, after: Packages) -> TagDigest:
 
 def mail(digest: Digest) -> tuple[RenderedDigest, str]:
     """Return a digest as readers get it, and its body without the footer, in one line."""
-    rendered = render_digest(digest)
+    rendered = render_digest(replace(digest, spans=tuple(replace(span, gaps=()) for span in digest.spans)))
     return rendered, " ".join(rendered.text.partition("\n-----")[0].split())
 
 

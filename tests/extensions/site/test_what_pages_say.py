@@ -192,6 +192,7 @@ def test_only_what_is_added_is_marked_as_new(tmp_path: Path) -> None:
         "up": "news",
         "old": "changed",
         "1": "routine",
+        "62%": "changed",
     }
 
 
