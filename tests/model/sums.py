@@ -69,17 +69,23 @@ def read_digest(content: bytes) -> Digest:
     return Digest(revision, bases, news, returned, unknown, is_unconfirmed)
 
 
+# Statements that say of whole packages that they are gone: these worlds have one stack and one target.
+_REMOVED = ("package-removed", "suspicious")
+
+
 def _news(data: dict[str, Any]) -> News:
-    events = {event["kind"] for event in data["events"]}
+    statements = [*data["statements"], *data["hidden"]]
+    kinds = {one["kind"] for one in statements}
+    gone = {name for one in data["statements"] if one["kind"] in _REMOVED for name in one["packages"]}
     versions = {each["package"]: each for each in data["versions"]}
     return News(
         tag=data["tag"],
         base=data["before"]["tag"],
         added={package: each["added"] for package, each in versions.items()},
         removed={package: each["removed"] for package, each in versions.items()},
-        gone=tuple(sorted({row["package"] for row in data["changes"]["rows"] if row["kind"] == "package-removed"})),
-        is_whole="tag-added" in events and data["before"]["tag"] == data["tag"],
-        is_gone="tag-removed" in events,
+        gone=tuple(sorted(gone)),
+        is_whole="tag-added" in kinds and data["before"]["tag"] == data["tag"],
+        is_gone="tag-removed" in kinds,
     )
 
 
