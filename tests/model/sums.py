@@ -107,6 +107,7 @@ class Sum:
     def __init__(self, first: Tags) -> None:
         self.known = content_of(first)
         self.gone: set[str] = set()
+        self.past: dict[tuple[str, str], Versions] = {}  # what packages had that are gone
 
     def add(self, digest: Digest, there: Tags, last: Tags) -> Iterator[str]:
         """Take in a digest of the revision in which upstream had what is `there`; yield what is wrong with it.
@@ -141,6 +142,8 @@ class Sum:
             unread = {package for package, found in there[tag].items() if isinstance(found, Broken)}
             for package in sorted((has[tag].keys() | self.known[tag].keys()) - unread):
                 known, has_it = self.known[tag].get(package, Versions()), has[tag].get(package, Versions())
+                if package not in self.known[tag] and has_it == self.past.get((tag, package)):
+                    self.known[tag][package] = known = has_it  # it is back, unchanged
                 if known != has_it:
                     yield f"{tag}/{package} has {sorted(has_it)}, but readers know {sorted(known)}"
 
@@ -168,8 +171,11 @@ class Sum:
     def _add_rows(self, news: News) -> Iterator[str]:
         packages = self.known[news.tag]
         for package in sorted(news.added.keys() | news.removed.keys()):
-            before = packages.get(package, Versions())
             added, removed = news.added.get(package, []), news.removed.get(package, [])
+            before = packages.get(package, Versions())
+            past = self.past.get((news.tag, package), Versions())
+            if package not in packages and (removed or past.isdisjoint(added)):
+                before = past  # what is back is compared with what it had last
             if twice := [name for name, count in Counter([*added, *before]).items() if count > 1]:
                 yield f"{news.tag}/{package}: {sorted(twice)} added once more"
             if missing := Counter(removed) - Counter(before):
@@ -177,6 +183,7 @@ class Sum:
             packages[package] = before - frozenset(removed) | frozenset(added)
             if not packages[package]:
                 del packages[package]
+                self.past[news.tag, package] = before
 
 
 class Line(NamedTuple):
