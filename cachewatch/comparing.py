@@ -1,9 +1,9 @@
 """What cachewatch does, from documents to results. Start reading here.
 
 A comparison names the documents that differ (sources). They are read, parsed (documents)
-and compared (core/compare) package by package, and forgotten again: what stays is a tally, from
-which the events of the whole tag are found (core/events), and whatever the collector of the
-output format keeps of each package (render). Nothing here prints.
+and compared (core/package_changes) package by package, and forgotten again: what stays is a tally, from
+which the whole tag is judged (core/whole_tag) and its statements are made (core/statements), and whatever
+the collector of the output format keeps of each package (report). Nothing here prints.
 """
 
 import gc
@@ -28,7 +28,6 @@ from cachewatch.core.changesets import (
     TagPair,
     Tally,
     events_of,
-    show,
 )
 from cachewatch.core.items import items_of
 from cachewatch.core.model import (
@@ -220,7 +219,6 @@ def count_chosen(
 ) -> None:
     """Count what was asked for of one package, and hand it to the output format if its kind was asked for."""
     tally.note(part)
-    show(collector, part)
     tally.select(items)
     if selection.wants(part.kinds):
         tally.add(part)

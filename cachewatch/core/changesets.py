@@ -314,20 +314,6 @@ class FactCollector:
         return taken
 
 
-class SeesAll(Protocol):
-    """A collector that wants to see what is reported to nobody, too."""
-
-    def see(self, change: PackageChange) -> None:
-        """Look at one selected package, before it is known whether its kinds of change are asked for."""
-
-
-def show(collector: Collector | SeesAll, change: PackageChange) -> None:
-    """Let a collector that wants to see everything look at one selected package."""
-    see = getattr(collector, "see", None)  # not isinstance, which takes longer for a protocol than what it sees
-    if see is not None:
-        see(change)
-
-
 class Batch(Struct, frozen=True):
     """The result of comparing some packages that follow each other."""
 

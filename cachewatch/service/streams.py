@@ -18,7 +18,7 @@ from cachewatch.config.model import Config
 from cachewatch.config.sources import Source
 from cachewatch.config.subscriptions import Match, Silence, Subscription
 from cachewatch.core import names as tag_names
-from cachewatch.core.changesets import Changeset, Collector, show
+from cachewatch.core.changesets import Changeset, Collector
 from cachewatch.core.model import Kind, PackageChange, Signature
 from cachewatch.core.schedule import Schedule, minute, parse_when
 from cachewatch.core.selection import GROUPS, Globs, Selection, every_compiler
@@ -454,10 +454,6 @@ class _SilencedCollector:
             self._kinds[change.package] = self._hidden
         if self._wants_now(change.kinds):
             self._body.add(change)
-
-    def see(self, change: PackageChange) -> None:
-        """Let the body look at what may be silent: what a snapshot lacks is a fact of the snapshot."""
-        show(self._body, change)
 
     def take(self) -> tuple[object, Counter[str], Mapping[str, frozenset[Kind]]]:
         """Hand over what the body has, how many packages each silence kept from it, and the hidden kinds of each."""
