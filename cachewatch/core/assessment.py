@@ -394,26 +394,12 @@ def _of_pins(pins: Iterable[PinState]) -> Iterator[Action]:
             yield Action(verb=Verb.MOVE, because=Because.PIN_GONE, source=pin.source, tag=pin.newest, name=pin.tag)
         elif pin.newest and (pin.move is not None or pin.statements is not None):
             lost, others = _lost_by_moving(pin)
-            if lost:
-                yield Action(
-                    verb=Verb.STAY,
-                    because=Because.SNAPSHOT_LACKS,
-                    source=pin.source,
-                    tag=pin.tag,
-                    name=pin.newest,
-                    names=lost,
-                    count=len(lost),
-                )
-            else:
-                yield Action(
-                    verb=Verb.MOVE,
-                    because=Because.SNAPSHOT,
-                    source=pin.source,
-                    tag=pin.newest,
-                    name=pin.tag,
-                    names=others,
-                    count=len(others),
-                )
+            verb, because = (Verb.STAY, Because.SNAPSHOT_LACKS) if lost else (Verb.MOVE, Because.SNAPSHOT)
+            tag, name = (pin.tag, pin.newest) if lost else (pin.newest, pin.tag)
+            names = lost or others
+            yield Action(
+                verb=verb, because=because, source=pin.source, tag=tag, name=name, names=names, count=len(names)
+            )
 
 
 def _lost_by_moving(pin: PinState) -> tuple[tuple[str, ...], tuple[str, ...]]:

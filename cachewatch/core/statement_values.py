@@ -306,15 +306,6 @@ class Statement(Struct, frozen=True, kw_only=True):
         order = list(LossClass)
         return max((one.loss.loss_class for one in self.losses if one.loss), key=order.index, default=None)
 
-    def with_class(self, wanted: LossClass) -> tuple[str, ...]:
-        """Return the packages whose worst loss is of this class."""
-        order = list(LossClass)
-        worst: dict[str, int] = {}
-        for one in self.losses:
-            if one.loss:
-                worst[one.package] = max(worst.get(one.package, 0), order.index(one.loss.loss_class))
-        return tuple(package for package in self.packages if worst.get(package) == order.index(wanted))
-
     @property
     def is_harmless(self) -> bool:
         """Whether a place or machine lost only what the tag still has, so that whoever installs misses nothing."""

@@ -404,8 +404,3 @@ def _tags(tags: Sequence[TagDigest], digest: Digest) -> str:
 
 def _name(tag: TagDigest) -> str:
     return tag.report.after.tag or tag.report.before.tag or tag.report.after.name
-
-
-def joined_lines(said: Sequence[str]) -> str:
-    """Return sentences as a paragraph."""
-    return " ".join(map(capitalized, said))
