@@ -15,7 +15,6 @@ from cachewatch.core.model import (
     REGRADED,
     VALUES,
     Kind,
-    Machine,
     MatchKind,
     PackageChange,
     Place,
@@ -388,7 +387,7 @@ class _Reader:
                 yield OwnedLoss(
                     package=self._change.package,
                     place=place_in(one.stack, one.machine.target),
-                    system=_system(one.machine),
+                    machine=one.machine,
                     versions=one.versions,
                     loss=one.loss,
                 )
@@ -417,7 +416,7 @@ class _Reader:
             if place in old and before is not None and (place, before.platform, before.os) in self._machines:
                 lost = self._machines[place, before.platform, before.os]
                 found.setdefault(
-                    Story(kind=StatementKind.MACHINE_LOST, before=lost.versions, system=_system(lost.machine)), set()
+                    Story(kind=StatementKind.MACHINE_LOST, before=lost.versions, machine=lost.machine), set()
                 ).add(place)
             judged = self._judged.get(place)
             if judged is None:
@@ -591,10 +590,6 @@ def change_versions(facts: Mapping[str, frozenset[str]]) -> tuple[str, ...]:
 def _built_for(signature: Signature | None) -> Hashable:
     """Return all of a spec that matters to what its places have to say."""
     return signature and (signature.versions, signature.stacks, signature.target, signature.platform, signature.os)
-
-
-def _system(machine: Machine) -> str:
-    return "-".join(filter(None, (machine.platform, machine.os)))
 
 
 def _unlike(one: Signature, other: Signature) -> tuple[str, ...]:

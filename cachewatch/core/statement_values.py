@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.core.causes import Cause
-from cachewatch.core.model import Kind, Loss, LossClass, MatchKind, Place, SpecClass, Verdict
+from cachewatch.core.model import Kind, Loss, LossClass, Machine, MatchKind, Place, SpecClass, Verdict
 
 
 class StatementKind(StrEnum):
@@ -142,7 +142,7 @@ class Story(Struct, frozen=True, kw_only=True, cache_hash=True, gc=False):
     behind: tuple[str, ...] = ()  # stacks of the package whose newest version is older than the new one
     of_stacks: int = 0  # stacks that have the package now
     pairs: tuple[tuple[str, str], ...] = ()  # of an upgrade or a downgrade: newest versions before and after
-    system: str = ""  # linux-rhel8, of a lost machine
+    machine: Machine | None = None  # of a lost machine
     is_system: bool = False  # `before` and `after` are platforms, operating systems and targets
     versions: tuple[str, ...] = ()  # of these specs, where `before` and `after` are systems
     remaining: tuple[str, ...] = ()  # systems, and targets, that other such specs of these stacks have on both sides
@@ -223,9 +223,20 @@ class OwnedLoss(Struct, frozen=True, kw_only=True):
 
     package: str
     place: Place
-    system: str = ""  # linux-rhel8, of a machine that a place lost while it keeps others
+    machine: Machine | None = None  # which the place lost while it keeps others
     versions: tuple[str, ...] = ()  # that were there, oldest first
     loss: Loss | None  # None with a whole tag
+
+    @property
+    def name(self) -> str:
+        """What names the place, `e4s (zen4)`, or the machine, `e4s (rhel8, zen4)`."""
+        system = (self.machine.os,) if self.machine else ()
+        return f"{self.place.stack} ({', '.join((*system, self.place.target))})"
+
+    @property
+    def sort_key(self) -> tuple[object, ...]:
+        """By package, place and machine; the place itself comes first."""
+        return (self.package, self.place, self.machine is not None, self.machine)
 
 
 class Turnover(Struct, frozen=True):

@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from cachewatch.core.causes import Cause, assign
-from cachewatch.core.model import Kind, Place, Signature
+from cachewatch.core.model import Kind, Signature
 from cachewatch.core.statement_values import (
     RANKS,
     Attribute,
@@ -51,6 +51,7 @@ class _Head(Struct, frozen=True):
     kind: StatementKind
     name: str = ""
     values: ValueChange | None = None
+    merge: Merge | None = None
 
 
 class _Taken(Struct):
@@ -114,8 +115,7 @@ class _Assignment:
                 return _of_values(one)
         if is_removed:
             return _Head(StatementKind.PACKAGE_REMOVED, lost.package)
-        kind = StatementKind.MACHINE_LOST if lost.system else StatementKind.PLACE_LOST
-        return _Head(kind, _loss_name(place, lost.system))
+        return _Head(StatementKind.MACHINE_LOST if lost.machine else StatementKind.PLACE_LOST, lost.name)
 
     def values_of(self, package: str, stacks: Set[str]) -> tuple[str, ...]:
         """Return the values that a package went to in these stacks, for the row of its upgrade."""
@@ -132,7 +132,7 @@ class _Assignment:
             return None
         stack = min(left | joined, key=self._ranks.__getitem__)
         if merge := self._judgement.merge_of(stack):
-            return _Head(StatementKind.STACK_MERGED, merge.name)
+            return _Head(StatementKind.STACK_MERGED, merge.name, merge=merge)
         return _Head(StatementKind.STACK_REMOVED if stack in self._lost else StatementKind.STACK_ADDED, stack)
 
     def _story(self, items: Items) -> Story:
@@ -160,7 +160,7 @@ def _is_of(value: Attribute, lost: OwnedLoss) -> bool:
     """Tell whether a place or machine was lost because a package is no longer built for this target or system."""
     if value.kind is Kind.TARGET:
         return value.text == lost.place.target
-    return value.kind is Kind.OS and bool(lost.system) and lost.system.endswith(f"-{value.text}")
+    return value.kind is Kind.OS and lost.machine is not None and value.text == lost.machine.os
 
 
 def statements_of(
@@ -175,7 +175,7 @@ def statements_of(
     found: defaultdict[_Head, _Taken] = defaultdict(_Taken)
     for one in items:
         head, story = assignment.of_items(one)
-        home = _home(story, judgement) if head.kind in _LOSSES else head
+        home = _home(one, story, judgement) if head.kind in _LOSSES else head
         found[home].items.append((one, story))
         is_removed = one.stories[0].kind is StatementKind.PACKAGE_REMOVED
         for lost in one.losses:
@@ -191,15 +191,11 @@ def statements_of(
     return in_order(made)
 
 
-def _home(story: Story, judgement: Judgement) -> _Head:
-    """Return the statement that counts the items that several places lost."""
+def _home(items: Items, story: Story, judgement: Judgement) -> _Head:
+    """Return the statement that counts the items that several places lost: the one on the first of them."""
     place = min((place for place in story.places if place.stack not in judgement.lost), default=None)
-    return _Head(story.kind, "" if place is None else _loss_name(place, story.system))
-
-
-def _loss_name(place: Place, system: str) -> str:
-    """Name a lost place, `e4s (zen4)`, or a lost machine, `e4s (rhel8, zen4)`."""
-    return f"{place.stack} ({', '.join(filter(None, (system.partition('-')[2], place.target)))})"
+    lost = OwnedLoss(package=items.package, place=place, machine=story.machine, loss=None) if place else None
+    return _Head(story.kind, lost.name if lost else "")
 
 
 def turnover_of(items: Sequence[Items], before: int, unchanged: Callable[[], int]) -> Statement | None:
@@ -241,8 +237,8 @@ def _statement(head: _Head, taken: _Taken, assignment: _Assignment, judgement: J
         places |= {lost.place for lost in taken.losses}
     if head.kind in _LOSSES:
         places = {lost.place for lost in taken.losses} or places
-    values, merge = head.values, judgement.merge_of(head.name.partition(",")[0].partition(" -> ")[0])
-    before, after = _sides(head, lines, merge)
+    values = head.values
+    before, after = _sides(head, lines)
     stacks = {stack for items, _ in taken.items for stack in items.stacks} | {place.stack for place in places}
     return graded(
         Statement(
@@ -259,18 +255,18 @@ def _statement(head: _Head, taken: _Taken, assignment: _Assignment, judgement: J
             of_packages=judgement.packages if is_of_tag(head.kind) else 0,
             lines=lines,
             kinds=frozenset(_kinds(head, taken)),
-            losses=tuple(sorted(taken.losses, key=lambda lost: (lost.package, lost.place, lost.system))),
+            losses=tuple(sorted(taken.losses, key=lambda lost: lost.sort_key)),
             severity=severity_of(head.kind),
         )
     )
 
 
-def _sides(head: _Head, lines: Sequence[Line], merge: Merge | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _sides(head: _Head, lines: Sequence[Line]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return what was there before and what is there now: values, stacks or versions."""
     if head.values is not None:
         return tuple(value.text for value in head.values.before), tuple(value.text for value in head.values.after)
-    if head.kind is StatementKind.STACK_MERGED and merge is not None:
-        return merge.removed, merge.joined
+    if head.merge is not None:
+        return head.merge.removed, head.merge.joined
     if head.kind in (*_BY_PACKAGE, *BY_VERSION) and lines:
         return lines[0].story.before, lines[0].story.after
     return (), ()
@@ -319,7 +315,7 @@ def _lines(head: _Head, taken: _Taken, assignment: _Assignment) -> Iterator[Line
         found.setdefault((package, head.kind), []).append((None, story))
     if head.kind in _LOSSES:
         for lost in taken.losses:
-            story = Story(kind=head.kind, before=lost.versions, places=frozenset({lost.place}), system=lost.system)
+            story = Story(kind=head.kind, before=lost.versions, places=frozenset({lost.place}), machine=lost.machine)
             found.setdefault((lost.package, head.kind), []).insert(0, (None, story))
     lines = []
     for key, group in found.items():

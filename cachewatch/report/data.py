@@ -114,7 +114,7 @@ def owners_of(statements: Iterable[Statement]) -> Owners:
     """Return which statement explains each lost, upgraded and downgraded place."""
     found: dict[tuple[str, Place], str] = {}
     for one in statements:
-        found |= {(lost.package, lost.place): one.id for lost in one.losses if not lost.system}
+        found |= {(lost.package, lost.place): one.id for lost in one.losses if not lost.machine}
         for line in one.lines if one.kind in BY_VERSION else ():
             found |= {(line.package, place): one.id for place in line.story.places}
     return found
@@ -227,15 +227,15 @@ def machines_lost(statements: Iterable[Statement]) -> list[dict[str, Any]]:
         {
             "package": lost.package,
             "stack": lost.place.stack,
-            "platform": lost.system.partition("-")[0],
-            "os": lost.system.partition("-")[2],
+            "platform": lost.machine.platform,
+            "os": lost.machine.os,
             "target": lost.place.target,
             "loss": lost.loss and loss_values(lost.loss),
             "statement": one.id,
         }
         for one in statements
         for lost in one.losses
-        if lost.system
+        if lost.machine
     ]
 
 

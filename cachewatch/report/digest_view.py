@@ -197,7 +197,7 @@ class _Maker:
             "package": self._name(lost.package),
             "stack": self._name(lost.place.stack),
             "target": self._name(lost.place.target),
-            "system": self._name(lost.system) or None,
+            "system": self._name(f"{lost.machine.platform}-{lost.machine.os}") if lost.machine else None,
             "class": lost.loss.loss_class.value,
             "reason": reason_of(lost.loss, self._words),
             "statement": one.statement.id,

@@ -313,7 +313,7 @@ def _losses(
 
 
 def _os(one: AssessedLoss) -> str:
-    return one.lost.system.partition("-")[2]
+    return one.lost.machine.os if one.lost.machine else ""
 
 
 def _lost(group: Sequence[AssessedLoss]) -> str:

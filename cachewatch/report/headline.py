@@ -161,7 +161,7 @@ class Clause:
         statements = [one.statement for one in self.facts if one.statement]
         found = [lost for one in statements for lost in one.losses if _is_of(lost, self.first.worst)]
         if self.kind == StatementKind.MACHINE_LOST:
-            systems = sorted({lost.system.partition("-")[2] or lost.system for lost in found} - {""})
+            systems = sorted({lost.machine.os for lost in found if lost.machine})
             if systems:
                 return ", ".join(map(safe, systems[:2])) if len(systems) <= 2 else number(len(systems), "system")
         stacks = {lost.place.stack for lost in found} or {place.stack for one in statements for place in one.places}
