@@ -5,7 +5,6 @@ from collections.abc import Iterable, Set
 from datetime import date
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock, sentinel
 
 import pytest
 from helpers import catalogue, history, record
@@ -146,14 +145,3 @@ def test_events_of_whole_tags() -> None:
     assert wanted(silence(changes=[Kind.STACK_EVENT])) == [False, True]
     assert wanted(silence(packages=("llvm",))) == [True, True]
     assert wanted(silence(stacks=("ml",))) == [True, True]
-
-
-def test_what_a_silence_may_hide_is_seen_all_the_same() -> None:
-    """What a new snapshot lacks is a fact of the snapshot."""
-    inner = Mock()
-    silencing = Silencing([silence()], lambda _: True, source="public", tag="develop", day=TODAY)
-    body: Any = silencing.body(lambda _: inner)
-    body.see(sentinel.change)
-
-    inner.see.assert_called_once_with(sentinel.change)
-    inner.add.assert_not_called()
