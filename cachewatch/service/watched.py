@@ -181,6 +181,8 @@ def copy_for_now(folder: Path, copy: Path) -> None:
     copy.parent.mkdir(parents=True, exist_ok=True)
     with suppress(shutil.Error):  # locks of who works on it, which are gone meanwhile
         shutil.copytree(folder, copy, ignore=lambda of, _: left_out if Path(of) == folder else ())
+    for path in (copy, *copy.rglob("*")):  # a state may be read-only; this copy is ours
+        path.chmod(0o700)
     Path(copy, "objects", "info").mkdir(parents=True)
     Path(copy, "objects", "info", "alternates").write_text(f"{(folder / 'objects').resolve()}\n", "utf-8")
     for index in indexes:
