@@ -7,7 +7,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from datetime import datetime
 from email.message import EmailMessage
 from email.parser import BytesParser
@@ -31,11 +31,10 @@ from cachewatch.config.model import Config
 from cachewatch.config.reading import read_config
 from cachewatch.config.sources import Source
 from cachewatch.config.types import parse_mail
-from cachewatch.core.names import safe, similar
+from cachewatch.core.names import did_you_mean, safe
 from cachewatch.core.schedule import minute, quiet_until
 from cachewatch.errors import AnotherInstance, DeliveryError, SourceError, UnknownRevision, UsageError
 from cachewatch.git.clone_cache import is_url
-from cachewatch.git.revisions import resolve_upstream
 from cachewatch.operators.explaining import Explanation, explain_package, packages_now
 from cachewatch.operators.status import Problems, ServiceStatus, StreamStatus, find_problems, read_status
 from cachewatch.report.digest_mail import render_notice
@@ -71,7 +70,6 @@ class PassSummary(Struct, frozen=True):
     before: ServiceStatus
     after: ServiceStatus
     problems: Problems
-    has_earlier: bool  # whether each source has a revision before its newest one
     delivered: tuple[tuple[DigestSummary | None, tuple[Delivery, ...]], ...]  # by digest; None: for operators
 
 
@@ -89,9 +87,8 @@ def summarize(context: Context, before: ServiceStatus, begun: datetime) -> PassS
             (digests.find(connection, key), tuple(each for each in touched if each.digest == key)) for key in keys
         )
     problems = find_problems(after, context.config, context.clock())
-    has_earlier = all(_has_earlier(context, source) for source in context.config.sources.values())
     begun = begun.astimezone(ZoneInfo(context.config.timezone))
-    return PassSummary(begun, before, after, problems, has_earlier, delivered)
+    return PassSummary(begun, before, after, problems, delivered)
 
 
 def lines(summary: PassSummary) -> Iterator[str]:
@@ -152,8 +149,7 @@ def _regular(streams: Sequence[StreamStatus]) -> list[StreamStatus]:
 def _next(stream: StreamStatus, summary: PassSummary) -> str:
     due = f"next {when(stream.due, summary.begun)}" if stream.due else f"next {stream.schedule}"
     if any(source.revision is None for source in summary.before.sources):
-        shown = f" (`cachewatch preview {stream.subscription} --since HEAD~1` shows one)" if summary.has_earlier else ""
-        return f"it begins here, {due}{shown}"
+        return f"it begins here, {due} (`cachewatch preview {stream.subscription}` says how to see one now)"
     return due
 
 
@@ -427,9 +423,15 @@ def _say(
         why = f"no changes since {since or 'the last report'} match {name}"
         why = f"{name} begins at the newest revision" if is_silent else why
         what = "the digest says so" if is_sent else "nothing would be sent"
-        has_earlier = all(_has_earlier(service, each) for each in stream.sources)
-        earlier = "an earlier --since" if since else has_earlier and f"`cachewatch preview {name} --since HEAD~1`"
+        base = "" if since else _earlier(service, stream, state)
+        earlier = "an earlier --since" if since else base and f"`cachewatch preview {name} --since {base}`"
         notes.append(f"{why}: {what}{f'; {earlier} shows older changes' if earlier else ''}")
+    notes += [
+        f"warning: {each.package} of {tag.tag} cannot be read; what changed in it is reported later: {safe(each.reason)}"
+        for advance in draft.advances
+        for tag in advance.tags
+        for each in tag.unread
+    ]
     notes += [f"{each} as of the last fetch at {at}; `cachewatch once` fetches first" for each, at in unasked.items()]
     if draft.hold:
         notes.append(f"this digest would be held for the operators: {draft.hold}")
@@ -439,17 +441,16 @@ def _say(
         click.echo(f"cachewatch: {note}", err=True)
 
 
-def _has_earlier(service: Context, source: Source) -> bool:
-    """Tell whether a source has a revision before its newest one, as far as that is known."""
-    with service.database.read() as connection:
-        if health.source(connection, source.name).revision is None:
-            return source.type == "git" and not _is_here(source)
-    try:
-        with closing(service.open_repository(source)) as repository:
-            resolve_upstream(repository, "HEAD~1")
-    except (SourceError, UnknownRevision):
-        return False
-    return True
+def _earlier(service: Context, stream: Stream, state: StreamState) -> str:
+    """Return the nearest of a few earlier revisions since which something changed, as far as that is known; or ""."""
+    unfetched = [each for each in stream.sources if state.sources[each.name].revision is None]
+    if unfetched:
+        return "HEAD~1" if all(each.type == "git" and not _is_here(each) for each in unfetched) else ""
+    with suppress(SourceError, UnknownRevision):
+        for base in ("HEAD~1", "HEAD~2", "HEAD~3"):
+            if not compose(service, stream, state, since=base).is_empty:
+                return base
+    return ""
 
 
 def _later(service: Context, stream: Stream) -> str:
@@ -595,8 +596,7 @@ def explain(*, config: Config, package: str, format_: str) -> None:
 
 def _warn(package: str, names: set[str]) -> None:
     """Say that no source has the package: what follows holds if it comes, or the name is mistyped."""
-    near = similar(package, sorted(names))
-    hint = f"; did you mean {' or '.join(near)}?" if near else ""
+    hint = did_you_mean(package, sorted(names))
     click.echo(f"cachewatch: warning: no source has a package {safe(package)} now{safe(hint)}", err=True)
 
 

@@ -130,7 +130,7 @@ def test_the_first_run_is_silent(run: Run) -> None:
     """Without `since:`, the first run says where it begins, and how to see a digest all the same."""
     configure("")
 
-    said = "it begins here, next with each new revision (`cachewatch preview all --since HEAD~1` shows one)"
+    said = "it begins here, next with each new revision (`cachewatch preview all` says how to see one now)"
     assert f"  all: nothing to send now; {said}" in run("once").output
 
 
@@ -264,6 +264,23 @@ def test_an_empty_preview_says_how_to_see_one(run: Run) -> None:
         "since HEAD match all: nothing would be sent; an earlier --since shows"
         in run("preview", "--since", "HEAD").error
     )
+
+
+def test_a_preview_names_a_base_that_shows_something_and_what_is_unreadable(configured: Path, run: Run) -> None:
+    """A revision that only restored a document has no changes; before that, there may be none at all."""
+    first, damaged = catalogue({"zlib": records([1])}), {"_cache/develop/zlib/specs.md": b"garbage"}
+    configure("")
+    for states, base in (
+        ((catalogue({"new": records([2])}), first, damaged, first), "HEAD~3"),
+        ((first, damaged, first), ""),
+    ):
+        shutil.rmtree(configured / "upstream.git")
+        history(configured / "upstream.git", *states)
+        advice = f"; `cachewatch preview all --since {base}` shows older changes" if base else ""
+        assert run("preview").error.endswith(f"newest revision: nothing would be sent{advice}\n")
+    shutil.rmtree(configured / "upstream.git")
+    history(configured / "upstream.git", first, damaged)
+    assert "warning: zlib of develop cannot be read; what" in run("preview", "--since", "HEAD~1").error
 
 
 @pytest.mark.usefixtures("configured")
