@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from cachewatch.cli.terminal import ProgressLine
 from cachewatch.core.changesets import Blob, Comparison, Outcome, Reader
-from cachewatch.core.names import ANYWHERE, PUBLIC_REPOSITORY, Layout, safe, safe_name, similar
+from cachewatch.core.names import ANYWHERE, PUBLIC_REPOSITORY, Layout, did_you_mean, safe, safe_name
 from cachewatch.core.selection import every_compiler, is_plain, matcher
 from cachewatch.documents.parsing import parse
 from cachewatch.errors import ConfigError, DocumentError, SourceError, UsageError
@@ -307,9 +307,7 @@ def _compared_tags(comparison: Comparison) -> str:
 def nothing_has(name: str, pattern: str, values: Values, where: str) -> str:
     """Say that nothing in `values` matches `pattern`, and what is called nearly so."""
     known = values[name] | ({value.partition("@")[0] for value in values[name]} if name == "compiler" else set())
-    near = similar(pattern, sorted(known), _MOST_NAMES)
-    hint = f"; did you mean {', '.join(near)}?" if near else ""
-    return f"no {name} matches {where}{hint}"
+    return f"no {name} matches {where}{did_you_mean(pattern, sorted(known), _MOST_NAMES)}"
 
 
 def unmatched(asked: Asked, values: Values) -> Asked:

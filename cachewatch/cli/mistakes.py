@@ -1,11 +1,10 @@
 """Help for whoever mistypes a command line: error messages with the names that were probably meant, and examples."""
 
 import re
-from collections.abc import Iterable
 
 import click
 
-from cachewatch.core.names import similar
+from cachewatch.core.names import did_you_mean
 
 # Click keeps the lines of a paragraph as they are if it begins with this.
 _AS_IT_IS = "\b"
@@ -17,7 +16,6 @@ def examples(*lines: str, title: str = "Examples:") -> str:
 
 
 _NOT_ONE = re.compile(r"'(.*)' is not one of ", re.DOTALL)
-_MOST = 2
 
 
 class SuggestingGroup(click.Group):
@@ -31,7 +29,7 @@ class SuggestingGroup(click.Group):
         if name == "help":
             return self.resolve_command(ctx, [*args[1:], "--help"])
         if self.get_command(ctx, name) is None and not name.startswith("-") and not ctx.resilient_parsing:
-            raise click.UsageError(f"there is no command {name}{_meant(name, self.list_commands(ctx))}", ctx)
+            raise click.UsageError(f"there is no command {name}{did_you_mean(name, self.list_commands(ctx))}", ctx)
         return super().resolve_command(ctx, args)
 
 
@@ -67,7 +65,7 @@ def _bad_value(error: click.BadParameter, param: click.Parameter, context: click
     if found is None or not isinstance(param.type, click.Choice):
         return f"{where}: {_lowered(error.message)}"
     choices = list(map(str, param.type.choices))
-    return f"{where}: {found[0]}{', '.join(choices)}{_meant(found[1], choices)}"
+    return f"{where}: {found[0]}{', '.join(choices)}{did_you_mean(found[1], choices)}"
 
 
 def _named(param: click.Parameter, context: click.Context) -> str:
@@ -90,9 +88,4 @@ def _meant_option(name: str, command: click.Command) -> str:
             return f"; did you mean --format {name.lstrip('-')}?"
         if name == "--as":
             return "; did you mean --format?"
-    return _meant(name, ["--help", *(opt for option in options for opt in option.opts)])
-
-
-def _meant(name: str, names: Iterable[str]) -> str:
-    near = similar(name, names, _MOST)
-    return f"; did you mean {' or '.join(near)}?" if near else ""
+    return did_you_mean(name, ["--help", *(opt for option in options for opt in option.opts)])

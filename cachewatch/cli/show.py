@@ -27,7 +27,7 @@ from cachewatch.cli.terminal import (
 from cachewatch.core import names as tag_names
 from cachewatch.core.changesets import Listing
 from cachewatch.core.model import Diagnostic, Document, Specs
-from cachewatch.core.names import safe, similar
+from cachewatch.core.names import safe
 from cachewatch.core.selection import GROUPS, MEANINGS, Globs, is_plain
 from cachewatch.core.versions import Versions, sorted_versions
 from cachewatch.documents.parsing import parse
@@ -382,9 +382,7 @@ def _chosen(what: str, names: Sequence[str], patterns: Sequence[str]) -> list[st
 
 def nothing_named(what: str, patterns: Sequence[str], names: Sequence[str]) -> str:
     """Say that no `what` matches, and what is called nearly so."""
-    near = [name for pattern in patterns for name in similar(pattern, names)]
-    hint = f"; did you mean {' or '.join(near)}?" if near else ""
-    return f"no {what} matches {', '.join(patterns)}{hint}"
+    return f"no {what} matches {', '.join(patterns)}{Globs(patterns).meant(names)}"
 
 
 def _write(listed: Sequence[Listed], *, format_: str, output: str | None, **_: object) -> None:

@@ -194,6 +194,12 @@ def similar(name: str, names: Iterable[str], most: int = 3) -> list[str]:
     return get_close_matches(name, list(names), most)
 
 
+def did_you_mean(name: str, names: Iterable[str], most: int = 3) -> str:
+    """Ask, as the end of a sentence, which of `names` was meant by `name`; "" where none is like it."""
+    near = similar(name, names, most)
+    return f"; did you mean {' or '.join(near)}?" if near else ""
+
+
 # Default_Ignorable_Code_Point of DerivedCoreProperties.txt, Unicode 16.0.0, with the unassigned ones.
 IGNORABLE = (
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"

@@ -64,6 +64,9 @@ MEANINGS: Mapping[Kind, tuple[str, bool]] = {
 
 DEFAULT = frozenset(kind for kind, (_, is_default) in MEANINGS.items() if is_default)
 
+_ORDER = tuple(MEANINGS)
+_WHOLE_PACKAGE = (Kind.PACKAGE_ADDED, Kind.PACKAGE_REMOVED)
+
 # Words that mean several kinds, for `changes:` in the configuration.
 GROUPS: Mapping[str, frozenset[Kind]] = {
     "default": DEFAULT,
@@ -125,15 +128,26 @@ class Globs:
         """Tell whether `name` is chosen."""
         if self.is_open:
             return True
-        if any(matches(name) for matches in self._excluded):
+        if self.excludes(name):
             return False
         return not self._included or any(matches(name) for matches in self._included)
+
+    def excludes(self, name: str) -> bool:
+        """Tell whether a pattern with ! matches `name`."""
+        return any(matches(name) for matches in self._excluded)
 
     def deciding(self, name: str) -> str | None:
         """Return the pattern that decides on `name`: one that excludes it, else the first that includes it."""
         excluding = (p for p in self.patterns if p.startswith("!") and matcher(p[1:])(name))
         including = (p for p in self.patterns if not p.startswith("!") and matcher(p)(name))
         return next(excluding, None) or next(including, None)
+
+    def meant(self, names: Iterable[str]) -> str:
+        """Ask which of `names` was meant, as nothing matched; what is excluded was not."""
+        allowed = [name for name in names if not self.excludes(name)]
+        included = [pattern for pattern in self.patterns if not pattern.startswith("!")]
+        near = dict.fromkeys(name for pattern in included for name in similar(pattern, allowed))
+        return f"; did you mean {' or '.join(near)}?" if near else ""
 
 
 def is_expression(pattern: str) -> bool:
@@ -232,7 +246,9 @@ class Selection(Struct, frozen=True, kw_only=True):
         return None if self.stacks.is_open else self.stacks
 
     def wants(self, kinds: Set[Kind]) -> bool:
-        """Tell whether a change of these kinds is to be reported."""
+        """Tell whether a change of these kinds is to be reported; all else follows from a package that came or is gone."""
+        if (worst := min(kinds, key=_ORDER.index, default=_ORDER[-1])) in _WHOLE_PACKAGE and self.kinds.excludes(worst):
+            return False
         return self.kinds.is_open or any(map(self.kinds, kinds))
 
 

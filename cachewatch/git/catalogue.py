@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from cachewatch.core import names as tag_names
 from cachewatch.core.changesets import Blob, Comparison, Content, Difference, DocumentPair, Listing, Readers, TagPair
 from cachewatch.core.model import Diagnostic, DiagnosticKind, Document, Side, Unreadable
-from cachewatch.core.names import DEFAULT_TAG, DOCUMENT, TAGS_FILE, Wanted, similar
+from cachewatch.core.names import DEFAULT_TAG, DOCUMENT, TAGS_FILE, Wanted, did_you_mean
 from cachewatch.core.selection import Globs
 from cachewatch.documents.frontmatter import MAX_BYTES
 from cachewatch.documents.parsing import TOO_LARGE, parse
@@ -173,8 +173,7 @@ def read_package(repository: Repository, revision: Revision, package: str) -> Pa
     if isinstance(found, str):
         raise UnreadableDocument(f"{package}: {found}")
     if found is None:
-        near = similar(package, folders(repository, str(tree)).ids)
-        hint = f"; did you mean {', '.join(near)}?" if near else ""
+        hint = did_you_mean(package, folders(repository, str(tree)).ids)
         raise UnknownRevision(f"{revision.name!r} has no package {package!r} in {tag}{hint}")
     repository.obtain([found.name])
     (content,) = repository.objects().stream([found.name], kind="blob")
@@ -265,11 +264,10 @@ def _nothing_to_compare(
     if not there:
         said = nothing_found(repository, after.commit, after.name)
         return f"{_where(repository)}neither revision has documents; {said}"
-    patterns = wanted.patterns if isinstance(wanted, Globs) else ()
-    near = [tag for pattern in patterns for tag in similar(pattern, there, 2)]
-    hint = f"; did you mean {' or '.join(near)}?" if near else ""
+    asked = wanted if isinstance(wanted, Globs) else Globs()
     listed = f"there are {', '.join(there[:8])}{', ...' if len(there) > 8 else ''}"
-    return f"{_where(repository)}no tag matches{''.join(f' {pattern}' for pattern in patterns)}; {listed}{hint}"
+    named = "".join(f" {pattern}" for pattern in asked.patterns)
+    return f"{_where(repository)}no tag matches{named}; {listed}{asked.meant(there)}"
 
 
 def _where(repository: Repository) -> str:
@@ -295,9 +293,8 @@ def _check_tag(repository: Repository, revision: Revision, tag: str, trees: Coll
 
 def _instead(tag: str, trees: Collection[str]) -> str:
     """Say which tags there are, the ones of nearly that name first."""
-    near = similar(tag, trees)
-    if near:
-        return f"; did you mean {' or '.join(near)}?"
+    if hint := did_you_mean(tag, trees):
+        return hint
     named = tag_names.in_order(trees)
     return f"; it has {', '.join(named[:5])}{', ...' if len(named) > 5 else ''}"
 

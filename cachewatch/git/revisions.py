@@ -9,7 +9,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from cachewatch.core.model import Side
-from cachewatch.core.names import similar
+from cachewatch.core.names import did_you_mean
 from cachewatch.core.schedule import as_datetime
 from cachewatch.errors import SourceError, UnknownRevision
 from cachewatch.git.repository import Object, Repository
@@ -346,8 +346,7 @@ def _refs(repository: Repository) -> list[str]:
 def _near(repository: Repository, name: str) -> str:
     """Ask, as the end of a sentence, whether a branch or tag of git, or a tag of the catalogue, was meant."""
     known = [*_refs(repository), "HEAD", "yesterday", "today", *(f"HEAD:{each}" for each in _tags(repository))]
-    near = similar(name, known)
-    return f"; did you mean {' or '.join(near)}?" if near else ""
+    return did_you_mean(name, known)
 
 
 def _tags(repository: Repository) -> Collection[str]:

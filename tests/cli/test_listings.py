@@ -86,6 +86,7 @@ def test_packages(run: Run) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
+        (("packages", "py-?", "zlibb", "zlibb", "!py-?"), "py-?, zlibb, zlibb, !py-?; did you mean zlib?\n"),
         (("packages", "zlibb"), "no package matches zlibb; did you mean zlib?"),
         (("stacks", "radius"), "no stack matches radius; did you mean radiuss?"),
         (("tags", "develp"), "no tag matches develp; did you mean develop?"),

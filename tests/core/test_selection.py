@@ -159,6 +159,10 @@ def test_an_upgrade_is_no_change_of_what_is_beside_it(run: Run, tmp_path: Path) 
     assert "gmp  removed, had 1.0" in said("HEAD~1", "HEAD", "--kind", "version-removed")
     assert "gmp  1.0" in said("HEAD", "HEAD~1", "--kind", "version-added")
     assert "gmp" not in said("HEAD", "HEAD~1", "--kind", "compiler")
+    for revisions, group in ((("HEAD~1", "HEAD"), "removed"), (("HEAD", "HEAD~1"), "added")):
+        assert "gmp" not in said(*revisions, "--kind", f"!{group}", "--all")
+        as_json = json.loads(said(*revisions, "--kind", f"!{group}", "--format", "json"))
+        assert [one["name"] for one in as_json["changesets"][0]["packages"]] == ["zlib"]
 
 
 def test_kinds_as_data(run: Run, sides: tuple[Path, Path], tmp_path: Path) -> None:
