@@ -399,11 +399,11 @@ def _noting(found: Iterable[Changeset], done: list[Outcome]) -> Iterator[Changes
 
 def _warn(done: Iterable[Outcome], *, is_all: bool) -> None:
     """Name every fault on standard error."""
-    diagnostics = [diagnostic for outcome in done for diagnostic in outcome.diagnostics]
-    for diagnostic in diagnostics if is_all else diagnostics[:_MOST_WARNINGS]:
-        click.echo(f"cachewatch: warning: {_describe(diagnostic)}", err=True)
-    if not is_all and len(diagnostics) > _MOST_WARNINGS:
-        click.echo(f"cachewatch: warning: ... and {len(diagnostics) - _MOST_WARNINGS:,} more (--all)", err=True)
+    faults = list(dict.fromkeys(_describe(diagnostic) for outcome in done for diagnostic in outcome.diagnostics))
+    for fault in faults if is_all else faults[:_MOST_WARNINGS]:
+        click.echo(f"cachewatch: warning: {fault}", err=True)
+    if not is_all and len(faults) > _MOST_WARNINGS:
+        click.echo(f"cachewatch: warning: ... and {len(faults) - _MOST_WARNINGS:,} more (--all)", err=True)
     for outcome in done:
         if not outcome.adds_up:
             click.echo("cachewatch: the totals do not add up; this is a bug in cachewatch, please report it", err=True)

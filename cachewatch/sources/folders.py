@@ -33,6 +33,7 @@ SUFFIXES = (".md", ".markdown", ".txt")
 _MAY_BE_REVISION = re.compile(r"[^/.~][^/.:~^]*(/[^/.:~^]+)*")
 _GIT_NAME = re.compile(r"([A-Z]+_)?HEAD")
 _LARGEST_TAGS = 2**20
+_NOWHERE = "is a link that leads nowhere"
 _MOST_ENTRIES = 200_000
 
 
@@ -84,7 +85,7 @@ class FileReader(Struct, frozen=True):
 
 
 def _why_unread(error: OSError) -> str:
-    return f"cannot be read: {error.strerror or error}"
+    return _NOWHERE if isinstance(error, FileNotFoundError) else f"cannot be read: {error.strerror or error}"
 
 
 def is_documents(name: str) -> bool:
@@ -169,7 +170,7 @@ def title_of(listing: Listing) -> str:
 
 def _read_file(name: str) -> bytes:
     if not Path(name).is_file():
-        raise UsageError(f"{name}: {'not a regular file or a folder' if Path(name).exists() else 'leads nowhere'}")
+        raise UsageError(f"{name}: {'not a regular file or a folder' if Path(name).exists() else _NOWHERE}")
     try:
         return read_beginning(name, MAX_BYTES)
     except OSError as error:
@@ -261,7 +262,7 @@ def with_unread(mine: list[Listing], theirs: list[Listing]) -> list[Listing]:
     others = mine[0].others
     if not others:
         return mine
-    unread = {path for path, why in others.items() if why}
+    unread = {path for path, why in others.items() if why and why != _NOWHERE}
     closed = [path for path in others if path.endswith("/")]
     root, their_root = (f"{side[0].side.name.rstrip('/')}/" for side in (mine, theirs))
     is_pair = len(mine) == len(theirs) == 1
@@ -280,7 +281,7 @@ def with_unread(mine: list[Listing], theirs: list[Listing]) -> list[Listing]:
                 blobs.setdefault(tag, {})[package] = Blob(root + place)
             else:
                 unknown.append((tag, package))
-    # What is nowhere else may be in any file that cannot be read, unless it is known what that one was.
+    # What is nowhere else may be in any file that is there and cannot be read, unless it is known what that one was.
     for place in sorted(unread - places)[:1]:
         for tag, package in unknown:
             blobs.setdefault(tag, {})[package] = Blob(root + place)
