@@ -32,7 +32,7 @@ from cachewatch.core.selection import GROUPS, MEANINGS, Globs, is_plain
 from cachewatch.core.versions import Versions, sorted_versions
 from cachewatch.documents.parsing import parse
 from cachewatch.errors import DocumentError, UnknownRevision, UnreadableDocument, UsageError
-from cachewatch.git.catalogue import list_tag, read_documents, read_package, stacks_of, tags_of
+from cachewatch.git.catalogue import faults_of, list_tag, no_documents, read_documents, read_package, stacks_of, tags_of
 from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import Revision, resolve
 from cachewatch.git.trees import folders as folders_of
@@ -192,7 +192,7 @@ class _Catalogue:
     def _open(self) -> "tuple[Repository, Revision]":
         if self._opened is None:
             repository = self._stack.enter_context(closing(open_catalogue(self._repo, self._line)))
-            self._opened = repository, resolve(repository, self._revision)
+            self._opened = repository, _resolved(repository, self._revision)
         return self._opened
 
 
@@ -217,6 +217,13 @@ def _spec_lines(specs: Sequence[ShownSpec], colours: Palette) -> Iterator[bytes]
         yield from (f"{line}\n".encode() for line in render_spec(each, colours))
     if len(specs) > _MOST_SPECS:
         yield f"\nand {len(specs) - _MOST_SPECS:,} more specs; write more of the hash\n".encode()
+
+
+def _resolved(repository: Repository, name: str, *, is_all: bool = False) -> Revision:
+    """Return a revision, and warn of files that could be documents of it and are none."""
+    revision = resolve(repository, name)
+    _warn((*(faults_of(repository, revision) if is_all else ()), *no_documents(repository, revision)))
+    return revision
 
 
 def _warn(diagnostics: Iterable[Diagnostic]) -> None:
@@ -278,7 +285,7 @@ def tags(*, patterns: tuple[str, ...], rev: str, repo: str | None, **form: Any) 
     Each with its number of packages and of the stacks that it says it has. !GLOB excludes.
     """
     with closing(progress_line()) as line, closing(open_catalogue(repo, line)) as repository:
-        revision = resolve(repository, rev)
+        revision = _resolved(repository, rev, is_all=True)
         trees = tags_of(repository, revision).ids
         if not trees:
             raise UnknownRevision(nothing_found(repository, revision.commit, rev))
@@ -365,7 +372,7 @@ def _package(document: Document) -> ListedPackage:
 def _documents(wanted: Globs, *, rev: str, tag: str, repo: str | None, **_: object) -> Iterator[Document | Diagnostic]:
     """Yield the documents of these packages; raises UsageError if there are none."""
     with closing(progress_line(doing="reading")) as line, closing(open_catalogue(repo, line)) as repository:
-        listing = list_tag(repository, resolve(repository, f"{rev}:{tag}"), wanted)
+        listing = list_tag(repository, _resolved(repository, f"{rev}:{tag}"), wanted)
         if not listing.blobs and not wanted.is_open:
             everything = list_tag(repository, resolve(repository, f"{rev}:{tag}"), lambda _: True).blobs
             raise UsageError(nothing_named("package", wanted.patterns, sorted(everything)))

@@ -6,6 +6,7 @@ and tags.
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import PurePosixPath
 from typing import Generic, TypeVar
 
 from msgspec import Struct
@@ -88,6 +89,14 @@ def recognize(
         for tag, packages in found.items()
     }
     return Recognized(documents, contested, tuple(diagnostics))
+
+
+def no_documents(paths: Iterable[str]) -> tuple[Diagnostic, ...]:
+    """Return a note on files that are called as documents of packages are and are none: not on README.md."""
+    found = sorted(path for path in paths if PurePosixPath(path).stem.islower())
+    are = f"this and {len(found) - 1:,} more are no documents" if found[1:] else "is no document"
+    message = f"{are}: no front matter with spec_details"
+    return tuple(Diagnostic(path, DiagnosticKind.UNREADABLE, message, is_loss=False) for path in found[:1])
 
 
 def _title(front: bytes) -> str:

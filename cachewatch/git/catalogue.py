@@ -228,6 +228,12 @@ def faults_of(repository: Repository, revision: Revision) -> tuple[Diagnostic, .
     return arrangement_of(repository.layout).diagnostics.get(revision.commit, ())
 
 
+def no_documents(repository: Repository, revision: Revision) -> tuple[Diagnostic, ...]:
+    """Return a note on files that are called as documents are, and are none."""
+    catalogue_of(repository, revision.commit)
+    return arrangement_of(repository.layout).no_documents(repository, revision.commit)
+
+
 def _states(
     repository: Repository,
     earlier_side: tuple[Revision, Folders],

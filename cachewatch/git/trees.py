@@ -19,7 +19,7 @@ from msgspec import Struct
 from cachewatch.core.changesets import USUAL_BYTES, Blob, Difference, DocumentPair
 from cachewatch.core.model import Diagnostic, DiagnosticKind, Unreadable
 from cachewatch.core.names import CATALOGUE, DOCUMENT, Layout, Wanted, is_name, why_contested
-from cachewatch.documents.recognizing import MOST_BYTES, Claim, claim_of, recognize
+from cachewatch.documents.recognizing import MOST_BYTES, Claim, claim_of, no_documents, recognize
 from cachewatch.errors import BrokenSource, SourceError
 from cachewatch.git.repository import Repository
 
@@ -153,6 +153,14 @@ class Arrangement:
         if self.stored(repository, commit):
             return None
         return min((path for path, found in self._files(repository, commit) if found == key), default=None)
+
+    def no_documents(self, repository: "Repository", commit: str) -> tuple[Diagnostic, ...]:
+        """Return a note on files that are called as documents are and are none, where documents may be anywhere."""
+        if commit not in self.diagnostics or not self.layout.reads_contents:
+            return ()
+        return no_documents(
+            path for path, key in self._files(repository, commit) if self._claims.get(key, self) is None
+        )
 
     def instead(self, repository: "Repository", commit: str) -> str:
         """Say what a revision without documents has."""

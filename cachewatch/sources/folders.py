@@ -22,7 +22,7 @@ from cachewatch.core.model import Diagnostic, DiagnosticKind, Side
 from cachewatch.core.names import ANYWHERE, CATALOGUE, DOCUMENT, TAGS_FILE, Layout, is_name, why_contested
 from cachewatch.documents.frontmatter import MAX_BYTES
 from cachewatch.documents.parsing import TOO_LARGE, identify
-from cachewatch.documents.recognizing import Claim, claim_of, recognize
+from cachewatch.documents.recognizing import Claim, claim_of, no_documents, recognize
 from cachewatch.documents.yaml import read_tags_file
 from cachewatch.errors import SourceError, UnreadableDocument, UsageError
 from cachewatch.git.recording import Recording, open_recording
@@ -429,6 +429,7 @@ def record_folder(
     found = [each for listing in listings for each in listing.diagnostics]
     told = {each.path for each in found}
     root = f"{name.rstrip('/')}/"
+    found += no_documents(root + path for path, why in others.items() if not why and _claim(root + path) is None)
     with open_recording(repository) as recording:
         before = recording.files()
         present: set[str] = set()

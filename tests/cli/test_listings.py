@@ -110,6 +110,23 @@ def test_what_cannot_be_read(tmp_path: Path, run: Run) -> None:
     assert "_cache/develop/bad/specs.md: unreadable" in result.error
 
 
+@pytest.mark.parametrize("is_folder", [False, True])
+def test_what_is_no_document_any_more(tmp_path: Path, run: Run, is_folder: bool) -> None:
+    """Where documents may be anywhere, a file that is called as one and is none is named; README.md is not."""
+    files = {"zlib.md": document([record(1)]), "hdf5.md": b"garbage", "README.md": b"# These", "xz.md": b""}
+    if is_folder:
+        (tmp_path / "r").mkdir()
+        for name, content in files.items():
+            (tmp_path / "r" / name).write_bytes(content)
+    repo = tmp_path / "r" if is_folder else history(tmp_path / "r", files)
+    for command in (("packages",), ("stacks",), ("tags",), ("show", "zlib")):
+        result = run(*command, "--repo", repo)
+        assert result.error.endswith(
+            "hdf5.md: unreadable: this and 1 more are no documents: no front matter with spec_details\n"
+        )
+        assert result.exit_code == 0
+
+
 def test_strange_names_are_harmless(tmp_path: Path, run: Run) -> None:
     """What strangers call a stack controls no terminal and widens no line."""
     found = [record(1, stacks=["\x1b[31mred", "x" * 1000])]
