@@ -5,7 +5,7 @@ from pathlib import Path
 
 from cachewatch.comparing import changesets
 from cachewatch.core.selection import Globs, Selection
-from cachewatch.report.collecting import DigestCollector, read_tag_digest
+from cachewatch.report.formats import DigestCollector, read_tag_digest
 from cachewatch.report.values import Digest, Outage, Silenced, Span, TagDigest
 from cachewatch.sources.opening import open_comparison
 

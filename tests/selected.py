@@ -13,7 +13,7 @@ from cachewatch.core.selection import Selection
 from cachewatch.git.catalogue import compare_revisions
 from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import resolve
-from cachewatch.report.collecting import DigestCollector, read_tag_digest
+from cachewatch.report.formats import DigestCollector, read_tag_digest
 from cachewatch.report.values import TagDigest
 
 PACKAGES = ("hdf5", "llvm", "openmpi", "py-numpy", "zlib", "zstd")

@@ -20,7 +20,7 @@ from cachewatch.config.secrets import PostgresAddress
 from cachewatch.runtime.log import Log, open_log
 from cachewatch.service.context import Context
 from cachewatch.service.passes import Result, run_pass
-from cachewatch.service.recover import recover
+from cachewatch.service.recipients import recover
 from cachewatch.service.stream_state import StreamState, read_stream
 from cachewatch.service.streams import Stream
 from cachewatch.store import digests, outbox

@@ -17,10 +17,10 @@ from conftest import Run
 from graph_specs import graph_spec
 from helpers import Record, document, record, records
 
+from cachewatch.config.schedule import as_datetime, parse_days, parse_when
 from cachewatch.core.causes import Cause, Dependency, Explanation, GraphNode, Nodes, What, attribute
 from cachewatch.core.model import Side
 from cachewatch.core.names import safe
-from cachewatch.core.schedule import as_datetime, parse_days, parse_when
 from cachewatch.documents import frontmatter as limits
 from cachewatch.documents.graph_files import read_package_graph, read_tag_graph
 from cachewatch.documents.parsing import parse

@@ -18,7 +18,7 @@ from cachewatch.comparing import changesets
 from cachewatch.core.selection import Globs, Selection
 from cachewatch.demo import rewrite
 from cachewatch.git.recording import NewRevision, write_repository
-from cachewatch.report.collecting import DigestCollector, read_tag_digest
+from cachewatch.report.formats import DigestCollector, read_tag_digest
 from cachewatch.report.values import Digest, Outage, Silenced, Span, TagDigest
 from cachewatch.runtime import resources
 from cachewatch.sources.opening import open_comparison

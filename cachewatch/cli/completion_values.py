@@ -16,7 +16,7 @@ from cachewatch.cli.opening import load
 from cachewatch.core import names as tag_names
 from cachewatch.core.model import Document
 from cachewatch.core.selection import GROUPS, MEANINGS
-from cachewatch.core.versions import sorted_versions
+from cachewatch.core.spack import sorted_versions
 from cachewatch.documents.parsing import parse
 from cachewatch.errors import CachewatchError
 from cachewatch.git.catalogue import list_tag, read_documents, read_package, stacks_of, tags_of

@@ -20,12 +20,12 @@ from cachewatch.cli.terminal import FORMAT_OPTION, write, write_json
 from cachewatch.config import advice as host_local
 from cachewatch.config.advice import advise, channels_of
 from cachewatch.config.model import Config
+from cachewatch.config.schedule import Schedule, duration_in_words, parse_when, quiet_until
 from cachewatch.config.showing import json_schema, show_config, shown_values
 from cachewatch.config.sources import GitSource, Source
 from cachewatch.config.subscriptions import Match, Subscription
 from cachewatch.core import names as tag_names
 from cachewatch.core.names import safe
-from cachewatch.core.schedule import Schedule, duration_in_words, parse_when, quiet_until
 from cachewatch.core.selection import Globs
 from cachewatch.environments.lockfiles import open_environment
 from cachewatch.errors import CachewatchError, ConfigError, UnknownRevision, UsageError

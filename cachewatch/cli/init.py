@@ -13,9 +13,9 @@ import click
 from cachewatch.cli.catalogue import PUBLIC, in_full
 from cachewatch.cli.mistakes import examples
 from cachewatch.config.reading import read_config
+from cachewatch.config.schedule import check_zone, parse_when
 from cachewatch.config.types import check_name, is_loopback, parse_host, parse_mail
 from cachewatch.core.names import ANYWHERE, DEFAULT_TAG, PUBLIC_REPOSITORY, Layout, safe
-from cachewatch.core.schedule import check_zone, parse_when
 from cachewatch.errors import CachewatchError, SourceError, UsageError
 from cachewatch.git.catalogue import tags_of
 from cachewatch.git.clone_cache import is_url

@@ -17,10 +17,10 @@ from cachewatch.cli.mistakes import SuggestingGroup, examples
 from cachewatch.cli.opening import configured, configured_without_secrets, reading, working_on
 from cachewatch.cli.terminal import FORMAT_OPTION, waiting, write_json, write_lines
 from cachewatch.config.model import Config
+from cachewatch.config.schedule import minute, second
 from cachewatch.config.secrets import PostgresAddress, Secret, read_secret_file, state_named
 from cachewatch.config.secrets import State as StatePlace
 from cachewatch.core.names import safe
-from cachewatch.core.schedule import minute, second
 from cachewatch.errors import AnotherInstance, StateError, UsageError
 from cachewatch.operators import actions as operator_actions
 from cachewatch.operators.status import (

@@ -29,10 +29,10 @@ from cachewatch.cli.terminal import FORMAT_OPTION, is_on_terminal, log_stream, s
 from cachewatch.config.channels import FileConfig, MailConfig, WebhookConfig
 from cachewatch.config.model import Config
 from cachewatch.config.reading import read_config
+from cachewatch.config.schedule import minute, quiet_until
 from cachewatch.config.sources import Source
 from cachewatch.config.types import parse_mail
 from cachewatch.core.names import did_you_mean, safe
-from cachewatch.core.schedule import minute, quiet_until
 from cachewatch.errors import AnotherInstance, DeliveryError, SourceError, UnknownRevision, UsageError
 from cachewatch.git.clone_cache import is_url
 from cachewatch.operators.explaining import Explanation, explain_package, packages_now
@@ -43,14 +43,13 @@ from cachewatch.report.values import DeliveryOutcome, Form, Notice
 from cachewatch.report.words import number
 from cachewatch.runtime.log import Log, open_log
 from cachewatch.service.compose import ChannelMessages, PendingDigest, build_messages, compose
-from cachewatch.service.context import Context
+from cachewatch.service.context import Context, copy_for_now
 from cachewatch.service.create import is_left_out
 from cachewatch.service.passes import Result, leading, ping, put_in_force, run_pass
 from cachewatch.service.poll import poll
-from cachewatch.service.recover import resume
+from cachewatch.service.recipients import resume
 from cachewatch.service.stream_state import StreamState, read_stream
 from cachewatch.service.streams import REGULAR, URGENT, Stream, streams_of
-from cachewatch.service.watched import copy_for_now
 from cachewatch.store import digests, health, outbox
 from cachewatch.store.database import copy_rows
 from cachewatch.store.digests import DigestSummary

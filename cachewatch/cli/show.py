@@ -29,7 +29,7 @@ from cachewatch.core.changesets import Listing
 from cachewatch.core.model import Diagnostic, Document, Specs
 from cachewatch.core.names import safe
 from cachewatch.core.selection import GROUPS, MEANINGS, Globs, is_plain
-from cachewatch.core.versions import Versions, sorted_versions
+from cachewatch.core.spack import Versions, sorted_versions
 from cachewatch.documents.parsing import parse
 from cachewatch.errors import DocumentError, UnknownRevision, UnreadableDocument, UsageError
 from cachewatch.git.catalogue import faults_of, list_tag, no_documents, read_documents, read_package, stacks_of, tags_of

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
+from cachewatch.config.schedule import parse_size
 from cachewatch.config.secrets import Password, Secret, SecretUrl, WithSecrets, secret
 from cachewatch.config.section import (
     ConfigContext,
@@ -38,7 +39,6 @@ from cachewatch.config.types import (
     placeholders,
     whole_number,
 )
-from cachewatch.core.schedule import parse_size
 from cachewatch.errors import ConfigError
 from cachewatch.hooks import extensions, models
 

@@ -23,6 +23,7 @@ from cachewatch.config.channels import (
     Smtp,
     WebhookConfig,
 )
+from cachewatch.config.schedule import Quiet, check_zone, parse_days, quiet_until
 from cachewatch.config.secrets import (
     PasswordReadLater,
     PostgresAddress,
@@ -60,7 +61,6 @@ from cachewatch.config.types import (
     path_in,
     whole_number,
 )
-from cachewatch.core.schedule import Quiet, check_zone, parse_days, quiet_until
 from cachewatch.errors import ConfigError
 from cachewatch.hooks import Settings, extensions, models
 

@@ -16,10 +16,10 @@ from pydantic import ValidationError
 
 from cachewatch.config.channels import channel_models
 from cachewatch.config.model import Config, WholeConfig
+from cachewatch.config.schedule import check_zone
 from cachewatch.config.section import NOT_A_KEY, Broken, ConfigContext, ConfigNode, Mistake, plain
 from cachewatch.config.sources import source_models
 from cachewatch.config.types import path_in
-from cachewatch.core.schedule import check_zone
 from cachewatch.errors import ConfigError
 from cachewatch.runtime.files import folder_around, read_inside
 

@@ -12,10 +12,10 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
 from cachewatch.config.model import Config, QuietTime, WholeConfig
+from cachewatch.config.schedule import WEEKDAYS, Quiet, duration_in_words
 from cachewatch.config.secrets import PostgresAddress, Secret
 from cachewatch.config.section import ConfigKey, ConfigSection, keys_of
 from cachewatch.config.sources import Credentials
-from cachewatch.core.schedule import WEEKDAYS, Quiet, duration_in_words
 from cachewatch.core.selection import MEANINGS
 
 _LEFT_OUT: tuple[Any, ...] = (None, (), "", {}, frozenset())

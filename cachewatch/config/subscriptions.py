@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, ValidationInfo, model_validator
 
 from cachewatch.config.channels import MAIL_TYPES
+from cachewatch.config.schedule import parse_when
 from cachewatch.config.section import (
     ConfigContext,
     ConfigSection,
@@ -33,7 +34,6 @@ from cachewatch.config.types import (
     whole_number,
 )
 from cachewatch.core.model import Kind
-from cachewatch.core.schedule import parse_when
 from cachewatch.core.selection import DEFAULT, GROUPS, Globs, chosen_kinds, kinds_named
 from cachewatch.errors import ConfigError
 from cachewatch.runtime import resources

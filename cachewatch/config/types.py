@@ -18,6 +18,7 @@ from pydantic import AfterValidator, BeforeValidator, GetCoreSchemaHandler, GetJ
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
+from cachewatch.config.schedule import DURATION, SIZE, parse_duration, parse_size
 from cachewatch.config.section import (
     NOT_A_KEY,
     ConfigContext,
@@ -28,9 +29,8 @@ from cachewatch.config.section import (
     mistake_at,
     unknown,
 )
-from cachewatch.core.schedule import DURATION, SIZE, parse_duration, parse_size
 from cachewatch.core.selection import matcher
-from cachewatch.core.versions import parse_ranges
+from cachewatch.core.spack import parse_ranges
 from cachewatch.errors import ConfigError
 from cachewatch.hooks import extensions
 

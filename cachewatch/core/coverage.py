@@ -13,11 +13,10 @@ from enum import StrEnum
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cachewatch.core import spellings
+from cachewatch.core import spack
 from cachewatch.core.causes import Cause
 from cachewatch.core.model import LossClass, Signature
-from cachewatch.core.spellings import NO_COMPILER
-from cachewatch.core.versions import Versions, is_newer, sorted_versions
+from cachewatch.core.spack import NO_COMPILER, Versions, is_newer, sorted_versions
 
 # The specs of each package, by hash.
 Holdings = Mapping[str, Mapping[str, Signature]]
@@ -83,7 +82,7 @@ class Environment(Struct, frozen=True, kw_only=True):
     def targets(self) -> frozenset[str]:
         """The targets whose binaries its machines run; empty where these are unknown, and so any may do."""
         found = frozenset(need.target for need in self.needs)
-        return frozenset() if "" in found else frozenset().union(*map(spellings.runnable, found))
+        return frozenset() if "" in found else frozenset().union(*map(spack.runnable, found))
 
 
 class Resolution(Struct, frozen=True):
@@ -322,7 +321,7 @@ def _is_runnable(need: Need, spec: Signature) -> bool:
     return (
         need.platform in ("", spec.platform)
         and need.os in ("", spec.os)
-        and (not need.target or spellings.runs(need.target, spec.target))
+        and (not need.target or spack.runs(need.target, spec.target))
     )
 
 
@@ -356,4 +355,4 @@ def _name(variant: str) -> str:
 def _distance(need: Need, spec: Signature) -> tuple[int, bool, int]:
     """Return how far another build is from what is needed: by variants, then compiler, then target."""
     variants = set(spec.variants) ^ set(spec.variants if need.variants is None else need.variants)
-    return (len(variants), _has_another_compiler(need, spec), -spellings.closeness(spec.target))
+    return (len(variants), _has_another_compiler(need, spec), -spack.closeness(spec.target))

@@ -30,7 +30,7 @@ from cachewatch.core.model import (
     place_in,
     places_in,
 )
-from cachewatch.core.spellings import NO_COMPILER
+from cachewatch.core.spack import NO_COMPILER, newest, sorted_versions, version_key
 from cachewatch.core.statement_values import (
     RANKS,
     TOLD_AS,
@@ -42,7 +42,6 @@ from cachewatch.core.statement_values import (
     Story,
 )
 from cachewatch.core.value_changes import PackageValues, values_of
-from cachewatch.core.versions import newest, sorted_versions, version_key
 
 SeesStack = Callable[[str], bool]
 

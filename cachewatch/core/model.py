@@ -152,7 +152,7 @@ class CompilerForm(IntEnum):
 
 
 class Signature(Struct, frozen=True, order=True, cache_hash=True, gc=False):
-    """All that is known of a spec but its hash and size, in one spelling (see core/spellings.py); sorted by all fields."""
+    """All that is known of a spec but its hash and size, in one spelling (see core/spack.py); sorted by all fields."""
 
     versions: tuple[str, ...]
     compiler: str

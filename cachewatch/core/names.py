@@ -13,7 +13,7 @@ from functools import cached_property
 
 from msgspec import Struct
 
-from cachewatch.core.versions import version_key
+from cachewatch.core.spack import version_key
 from cachewatch.errors import UsageError
 
 _SNAPSHOT = re.compile(r"(?P<series>.+)-\d{4}-\d{2}-\d{2}")

@@ -14,8 +14,7 @@ from msgspec import Struct, field
 
 from cachewatch.core.model import Kind, Signature
 from cachewatch.core.names import similar
-from cachewatch.core.spellings import compiler
-from cachewatch.core.versions import Versions
+from cachewatch.core.spack import Versions, compiler
 from cachewatch.errors import ConfigError, UsageError
 
 # What each kind means, and whether a digest tells it unless asked not to; worst first.

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from cachewatch.core.causes import Cause, assign
 from cachewatch.core.model import Kind, Signature
+from cachewatch.core.spack import sorted_versions, version_key
 from cachewatch.core.statement_values import (
     RANKS,
     Attribute,
@@ -32,7 +33,6 @@ from cachewatch.core.statement_values import (
 )
 from cachewatch.core.value_changes import FEW_PACKAGES, ValueChange
 from cachewatch.core.verdicts import loss_kinds
-from cachewatch.core.versions import sorted_versions, version_key
 from cachewatch.core.whole_tag import Judgement, Merge
 
 # Told package by package.
@@ -375,7 +375,7 @@ def _joined(stories: Sequence[Story]) -> Story:
 
 
 WantsLine = Callable[[Line], bool]
-WantsKinds = Callable[[Set[Kind]], bool]
+Wants = Callable[[Set[Kind]], bool]
 
 
 class Selected(Struct, frozen=True):
@@ -385,12 +385,12 @@ class Selected(Struct, frozen=True):
     rest: tuple[Statement, ...] = ()
 
 
-def of_kinds(statements: Iterable[Statement], wants: WantsKinds) -> tuple[Statement, ...]:
+def of_kinds(statements: Iterable[Statement], wants: Wants) -> tuple[Statement, ...]:
     """Return the statements of the kinds that somebody asked for, without lines of other kinds."""
     return select_statements(statements, lambda line: wants(line.kinds), wants).statements
 
 
-def select_statements(statements: Iterable[Statement], wants_line: WantsLine, wants: WantsKinds) -> Selected:
+def select_statements(statements: Iterable[Statement], wants_line: WantsLine, wants: Wants) -> Selected:
     """Part what is select_statements from the rest: whole tags by their own kinds, all else line by line."""
     shown: list[Statement] = []
     rest: list[Statement] = []

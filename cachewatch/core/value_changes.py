@@ -12,10 +12,25 @@ from typing import NamedTuple
 
 from msgspec import Struct, field
 
-from cachewatch.core.losses import does_matter
-from cachewatch.core.model import Kind, MatchKind, PackageChange, Signature, Status
-from cachewatch.core.spellings import NO_COMPILER
+from cachewatch.core import spack
+from cachewatch.core.model import (
+    Kind,
+    Loss,
+    LossClass,
+    Machine,
+    MachineLoss,
+    MatchKind,
+    PackageChange,
+    Place,
+    Signature,
+    StackChange,
+    Status,
+    Verdict,
+    places_in,
+)
+from cachewatch.core.spack import NO_COMPILER, is_newer, newest, sorted_versions
 from cachewatch.core.statement_values import Attribute, StatementKind
+from cachewatch.core.verdicts import Contents, PlaceJudgement
 
 # Fewer packages than this are told one by one, whatever happened to them.
 FEW_PACKAGES = 5
@@ -283,3 +298,158 @@ def _exceptions(stacks: Set[str], steps: Iterable[Step], seen: SeenValues, had: 
             }
         )
     )
+
+
+# Variants that say nothing about what a binary can do for whoever installs it.
+_IGNORED = ("patches=", "build_system=")
+_ORDER = list(LossClass)
+
+_System = tuple[str, str]  # platform and operating system
+
+
+class Remains:
+    """What a tag has now of one package, beside the specs that only some places lost."""
+
+    def __init__(
+        self, after: Iterable[Signature], restacked: Iterable[StackChange] = (), *, is_pruned: bool = True
+    ) -> None:
+        """Take all specs of the later state, and the kept ones whose stacks changed.
+
+        `is_pruned` tells whether specs that no stack builds will go, as they do from branches.
+        """
+        self._is_pruned = is_pruned
+        self._kept: defaultdict[Signature, list[Signature]] = defaultdict(list)
+        for one in restacked:
+            self._kept[one.before].append(one.after)
+        self._by_system: defaultdict[_System, list[Signature]] = defaultdict(list)
+        for signature in after:
+            if signature.stacks:
+                self._by_system[signature.platform, signature.os].append(signature)
+
+    def judge(self, before: Iterable[Signature], target: str) -> Loss:
+        """Return the loss of a place, or of a machine, that had the specs `before`."""
+        systems: defaultdict[_System, list[Signature]] = defaultdict(list)
+        for signature in before:
+            systems[signature.platform, signature.os].append(signature)
+        losses = (loss for system in sorted(systems) for loss in self._of_system(system, systems[system], target))
+        return max(losses, key=lambda loss: (_ORDER.index(loss.loss_class), loss.version))
+
+    def _of_system(self, system: _System, before: Sequence[Signature], target: str) -> Iterator[Loss]:
+        version = newest({version for signature in before for version in signature.versions} or {""})
+        lost: defaultdict[frozenset[str], list[Signature]] = defaultdict(list)
+        for signature in before:
+            if version in (signature.versions or ("",)):
+                lost[variants_of(signature)].append(signature)
+        there = [one for one in self._by_system[system] if spack.runs(target, one.target)]
+        for variants in sorted(lost, key=sorted):
+            yield self._of_variants(version, variants, lost[variants], there)
+
+    def _of_variants(
+        self, version: str, variants: frozenset[str], lost: Sequence[Signature], there: Sequence[Signature]
+    ) -> Loss:
+        same = [after for signature in lost for after in self._kept.get(signature, ())]
+        built = [after for after in same if after.stacks]
+        if built or (same and not self._is_pruned):
+            return Loss(loss_class=LossClass.KEPT, version=version, stacks=_stacks(built))
+        equal = [one for one in there if version in (one.versions or ("",)) and variants_of(one) == variants]
+        if equal:
+            compilers = {one.compiler for one in equal}
+            others = {one.compiler for one in lost}
+            named = "" if (compilers & others) or NO_COMPILER in compilers | others else max(compilers)
+            return Loss(loss_class=LossClass.EQUAL, version=version, stacks=_stacks(equal), compiler=named)
+        if same:
+            return Loss(loss_class=LossClass.GOING, version=version)
+        return _without_equal(version, variants, there)
+
+
+def _without_equal(version: str, variants: frozenset[str], there: Sequence[Signature]) -> Loss:
+    """Return the loss of a binary that is nowhere: another build of its version or a newer version is there, or neither."""
+    others = [one for one in there if version in (one.versions or ("",))]
+    if others:
+        nearest = min(others, key=lambda one: (len(variants_of(one) ^ variants), one))
+        return Loss(
+            loss_class=LossClass.OTHER,
+            version=version,
+            stacks=_stacks(one for one in others if variants_of(one) == variants_of(nearest)),
+            variants=tuple(sorted(variants_of(nearest) - variants)),
+        )
+    versions = {one for signature in there for one in signature.versions}
+    best = newest(versions) if versions else ""
+    return Loss(
+        loss_class=LossClass.OTHER if best and is_newer(best, version) else LossClass.GONE,
+        version=version,
+        there=best,
+        stacks=_stacks(one for one in there if best in one.versions) if best else (),
+    )
+
+
+def variants_of(signature: Signature) -> frozenset[str]:
+    """Return the variants that matter to whoever installs a binary."""
+    return frozenset(filter(does_matter, signature.variants))
+
+
+def does_matter(variant: str) -> bool:
+    """Tell whether a variant says something about what a binary can do."""
+    return not variant.startswith(_IGNORED)
+
+
+def _stacks(signatures: Iterable[Signature]) -> tuple[str, ...]:
+    return tuple(sorted({stack for signature in signatures for stack in signature.stacks}))
+
+
+def judge_losses(
+    judged: Mapping[Place, PlaceJudgement],
+    before: Iterable[Signature],
+    after: Iterable[Signature],
+    restacked: Iterable[StackChange],
+    *,
+    is_pruned: bool,
+) -> tuple[Mapping[Place, Loss], tuple[MachineLoss, ...]]:
+    """Return the loss of each lost place, and the machines that the other places lost.
+
+    `before` and `after` are the signatures of both states, and `restacked` the kept specs whose stacks changed.
+    """
+    lost = {
+        place: _systems(one.before) - _systems(one.after)
+        for place, one in judged.items()
+        if one.verdict is Verdict.LOST
+    }
+    # What a record does not give is no machine.
+    lost |= {
+        place: systems
+        for place, one in judged.items()
+        if one.after and (systems := {one for one in _systems(one.before) - _systems(one.after) if all(one)})
+    }
+    if not lost:
+        return {}, ()
+    remains = Remains(after, restacked, is_pruned=is_pruned)
+    had = _in_places(before, lost)
+    losses, machines = {}, []
+    for place, systems in sorted(lost.items()):
+        if judged[place].verdict is Verdict.LOST:
+            losses[place] = remains.judge(had[place], place.target)
+            continue
+        for platform, os in sorted(systems):
+            specs = [one for one in had[place] if (one.platform, one.os) == (platform, os)]
+            machines.append(
+                MachineLoss(
+                    stack=place.stack,
+                    machine=Machine(platform, os, place.target),
+                    versions=tuple(sorted_versions({version for one in specs for version in one.versions})),
+                    loss=remains.judge(specs, place.target),
+                )
+            )
+    return losses, tuple(machines)
+
+
+def _systems(contents: Contents) -> set[_System]:
+    return {(one.platform, one.os) for one in contents}
+
+
+def _in_places(signatures: Iterable[Signature], places: Collection[Place]) -> Mapping[Place, list[Signature]]:
+    found: dict[Place, list[Signature]] = {place: [] for place in places}
+    for signature in signatures:
+        for place in places_in(signature.stacks, signature.target):
+            if place in found:
+                found[place].append(signature)
+    return found

@@ -35,9 +35,17 @@ from cachewatch.core.model import (
     Verdict,
     places_in,
 )
-from cachewatch.core.spellings import NO_COMPILER
+from cachewatch.core.spack import (
+    NO_COMPILER,
+    Prerelease,
+    Segment,
+    VersionKey,
+    is_newer,
+    newest,
+    sorted_versions,
+    version_key,
+)
 from cachewatch.core.statement_values import TOLD_AS
-from cachewatch.core.versions import Prerelease, Segment, VersionKey, is_newer, newest, sorted_versions, version_key
 
 Counts = Counter[Signature]
 Key = Callable[[Signature], Hashable]

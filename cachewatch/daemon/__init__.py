@@ -43,7 +43,7 @@ from cachewatch.service.passes import (
     put_in_force,
 )
 from cachewatch.service.poll import ANSWERING, OTHERS, follow_poll, has_answered, poll
-from cachewatch.service.recover import recover, resume, say_obsolete_keys
+from cachewatch.service.recipients import recover, resume, say_obsolete_keys
 from cachewatch.service.send import deliver, tell_of_gone, unblock
 from cachewatch.store import health
 from cachewatch.store.health import AlertKey, AlertKind

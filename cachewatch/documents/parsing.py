@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from cachewatch.core import spellings
+from cachewatch.core import spack
 from cachewatch.core.model import CompilerForm, Diagnostic, DiagnosticKind, Document, Facts, facts_of, known_hash
 from cachewatch.core.names import safe_name
 from cachewatch.documents.frontmatter import MAX_BYTES, MAX_PATIENT_BYTES, FrontMatter, NotPlain, brief, check, split
@@ -66,13 +66,13 @@ def _read(meta: Any) -> _Meta:
 
 def _pairs(said: _Meta, form: CompilerForm, facts: Facts) -> Iterator[tuple[str, set[str] | None, frozenset[str]]]:
     yield "versions", said.versions, facts["versions"]
-    unnamed = {spellings.NO_COMPILER} if form is CompilerForm.MISSING else set()
-    compilers = None if said.compilers is None else set(map(spellings.compiler, said.compilers)) - unnamed
+    unnamed = {spack.NO_COMPILER} if form is CompilerForm.MISSING else set()
+    compilers = None if said.compilers is None else set(map(spack.compiler, said.compilers)) - unnamed
     yield "compilers", compilers, facts["compilers"] - unnamed
     yield "operating systems", said.oss, facts["oses"]
     yield "platforms", said.platforms, facts["platforms"]
     yield "targets", said.targets, facts["targets"]
-    yield "stacks", None if said.stacks is None else said.stacks - {spellings.UNION_STACK}, facts["stacks"]
+    yield "stacks", None if said.stacks is None else said.stacks - {spack.UNION_STACK}, facts["stacks"]
 
 
 TOO_LARGE = f"larger than {MAX_BYTES // 2**20} MiB, which no document is"

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from cachewatch.core import spellings
+from cachewatch.core import spack
 from cachewatch.core.model import CompilerForm, Signature, Specs
 from cachewatch.errors import UnreadableDocument
 
@@ -171,7 +171,7 @@ def _learn(text: str, known: Known) -> Signature | None:
     is_usual = text.count('":') == len(record.__struct_fields__) and not record.hash
     if not is_usual or ("\\" in text and "\\u0000" in text):
         return None
-    if spellings.is_old_compiler(record.compiler):
+    if spack.is_old_compiler(record.compiler):
         known.old.add(text)
     if not record.compiler:
         known.unnamed.add(text)
@@ -195,7 +195,7 @@ def _spelled(spell: Callable[[tuple[str, ...]], tuple[str, ...]]) -> Callable[[m
     return find
 
 
-_variants, _stacks = _spelled(spellings.variants), _spelled(spellings.stacks)
+_variants, _stacks = _spelled(spack.variants), _spelled(spack.stacks)
 
 
 def _are_hashes(hashes: Collection[str]) -> bool:
@@ -218,7 +218,7 @@ def records_of(details: Any, known: Known) -> Records:
     unnamed: list[Signature] = []
     counts = Counter(record.hash for record in records if record.hash)
     for record in records:
-        signature = _signature(record, spellings.variants(record.variants), spellings.stacks(record.stacks))
+        signature = _signature(record, spack.variants(record.variants), spack.stacks(record.stacks))
         if any("\0" in text for text in _texts(signature)):
             raise UnreadableDocument("holds a NUL character")
         if record.hash:
@@ -255,7 +255,7 @@ def _form_of(compilers: Sequence[str | UnsetType | None]) -> CompilerForm:
     names = [_named(compiler) for compiler in compilers]
     if names and not any(names):
         return CompilerForm.MISSING
-    is_old = any(map(spellings.is_old_compiler, names))
+    is_old = any(map(spack.is_old_compiler, names))
     return CompilerForm.OLD if is_old else CompilerForm.NEW
 
 
@@ -266,7 +266,7 @@ def _named(compiler: str | UnsetType | None) -> str | None:
 def _signature(record: "_Record | _AnyRecord", variants: tuple[str, ...], stacks: tuple[str, ...]) -> Signature:
     return Signature(
         versions=record.versions,
-        compiler=spellings.compiler(_named(record.compiler)),
+        compiler=spack.compiler(_named(record.compiler)),
         os=record.os,
         platform=record.platform,
         target=record.target,

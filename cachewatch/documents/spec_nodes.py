@@ -14,9 +14,9 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from cachewatch.core import spellings
+from cachewatch.core import spack
 from cachewatch.core.causes import LANGUAGES, Dependency, GraphNode, Ingredients, name_of
-from cachewatch.core.spellings import NO_COMPILER
+from cachewatch.core.spack import NO_COMPILER
 from cachewatch.documents.graph_files import MadeOf
 
 _FLAGS = frozenset({"cflags", "cppflags", "cxxflags", "fflags", "ldflags", "ldlibs"})
@@ -217,7 +217,7 @@ def graph_node_of(spec_hash: str, node: Node, lookup: Lookup, shared: Set[str]) 
     """Return `node` as the graph has it, spelled as documents are; specs below it have `shared` names."""
     arch = node.arch or Arch("", "", "")
     dependencies = dependencies_of(node)
-    compiler = spellings.compiler(compiler_of(node, lookup, dependencies))
+    compiler = spack.compiler(compiler_of(node, lookup, dependencies))
     ingredients, below = ingredients_of(node, dependencies)
     return GraphNode(
         hash=spec_hash,
@@ -226,7 +226,7 @@ def graph_node_of(spec_hash: str, node: Node, lookup: Lookup, shared: Set[str]) 
         compiler="" if compiler == NO_COMPILER else compiler,
         os=arch.platform_os,
         target=arch.target_name,
-        variants=spellings.variants(variants_of(node)),
+        variants=spack.variants(variants_of(node)),
         ingredients=ingredients,
         below=tuple([name_of(each, shared) for each in below]),
     )

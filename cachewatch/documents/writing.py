@@ -7,7 +7,7 @@ from collections.abc import Collection
 from msgspec import Struct
 from msgspec.structs import astuple
 
-from cachewatch.core.spellings import UNION_STACK
+from cachewatch.core.spack import UNION_STACK
 
 _TEMPLATE = """---
 title: "{package}"

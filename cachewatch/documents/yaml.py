@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import yaml
 
 from cachewatch.core.names import in_order
-from cachewatch.core.spellings import UNION_STACK
+from cachewatch.core.spack import UNION_STACK
 from cachewatch.documents.frontmatter import MAX_EVENTS, MAX_PATIENT_BYTES, FrontMatter, front_lines
 from cachewatch.errors import UnreadableDocument
 

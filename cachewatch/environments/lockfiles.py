@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from cachewatch.core import spellings
+from cachewatch.core import spack
 from cachewatch.core.causes import GraphNode, shared_names
 from cachewatch.core.coverage import Environment, Need
-from cachewatch.core.versions import parse_ranges
+from cachewatch.core.spack import parse_ranges
 from cachewatch.documents.spec_nodes import Arch, Lookup, Node, compiler_of, dependencies_of, graph_node_of, variants_of
 from cachewatch.documents.yaml import load_yaml
 from cachewatch.errors import UnreadableDocument, UsageError
@@ -154,8 +154,8 @@ def _need(spec_hash: str, nodes: Mapping[str, Node], roots: set[str]) -> Need:
         platform=arch.platform,
         os=arch.platform_os,
         target=arch.target_name,
-        compiler=spellings.compiler(compiler_of(node, _lookup(nodes), dependencies_of(node))),
-        variants=spellings.variants(variants_of(node)) if node.has_parameters else None,
+        compiler=spack.compiler(compiler_of(node, _lookup(nodes), dependencies_of(node))),
+        variants=spack.variants(variants_of(node)) if node.has_parameters else None,
         is_root=spec_hash in roots,
     )
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from cachewatch.config.schedule import as_datetime
 from cachewatch.core.model import Side
 from cachewatch.core.names import did_you_mean
-from cachewatch.core.schedule import as_datetime
 from cachewatch.errors import SourceError, UnknownRevision
 from cachewatch.git.repository import Object, Repository
 from cachewatch.git.trees import arrangement_of, catalogue_of, folders, nothing_found

@@ -3,15 +3,14 @@
 from msgspec import structs
 
 from cachewatch.channels import open_channel
+from cachewatch.config.schedule import duration_in_words, minute
 from cachewatch.core.remembered import confirmed
-from cachewatch.core.schedule import duration_in_words, minute
 from cachewatch.errors import DamagedRow, UsageError
 from cachewatch.operators.review import resolve_settled
 from cachewatch.report.values import Message
 from cachewatch.service import recipients
 from cachewatch.service.context import Context
-from cachewatch.service.recipients import why_not
-from cachewatch.service.recover import set_aside
+from cachewatch.service.recipients import set_aside, why_not
 from cachewatch.store import cursors, digests, health, outbox
 from cachewatch.store import digests as held
 from cachewatch.store.database import Connection

@@ -12,9 +12,9 @@ from msgspec import Struct
 
 from cachewatch.config.channels import MailConfig
 from cachewatch.config.model import Config
+from cachewatch.config.schedule import parse_when
 from cachewatch.config.subscriptions import Match, Silence, Subscription
 from cachewatch.core.model import Document
-from cachewatch.core.schedule import parse_when
 from cachewatch.core.selection import Globs, Selection
 from cachewatch.documents.parsing import parse
 from cachewatch.environments.lockfiles import open_environment

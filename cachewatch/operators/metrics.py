@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from cachewatch import __version__
 from cachewatch.config.model import Config
-from cachewatch.core.schedule import quiet_until
+from cachewatch.config.schedule import quiet_until
 from cachewatch.operators.status import ChannelStatus, ServiceStatus, find_problems, read_status
 from cachewatch.service.context import Context
 from cachewatch.store import health

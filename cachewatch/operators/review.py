@@ -10,7 +10,7 @@ from datetime import datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
 from cachewatch.config.model import Config
-from cachewatch.core.schedule import minute
+from cachewatch.config.schedule import minute
 from cachewatch.operators.status import LATE, PATIENCE, Problem, find_problems, late, read_status
 from cachewatch.service import recipients
 from cachewatch.service.alerts import (

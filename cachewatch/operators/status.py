@@ -11,8 +11,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.config.model import Config
+from cachewatch.config.schedule import quiet_until
 from cachewatch.config.subscriptions import Silence
-from cachewatch.core.schedule import quiet_until
 from cachewatch.report.words import how_long, number
 from cachewatch.service.alerts import OPERATORS, goes_out_at
 from cachewatch.service.context import Context

@@ -16,10 +16,10 @@ from msgspec.structs import replace
 from cachewatch.core.names import safe
 from cachewatch.errors import TemplateError
 from cachewatch.report import headline
-from cachewatch.report.collecting import MOST_CSV
 from cachewatch.report.data import COLUMNS, csv_table, encode
 from cachewatch.report.digest_view import DigestForm, cleaner, is_cut, json_view, moment, view
 from cachewatch.report.first_screen import advice
+from cachewatch.report.formats import MOST_CSV
 from cachewatch.report.headline import fitted
 from cachewatch.report.templates import render_all, source
 from cachewatch.report.values import Attachment, Digest, Form, Notice, RenderedDigest

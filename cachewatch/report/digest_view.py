@@ -12,7 +12,7 @@ from urllib.parse import quote
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from cachewatch.core import spellings
+from cachewatch.core import spack
 from cachewatch.core.assessment import Action, AssessedLoss, Fact, Rank
 from cachewatch.core.coverage import Need
 from cachewatch.core.model import Diagnostic, Machine, Side
@@ -368,7 +368,7 @@ def serves(need: Need, machines: Iterable[Machine]) -> bool:
     return any(
         need.platform in ("", one.platform)
         and need.os in ("", one.os)
-        and (not need.target or spellings.runs(need.target, one.target))
+        and (not need.target or spack.runs(need.target, one.target))
         for one in machines
     )
 

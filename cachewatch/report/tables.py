@@ -10,7 +10,7 @@ from msgspec.structs import astuple
 
 from cachewatch.core.model import Document, Side, Signature, known_hash
 from cachewatch.core.names import safe, safe_name
-from cachewatch.core.versions import version_key
+from cachewatch.core.spack import version_key
 from cachewatch.report.data import ascii_only, csv_rows
 from cachewatch.report.templates import markdown
 from cachewatch.report.text import Palette

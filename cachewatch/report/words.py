@@ -1,7 +1,7 @@
 """The words that all reports share: facts of statements, counts that add up, elapsed times, and causes of rebuilds."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from datetime import datetime
 from functools import partial
 
@@ -11,8 +11,9 @@ from cachewatch.core.assessment import packages_of
 from cachewatch.core.causes import Cause, Value, What
 from cachewatch.core.model import Kind, Loss, LossClass, Place
 from cachewatch.core.names import safe_name
-from cachewatch.core.spellings import NO_COMPILER
+from cachewatch.core.spack import NO_COMPILER
 from cachewatch.core.statement_values import RANKS, CauseCount, Counts, Line, Statement, StatementKind, Stay
+from cachewatch.core.statements import Wants
 from cachewatch.report.values import Report
 from cachewatch.report.wording import Words, words
 
@@ -337,7 +338,6 @@ def how_long(seconds: float) -> str:
     return number(max(1, round(seconds)), "second")
 
 
-Wants = Callable[[Set[Kind]], bool]
 Shares = Mapping[str, Counts]
 
 

@@ -40,7 +40,7 @@ _PRELOADED = [
     "__main__",
     "cachewatch.comparing",
     "cachewatch.core.package_changes",
-    "cachewatch.report.collecting",
+    "cachewatch.report.formats",
     "cachewatch.report.templates",
     "cachewatch.environments.contents",
     "cachewatch.service.passes",

@@ -15,8 +15,8 @@ from msgspec import Struct
 
 from cachewatch.channels import open_channel
 from cachewatch.config.model import Config
+from cachewatch.config.schedule import minute
 from cachewatch.config.sources import Source
-from cachewatch.core.schedule import minute
 from cachewatch.errors import StateError, TemplateError
 from cachewatch.report import values as digest_values
 from cachewatch.report.digest_mail import render_notice

@@ -37,9 +37,9 @@ from cachewatch.core.coverage import Coverage, CoverageChange, Environment, best
 from cachewatch.core.model import Diagnostic, DiagnosticKind, PackageChange, Side, Unreadable
 from cachewatch.core.remembered import SeenPin
 from cachewatch.core.selection import Selection
+from cachewatch.core.spack import version_key
 from cachewatch.core.statement_values import Items
 from cachewatch.core.statements import RebuiltSpecs
-from cachewatch.core.versions import version_key
 from cachewatch.core.whole_tag import Judgement, Observation
 from cachewatch.environments.lockfiles import file_of, open_environment
 from cachewatch.errors import UsageError, WorkerEnded, WorkFailed

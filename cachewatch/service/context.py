@@ -1,28 +1,220 @@
-"""What every step of a pass works with."""
+"""What every step of a pass works with: the configuration, the state, and the local copies of sources.
+
+A copy is the clone of a repository, or the recorded history of a build cache or a folder.
+"""
 
 import os
+import shutil
 import socket
 import threading
-from collections.abc import Callable, Collection
-from datetime import date, datetime
+from collections.abc import Callable, Collection, Iterator
+from contextlib import closing, suppress
+from datetime import UTC, date, datetime
 from functools import partial
 from pathlib import Path
 from secrets import token_hex
+from typing import Protocol
 from zoneinfo import ZoneInfo
 
 from msgspec import Struct, field
 
 from cachewatch.config.model import Config
 from cachewatch.config.sources import GitSource, Source
+from cachewatch.core.names import ANYWHERE, Layout
+from cachewatch.core.selection import Globs
+from cachewatch.errors import SourceError, UnknownRevision
+from cachewatch.git.clone import Mirror, Update
+from cachewatch.git.recording import is_made
+from cachewatch.git.remote import Access, redact
 from cachewatch.git.repository import Repository
+from cachewatch.git.revisions import is_there, resolve, resolve_upstream
+from cachewatch.git.trees import catalogue_of, nothing_found
+from cachewatch.git.upkeep import RECORDING_LOCK
 from cachewatch.hooks import extensions, load
 from cachewatch.report.values import DeliveryResult
+from cachewatch.runtime.files import put
 from cachewatch.runtime.log import Log
-from cachewatch.service.watched import RecordedFolder, Watched, WatchedClone
+from cachewatch.sources.folders import is_plain, record_folder
 from cachewatch.store.cursors import Advance
 from cachewatch.store.database import Connection, Database, after_commit
 from cachewatch.store.outbox import Delivery
 from cachewatch.store.schema import Clock, utc_now
+
+
+class News(Struct, frozen=True, kw_only=True):
+    """What a source has now."""
+
+    revision: str
+    time: datetime | None  # when it was published
+    warnings: tuple[str, ...]  # what operators should hear once
+    problem: str = ""  # what they should hear of as long as it lasts, though there may be news
+    no_documents: str = ""  # what was looked for and found instead, if there are none
+
+
+class Watched(Protocol):
+    """A copy of a source in a folder of the state."""
+
+    def update(self) -> News:
+        """Fetch what is new; raises SourceError where that fails, and nothing is lost."""
+
+    def open(self) -> Repository:
+        """Open the copy to read it."""
+
+    def pin(self, revisions: Collection[str]) -> None:
+        """Keep these revisions whole, whatever becomes of the source."""
+
+    def lacking(self, revisions: Collection[str]) -> frozenset[str]:
+        """Return those of these revisions that are not in the copy."""
+
+    def tidy(self, used: Collection[str]) -> None:
+        """Let go of pins but those in use, and keep the copy small."""
+
+
+class RecordedSource:
+    """The history that we record of a source without one; it is ours, so nobody rewrites it."""
+
+    def __init__(self, folder: Path, address: str, layout: Layout = ANYWHERE) -> None:
+        """Name what is recorded at `address` in `folder`."""
+        self._folder, self._address, self._layout = folder, address, layout
+
+    def open(self) -> Repository:
+        """Open the history to read it."""
+        if not is_made(self._folder):  # another thread may be about to make it
+            raise SourceError(f"{self._address}: nothing was recorded yet")
+        return Repository(self._folder, self._layout)
+
+    def pin(self, revisions: Collection[str]) -> None:
+        """Do nothing: no revision is ever taken out of it."""
+
+    def lacking(self, revisions: Collection[str]) -> frozenset[str]:
+        """Return those of these revisions that were not recorded here."""
+        if not is_made(self._folder):
+            return frozenset(revisions)
+        with closing(Repository(self._folder)) as repository:
+            return frozenset(revision for revision in revisions if not is_there(repository, revision))
+
+    def tidy(self, used: Collection[str]) -> None:
+        """Do nothing: it is packed as it is written."""
+
+
+_ADDRESS_FILE = "cachewatch-address"
+_MOST_FAULTS = 5
+
+
+class WatchedClone:
+    """A clone of a git repository, which keeps what upstream may take away."""
+
+    def __init__(self, source: GitSource, folder: Path) -> None:
+        self._folder, self._address, self._since = folder, redact(source.address), source.since
+        self._mirror = Mirror(
+            folder,
+            source.address,
+            branch=source.branch,
+            timeout=source.poll.timeout.total_seconds(),
+            access=Access.named(source.credentials) if source.credentials else None,
+            layout=source.layout,
+            wanted_tag=Globs(source.tags),
+        )
+
+    def update(self) -> News:
+        """Fetch what is new."""
+        update = self._mirror.update()
+        other = self._other_address()
+        with closing(self._mirror.open()) as repository:
+            newest = resolve(repository, update.after)
+            if self._since is not None:
+                with suppress(UnknownRevision):  # which each stream says that begins there
+                    resolve_upstream(repository, self._since)
+            is_empty = catalogue_of(repository, update.after) is None
+            missing = nothing_found(repository, update.after, update.branch) if is_empty else ""
+        warnings = tuple(_warnings(update, other))
+        return News(revision=update.after, time=newest.time, warnings=warnings, no_documents=missing)
+
+    def _other_address(self) -> str:
+        """Note from where the clone was fetched; return the other address that it was fetched from before, if any."""
+        path = self._folder / _ADDRESS_FILE
+        before = path.read_text("utf-8", "replace").strip() if path.is_file() else ""
+        if before != self._address:
+            put(path, f"{self._address}\n".encode(), base=self._folder, mode=0o600)
+        return before if before != self._address else ""
+
+    def open(self) -> Repository:
+        """Open the clone to read it."""
+        return self._mirror.open()
+
+    def pin(self, revisions: Collection[str]) -> None:
+        """Keep these revisions whole, whatever becomes of upstream."""
+        kept = set(self._mirror.pins().values())
+        for revision in revisions:
+            if revision not in kept:
+                self._mirror.pin(revision, revision)
+
+    def lacking(self, revisions: Collection[str]) -> frozenset[str]:
+        """Return those of these revisions that are not here."""
+        return self._mirror.lacking(revisions)
+
+    def tidy(self, used: Collection[str]) -> None:
+        """Let go of the pins that are not in `used`."""
+        for name, revision in self._mirror.pins().items():
+            if revision not in used:
+                self._mirror.unpin(name)
+
+
+class RecordedFolder(RecordedSource):
+    """The history that we record of a folder of documents."""
+
+    def __init__(self, source: Source, folder: Path) -> None:
+        super().__init__(folder, source.address, source.layout)
+
+    @staticmethod
+    def is_one(source: Source, folder: Path) -> bool:
+        """Tell whether a source is a folder, or was one when it was there."""
+        path = Path(source.address)
+        return is_plain(path) or (not path.exists() and (folder / RECORDING_LOCK).exists())
+
+    def update(self) -> News:
+        """Record what is in the folder now, unless it is what it was."""
+        if not Path(self._address).exists():
+            raise SourceError(f"{self._address}: there is no such folder")
+        faults = [
+            each
+            for each in record_folder(self._address, self._folder, self._layout, now=datetime.now(UTC))
+            if each.is_loss
+        ]
+        said = [f"{each.path}: {each.message}." for each in faults[:_MOST_FAULTS]]
+        if len(faults) > _MOST_FAULTS:
+            said.append(f"And {len(faults) - _MOST_FAULTS:,} more.")
+        with closing(self.open()) as repository:
+            newest = resolve(repository, "HEAD")
+        return News(revision=newest.commit, time=newest.time, warnings=(), problem=" ".join(said))
+
+
+def copy_for_now(folder: Path, copy: Path) -> None:
+    """Make a copy of a copy, which may be updated; it is small, since it reads the objects and indexes of the first."""
+    if not folder.exists():
+        return
+    indexes = [path.resolve() for path in folder.glob("*.db")]
+    left_out = {"objects", *(path.name for path in folder.glob("*.db*"))}
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    with suppress(shutil.Error):  # locks of who works on it, which are gone meanwhile
+        shutil.copytree(folder, copy, ignore=lambda of, _: left_out if Path(of) == folder else ())
+    for path in (copy, *copy.rglob("*")):  # a state may be read-only; this copy is ours
+        path.chmod(0o700)
+    Path(copy, "objects", "info").mkdir(parents=True)
+    Path(copy, "objects", "info", "alternates").write_text(f"{(folder / 'objects').resolve()}\n", "utf-8")
+    for index in indexes:
+        (copy / index.name).symlink_to(index)
+
+
+def _warnings(update: Update, other: str) -> Iterator[str]:
+    if other:
+        yield f"The address of the source was changed; it was {other}. Digests compare what the two have."
+    elif update.rewritten:
+        yield f"Upstream rewrote the history of {update.branch}; digests compare the two states anyway."
+    if update.set_aside is not None:
+        yield f"Our clone was damaged and was cloned again; the damaged one is kept in {update.set_aside}."
+    if update.lost_pins:
+        yield f"{len(update.lost_pins)} revisions from which digests start no longer exist anywhere."
 
 
 def new_owner() -> str:

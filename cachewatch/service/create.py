@@ -14,10 +14,10 @@ from datetime import datetime
 from msgspec import Struct
 from msgspec.structs import replace
 
+from cachewatch.config.schedule import is_quiet
 from cachewatch.core.model import DiagnosticKind
 from cachewatch.core.names import safe
 from cachewatch.core.remembered import place_of
-from cachewatch.core.schedule import is_quiet
 from cachewatch.errors import DamagedRow, StateError
 from cachewatch.git.catalogue import tags_of
 from cachewatch.git.revisions import resolve

@@ -17,8 +17,9 @@ from cachewatch.core.coverage import Coverage, Environment, compare_coverage
 from cachewatch.core.model import Kind
 from cachewatch.core.remembered import Departure, Fact, Remembered, StillMissing, merged, place_of
 from cachewatch.core.selection import Globs, Selection
+from cachewatch.core.spack import version_key
 from cachewatch.core.statement_values import Line, Statement, StatementKind
-from cachewatch.core.versions import version_key
+from cachewatch.core.statements import Wants
 from cachewatch.environments.contents import cover_both
 from cachewatch.errors import SourceError
 from cachewatch.git.catalogue import Bases, compare_revisions, document_in, tags_of
@@ -35,7 +36,7 @@ from cachewatch.git.revisions import (
 )
 from cachewatch.hooks import extensions
 from cachewatch.report import values as digest
-from cachewatch.report.collecting import MOST_CSV, DigestCollector, read_tag_digest
+from cachewatch.report.formats import MOST_CSV, DigestCollector, read_tag_digest
 from cachewatch.report.values import Pinned, Span, Table, TagDigest
 from cachewatch.runtime.worker import Isolation
 from cachewatch.service import alerts as stale_sources
@@ -62,7 +63,6 @@ from cachewatch.service.notes import (
     TagNews,
     UnreadAfter,
     UnreadDocuments,
-    Wants,
 )
 from cachewatch.service.notes import noted as note_tag
 from cachewatch.service.stream_state import StreamState

@@ -4,14 +4,13 @@ For documents that could not be compared it is noted what to compare them with l
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from types import MappingProxyType
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from cachewatch.core.changesets import Changeset
-from cachewatch.core.model import Kind
 from cachewatch.errors import SourceError, UnknownRevision
 from cachewatch.git.catalogue import Bases, last_readable
 from cachewatch.git.repository import Repository
@@ -22,8 +21,6 @@ from cachewatch.service.alerts import Alert
 from cachewatch.service.streams import PendingRanges
 from cachewatch.store.cursors import Unread
 from cachewatch.store.health import AlertKey, AlertKind
-
-Wants = Callable[[Set[Kind]], bool]
 
 
 class TagNotes(Struct, frozen=True, kw_only=True):

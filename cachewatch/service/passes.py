@@ -34,7 +34,7 @@ from cachewatch.service.comparisons import Comparisons, kept_comparisons
 from cachewatch.service.context import Context, EndingError
 from cachewatch.service.create import create_digest, take_over_renamed
 from cachewatch.service.poll import Polls, follow_poll
-from cachewatch.service.recover import recover, set_aside
+from cachewatch.service.recipients import recover, set_aside
 from cachewatch.service.send import deliver_all
 from cachewatch.service.stream_state import streams_to_look_at
 from cachewatch.service.streams import Stream, streams_of

@@ -24,8 +24,7 @@ from cachewatch.service import alerts as operator_notices
 from cachewatch.service import alerts as stale_sources
 from cachewatch.service import streams as notice_sentences
 from cachewatch.service.alerts import Alert, Notice
-from cachewatch.service.context import Context
-from cachewatch.service.watched import News
+from cachewatch.service.context import Context, News
 from cachewatch.store import health
 from cachewatch.store.database import Connection
 from cachewatch.store.health import AlertKey, AlertKind, Counter, SourceHealth

@@ -11,18 +11,20 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct
 
+from cachewatch.config.advice import obsolete_keys
 from cachewatch.config.channels import ChannelConfig, MailConfig, MaildirConfig
 from cachewatch.config.model import Config
 from cachewatch.config.subscriptions import Subscription
 from cachewatch.config.types import address_of
+from cachewatch.errors import DamagedRow
+from cachewatch.runtime.files import shared_kind
 from cachewatch.service import alerts
-from cachewatch.service.alerts import OPERATORS, Alert, held_for
+from cachewatch.service.alerts import DAEMON, OPERATORS, Alert, Notice, held_for, open_within
 from cachewatch.service.context import Context
-from cachewatch.store import digests as held
-from cachewatch.store import health as outages
+from cachewatch.store import digests, health, outbox
 from cachewatch.store import messages as suppressions
-from cachewatch.store import outbox
 from cachewatch.store.database import Connection
+from cachewatch.store.digests import DigestState, DigestSummary
 from cachewatch.store.health import AlertKey, AlertKind
 from cachewatch.store.outbox import Delivery, State
 
@@ -159,24 +161,24 @@ def account(context: Context) -> None:
     if _has_just_run(context.ran, now):
         return
     with context.database.read() as connection:
-        context.ran = outages.moment(connection, outages.RAN)
+        context.ran = health.moment(connection, health.RAN)
     if _has_just_run(context.ran, now):
         return
     with context.database.write() as connection:
-        ran = outages.moment(connection, outages.RAN)
+        ran = health.moment(connection, health.RAN)
         if ran is not None and ran > now + _SLACK:
-            outages.forget_ahead(connection, now)
+            health.forget_ahead(connection, now)
             alerts.open_within(connection, context, _WRONG_CLOCK)
         else:
             alerts.resolve_within(connection, context, _WRONG_CLOCK.key, "")
-        outages.save(connection, outages.RAN, now)
+        health.save(connection, health.RAN, now)
         if ran is None:
             return
         _postpone(connection, context.config, ran, now)
         if now - ran <= LONGEST_PAUSE:
             return
-        outages.save(connection, outages.BEGAN, ran)
-        outages.save(connection, outages.ENDED, now)
+        health.save(connection, health.BEGAN, ran)
+        health.save(connection, health.ENDED, now)
         count = sum(_prolong(connection, context.config, each, ran, now) for each in outbox.all_open(connection))
     context.log.info("outage.ended", since=f"{ran:%Y-%m-%dT%H:%M:%SZ}", deliveries=count or None)
 
@@ -194,7 +196,7 @@ def longest(config: Config, channel: str | None) -> timedelta:
 
 def certain(connection: Connection, now: datetime) -> datetime:
     """Return `now`, or for a day after an outage its beginning: what made it may be a clock that is ahead."""
-    began, ended = outages.moment(connection, outages.BEGAN), outages.moment(connection, outages.ENDED)
+    began, ended = health.moment(connection, health.BEGAN), health.moment(connection, health.ENDED)
     if began is None or ended is None or now - ended >= _DOUBT:
         return now
     return min(began, now)
@@ -202,11 +204,11 @@ def certain(connection: Connection, now: datetime) -> datetime:
 
 def _postpone(connection: Connection, config: Config, ran: datetime, now: datetime) -> None:
     """Let what is held wait for as much longer; a gap counts for half of the time that it waits at most."""
-    for subscription, stream, hold in held.all_holds(connection):
+    for subscription, stream, hold in digests.all_holds(connection):
         lasting = held_for(config, subscription, stream)
         counted = LONGEST_PAUSE if lasting is None else min(LONGEST_PAUSE, max(lasting / 2, 2 * _PRECISION))
         if hold.counted_from is not None and (lost := now - max(ran, hold.counted_from) - counted) > timedelta(0):
-            held.count_from(connection, subscription, stream, hold.event, hold.counted_from + lost)
+            digests.count_from(connection, subscription, stream, hold.event, hold.counted_from + lost)
 
 
 def _prolong(connection: Connection, config: Config, each: outbox.Delivery, ran: datetime, now: datetime) -> bool:
@@ -278,3 +280,103 @@ def _send(connection: Connection, context: Context, delivery: Delivery, said: st
     now = context.clock()
     outbox.settle(connection, delivery, State.QUEUED, now=now, said=said)
     outbox.prolong(connection, delivery.id, now + longest(context.config, delivery.channel))
+
+
+def bury_unknown(context: Context) -> None:
+    """Put deliveries into the dead letters of which nobody knows any more what became of them."""
+    said = "its stored state was damaged: it may have been sent, or not"
+    with context.database.write() as connection:
+        digests.settle_unknown(connection, said, context.clock())
+        for each in outbox.bury_unknown(connection, said, context.clock()):
+            alert = Alert(
+                key=AlertKey(AlertKind.DELIVERY_FAILED, each.channel, each.target),
+                title=f"the delivery record of a digest for {each.target} is damaged",
+                lines=(f"Delivery {each.id} through {each.channel}: {said}.",),
+                commands=(f"cachewatch deliveries show {each.id}", f"cachewatch deliveries retry {each.id}"),
+            )
+            open_within(connection, context, alert)
+            context.log_within(connection, each).error("delivery.dead", said=said)
+
+
+def set_aside(connection: Connection, context: Context, record: DigestSummary, error: DamagedRow) -> None:
+    """Set aside one digest that is held and damaged; its cursors were not moved, and its stream is due now."""
+    now = context.clock()
+    digests.settle(connection, record.key, DigestState.DAMAGED, str(error), now)
+    digests.hasten(connection, record.subscription, record.stream, now)
+    notice = Notice(
+        topic=f"damaged {record.subscription}/{record.stream}",
+        title=f"a digest for {record.subscription} that was held is damaged",
+        lines=(str(error), "It was not sent, and its cursors did not move: the next one reports the same."),
+    )
+    alerts.notify_within(connection, context, notice)
+    context.log_within(connection).error(
+        "digest.damaged", digest=record.key[:12], subscription=record.subscription, error=str(error)
+    )
+
+
+def resume(context: Context) -> None:
+    """Take up a state, and say what is odd about it."""
+    with context.database.write() as connection:
+        # Of the daemon that ran before: it read another file, and its jobs are gone.
+        for alert in health.all_open(connection):
+            if alert.key.name == DAEMON:
+                health.mark_resolved(connection, alert.key, context.clock())
+    recover(context)
+    bury_unknown(context)
+    if context.database.repaired:
+        _tell_of_damage(context)
+    if kind := shared_kind(context.folder):
+        context.log.warning("state.shared", folder=context.folder, file_system=kind)
+    say_obsolete_keys(context)
+    if context.database.is_new and any(context.clone_folder(source).exists() for source in context.config.sources):
+        _tell_of_loss(context)
+
+
+def say_obsolete_keys(context: Context) -> None:
+    """Log what the configuration says without effect."""
+    for sentence in obsolete_keys(context.config):
+        context.log.warning("config.obsolete", advice=sentence)
+
+
+def recover(context: Context) -> None:
+    """Put right what time alone can break; cheap where nothing is wrong, so that it is asked before any work.
+
+    Raises StateError if the state was taken away: nothing more is sent from it.
+    """
+    context.database.check_place()
+    account(context)
+
+
+def _tell_of_damage(context: Context) -> None:
+    """Values that a flipped bit gave another type are whole again; other bits may have flipped unseen."""
+    place, values = context.database.place, ", ".join(context.database.repaired)
+    context.log.error("state.repaired", database=place, values=values)
+    notice = Notice(
+        topic="state",
+        title="the state was damaged, and repaired",
+        lines=(
+            f"{place}: {values} had another type, and has its own again.",
+            "A disk that changes bits may have changed others: look at the disk, and restore a backup.",
+        ),
+        commands=("cachewatch state check",),
+    )
+    with context.database.write() as connection:
+        alerts.notify_within(connection, context, notice)
+
+
+def _tell_of_loss(context: Context) -> None:
+    """Clones without a database are what somebody left who deleted it, or mounted another disk."""
+    place = context.database.place
+    context.log.warning("state.lost", database=place)
+    notice = Notice(
+        topic="state",
+        title="the state was lost and starts empty",
+        lines=(
+            f"{place} was missing or empty, although the clones beside it exist.",
+            "Sources start again as on their first run: changes since the last digest are not reported.",
+            "Deliveries that were waiting are lost.",
+            "If you have a copy (`cachewatch backup`), stop cachewatch, put the copy in that place, and start again.",
+        ),
+    )
+    with context.database.write() as connection:
+        alerts.notify_within(connection, context, notice)

@@ -25,8 +25,7 @@ from cachewatch.runtime.log import said_of, traceback_of
 from cachewatch.service import alerts, recipients
 from cachewatch.service.alerts import Alert
 from cachewatch.service.context import Context
-from cachewatch.service.recipients import BLOCKED, LONGEST_ASKED, pause, why_not
-from cachewatch.service.recover import recover
+from cachewatch.service.recipients import BLOCKED, LONGEST_ASKED, pause, recover, why_not
 from cachewatch.service.streams import days
 from cachewatch.store import digests, health, outbox
 from cachewatch.store import messages as suppressions

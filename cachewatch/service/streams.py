@@ -15,15 +15,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.config.model import Config
+from cachewatch.config.schedule import Schedule, minute, parse_when
 from cachewatch.config.sources import Source
 from cachewatch.config.subscriptions import Match, Silence, Subscription
 from cachewatch.core import names as tag_names
 from cachewatch.core.changesets import Changeset, Collector
 from cachewatch.core.model import Kind, PackageChange, Signature
-from cachewatch.core.schedule import Schedule, minute, parse_when
 from cachewatch.core.selection import GROUPS, Globs, Selection, every_compiler
+from cachewatch.core.spack import Versions
 from cachewatch.core.statement_values import Line
-from cachewatch.core.versions import Versions
+from cachewatch.core.statements import Wants
 from cachewatch.errors import UnknownRevision
 from cachewatch.git.catalogue import tags_of
 from cachewatch.git.repository import Repository
@@ -361,9 +362,6 @@ def selection_of(match: Match, kinds: Iterable[Kind] | None = None) -> Selection
         versions=Versions(match.versions),
         kinds=Globs() if kinds is None else Globs(sorted(kinds)),
     )
-
-
-Wants = Callable[[Set[Kind]], bool]
 
 
 class _Hush(Struct, frozen=True):

@@ -10,8 +10,7 @@ from msgspec import Struct
 from sqlalchemy import Connection, delete, insert, select, union, update
 
 from cachewatch.core.remembered import Fact, Remembered, merged
-from cachewatch.store.queries import put, put_all, rows_of
-from cachewatch.store.schema import cursors, digests, holds, remembered, slots, streams, unread
+from cachewatch.store.schema import cursors, digests, holds, put, put_all, remembered, rows_of, slots, streams, unread
 
 
 def remembered_by(connection: Connection, subscription: str) -> Remembered:

@@ -17,8 +17,20 @@ from cachewatch.errors import DamagedRow
 from cachewatch.report.values import RenderedDigest
 from cachewatch.store.cursors import Advance, advances_from
 from cachewatch.store.outbox import OPEN, State
-from cachewatch.store.queries import BYTES, deletion_of, insert_new, of_parts, put, rows_of, same
-from cachewatch.store.schema import deliveries, digests, holds, slots, suppressed
+from cachewatch.store.schema import (
+    BYTES,
+    deletion_of,
+    deliveries,
+    digests,
+    holds,
+    insert_new,
+    of_parts,
+    put,
+    rows_of,
+    same,
+    slots,
+    suppressed,
+)
 
 
 class DigestState(StrEnum):

@@ -11,8 +11,19 @@ from msgspec.structs import asdict
 from sqlalchemy import ColumnElement, Connection, Row, Table, delete, insert, select, update
 
 from cachewatch.store import schema
-from cachewatch.store.queries import add_to, put, rows_of
-from cachewatch.store.schema import alerts, channels, deliveries, holds, service, slots, sources, unread
+from cachewatch.store.schema import (
+    add_to,
+    alerts,
+    channels,
+    deliveries,
+    holds,
+    put,
+    rows_of,
+    service,
+    slots,
+    sources,
+    unread,
+)
 
 
 class SourceHealth(Struct, frozen=True, kw_only=True):

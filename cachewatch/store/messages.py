@@ -15,8 +15,17 @@ from sqlalchemy import Connection, Row, Select, delete, exists, func, select
 
 from cachewatch.errors import DamagedRow
 from cachewatch.report.values import Message
-from cachewatch.store.queries import insert_new, of_message, of_parts, put, rows_of
-from cachewatch.store.schema import attempts, bodies, deliveries, suppressed
+from cachewatch.store.schema import (
+    attempts,
+    bodies,
+    deliveries,
+    insert_new,
+    of_message,
+    of_parts,
+    put,
+    rows_of,
+    suppressed,
+)
 
 # The columns of a delivery that are of its message.
 Columns = dict[str, Any]

@@ -29,8 +29,7 @@ from cachewatch.errors import DamagedRow
 from cachewatch.report.values import Message
 from cachewatch.store import messages as message_bytes
 from cachewatch.store.messages import is_suppressed
-from cachewatch.store.queries import insert_new, same
-from cachewatch.store.schema import attempts, deliveries
+from cachewatch.store.schema import attempts, deliveries, insert_new, same
 
 
 class State(StrEnum):

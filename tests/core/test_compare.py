@@ -14,8 +14,8 @@ from cachewatch.core.items import items_of
 from cachewatch.core.model import Delta, Kind, PackageChange, SpecClass, Status, Verdict
 from cachewatch.core.package_changes import compare, describe_reused, part_of
 from cachewatch.core.selection import Globs, Selection
+from cachewatch.core.spack import Versions
 from cachewatch.core.statement_values import Counts
-from cachewatch.core.versions import Versions
 
 RUNGS = ("rebuilt", "moved", "upgraded", "downgraded", "recompiled", "reconfigured", "new", "gone")
 

@@ -29,7 +29,7 @@ from cachewatch.core.coverage import (
     cover,
 )
 from cachewatch.core.model import Signature
-from cachewatch.core.spellings import runs
+from cachewatch.core.spack import runs
 from cachewatch.documents.parsing import parse
 from cachewatch.environments.contents import published
 from cachewatch.environments.lockfiles import open_environment, read_lock, read_manifest

@@ -19,8 +19,8 @@ from cachewatch.core.model import NEW_CLASSES, VANISHED_CLASSES, Kind, PackageCh
 from cachewatch.core.package_changes import Pair, compare, compare_all
 from cachewatch.core.selection import Globs, Selection
 from cachewatch.documents.parsing import parse
-from cachewatch.report.collecting import DigestCollector, read_tag_digest
 from cachewatch.report.data import package_json
+from cachewatch.report.formats import DigestCollector, read_tag_digest
 from cachewatch.sources.opening import open_comparison
 
 # All pairs of the real documents of one package, both ways, but those without hashes.

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cachewatch.core.versions import (
+from cachewatch.core.spack import (
     Versions,
     is_newer,
     newest,

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from cachewatch.config.reading import read_config
+from cachewatch.config.schedule import Quiet, as_datetime, parse_days, parse_when, quiet_until
 from cachewatch.core.package_changes import compare
-from cachewatch.core.schedule import Quiet, as_datetime, parse_days, parse_when, quiet_until
 from cachewatch.documents.parsing import parse
 from cachewatch.documents.yaml import read_tags_file
 from cachewatch.environments.lockfiles import read_lock, read_manifest

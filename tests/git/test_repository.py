@@ -12,7 +12,7 @@ import pytest
 from conftest import Run
 from helpers import catalogue, document, history, record, records
 
-from cachewatch.core.schedule import as_datetime
+from cachewatch.config.schedule import as_datetime
 from cachewatch.errors import RefusedAddress, SourceError
 from cachewatch.git import clone_cache
 from cachewatch.git import clone_cache as addresses

@@ -40,7 +40,7 @@ from cachewatch.errors import CachewatchError
 from cachewatch.service.context import Context
 from cachewatch.service.passes import clean_up, create_digests
 from cachewatch.service.poll import poll
-from cachewatch.service.recover import resume
+from cachewatch.service.recipients import resume
 from cachewatch.service.send import deliver
 from cachewatch.store.sqlite import only_one
 from model.mutants import MUTANTS

@@ -16,9 +16,9 @@ from cachewatch.errors import UsageError
 from cachewatch.operators import actions as operator_actions
 from cachewatch.operators.status import read_status
 from cachewatch.service.alerts import Alert, open_now
+from cachewatch.service.context import WatchedClone
 from cachewatch.service.passes import create_digests
 from cachewatch.service.poll import poll
-from cachewatch.service.watched import WatchedClone
 from cachewatch.store import health as alerts
 from cachewatch.store import messages as suppressions
 from cachewatch.store.health import AlertKey, AlertKind

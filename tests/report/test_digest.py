@@ -12,7 +12,7 @@ from helpers import Record, catalogue, history, records
 
 from cachewatch.core.model import Kind
 from cachewatch.core.selection import Globs, Selection
-from cachewatch.report import collecting as digest_module
+from cachewatch.report import formats as digest_module
 from cachewatch.report.values import TagDigest
 
 Packages = Mapping[str, list[Record]]

@@ -9,8 +9,7 @@ from mailservers import free_port, post
 from sqlalchemy import update
 from station import Site
 
-from cachewatch.service.recipients import LONGEST_PAUSE
-from cachewatch.service.recover import recover
+from cachewatch.service.recipients import LONGEST_PAUSE, recover
 from cachewatch.service.send import deliver
 from cachewatch.store.outbox import Delivery, State
 from cachewatch.store.schema import deliveries

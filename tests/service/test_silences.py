@@ -14,7 +14,8 @@ from cachewatch.config.subscriptions import Match, Silence
 from cachewatch.core.items import items_of
 from cachewatch.core.model import Kind, PackageChange
 from cachewatch.core.selection import DEFAULT, Globs, Selection
-from cachewatch.service.streams import Silencing, Wants
+from cachewatch.core.statements import Wants
+from cachewatch.service.streams import Silencing
 from cachewatch.sources.opening import open_comparison
 
 TODAY = date(2026, 11, 21)

@@ -12,10 +12,9 @@ from cachewatch.operators.status import read_status
 from cachewatch.service import compose as assembling_digests
 from cachewatch.service import create as creating_digests
 from cachewatch.service import poll as poll_source
-from cachewatch.service.context import Context
+from cachewatch.service.context import Context, WatchedClone
 from cachewatch.service.stream_state import StreamState
 from cachewatch.service.streams import Stream
-from cachewatch.service.watched import WatchedClone
 
 STATES = [catalogue({"zlib": records([1])}), catalogue({"zlib": records([1]), "new": records([2])})]
 CONFIG = """\

@@ -18,7 +18,7 @@ from cachewatch.errors import DamagedRow, UsageError
 from cachewatch.operators import actions as operator_actions
 from cachewatch.service.alerts import Alert, open_now
 from cachewatch.service.passes import create_digests
-from cachewatch.service.recover import resume
+from cachewatch.service.recipients import resume
 from cachewatch.service.send import deliver
 from cachewatch.store import digests, outbox
 from cachewatch.store.health import AlertKey, AlertKind

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from cachewatch.cli.mistakes import examples
 from cachewatch.cli.terminal import FORMAT_OPTION, waiting, write_json
+from cachewatch.config.schedule import parse_size
 from cachewatch.core.names import safe
-from cachewatch.core.schedule import parse_size
 from cachewatch.core.selection import Globs
 from cachewatch.errors import UsageError
 from cachewatch.extensions.buildcaches.opening import Cache, is_catalogue

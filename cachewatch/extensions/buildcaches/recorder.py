@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from cachewatch.core.model import Diagnostic, DiagnosticKind
 from cachewatch.core.names import CATALOGUE, DOCUMENT, PACKAGE_GRAPH, TAG_GRAPH, TAGS_FILE
-from cachewatch.core.spellings import UNION_STACK
+from cachewatch.core.spack import UNION_STACK
 from cachewatch.documents.graph_files import write_package_graph, write_tag_graph
 from cachewatch.documents.writing import ListedSpec, write_document
 from cachewatch.documents.yaml import read_tags_file, write_tags_file

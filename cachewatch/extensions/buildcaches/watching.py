@@ -7,7 +7,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from cachewatch.core import names as tag_names
-from cachewatch.core import spellings
+from cachewatch.core import spack
 from cachewatch.core.model import Signature
 from cachewatch.core.selection import Globs
 from cachewatch.documents.writing import ListedSpec
@@ -18,7 +18,7 @@ from cachewatch.extensions.buildcaches.opening import Cache, CacheSource, Failed
 from cachewatch.extensions.buildcaches.recorder import record
 from cachewatch.extensions.buildcaches.settings import CatalogueSource
 from cachewatch.git.revisions import resolve
-from cachewatch.service.watched import News, RecordedSource
+from cachewatch.service.context import News, RecordedSource
 
 
 class RecordedHistory(RecordedSource):
@@ -92,10 +92,10 @@ def _signature(spec: ListedSpec) -> Signature:
     binary = spec.binary
     return Signature(
         versions=(binary.version,),
-        compiler=spellings.compiler(binary.compiler),
+        compiler=spack.compiler(binary.compiler),
         os=binary.os,
         platform=binary.platform,
         target=binary.target,
-        variants=spellings.variants(binary.variants),
-        stacks=spellings.stacks(spec.stacks),
+        variants=spack.variants(binary.variants),
+        stacks=spack.stacks(spec.stacks),
     )

@@ -18,8 +18,7 @@ from cachewatch.core.causes import NAME_LETTERS, NOT_RECORDED, Explanation, Grap
 from cachewatch.core.model import Document, Signature, Specs
 from cachewatch.core.names import CATALOGUE, DOCUMENT, PACKAGE_GRAPH, TAG_GRAPH, similar
 from cachewatch.core.package_changes import compare
-from cachewatch.core.spellings import NO_COMPILER
-from cachewatch.core.versions import Versions
+from cachewatch.core.spack import NO_COMPILER, Versions
 from cachewatch.documents.frontmatter import MAX_BYTES
 from cachewatch.documents.graph_files import MadeOf, read_package_graph, read_tag_graph
 from cachewatch.documents.parsing import parse

@@ -17,7 +17,7 @@ from cachewatch.cli.terminal import FORMAT_OPTION, OUTPUT_OPTION, palette, progr
 from cachewatch.core import names as tag_names
 from cachewatch.core.names import safe
 from cachewatch.core.selection import Globs, every_compiler
-from cachewatch.core.versions import Versions
+from cachewatch.core.spack import Versions
 from cachewatch.environments.lockfiles import open_environment
 from cachewatch.errors import NoHistoryIndex, UsageError
 from cachewatch.extensions.history.blame import BestSnapshots, find_best, find_blame

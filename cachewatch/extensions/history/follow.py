@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from cachewatch.core.model import NO_HASH, CompilerForm, Document, MatchKind, Signature, Specs, facts_of
 from cachewatch.core.names import CATALOGUE, DOCUMENT
 from cachewatch.core.package_changes import compare, reused_hashes
-from cachewatch.core.versions import version_identity
+from cachewatch.core.spack import version_identity
 from cachewatch.documents.frontmatter import brief
 from cachewatch.documents.parsing import TOO_LARGE, parse
 from cachewatch.documents.records import Known

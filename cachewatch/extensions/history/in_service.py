@@ -10,8 +10,8 @@ from pathlib import Path
 from cachewatch.config.sources import Source
 from cachewatch.core.model import Side
 from cachewatch.core.selection import Globs
+from cachewatch.core.spack import version_identity
 from cachewatch.core.statement_values import Line, StatementKind, Stay
-from cachewatch.core.versions import version_identity
 from cachewatch.errors import CachewatchError, NoHistoryIndex, UnknownRevision
 from cachewatch.extensions.history.build import IndexUpdate, bring_up_to_date, in_jobs
 from cachewatch.extensions.history.read import Index, days_between

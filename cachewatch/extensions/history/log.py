@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from cachewatch.core.model import MatchKind, Signature
-from cachewatch.core.versions import version_key
+from cachewatch.core.spack import version_key
 from cachewatch.extensions.history.read import DocumentStep, Index, Part, Point, Where, step_of
 
 LOG_SCHEMA = "cachewatch.log/1"

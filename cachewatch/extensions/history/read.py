@@ -13,10 +13,10 @@ from msgspec import MsgspecError, Struct
 from msgspec.json import decode
 from msgspec.structs import replace
 
+from cachewatch.config.schedule import as_datetime
 from cachewatch.core.model import Signature
 from cachewatch.core.names import similar
 from cachewatch.core.package_changes import one_spelling, reused_hashes, together
-from cachewatch.core.schedule import as_datetime
 from cachewatch.core.verdicts import Account, account
 from cachewatch.errors import CachewatchError, UnknownRevision, UsageError
 from cachewatch.extensions.history.schema import (

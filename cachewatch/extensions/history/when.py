@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.json import decode
 
 from cachewatch.core.package_changes import spellings_of
-from cachewatch.core.versions import version_key
+from cachewatch.core.spack import version_key
 from cachewatch.extensions.history.read import Index, Point, days_between
 
 SCHEMA = "cachewatch.when/1"

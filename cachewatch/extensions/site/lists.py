@@ -15,7 +15,7 @@ from msgspec import Struct
 from cachewatch.core import names as tag_names
 from cachewatch.core.model import Place
 from cachewatch.core.names import safe_name
-from cachewatch.core.versions import is_newer, newest, sorted_versions
+from cachewatch.core.spack import is_newer, newest, sorted_versions
 from cachewatch.extensions.site.past import PackageHistory, Present, TagHistory, Totals
 from cachewatch.extensions.site.reading import SiteContents
 from cachewatch.extensions.site.stories import RevisionStory, Section, file_name, page, shown

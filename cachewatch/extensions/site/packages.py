@@ -8,8 +8,7 @@ from msgspec import Struct
 from cachewatch.core import names as tag_names
 from cachewatch.core.causes import What
 from cachewatch.core.model import known_hash
-from cachewatch.core.spellings import NO_COMPILER
-from cachewatch.core.versions import newest, sorted_versions, version_key
+from cachewatch.core.spack import NO_COMPILER, newest, sorted_versions, version_key
 from cachewatch.extensions.causes.rebuilds import Chain
 from cachewatch.extensions.site import values as plots
 from cachewatch.extensions.site.past import AlikeSpecs, PackageHistory, PackageStep, Present, StackStay, lost_by

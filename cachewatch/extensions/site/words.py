@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
+from cachewatch.core.spack import sorted_versions
 from cachewatch.core.statement_values import severity_of
-from cachewatch.core.versions import sorted_versions
 from cachewatch.extensions.site import values as plots
 from cachewatch.extensions.site.past import TagHistory
 from cachewatch.extensions.site.stories import RevisionStory, page, shown
