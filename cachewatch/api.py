@@ -128,16 +128,16 @@ class TagChangeset:
         for _ in self._packages:
             pass
         with _own_errors():
-            outcome = self._found.outcome
+            report = self._found.report
         return Summary(
-            before=outcome.before,
-            after=outcome.after,
+            before=report.before,
+            after=report.after,
             revisions_between=self._revisions_between,
-            packages=outcome.packages,
-            specs=outcome.tally.specs,
-            kinds=outcome.kinds,
-            statements=of_kinds(outcome.statements, self._wants),
-            diagnostics=outcome.diagnostics,
+            packages=report.packages,
+            specs=report.specs,
+            kinds=report.kinds,
+            statements=of_kinds(report.statements, self._wants),
+            diagnostics=report.diagnostics,
         )
 
 

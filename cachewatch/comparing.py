@@ -23,8 +23,8 @@ from cachewatch.core.changesets import (
     Comparison,
     Content,
     Difference,
-    Outcome,
     Readers,
+    Report,
     TagPair,
     Tally,
     events_of,
@@ -284,7 +284,7 @@ class ComparedPair(NamedTuple):
 
 def conclude(
     compared: ComparedPair, tally: Tally, diagnostics: tuple[Diagnostic, ...], unreadable: tuple[Unreadable, ...] = ()
-) -> Outcome:
+) -> Report:
     """Return all that there is to say about one pair of tags; it is judged unless its judgement is known."""
     comparison, pair, _, selection, judgement = compared
     packages = _packages(pair.difference, tally)
@@ -294,12 +294,14 @@ def conclude(
     selected = tally.seen.items if tally.selected is None else tally.selected
     statements = statements_of(selected, judgement, tag, is_part=tally.selected is not None)
     statements = with_turnover(statements, selected, tally.before, packages, judgement, selection)
-    return Outcome(
+    return Report(
         before=pair.before,
         after=pair.after,
         revisions_between=comparison.revisions_between,
         packages=packages,
-        tally=tally,
+        specs=tally.specs,
+        own_kinds=frozenset(+tally.kinds),
+        is_part=tally.selected is not None,
         statements=statements,
         events=events_of(statements, _tag_event(pair, tally)),
         diagnostics=(

@@ -17,7 +17,7 @@ import click
 from msgspec import Struct
 
 from cachewatch.cli.terminal import ProgressLine
-from cachewatch.core.changesets import Blob, Comparison, Outcome, Reader
+from cachewatch.core.changesets import Blob, Changeset, Comparison, Reader
 from cachewatch.core.names import ANYWHERE, PUBLIC_REPOSITORY, Layout, did_you_mean, safe, safe_name
 from cachewatch.core.selection import every_compiler, is_plain, matcher
 from cachewatch.documents.parsing import parse
@@ -272,7 +272,7 @@ class Unknown(Struct, frozen=True):
 
 
 def unknown_names(
-    filters: Mapping[str, Sequence[str]], comparison: Comparison, done: Sequence[Outcome]
+    filters: Mapping[str, Sequence[str]], comparison: Comparison, done: Sequence[Changeset]
 ) -> Iterator[Unknown]:
     """Yield every pattern of `filters` that matches nothing on either side, whether that changed or not.
 
@@ -289,7 +289,7 @@ def unknown_names(
     is_read = any(name in FACTS for name, _ in left)
     others = comparison.other_documents() if is_read else ()
     values = _catalogue(comparison, others or (), is_read=is_read)
-    is_partial = any(outcome.is_partial for outcome in done)
+    is_partial = any(changeset.report.is_partial for changeset in done)
     for name, pattern in unmatched(left, values):
         # What could not be read, or was not, may have it.
         is_unread = others is None and name in FACTS
@@ -322,13 +322,13 @@ def _is_among(name: str, pattern: str, values: Iterable[str]) -> bool:
     return any(matches(value) for value in values for matches in matchers)
 
 
-def _seen(comparison: Comparison, done: Iterable[Outcome]) -> Values:
+def _seen(comparison: Comparison, done: Iterable[Changeset]) -> Values:
     """Return what was met in documents that differ."""
     values: dict[str, set[str]] = {name: set() for name in ("package", *FACTS)}
     for pair in comparison.pairs:
         values["package"].update(document.package for document in pair.difference.all_documents)
-    for outcome in done:
-        seen = outcome.tally.seen
+    for changeset in done:
+        seen = changeset.tally.seen
         values["stack"].update(*seen.traces)
         for name, fact in FACTS.items():
             values[name] |= {value for kind, value in seen.facts if kind == fact}

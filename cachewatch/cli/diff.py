@@ -22,7 +22,7 @@ from cachewatch.cli.completion import completing
 from cachewatch.cli.mistakes import examples
 from cachewatch.cli.terminal import COLOR_OPTION, OUTPUT_OPTION, palette, progress_line, warn_of_graph, write
 from cachewatch.comparing import changesets
-from cachewatch.core.changesets import Changeset, Collector, Comparison, FactCollector, NoCollector, Outcome
+from cachewatch.core.changesets import Changeset, Collector, Comparison, FactCollector, NoCollector, Report
 from cachewatch.core.model import Diagnostic
 from cachewatch.core.names import ANYWHERE, safe
 from cachewatch.core.selection import Globs, Selection, every_kind, select
@@ -199,7 +199,7 @@ def diff(
         "stat" if stat else format_, selection, is_all=is_all, color=color, output=output
     )
     line = progress_line(is_wanted=not no_progress)
-    done: list[Outcome] = []
+    done: list[Changeset] = []
     named = _named(*_since(since, before, after))
     if named is not None and not needs_git(*named):
         _check_effect(named, has_repo=context.get_parameter_source("repo") is ParameterSource.COMMANDLINE, **filters)
@@ -227,9 +227,10 @@ def diff(
             line.close()  # before a pager has the screen
         write(pieces, output, is_for_people=stat or format_ == "text")
         _note_not_compared(opened, named, after)
-    _warn(done, is_all=is_all)
-    _say_what_failed(done, fail_on, failures)
-    context.exit(_status(done, selection, exit_code=exit_code, fail_on=failures))
+    reports = [each.report for each in done]
+    _warn(reports, is_all=is_all)
+    _say_what_failed(reports, fail_on, failures)
+    context.exit(_status(reports, selection, exit_code=exit_code, fail_on=failures))
 
 
 def _note_not_compared(opened: "Sequence[Repository]", named: tuple[str, str] | None, after: str | None) -> None:
@@ -390,22 +391,22 @@ def _naming_tags(comparison: Comparison) -> Iterator[bytes]:
         yield "".join(f"{line}\n" for line in wrap(text, _width(), break_on_hyphens=False)).encode() + b"\n"
 
 
-def _noting(found: Iterable[Changeset], done: list[Outcome]) -> Iterator[Changeset]:
-    """Pass changesets on, and keep their outcomes for the exit code."""
+def _noting(found: Iterable[Changeset], done: list[Changeset]) -> Iterator[Changeset]:
+    """Pass changesets on, and keep them for the exit code."""
     for changeset in found:
         yield changeset
-        done.append(changeset.outcome)
+        done.append(changeset)
 
 
-def _warn(done: Iterable[Outcome], *, is_all: bool) -> None:
+def _warn(reports: Sequence[Report], *, is_all: bool) -> None:
     """Name every fault on standard error."""
-    faults = list(dict.fromkeys(_describe(diagnostic) for outcome in done for diagnostic in outcome.diagnostics))
+    faults = list(dict.fromkeys(_describe(diagnostic) for report in reports for diagnostic in report.diagnostics))
     for fault in faults if is_all else faults[:_MOST_WARNINGS]:
         click.echo(f"cachewatch: warning: {fault}", err=True)
     if not is_all and len(faults) > _MOST_WARNINGS:
         click.echo(f"cachewatch: warning: ... and {len(faults) - _MOST_WARNINGS:,} more (--all)", err=True)
-    for outcome in done:
-        if not outcome.adds_up:
+    for report in reports:
+        if not report.adds_up:
             click.echo("cachewatch: the totals do not add up; this is a bug in cachewatch, please report it", err=True)
 
 
@@ -422,29 +423,28 @@ def _describe(diagnostic: Diagnostic) -> str:
     return f"{safe(diagnostic.path)}: {diagnostic.kind}: {safe(diagnostic.message)}"
 
 
-def _say_what_failed(done: Sequence[Outcome], words: Sequence[str], fail_on: Globs) -> None:
+def _say_what_failed(reports: Sequence[Report], words: Sequence[str], fail_on: Globs) -> None:
     """Name on standard error what happened of the kinds that `--fail-on` names."""
-    if fail_on.is_open or not any(fail_on(kind) for outcome in done for kind in outcome.kinds):
+    if fail_on.is_open or not any(fail_on(kind) for report in reports for kind in report.kinds):
         return
     for word in [word for word in words if not word.startswith("!")] or [" ".join(words)]:
         own = Globs(every_kind([word])) if word in words else fail_on
         found: dict[str, list[str]] = {}
-        for outcome in done:
-            kinds = frozenset(kind for kind in outcome.kinds if own(kind) and fail_on(kind))
+        for report in reports:
+            kinds = frozenset(kind for kind in report.kinds if own(kind) and fail_on(kind))
             if kinds:
-                tag = safe(outcome.after.tag or outcome.before.tag or "")
-                unread = [safe(one.package) for one in outcome.unreadable] if "unreadable" in kinds else []
-                what = "; ".join(filter(None, (occurrences(outcome.statements, kinds.__contains__), ", ".join(unread))))
+                tag = safe(report.after.tag or report.before.tag or "")
+                unread = [safe(one.package) for one in report.unreadable] if "unreadable" in kinds else []
+                what = "; ".join(filter(None, (occurrences(report.statements, kinds.__contains__), ", ".join(unread))))
                 found.setdefault(what, []).append(tag)
         for what, tags in found.items():
-            where = f"[{', '.join(tags)}]" if len(done) > 1 or not what else ""
+            where = f"[{', '.join(tags)}]" if len(reports) > 1 or not what else ""
             click.echo(" ".join(filter(None, (f"cachewatch: --fail-on {safe(word)}:", what, where))), err=True)
 
 
-def _status(done: Iterable[Outcome], selection: Selection, *, exit_code: bool, fail_on: Globs) -> int:
-    done = list(done)
-    kinds = {kind for outcome in done for kind in outcome.kinds}
-    if any(outcome.is_partial for outcome in done):
+def _status(reports: Sequence[Report], selection: Selection, *, exit_code: bool, fail_on: Globs) -> int:
+    kinds = {kind for report in reports for kind in report.kinds}
+    if any(report.is_partial for report in reports):
         return 4
     if not fail_on.is_open and any(map(fail_on, kinds)):
         return 1

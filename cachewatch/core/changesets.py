@@ -6,7 +6,7 @@ that is, and writes what it kept in order.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -323,24 +323,31 @@ class Batch(Struct, frozen=True):
     unreadable: tuple[Unreadable, ...] = ()
 
 
-class Outcome(Struct, frozen=True, kw_only=True):
+class Report(Struct, frozen=True, kw_only=True):
     """What there is to say about one pair of tags once all its packages are through."""
 
     before: Side
     after: Side
     revisions_between: int | None
     packages: PackageCounts
-    tally: Tally
-    statements: tuple[Statement, ...]
-    events: tuple[Event, ...]
-    diagnostics: tuple[Diagnostic, ...]
+    specs: SpecCounts
+    statements: tuple[Statement, ...] = ()  # of all that was selected, of whatever kind
+    events: tuple[Event, ...] = ()
+    diagnostics: tuple[Diagnostic, ...] = ()
     unreadable: tuple[Unreadable, ...] = ()
+    own_kinds: frozenset[Kind] = frozenset()  # of the packages that were selected, reported or not
+    is_part: bool = False  # not everything was selected
+    # Which values of each fact came and went, by package; of reports that name them all.
+    facts: Mapping[str, Mapping[str, Delta]] = field(default_factory=dict)
+
+    def about(self, wants: Callable[[Set[Kind]], bool]) -> "Report":
+        """Return the same without the events that nobody asked for."""
+        return replace(self, events=tuple(event for event in self.events if wants({event.kind})))
 
     @property
     def kinds(self) -> frozenset[Kind]:
         """Every kind of change that happened."""
-        kinds = {kind for kind, count in self.tally.kinds.items() if count}
-        kinds |= {event.kind for event in self.events}
+        kinds = {*self.own_kinds, *(event.kind for event in self.events)}
         kinds |= {kind for one in self.statements if is_of_tag(one.kind) for kind in one.kinds}
         if self.is_partial:
             kinds.add(Kind.UNREADABLE)
@@ -359,18 +366,23 @@ class Outcome(Struct, frozen=True, kw_only=True):
     @property
     def adds_up(self) -> bool:
         """Whether the totals prove each other."""
-        return self.tally.specs.adds_up and self.packages.adds_up
+        return self.specs.adds_up and self.packages.adds_up
+
+    @property
+    def losses(self) -> int:
+        """How many documents could not be compared, or not wholly."""
+        return len({diagnostic.path for diagnostic in self.diagnostics if diagnostic.is_loss})
 
 
 class Changeset:
-    """One pair of tags: ask for all that was collected, then for the outcome."""
+    """One pair of tags: ask for all that was collected, then for the report."""
 
     def __init__(
         self,
         before: Side,
         after: Side,
         batches: Iterable[Batch],
-        conclude: Callable[[Tally, tuple[Diagnostic, ...], tuple[Unreadable, ...]], Outcome],
+        conclude: Callable[[Tally, tuple[Diagnostic, ...], tuple[Unreadable, ...]], Report],
         convert: Callable[[Any], Any] | None = None,
     ) -> None:
         self.before = before
@@ -378,7 +390,7 @@ class Changeset:
         self._batches = batches
         self._conclude = conclude
         self._convert = convert
-        self._tally = Tally()
+        self.tally = Tally()
         self._diagnostics: list[Diagnostic] = []
         self._unreadable: list[Unreadable] = []
         self.explain: Callable[[], Sequence[Explanation]] | None = None  # why specs were rebuilt, if anybody asked
@@ -386,7 +398,7 @@ class Changeset:
     def collected(self) -> Iterator[Any]:
         """Yield what the output format's collector has of each batch, in the order of the packages."""
         for batch in self._batches:
-            self._tally.join(batch.tally)
+            self.tally.join(batch.tally)
             self._diagnostics += batch.diagnostics
             self._unreadable += batch.unreadable
             yield batch.collected if self._convert is None else self._convert(batch.collected)
@@ -398,6 +410,6 @@ class Changeset:
         return Changeset(self.before, self.after, self._batches, self._conclude, convert)
 
     @cached_property
-    def outcome(self) -> Outcome:
+    def report(self) -> Report:
         """The totals and the events; everything that was collected must have been asked for."""
-        return self._conclude(self._tally, tuple(self._diagnostics), tuple(self._unreadable))
+        return self._conclude(self.tally, tuple(self._diagnostics), tuple(self._unreadable))

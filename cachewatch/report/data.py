@@ -345,16 +345,13 @@ def write_csv(changesets: Iterable[Changeset]) -> Iterator[bytes]:
         tag = changeset.after.tag or ""
         for lines in changeset.collected():
             yield csv_table({"tag": tag, **line} for line in lines)
-        outcome = changeset.outcome
-        specs = outcome.tally.specs
-        last: list[Line] = [
-            {"change": event.kind, "name": event.name, "count": event.specs} for event in outcome.events
-        ]
+        report = changeset.report
+        last: list[Line] = [{"change": event.kind, "name": event.name, "count": event.specs} for event in report.events]
         last += [
             {"change": diagnostic.kind, "name": diagnostic.path, "after": diagnostic.message}
-            for diagnostic in outcome.diagnostics
+            for diagnostic in report.diagnostics
         ]
-        last.append({"change": "total", "before": specs.before, "after": specs.after})
+        last.append({"change": "total", "before": report.specs.before, "after": report.specs.after})
         yield csv_table({"tag": tag, **line} for line in last)
 
 

@@ -14,6 +14,7 @@ from msgspec.structs import asdict
 
 from cachewatch.core import spack
 from cachewatch.core.assessment import Action, AssessedLoss, Fact, Rank
+from cachewatch.core.changesets import Report
 from cachewatch.core.coverage import Need
 from cachewatch.core.model import Diagnostic, Machine, Side
 from cachewatch.core.names import safe, safe_name
@@ -22,7 +23,7 @@ from cachewatch.report import first_screen
 from cachewatch.report.data import statement_values
 from cachewatch.report.environments import coverage_data, pinned_data
 from cachewatch.report.first_screen import Row, Section
-from cachewatch.report.values import Digest, Example, Report, Span, TagDigest
+from cachewatch.report.values import Digest, Example, Span, TagDigest
 from cachewatch.report.wording import Words, words
 from cachewatch.report.words import Reason, accounting, reason_of, reasons_of
 

@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.core.causes import Explanation
-from cachewatch.core.changesets import Changeset, Outcome
+from cachewatch.core.changesets import Changeset, Report
 from cachewatch.core.model import Kind, Machine, PackageChange, PackageCounts
 from cachewatch.core.names import safe_name
 from cachewatch.core.spack import is_newer, newest
@@ -41,7 +41,6 @@ from cachewatch.report.data import (
 from cachewatch.report.text import Palette, Requested, Shown, render_text, tags_named, tell
 from cachewatch.report.values import (
     Example,
-    Report,
     Table,
     TagDigest,
     VersionsChange,
@@ -52,22 +51,7 @@ from cachewatch.report.words import BY_VERSION, Shares, chosen_lines, fact, noth
 def read_report(changeset: Changeset, asked: Requested) -> Report:
     """Take all packages of `changeset` and return the report on them."""
     facts = {package: found for taken in changeset.collected() for package, found in taken or ()}
-    return replace(report_of(changeset.outcome, asked.wants), facts=facts)
-
-
-def report_of(outcome: Outcome, wants: Wants) -> Report:
-    """Return what people read of a comparison of which all packages are through."""
-    return Report(
-        before=outcome.before,
-        after=outcome.after,
-        revisions_between=outcome.revisions_between,
-        packages=outcome.packages,
-        specs=outcome.tally.specs,
-        events=tuple(event for event in outcome.events if wants({event.kind})),
-        diagnostics=outcome.diagnostics,
-        statements=outcome.statements,
-        is_part=outcome.tally.selected is not None,
-    )
+    return replace(changeset.report.about(asked.wants), facts=facts)
 
 
 class ToldReport(Struct, frozen=True, kw_only=True):
@@ -148,7 +132,7 @@ def write_json(changesets: Iterable[Changeset], *, wants: Wants) -> Iterator[byt
         for package in _packages(changeset):
             yield separator + package
             separator = b",\n"
-        yield b"]" + _rest(changeset.outcome, wants) + _causes(changeset) + b"}"
+        yield b"]" + _rest(changeset.report, wants) + _causes(changeset) + b"}"
     yield b"]}\n"
 
 
@@ -158,18 +142,18 @@ def write_jsonl(changesets: Iterable[Changeset], *, wants: Wants) -> Iterator[by
         sides = {"before": side_values(changeset.before), "after": side_values(changeset.after)}
         yield encode({"type": "changeset", "schema": SCHEMA, **sides}) + b"\n"
         yield from (b'{"type":"package",' + package[1:] + b"\n" for package in _packages(changeset))
-        outcome = changeset.outcome
-        for statement in of_kinds(outcome.statements, wants):
+        report = changeset.report
+        for statement in of_kinds(report.statements, wants):
             yield encode({"type": "statement", **statement_values(statement)}) + b"\n"
-        for lost in machines_lost(outcome.statements):
+        for lost in machines_lost(report.statements):
             yield encode({"type": "machine-lost", **lost}) + b"\n"
         for cause in attributed_json(attributed(changeset.explain())) if changeset.explain else ():
             yield encode({"type": "cause", **cause}) + b"\n"
-        for event in filter(lambda event: wants({event.kind}), outcome.events):
+        for event in filter(lambda event: wants({event.kind}), report.events):
             yield encode({"type": "event", **event_values(event)}) + b"\n"
-        for diagnostic in outcome.diagnostics:
+        for diagnostic in report.diagnostics:
             yield encode({"type": "warning", **fault_values(diagnostic)}) + b"\n"
-        yield encode({"type": "summary", **summary_values(outcome.packages, outcome.tally.specs)}) + b"\n"
+        yield encode({"type": "summary", **summary_values(report.packages, report.specs)}) + b"\n"
 
 
 def _packages(changeset: Changeset) -> Iterator[bytes]:
@@ -178,7 +162,7 @@ def _packages(changeset: Changeset) -> Iterator[bytes]:
         for parts in changeset.collected():
             file.writelines(part + b"\n" for part in parts)
         file.seek(0)
-        statements = changeset.outcome.statements
+        statements = changeset.report.statements
         owners = owners_of(statements)
         tags = (StatementKind.TAG_ADDED, StatementKind.TAG_REMOVED)
         whole = next((one.id for one in statements if one.kind in tags), None)
@@ -191,16 +175,16 @@ def _causes(changeset: Changeset) -> bytes:
     return b',\n"causes":' + encode(attributed_json(attributed(changeset.explain())))
 
 
-def _rest(outcome: Outcome, wants: Wants) -> bytes:
-    events = encode([event_values(event) for event in outcome.events if wants({event.kind})])
-    summary = encode(summary_values(outcome.packages, outcome.tally.specs))
-    warnings = encode([fault_values(diagnostic) for diagnostic in outcome.diagnostics])
-    statements = encode([statement_values(statement) for statement in of_kinds(outcome.statements, wants)])
+def _rest(report: Report, wants: Wants) -> bytes:
+    events = encode([event_values(event) for event in report.events if wants({event.kind})])
+    summary = encode(summary_values(report.packages, report.specs))
+    warnings = encode([fault_values(diagnostic) for diagnostic in report.diagnostics])
+    statements = encode([statement_values(statement) for statement in of_kinds(report.statements, wants)])
     return (
         b',\n"statements":'
         + statements
         + b',\n"machines_lost":'
-        + encode(machines_lost(outcome.statements))
+        + encode(machines_lost(report.statements))
         + b',\n"events":'
         + events
         + b',\n"summary":'
@@ -234,7 +218,7 @@ def write_stat(changesets: Iterable[Changeset], *, wants: Wants, width: int) -> 
     found: dict[tuple[tuple[_Numbers, ...], PackageCounts, tuple[Statement, ...]], list[Report]] = {}
     for changeset in changesets:
         packages = tuple(numbers for body in changeset.collected() for numbers in body)
-        report = report_of(changeset.outcome, wants)
+        report = changeset.report.about(wants)
         found.setdefault((packages, report.packages, report.statements), []).append(report)
     for (packages, *_), reports in found.items():
         report = reports[0]
@@ -328,17 +312,17 @@ def read_tag_digest(
         versions += taken.versions
         examples = _best([*examples, *taken.examples])
         table.add(taken.csv)
-    outcome = changeset.outcome
-    parted = select_statements(outcome.statements, wants_line or (lambda line: wants(line.kinds)), wants)
+    report = changeset.report
+    parted = select_statements(report.statements, wants_line or (lambda line: wants(line.kinds)), wants)
     return TagDigest(
         source=source,
-        report=report_of(outcome, wants),
+        report=report.about(wants),
         statements=parted.statements,
         rest=parted.rest,
         versions=tuple(versions),
         examples=tuple(example for *_, example in examples),
         table=table.finish(),
-        unreadable=outcome.unreadable,
+        unreadable=report.unreadable,
     )
 
 

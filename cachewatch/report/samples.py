@@ -14,6 +14,7 @@ from html.parser import HTMLParser
 from msgspec import Struct
 from msgspec.structs import replace
 
+from cachewatch.core.changesets import Report
 from cachewatch.core.coverage import (
     Availability,
     Coverage,
@@ -45,7 +46,6 @@ from cachewatch.report.values import (
     Outage,
     Pinned,
     RenderedDigest,
-    Report,
     Silenced,
     Span,
     TagDigest,

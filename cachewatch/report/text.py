@@ -15,13 +15,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.core import names as tag_names
+from cachewatch.core.changesets import Report
 from cachewatch.core.model import Delta, Kind, Side, kind_of_fact
 from cachewatch.core.names import safe_name
 from cachewatch.core.spack import NO_COMPILER
 from cachewatch.core.statement_values import Counts, Line, Severity, Statement, StatementKind
 from cachewatch.core.statements import Wants
 from cachewatch.report import words
-from cachewatch.report.values import Report
 from cachewatch.report.wording import words as wording
 from cachewatch.report.words import MOST_NAMES, chosen_lines, names, nothing, number, signed, total
 

@@ -6,7 +6,7 @@ place for the links to the pages before and after it, which whoever keeps the pa
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -15,43 +15,18 @@ from html import escape
 from itertools import pairwise
 from typing import Protocol
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from cachewatch.core.assessment import Alternative, Assessment, ComparedTag, Known, PinState, Verb, assess
+from cachewatch.core.changesets import Report
 from cachewatch.core.coverage import CoverageChange
 from cachewatch.core.model import (
-    Delta,
-    Diagnostic,
-    Event,
     Machine,
-    PackageCounts,
     Side,
-    SpecCounts,
     Unreadable,
 )
 from cachewatch.core.remembered import Remembered
 from cachewatch.core.statement_values import Statement
-
-
-class Report(Struct, frozen=True, kw_only=True):
-    """Everything that a text or a template says about one pair of tags."""
-
-    before: Side
-    after: Side
-    revisions_between: int | None
-    packages: PackageCounts
-    specs: SpecCounts
-    events: tuple[Event, ...]
-    diagnostics: tuple[Diagnostic, ...]
-    statements: tuple[Statement, ...] = ()  # of all that was selected, of whatever kind
-    is_part: bool = False  # not everything was selected
-    # Which values of each fact came and went, by package; of reports that name them all.
-    facts: Mapping[str, Mapping[str, Delta]] = field(default_factory=dict)
-
-    @property
-    def losses(self) -> int:
-        """How many documents could not be compared, or not wholly."""
-        return len({diagnostic.path for diagnostic in self.diagnostics if diagnostic.is_loss})
 
 
 class Outage(Struct, frozen=True):

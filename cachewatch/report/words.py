@@ -9,12 +9,12 @@ from msgspec import Struct
 
 from cachewatch.core.assessment import packages_of
 from cachewatch.core.causes import Cause, Value, What
+from cachewatch.core.changesets import Report
 from cachewatch.core.model import Kind, Loss, LossClass, Place
 from cachewatch.core.names import safe_name
 from cachewatch.core.spack import NO_COMPILER
 from cachewatch.core.statement_values import RANKS, CauseCount, Counts, Line, Statement, StatementKind, Stay
 from cachewatch.core.statements import Wants
-from cachewatch.report.values import Report
 from cachewatch.report.wording import Words, words
 
 # How many stacks and the like are named in one place.

@@ -442,7 +442,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
             list(found.collected())
         except SourceError:
             return False  # what lies between is not here
-        return bool(found.outcome.suspicion)
+        return bool(found.report.suspicion)
 
     def _with_stays(self, news: Sequence[TagNews], pairs: Sequence[TagPair]) -> tuple[TagNews, ...]:
         """Say of the first lines on what was removed since when it was there, where the past of the source is known."""

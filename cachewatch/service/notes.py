@@ -48,10 +48,10 @@ class TagNews(Struct, frozen=True):
 
 def noted(changeset: Changeset, *, is_suspicion_hidden: bool) -> TagNotes:
     """Return what there is to note of a tag."""
-    is_touched = any(changeset.outcome.tally.kinds.values())  # whether it is told or not
+    is_touched = any(changeset.report.own_kinds)  # whether it is told or not
     return TagNotes(
         tag=changeset.after.tag or changeset.before.tag or "",
-        suspicion=changeset.outcome.suspicion if is_touched and not is_suspicion_hidden else "",
+        suspicion=changeset.report.suspicion if is_touched and not is_suspicion_hidden else "",
     )
 
 

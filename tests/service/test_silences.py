@@ -69,7 +69,7 @@ def told(repository: Path, *silences: Silence, kinds: Set[Kind] = DEFAULT) -> tu
     with opened as comparison:
         (changeset,) = changesets(comparison, Selection(), lambda: silencing.body(Sections))
         lines = [line for body in silencing.heard(changeset, hidden).collected() for line in body]
-    assert changeset.outcome.adds_up
+    assert changeset.report.adds_up
     return sorted(lines), dict(hidden)
 
 

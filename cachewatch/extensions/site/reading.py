@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from cachewatch import __version__
 from cachewatch.comparing import with_turnover
 from cachewatch.core import names as tag_names
-from cachewatch.core.changesets import Tally
+from cachewatch.core.changesets import Report, Tally
 from cachewatch.core.items import items_of
 from cachewatch.core.model import Diagnostic, DiagnosticKind, Document, PackageCounts, Side, Signature
 from cachewatch.core.names import DOCUMENT
@@ -51,7 +51,6 @@ from cachewatch.git.catalogue import stacks_of, tags_of
 from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import Revision, commit_time
 from cachewatch.git.trees import folder_of, folders, nothing_found
-from cachewatch.report.values import Report
 from cachewatch.runtime.parallel import in_processes
 
 _DOCUMENTS_AT_ONCE = 64  # in one call of DeepDiff

@@ -13,12 +13,12 @@ from functools import lru_cache
 from msgspec import Struct
 
 from cachewatch.core.assessment import Rank
+from cachewatch.core.changesets import Report
 from cachewatch.core.model import Kind
 from cachewatch.core.names import safe_name
 from cachewatch.core.statement_values import Severity, Statement, StatementKind
 from cachewatch.report.headline import clauses_of_statements
 from cachewatch.report.text import Block, Requested, name_of, tell
-from cachewatch.report.values import Report
 from cachewatch.report.words import staying, where
 
 _PLAIN = re.compile(r"[a-z0-9_][a-z0-9._+-]{0,79}")

@@ -11,14 +11,13 @@ from msgspec.structs import replace
 from sites import read_site
 
 from cachewatch.comparing import changesets
-from cachewatch.core.changesets import NoCollector
+from cachewatch.core.changesets import NoCollector, Report
 from cachewatch.core.selection import Globs, Selection
 from cachewatch.errors import UsageError
 from cachewatch.extensions.site.stories import story_of
 from cachewatch.git.recording import NewRevision, write_repository
 from cachewatch.report.formats import read_report
 from cachewatch.report.text import ALL, Requested
-from cachewatch.report.values import Report
 from cachewatch.sources.opening import open_comparison
 
 _EVERYTHING = Requested(most=ALL, wants=lambda _: True)
