@@ -20,6 +20,7 @@ from cachewatch.cli.terminal import ProgressLine
 from cachewatch.core.changesets import Blob, Changeset, Comparison, Reader
 from cachewatch.core.names import ANYWHERE, PUBLIC_REPOSITORY, Layout, did_you_mean, safe, safe_name
 from cachewatch.core.selection import every_compiler, is_plain, matcher
+from cachewatch.core.versions import Versions
 from cachewatch.documents.parsing import parse
 from cachewatch.errors import ConfigError, DocumentError, SourceError, UsageError
 from cachewatch.git.checks import is_in_repository
@@ -258,7 +259,7 @@ def _is_catalogue(path: Path) -> bool:
 
 _MOST_NAMES = 3
 # What the values of a filter are called in the facts of a document.
-FACTS = {"stack": "stacks", "target": "targets", "os": "oses", "compiler": "compilers"}
+FACTS = {"stack": "stacks", "target": "targets", "os": "oses", "compiler": "compilers", "versions": "versions"}
 
 Values = Mapping[str, set[str]]  # by filter, what it can match
 Asked = Sequence[tuple[str, str]]  # filters, each with one of its patterns
@@ -293,7 +294,8 @@ def unknown_names(
     for name, pattern in unmatched(left, values):
         # What could not be read, or was not, may have it.
         is_unread = others is None and name in FACTS
-        is_mistake = is_plain(pattern) and not pattern.startswith("!") and not is_partial and not is_unread
+        is_name = is_plain(pattern) and name != "versions"
+        is_mistake = is_name and not pattern.startswith("!") and not is_partial and not is_unread
         where = _compared_tags(comparison) if is_unread else "on either side"
         yield Unknown(f"--{name} {pattern}: {nothing_has(name, pattern, values, where)}", is_mistake)
 
@@ -307,7 +309,7 @@ def _compared_tags(comparison: Comparison) -> str:
 def nothing_has(name: str, pattern: str, values: Values, where: str) -> str:
     """Say that nothing in `values` matches `pattern`, and what is called nearly so."""
     known = values[name] | ({value.partition("@")[0] for value in values[name]} if name == "compiler" else set())
-    return f"no {name} matches {where}{did_you_mean(pattern, sorted(known), _MOST_NAMES)}"
+    return f"no {'version' if name == 'versions' else name} matches {where}{did_you_mean(pattern, sorted(known), _MOST_NAMES)}"
 
 
 def unmatched(asked: Asked, values: Values) -> Asked:
@@ -317,6 +319,8 @@ def unmatched(asked: Asked, values: Values) -> Asked:
 
 def _is_among(name: str, pattern: str, values: Iterable[str]) -> bool:
     own = pattern.removeprefix("!")
+    if name == "versions":
+        return any(map(Versions([own]), values))
     patterns = every_compiler([own]) if name == "compiler" else (own,)
     matchers = [matcher(each) for each in patterns]
     return any(matches(value) for value in values for matches in matchers)

@@ -158,7 +158,7 @@ def _look(context: Context, source: Source, asked: Asked) -> _Looked:
         if not trees:
             raise UnknownRevision(nothing_found(repository, revision.commit, "HEAD"))
         watched = tag_names.in_order(filter(Globs(source.tags), trees))
-        values: dict[str, set[str]] = {name: set() for name in _OPTION_OF.values()}
+        values: dict[str, set[str]] = {name: set() for name in (*_OPTION_OF.values(), *FACTS)}
         values["tag"].update(watched)
         values["package"].update(package for tag in watched for package in folders(repository, trees[tag]).ids)
         declared = stacks_of(repository, revision)

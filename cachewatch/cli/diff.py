@@ -147,7 +147,8 @@ def _filters(command: Callable[..., Any]) -> Callable[..., Any]:
     multiple=True,
     metavar="KIND",
     shell_complete=completing("kinds"),
-    help="Exit with 1 if a change of this kind occurred; a group (removed) and a glob mean several; repeatable.",
+    help="Exit with 1 if a change of this kind occurred; a group (removed) and a glob mean several; repeatable. "
+    "It counts whatever the filters choose, also what --kind leaves out.",
 )
 @OUTPUT_OPTION
 @COLOR_OPTION
@@ -189,6 +190,9 @@ def diff(
     document or of a folder of documents, without git. BEFORE..AFTER is the same as BEFORE AFTER. AFTER is HEAD if
     omitted. Without either, the newest revision is compared with the one before it. There is a report on
     each tag that changed; --tag selects.
+
+    The exit code is 0; 1 if a gate applies; 2 for a mistake in the command; 3 if a source cannot be read; and 4 if
+    a document cannot be compared, or not wholly.
     """
     if stat and format_ != "text":
         raise UsageError(f"--stat is text; leave it out, and --format {format_} has the same counts and more")

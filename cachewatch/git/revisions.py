@@ -1,5 +1,6 @@
 """What people call revisions: names that git resolves, dates, and REV:TAG."""
 
+import os
 import re
 from collections.abc import Collection, Iterator
 from datetime import UTC, datetime, timedelta
@@ -304,7 +305,15 @@ def _complaint(repository: Repository, name: str) -> str:
     revision, _, path = name.partition(":")
     is_path = path and revision and _ask(repository, f"{revision}^{{commit}}") is not None
     otherwise = f"is not a revision, a date, a file or a folder{_near(repository, name)}"
-    return f"{repository.path}: {revision} has no file {path}" if is_path else f"{where} {otherwise}"
+    return _no_file(repository, revision, path) if is_path else f"{where} {otherwise}"
+
+
+def _no_file(repository: Repository, revision: str, path: str) -> str:
+    """Say that a revision has no such file, and how to name the one below the folder that the user stands in."""
+    root = next((folder for folder in Path.cwd().parents if (folder / ".git").exists()), Path.cwd())
+    inside = f"{revision}:{os.path.normpath(Path.cwd().relative_to(root) / path)}"
+    hint = f"; did you mean {inside}?" if _ask(repository, inside) is not None else ""
+    return f"{repository.path}: {revision} has no file {path}{hint}"
 
 
 def _oldest(repository: Repository, start: str = "HEAD") -> str:

@@ -71,14 +71,18 @@ def test_a_name_that_only_something_unchanged_has(run: Run, repository: Path, op
 
 
 @pytest.mark.parametrize(
-    ("option", "pattern"), [("--package", "zl?p"), ("--stack", "/^x/"), ("--stack", "!e5s"), ("--package", "!zlip")]
+    ("option", "pattern"),
+    [("--package", "zl?p"), ("--stack", "/^x/"), ("--stack", "!e5s"), ("--package", "!zlip"), ("--versions", "@99:")],
 )
 def test_a_pattern_that_matches_nothing(run: Run, repository: Path, option: str, pattern: str) -> None:
     """It may match tomorrow, so it is no mistake, but worth a word."""
     result = run("diff", "HEAD~1", "--repo", repository, option, pattern)
 
     assert result.exit_code == 0
-    assert f"cachewatch: warning: {option} {pattern}: no {option[2:]} matches" in result.error
+    assert (
+        f"cachewatch: warning: {option} {pattern}: no {option[2:].replace('versions', 'version')} matches"
+        in result.error
+    )
 
 
 def test_what_cannot_be_read_may_have_it(run: Run, tmp_path: Path) -> None:

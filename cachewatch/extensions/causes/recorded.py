@@ -56,7 +56,7 @@ class RecordedGraph:
             raise UsageError(
                 f"{self.tag} at {self.commit[:7]} has no dependency graph (Spack's public catalogue has none);"
                 " `cachewatch record URL --into REPO` keeps the graph of a build cache from now on:"
-                " then ask with --repo REPO (docs/why.md)"
+                " then ask with --repo REPO"
             )
 
     @property

@@ -21,7 +21,7 @@ from cachewatch.report.tables import Row, Table
 _NO_STACK = "(no stack)"
 _NOT_RECORDED = (
     "Causes are known where the dependency graph is recorded, which Spack's public catalogue does not have: "
-    "`cachewatch record` keeps it from now on (docs/why.md)."
+    "`cachewatch record` keeps it from now on."
 )
 
 

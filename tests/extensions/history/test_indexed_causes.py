@@ -132,7 +132,7 @@ def test_without_a_graph_it_is_said_plainly(run: Run, tmp_path: Path) -> None:
     found = _asked(run, folder)
 
     assert "Not recorded: 2 of the 2 revisions that changed develop in that time." in text
-    assert "`cachewatch record` keeps it from now on (docs/why.md)" in text
+    assert "`cachewatch record` keeps it from now on" in text
     assert (found["recorded"], found["not_recorded"], found["rows"]) == (0, 2, [])
 
 
