@@ -20,7 +20,7 @@ from cachewatch.cli.terminal import ProgressLine
 from cachewatch.core.changesets import Blob, Changeset, Comparison, Reader
 from cachewatch.core.names import ANYWHERE, PUBLIC_REPOSITORY, Layout, did_you_mean, safe, safe_name
 from cachewatch.core.selection import every_compiler, is_plain, matcher
-from cachewatch.core.versions import Versions
+from cachewatch.core.spack import Versions
 from cachewatch.documents.parsing import parse
 from cachewatch.errors import ConfigError, DocumentError, SourceError, UsageError
 from cachewatch.git.checks import is_in_repository
