@@ -63,6 +63,8 @@ def open_comparison(
     else:
         opened = repository() if callable(repository) else repository
     try:
+        for name, listings in paths.items():
+            listings[0] = replace(listings[0], diagnostics=(*listings[0].diagnostics, *_ambiguous(opened, name)))
         documents = paths | {
             name: [found] for name in {before, after} - paths.keys() if (found := _file_of(opened, name))
         }
@@ -126,6 +128,14 @@ def _is_edited(repository: "Repository", committed: str, file: Path) -> bool:
         after = b""
     is_same = before == after or before == after.replace(b"\r\n", b"\n")
     return not is_same and any(claim_of(content) is not None for content in (before, after))
+
+
+def _ambiguous(repository: "Repository", name: str) -> Iterator[Diagnostic]:
+    """Yield a note if git knows what is taken for a path."""
+    for ref in (f"refs/heads/{name}", f"refs/tags/{name}"):
+        if repository.objects().get(f"{ref}^{{commit}}"):
+            message = f"taken as a path; write {ref} for what git calls so"
+            yield Diagnostic(name, DiagnosticKind.INCONSISTENT, message, is_loss=False)
 
 
 def _file_of(repository: "Repository", name: str) -> Listing | None:

@@ -391,6 +391,18 @@ def test_a_folder_against_a_revision_of_several_tags(run: Run, tmp_path: Path) -
     assert packages(run, "HEAD", tmp_path / "work", "--repo", repository, "--tag", "v1") == [("zlib", "changed")]
 
 
+def test_a_folder_that_is_called_as_a_branch(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder is taken, and it is said how to write the branch."""
+    repository = history(tmp_path / "r.git", catalogue(BEFORE))
+    (branch,) = (path.name for path in (repository / "refs" / "heads").iterdir())
+    write(tmp_path / branch, flat(AFTER))
+    monkeypatch.chdir(tmp_path)
+    result = run("diff", "HEAD", branch, "--repo", repository)
+
+    assert result.exit_code == 0
+    assert f"{branch}: inconsistent: taken as a path; write refs/heads/{branch} for what git calls so" in result.error
+
+
 def test_a_file_of_a_revision(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`REVISION:PATH` is a document as it was."""
     path = "_cache/develop/zlib/specs.md"
