@@ -10,14 +10,13 @@ from msgspec import Struct
 from sqlalchemy import Connection, delete, insert, select, union, update
 
 from cachewatch.core.remembered import Fact, Remembered, merged
-from cachewatch.store.schema import cursors, digests, holds, put, put_all, remembered, rows_of, slots, streams, unread
+from cachewatch.store.schema import cursors, digests, holds, put, put_all, read_row, remembered, slots, streams, unread
 
 
 def remembered_by(connection: Connection, subscription: str) -> Remembered:
     """Return what a subscription remembers; what is damaged is forgotten."""
-    query = rows_of(remembered, "subscription", order=("key",))
     found = []
-    for row in connection.execute(query, {"subscription": subscription}):
+    for row in connection.execute(select(remembered).filter_by(subscription=subscription).order_by(remembered.c.key)):
         with suppress(msgspec.DecodeError):
             found.append(msgspec.msgpack.decode(row.content, type=Fact))
     return Remembered(tuple(found))
@@ -112,14 +111,13 @@ def advances_from(content: bytes) -> tuple[Advance, ...]:
 def position_of(connection: Connection, subscription: str, stream: str, source: str) -> Position | None:
     """Return how far the stream was compared with the source; None if it has not begun with it."""
     where = {"subscription": subscription, "stream": stream, "source": source}
-    begun = connection.execute(rows_of(streams, *where), where).one_or_none()
+    begun = connection.execute(select(streams).filter_by(**where)).one_or_none()
     if begun is None:
         return None
-    rows = connection.execute(rows_of(cursors, *where), where)
+    rows = connection.execute(select(cursors).filter_by(**where))
     found: dict[str, tuple[Unread, ...]] = {}
-    for row in connection.execute(rows_of(unread, *where, order=("tag", "package")), where):
-        entry = Unread(**{name: getattr(row, name) for name in Unread.__struct_fields__})
-        found[row.tag] = (*found.get(row.tag, ()), entry)
+    for row in connection.execute(select(unread).filter_by(**where).order_by(unread.c.tag, unread.c.package)):
+        found[row.tag] = (*found.get(row.tag, ()), read_row(Unread, row))
     known = {row.tag: Cursor(row.revision, row.vanished_at) for row in rows}
     return Position(revision=begun.revision, cursors=known, unread=found)
 
@@ -139,7 +137,7 @@ def advance(connection: Connection, advances: Iterable[Advance], now: datetime) 
         where = {"subscription": each.subscription, "stream": each.stream, "source": each.source}
         put(connection, streams, where, {"revision": each.revision, "begun_at": now}, only_new=("begun_at",))
         _move(connection, where, each.tags, now)
-        had_unread = {row.tag for row in connection.execute(rows_of(unread, *where), where)}
+        had_unread = {row.tag for row in connection.execute(select(unread).filter_by(**where))}
         for step in each.tags:
             if step.revision is not None and (step.unread or step.tag in had_unread):
                 _note_unread(connection, {**where, "tag": step.tag}, step.unread, now)

@@ -6,12 +6,11 @@ from collections.abc import Iterable
 from contextlib import suppress
 from datetime import datetime
 from enum import StrEnum
-from functools import cache
 from typing import Any
 
 import msgspec
 from msgspec import Struct
-from sqlalchemy import Connection, Row, Select, delete, exists, func, literal, select, update
+from sqlalchemy import Connection, Row, delete, exists, func, literal, select, update
 
 from cachewatch.errors import DamagedRow
 from cachewatch.report.values import RenderedDigest
@@ -19,15 +18,13 @@ from cachewatch.store.cursors import Advance, advances_from
 from cachewatch.store.outbox import OPEN, State
 from cachewatch.store.schema import (
     BYTES,
-    deletion_of,
     deliveries,
     digests,
     holds,
     insert_new,
     of_parts,
     put,
-    rows_of,
-    same,
+    read_row,
     slots,
     suppressed,
 )
@@ -104,13 +101,6 @@ def add(connection: Connection, stored: DigestRecord) -> bool:
     return insert_new(connection, digests, values)
 
 
-_KNOWN = (
-    select(digests.c.key, digests.c.stream, digests.c.period, digests.c.state, digests.c.created)
-    .where(*same(digests, "subscription"))
-    .order_by(digests.c.key)
-)
-
-
 class KnownDigest(Struct, frozen=True):
     """What has to be known of earlier digests to name a new one."""
 
@@ -133,24 +123,20 @@ class KnownDigest(Struct, frozen=True):
 
 def known(connection: Connection, subscription: str) -> tuple[KnownDigest, ...]:
     """Return every digest of a subscription, in the order of their keys."""
-    rows = connection.execute(_KNOWN, {"subscription": subscription})
-    return tuple(KnownDigest(row.key, row.stream, row.period, row.state, row.created) for row in rows)
+    columns = [digests.c[name] for name in KnownDigest.__struct_fields__]
+    query = select(*columns).filter_by(subscription=subscription).order_by(digests.c.key)
+    return tuple(KnownDigest(*row) for row in connection.execute(query))
 
 
 def find(connection: Connection, key: str) -> DigestSummary | None:
     """Return what is known of the digest whose key begins with `key`, if there is just one."""
-    row = connection.execute(_summary(), {"key": key}).one_or_none()
+    row = connection.execute(select(*_ABOUT).where(digests.c.key == key)).one_or_none()
     if row is not None:
-        return DigestSummary(**_about(row))
+        return _summary(row)
     # Not LIKE, for which SQLite looks through all of them.
     begins_so = digests.c.key.between(key, f"{key}\U0010ffff")
     rows = connection.execute(select(*_ABOUT).where(begins_so).limit(2)).all()
-    return DigestSummary(**_about(rows[0])) if len(rows) == 1 else None
-
-
-@cache
-def _summary() -> Select[Any]:
-    return select(*_ABOUT).where(*same(digests, "key"))
+    return _summary(rows[0]) if len(rows) == 1 else None
 
 
 def get(connection: Connection, key: str) -> DigestRecord | None:
@@ -169,17 +155,12 @@ def advances(connection: Connection, key: str) -> tuple[Advance, ...]:
 
 def subscription_of(connection: Connection, key: str) -> str:
     """Return for which subscription a digest was made; empty if that was damaged."""
-    return str(connection.scalar(_subscription(), {"key": key}) or "")
-
-
-@cache
-def _subscription() -> Select[Any]:
-    return select(digests.c.subscription).where(*same(digests, "key"))
+    return str(connection.scalar(select(digests.c.subscription).where(digests.c.key == key)) or "")
 
 
 def held_summaries(connection: Connection) -> list[DigestSummary]:
     """Return every digest that waits for an operator, oldest first."""
-    found = [DigestSummary(**_about(row)) for row in connection.execute(select(*_ABOUT).where(IS_HELD))]
+    found = [_summary(row) for row in connection.execute(select(*_ABOUT).where(IS_HELD))]
     return sorted(found, key=lambda record: (record.created, record.key))
 
 
@@ -196,12 +177,8 @@ def damaged_held(connection: Connection) -> list[tuple[DigestSummary, DamagedRow
 
 def held(connection: Connection, subscription: str, stream: str) -> list[str]:
     """Return the keys of the digests of a stream that wait for an operator."""
-    return [row.key for row in connection.execute(_held(), {"subscription": subscription, "stream": stream})]
-
-
-@cache
-def _held() -> Select[Any]:
-    return select(digests.c.key).where(*same(digests, "subscription", "stream"), IS_HELD)
+    query = select(digests.c.key).filter_by(subscription=subscription, stream=stream).where(IS_HELD)
+    return list(connection.execute(query).scalars())
 
 
 def last_created(connection: Connection, subscription: str, stream: str, now: datetime) -> datetime | None:
@@ -271,23 +248,14 @@ def forget_digests(connection: Connection, before: datetime) -> int:
     return len(keys)
 
 
-def _about(row: Row[Any]) -> dict[str, Any]:
-    return {
-        "key": row.key,
-        "subscription": row.subscription,
-        "stream": row.stream,
-        "state": DigestState(row.state),
-        "title": row.title,
-        "period": row.period,
-        "created": row.created,
-        "reason": row.reason,
-    }
+def _summary(row: Row[Any]) -> DigestSummary:
+    return read_row(DigestSummary, row, state=DigestState(row.state))
 
 
 def _stored(row: Row[Any]) -> DigestRecord:
     steps = _advances(row)
     rendered, short = _rendered(row)
-    return DigestRecord(**_about(row), advances=steps, rendered=rendered, short=short)
+    return read_row(DigestRecord, row, state=DigestState(row.state), advances=steps, rendered=rendered, short=short)
 
 
 def _advances(row: Row[Any]) -> tuple[Advance, ...]:
@@ -386,13 +354,13 @@ def first_held(known: Iterable[Hold], event: HoldEvent) -> datetime | None:
 
 def let_go(connection: Connection, subscription: str, stream: str) -> None:
     """Forget what the digest of a stream was held for."""
-    connection.execute(deletion_of(holds, "subscription", "stream"), {"subscription": subscription, "stream": stream})
+    connection.execute(delete(holds).filter_by(subscription=subscription, stream=stream))
 
 
 def holds_of(connection: Connection, subscription: str, stream: str) -> tuple[Hold, ...]:
     """Return what the digest of a stream is held for."""
-    query = rows_of(holds, "subscription", "stream", order=("source", "tag", "kind"))
-    return tuple(map(_hold, connection.execute(query, {"subscription": subscription, "stream": stream})))
+    query = select(holds).filter_by(subscription=subscription, stream=stream)
+    return tuple(map(_hold, connection.execute(query.order_by(holds.c.source, holds.c.tag, holds.c.kind))))
 
 
 def all_holds(connection: Connection) -> list[tuple[str, str, Hold]]:
@@ -447,20 +415,15 @@ class Slot(Struct, frozen=True, kw_only=True):
 
 def pending(connection: Connection, subscription: str, stream: str) -> Slot | None:
     """Return the slot that a stream waits for."""
-    row = connection.execute(_pending(), {"subscription": subscription, "stream": stream}).one_or_none()
-    return None if row is None else _slot(row)
-
-
-@cache
-def _pending() -> Select[Any]:
-    of_stream = same(slots, "subscription", "stream")
-    return select(slots).where(*of_stream, slots.c.done_at.is_(None)).order_by(slots.c.due).limit(1)
+    query = select(slots).filter_by(subscription=subscription, stream=stream, done_at=None).order_by(slots.c.due)
+    row = connection.execute(query.limit(1)).one_or_none()
+    return None if row is None else read_row(Slot, row)
 
 
 def all_pending(connection: Connection) -> dict[tuple[str, str], Slot]:
     """Return the slot that each stream waits for, by subscription and stream."""
     rows = connection.execute(select(slots).where(slots.c.done_at.is_(None)).order_by(slots.c.due.desc()))
-    return {(row.subscription, row.stream): _slot(row) for row in rows}
+    return {(row.subscription, row.stream): read_row(Slot, row) for row in rows}
 
 
 def plan(connection: Connection, subscription: str, stream: str, schedule: str, due: datetime | None) -> None:
@@ -488,7 +451,3 @@ def hasten(connection: Connection, subscription: str, stream: str, now: datetime
 def finish(connection: Connection, slot: Slot, digest: str | None, now: datetime) -> None:
     """Mark a slot as done, with the digest that it made, if any."""
     connection.execute(update(slots).filter_by(id=slot.id).values(done_at=now, digest=digest))
-
-
-def _slot(row: Row[Any]) -> Slot:
-    return Slot(id=row.id, subscription=row.subscription, stream=row.stream, schedule=row.schedule, due=row.due)

@@ -18,7 +18,7 @@ from cachewatch.store.schema import (
     deliveries,
     holds,
     put,
-    rows_of,
+    read_row,
     service,
     slots,
     sources,
@@ -64,19 +64,8 @@ class Counter(Struct, frozen=True):
 
 def source(connection: Connection, name: str) -> SourceHealth:
     """Return the health of a source."""
-    row = connection.execute(rows_of(sources, "name"), {"name": name}).one_or_none()
-    if row is None:
-        return SourceHealth(name=name)
-    return SourceHealth(
-        name=name,
-        polled_at=row.polled_at,
-        succeeded_at=row.succeeded_at,
-        revision=row.revision,
-        revision_time=row.revision_time,
-        changed_at=row.changed_at,
-        failures=row.failures,
-        error=row.error,
-    )
+    row = connection.execute(select(sources).filter_by(name=name)).one_or_none()
+    return SourceHealth(name=name) if row is None else read_row(SourceHealth, row)
 
 
 def newest_revisions(connection: Connection) -> Mapping[str, str]:
@@ -92,17 +81,8 @@ def save_source(connection: Connection, health: SourceHealth) -> None:
 
 def channel(connection: Connection, name: str) -> ChannelHealth:
     """Return the health of a channel."""
-    row = connection.execute(rows_of(channels, "name"), {"name": name}).one_or_none()
-    if row is None:
-        return ChannelHealth(name=name)
-    return ChannelHealth(
-        name=name,
-        blocked_until=row.blocked_until,
-        failures=row.failures,
-        error=row.error,
-        error_at=row.error_at,
-        sent_at=row.sent_at,
-    )
+    row = connection.execute(select(channels).filter_by(name=name)).one_or_none()
+    return ChannelHealth(name=name) if row is None else read_row(ChannelHealth, row)
 
 
 def save_channel(connection: Connection, health: ChannelHealth) -> None:
@@ -127,21 +107,14 @@ _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 
 
 def _stored(counter: Counter) -> str:
-    labels = ",".join(f'{name}="{_escaped(value)}"' for name, value in counter.labels)
+    escaped = ((name, re.sub(r'(["\\])', r"\\\1", value)) for name, value in counter.labels)
+    labels = ",".join(f'{name}="{value}"' for name, value in escaped)
     return f"{counter.name}{{{labels}}}" if labels else counter.name
 
 
 def _counter(stored: str) -> Counter:
     name, _, labels = stored.partition("{")
-    return Counter(name, tuple((label, _plain(value)) for label, value in _LABEL.findall(labels)))
-
-
-def _escaped(value: str) -> str:
-    return re.sub(r'(["\\])', r"\\\1", value)
-
-
-def _plain(value: str) -> str:
-    return re.sub(r"\\(.)", r"\1", value)
+    return Counter(name, tuple((label, re.sub(r"\\(.)", r"\1", value)) for label, value in _LABEL.findall(labels)))
 
 
 def _save(connection: Connection, table: Table, health: SourceHealth | ChannelHealth) -> None:
@@ -216,7 +189,7 @@ def mark_resolved(connection: Connection, key: AlertKey, now: datetime) -> None:
 
 def get(connection: Connection, key: AlertKey) -> OpenAlert | None:
     """Return an alert, open or just resolved."""
-    row = connection.execute(rows_of(alerts, "kind", "name", "part"), asdict(key)).one_or_none()
+    row = connection.execute(select(alerts).filter_by(**asdict(key))).one_or_none()
     return None if row is None else _alert(row)
 
 
@@ -259,14 +232,7 @@ def _is(key: AlertKey) -> tuple[Any, ...]:
 
 
 def _alert(row: Row[Any]) -> OpenAlert:
-    return OpenAlert(
-        key=AlertKey(AlertKind(row.kind), row.name, row.part),
-        opened_at=row.opened_at,
-        notified_at=row.notified_at,
-        resolved_at=row.resolved_at,
-        title=row.title,
-        detail=row.detail,
-    )
+    return read_row(OpenAlert, row, key=AlertKey(AlertKind(row.kind), row.name, row.part))
 
 
 def configuration(connection: Connection) -> Row[Any] | None:

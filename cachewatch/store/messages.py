@@ -23,7 +23,6 @@ from cachewatch.store.schema import (
     of_message,
     of_parts,
     put,
-    rows_of,
     suppressed,
 )
 
@@ -120,8 +119,7 @@ class Suppressed(Struct, frozen=True):
 
 def is_suppressed(connection: Connection, channel: str, target: str) -> bool:
     """Tell whether an address is left out because it kept refusing."""
-    where = {"channel": channel, "target": target}
-    return connection.execute(rows_of(suppressed, *where), where).first() is not None
+    return connection.execute(select(suppressed).filter_by(channel=channel, target=target)).first() is not None
 
 
 def all_suppressed(connection: Connection) -> list[Suppressed]:

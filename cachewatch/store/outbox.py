@@ -4,7 +4,6 @@ from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from enum import StrEnum
-from functools import cache
 from typing import Any
 
 from msgspec import Struct
@@ -13,8 +12,6 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Row,
-    Select,
-    Update,
     and_,
     bindparam,
     exists,
@@ -29,7 +26,7 @@ from cachewatch.errors import DamagedRow
 from cachewatch.report.values import Message
 from cachewatch.store import messages as message_bytes
 from cachewatch.store.messages import is_suppressed
-from cachewatch.store.schema import attempts, deliveries, insert_new, same
+from cachewatch.store.schema import attempts, deliveries, insert_new, read_row
 
 
 class State(StrEnum):
@@ -55,13 +52,6 @@ OPEN = (State.QUEUED, State.SENDING, State.DEFERRED)
 _OPEN: BindParameter[tuple[State, ...]] = bindparam("open", OPEN, expanding=True, literal_execute=True)
 
 
-_NOTE = insert(attempts)
-# What is known of a delivery without its bytes.
-_ABOUT = tuple(column for column in deliveries.c if column is not deliveries.c.payload)
-_ONE = select(*_ABOUT).where(*same(deliveries, "id"))
-_WHOLE_ONE = message_bytes.whole_deliveries().where(*same(deliveries, "id"))
-
-
 class Delivery(Struct, frozen=True, kw_only=True):
     """One message on its way, with all that is known of it but its bytes."""
 
@@ -80,6 +70,9 @@ class Delivery(Struct, frozen=True, kw_only=True):
     said: str
     message_id: str | None
     claimed_by: str | None  # HOST/PROCESS/NUMBER, of one run and no other
+
+
+_ABOUT = tuple(deliveries.c[name] for name in Delivery.__struct_fields__)
 
 
 def add_all(
@@ -135,23 +128,18 @@ def claim(connection: Connection, channel: str, now: datetime, owner: str) -> De
 
     Messages for one target go in the order of their digests: one that waits holds up those behind it.
     """
-    row = connection.execute(_next(), {"channel": channel, "now": now}).one_or_none()
+    query = (
+        select(deliveries.c.id, deliveries.c.attempts)
+        .where(deliveries.c.channel == channel, _is_due(now), ~_waits_behind_another())
+        .order_by(deliveries.c.id)
+        .limit(1)
+    )
+    row = connection.execute(query).one_or_none()
     if row is None:
         return None
     values = {"state": State.SENDING, "attempts": row.attempts + 1, "claimed_by": owner, "due": now}
     connection.execute(update(deliveries).filter_by(id=row.id).values(**values))
     return delivery(connection, row.id)
-
-
-@cache
-def _next() -> Select[tuple[int, int]]:
-    """Return the query for the next message of a channel; to make it anew takes longer than to ask it."""
-    return (
-        select(deliveries.c.id, deliveries.c.attempts)
-        .where(deliveries.c.channel == bindparam("channel"), _is_due(bindparam("now")), ~_waits_behind_another())
-        .order_by(deliveries.c.id)
-        .limit(1)
-    )
 
 
 def settle(
@@ -172,35 +160,26 @@ def settle(
 
     Nothing is written, and False returned, if somebody else claimed the delivery since `delivery` was read.
     """
+    is_ours = deliveries.c.claimed_by.is_not_distinct_from(delivery.claimed_by)
     done = connection.execute(
-        _settling(),
-        {
-            "its_id": delivery.id,
-            "its_owner": delivery.claimed_by,
-            "its_attempts": delivery.attempts,
-            "state": state,
-            "said": said,
-            "due": due or now,
-            "attempts": delivery.attempts - (not counts),
-            "may_have_arrived": delivery.may_have_arrived or may_have_arrived,
-            "settled_at": None if state in OPEN else now,
-            "claimed_by": None,
-        },
+        update(deliveries)
+        .filter_by(id=delivery.id, attempts=delivery.attempts)
+        .where(is_ours)
+        .values(
+            state=state,
+            said=said,
+            due=due or now,
+            attempts=delivery.attempts - (not counts),
+            may_have_arrived=delivery.may_have_arrived or may_have_arrived,
+            settled_at=None if state in OPEN else now,
+            claimed_by=None,
+        )
     )
     if not done.rowcount:
         note(connection, delivery.id, "late", f"{state}: {said}".removesuffix(": "), now)
         return False
     note(connection, delivery.id, event or state, said, now)
     return True
-
-
-@cache
-def _settling() -> Update:
-    return update(deliveries).where(
-        deliveries.c.id == bindparam("its_id"),
-        deliveries.c.claimed_by.is_not_distinct_from(bindparam("its_owner")),
-        deliveries.c.attempts == bindparam("its_attempts"),
-    )
 
 
 def hasten(connection: Connection, channel: str, now: datetime) -> None:
@@ -220,7 +199,7 @@ def prolong(connection: Connection, number: int, give_up: datetime) -> None:
 
 def note(connection: Connection, delivery: int, event: str, said: str, now: datetime) -> None:
     """Add a line to the story of a delivery."""
-    connection.execute(_NOTE, {"delivery": delivery, "at": now, "event": event, "said": said})
+    connection.execute(insert(attempts).values(delivery=delivery, at=now, event=event, said=said))
 
 
 def requeue(connection: Connection, number: int, due: datetime, now: datetime) -> None:
@@ -283,13 +262,14 @@ def find(
 
 def delivery(connection: Connection, number: int) -> Delivery | None:
     """Return one delivery by its number."""
-    row = connection.execute(_ONE, {"id": number}).one_or_none()
+    row = connection.execute(select(*_ABOUT).where(deliveries.c.id == number)).one_or_none()
     return None if row is None else _delivery(row)
 
 
 def message(connection: Connection, number: int) -> Message:
     """Return the bytes of a delivery, none if they were deleted; raise DamagedRow if they are not those that were stored."""
-    return message_bytes.message_of(connection.execute(_WHOLE_ONE, {"id": number}).one())
+    query = message_bytes.whole_deliveries().where(deliveries.c.id == number)
+    return message_bytes.message_of(connection.execute(query).one())
 
 
 def sent_history(connection: Connection, channel: str, target: str, most: int) -> Sequence[Message]:
@@ -377,7 +357,7 @@ def first_deferral(connection: Connection, number: int) -> datetime | None:
     return connection.execute(query).scalar()
 
 
-def _is_due(now: datetime | BindParameter[datetime]) -> ColumnElement[bool]:
+def _is_due(now: datetime) -> ColumnElement[bool]:
     return and_(is_open(), deliveries.c.state != State.SENDING, deliveries.c.due <= now)
 
 
@@ -392,20 +372,4 @@ def _waits_behind_another() -> ColumnElement[bool]:
 
 
 def _delivery(row: Row[Any]) -> Delivery:
-    return Delivery(
-        id=row.id,
-        digest=row.digest,
-        channel=row.channel,
-        target=row.target,
-        copy=row.copy,
-        state=State(row.state),
-        created=row.created,
-        due=row.due,
-        give_up=row.give_up,
-        attempts=row.attempts,
-        may_have_arrived=bool(row.may_have_arrived),
-        settled_at=row.settled_at,
-        said=row.said,
-        message_id=row.message_id,
-        claimed_by=row.claimed_by,
-    )
+    return read_row(Delivery, row, state=State(row.state))

@@ -6,18 +6,16 @@ database.py upgrades older tables. A time is UTC text of one width in SQLite, wh
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import cache
 from hashlib import blake2b
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
 
+from msgspec import Struct
 from sqlalchemy import (
     TIMESTAMP,
     Boolean,
     Column,
-    ColumnElement,
     Connection,
-    Delete,
     Dialect,
     Float,
     ForeignKey,
@@ -25,14 +23,11 @@ from sqlalchemy import (
     Integer,
     LargeBinary,
     MetaData,
-    Select,
+    Row,
     String,
     Table,
     TypeDecorator,
     UniqueConstraint,
-    bindparam,
-    delete,
-    select,
     text,
 )
 from sqlalchemy import Text as AnyText
@@ -41,6 +36,7 @@ from sqlalchemy.types import TypeEngine
 
 from cachewatch.report.values import Message
 
+RowType = TypeVar("RowType", bound=Struct)
 Clock = Callable[[], datetime]
 
 # A form that one call reads in a sixteenth of the time of `strptime`; by itself, that call takes other forms as well.
@@ -363,9 +359,14 @@ def _make_partial(index: Index, dialect: str) -> None:
     index.dialect_options[dialect]["where"] = index.dialect_options["sqlite"]["where"]
 
 
+def read_row(kind: type[RowType], row: Row[Any], **others: Any) -> RowType:
+    """Return what the columns of a row say that are called as fields of `kind` are, and of `others` what is given."""
+    return kind(**{name: getattr(row, name) for name in kind.__struct_fields__ if name not in others}, **others)
+
+
 def insert_new(connection: Connection, table: Table, values: Mapping[str, Any]) -> bool:
     """Insert a row unless there is one with the same key, and tell whether it was new."""
-    done = connection.execute(_only_new(connection.dialect.name, table), dict(values))
+    done = connection.execute(_insert_into(connection, table).on_conflict_do_nothing(), dict(values))
     return bool(done.rowcount > 0)
 
 
@@ -378,61 +379,29 @@ def put(
     only_new: Collection[str] = (),
 ) -> None:
     """Insert a row, or let the row of this key have these values but those that are `only_new`."""
-    changed = tuple(name for name in values if name not in only_new)
-    connection.execute(_replacing(connection.dialect.name, table, tuple(key), changed), {**key, **values})
+    new = _insert_into(connection, table)
+    changed = {name: new.excluded[name] for name in values if name not in only_new}
+    connection.execute(new.on_conflict_do_update(index_elements=tuple(key), set_=changed), {**key, **values})
 
 
 def put_all(connection: Connection, table: Table, key: Collection[str], rows: Sequence[Mapping[str, Any]]) -> None:
     """Insert rows, all with the same columns, or let those of the same `key` have their values."""
     if rows:
-        changed = tuple(name for name in rows[0] if name not in key)
-        connection.execute(_replacing(connection.dialect.name, table, tuple(key), changed), list(rows))
+        new = _insert_into(connection, table)
+        changed = {name: new.excluded[name] for name in rows[0] if name not in key}
+        connection.execute(new.on_conflict_do_update(index_elements=tuple(key), set_=changed), list(rows))
 
 
 def add_to(connection: Connection, table: Table, key: Mapping[str, Any], name: str, amount: float) -> None:
     """Let a column of a row grow, from nothing if there is no such row."""
-    connection.execute(_growing(connection.dialect.name, table, tuple(key), name), {**key, name: amount})
+    new = _insert_into(connection, table)
+    grown = {name: table.c[name] + new.excluded[name]}
+    connection.execute(new.on_conflict_do_update(index_elements=tuple(key), set_=grown), {**key, name: amount})
 
 
-# To make a statement takes longer than to execute it, so each is made once.
-
-
-@cache
-def _only_new(dialect: str, table: Table) -> Any:
-    return _insert_of(dialect)(table).on_conflict_do_nothing()
-
-
-@cache
-def _replacing(dialect: str, table: Table, key: Iterable[str], changed: Iterable[str]) -> Any:
-    new = _insert_of(dialect)(table)
-    return new.on_conflict_do_update(index_elements=key, set_={name: new.excluded[name] for name in changed})
-
-
-@cache
-def _growing(dialect: str, table: Table, key: Iterable[str], name: str) -> Any:
-    new = _insert_of(dialect)(table)
-    return new.on_conflict_do_update(index_elements=key, set_={name: table.c[name] + new.excluded[name]})
-
-
-def _insert_of(dialect: str) -> Any:
-    return import_module(f"sqlalchemy.dialects.{dialect}").insert
-
-
-@cache
-def rows_of(table: Table, *names: str, order: tuple[str, ...] = ()) -> Select[Any]:
-    """Return the query for the rows of `table` whose columns `names` have the values of parameters of these names."""
-    return select(table).where(*same(table, *names)).order_by(*(table.c[name] for name in order))
-
-
-@cache
-def deletion_of(table: Table, *names: str) -> Delete:
-    """Return what deletes the rows that `rows_of` returns."""
-    return delete(table).where(*same(table, *names))
-
-
-def same(table: Table, *names: str) -> list[ColumnElement[bool]]:
-    """Return the conditions that columns have the values of parameters of their names."""
-    return [table.c[name] == bindparam(name) for name in names]
+def _insert_into(connection: Connection, table: Table) -> Any:
+    """Return an insert that may update, of which SQLAlchemy has no common form."""
+    return import_module(f"sqlalchemy.dialects.{connection.dialect.name}").insert(table)
 
 
 BYTES = 16
