@@ -188,7 +188,9 @@ class _Reader:
             otherwise=system
             or Story(
                 kind=kind,
-                before=signature.versions if signature.stacks else self._lost_versions(signature),
+                before=signature.versions
+                if signature.stacks
+                else tuple(version for version in signature.versions if version not in self._change.after["versions"]),
                 after=named,
             ),
             kinds=frozenset({Kind.SPEC_REMOVED}),
@@ -244,9 +246,6 @@ class _Reader:
             versions=old.versions,
             remaining=tuple(name for names in remaining for name in names),
         )
-
-    def _lost_versions(self, signature: Signature) -> tuple[str, ...]:
-        return tuple(version for version in signature.versions if version not in self._change.after["versions"])
 
     def _of_kept(self, kept: StackChange) -> _Step:
         is_unreferenced = not kept.after.stacks

@@ -132,11 +132,9 @@ def _by_stack(signatures: Iterable[Signature], kept: Mapping[str, Set[str]]) -> 
             if stack in kept:
                 is_kept = not versions or not kept[stack].isdisjoint(versions)
                 parts[stack].append(held if is_kept else (*held[:3], set()))
-    return {stack: _united(own) for stack, own in parts.items()}
-
-
-def _united(parts: Sequence[tuple[set[str], ...]]) -> _Held:
-    return tuple(frozenset[str]().union(*sets) for sets in zip(*parts, strict=True))
+    return {
+        stack: tuple(frozenset[str]().union(*sets) for sets in zip(*own, strict=True)) for stack, own in parts.items()
+    }
 
 
 def _differing(one: _Held, other: _Held) -> frozenset[Attribute]:
@@ -232,7 +230,10 @@ def judge_values(
     had = _had(seen, unchanged(), {step.before for step in widespread})
     alike: dict[tuple[StatementKind, frozenset[str], frozenset[str]], list[Step]] = {}
     for step, stacks in widespread.items():
-        if any(_is_most(packages, had[stack, step.before]) for stack, packages in stacks.items()):
+        if any(
+            len(packages) >= FEW_PACKAGES and len(packages) >= _SHARE * len(had[stack, step.before])
+            for stack, packages in stacks.items()
+        ):
             packages = frozenset(package for names in stacks.values() for package in names)
             alike.setdefault((step.kind, packages, frozenset(stacks)), []).append(step)
     found = [
@@ -272,10 +273,6 @@ def _had(seen: SeenValues, unchanged: Mapping[str, Collection[Signature]], wante
         for stack, value in {(stack, value) for stacks, all_ in values.items() for stack in stacks for value in all_}:
             found[stack, value].append(package)
     return found
-
-
-def _is_most(packages: Sequence[str], had: Sequence[str]) -> bool:
-    return len(packages) >= FEW_PACKAGES and len(packages) >= _SHARE * len(had)
 
 
 def _exceptions(stacks: Set[str], steps: Iterable[Step], seen: SeenValues, had: _Had) -> tuple[str, ...]:

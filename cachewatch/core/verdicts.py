@@ -39,7 +39,6 @@ from cachewatch.core.spack import (
     NO_COMPILER,
     Prerelease,
     Segment,
-    VersionKey,
     is_newer,
     newest,
     sorted_versions,
@@ -188,7 +187,7 @@ def _order(signatures: Iterable[Signature]) -> _Order:
     of_versions: defaultdict[tuple[str, ...], list[Signature]] = defaultdict(list)
     for signature in signatures:
         of_versions[signature.versions].append(signature)
-    newest_first = {versions: _newest_first(versions) for versions in sorted(of_versions)}
+    newest_first = {versions: sorted(map(version_key, versions), reverse=True) for versions in sorted(of_versions)}
     ranked = [
         signature
         for versions in sorted(newest_first, key=newest_first.__getitem__, reverse=True)
@@ -197,10 +196,6 @@ def _order(signatures: Iterable[Signature]) -> _Order:
     # Without the reference of a git version, and without its spelling.
     ages = {versions: [key[:3] for key in keys] for versions, keys in newest_first.items()}
     return _Order({signature: rank for rank, signature in enumerate(ranked)}, ages)
-
-
-def _newest_first(versions: Iterable[str]) -> list[VersionKey]:
-    return sorted(map(version_key, versions), reverse=True)
 
 
 def _regraded(before: _Age, after: _Age) -> MatchKind | None:
@@ -323,11 +318,12 @@ class PlaceJudgement(Struct, frozen=True):
         """The kinds of change that this is."""
         kinds = {Kind(TOLD_AS[self.verdict])}
         if self.verdict in (Verdict.NARROWED, Verdict.WIDENED):
-            kinds |= {kind for name, kind in _ATTRIBUTES.items() if self._differs(name)}
+            kinds |= {
+                kind
+                for name, kind in _ATTRIBUTES.items()
+                if {getattr(c, name) for c in self.before} != {getattr(c, name) for c in self.after}
+            }
         return frozenset(kinds)
-
-    def _differs(self, name: str) -> bool:
-        return {getattr(c, name) for c in self.before} != {getattr(c, name) for c in self.after}
 
 
 def combinations_of(signature: Signature, *, is_compiler_unknown: bool) -> list[Combination]:

@@ -37,7 +37,7 @@ from cachewatch.core.model import (
     known_hash,
 )
 from cachewatch.core.names import UNSEEN, safe
-from cachewatch.core.statement_values import CauseCount, Statement, Turnover
+from cachewatch.core.statement_values import CauseCount, Statement
 from cachewatch.core.statements import BY_VERSION
 from cachewatch.report import wording, words
 
@@ -213,12 +213,8 @@ def statement_values(statement: Statement) -> dict[str, Any]:
         "of": statement.of,
         "exceptions": statement.exceptions,
         "effects": [{"kind": effect.kind, "packages": effect.packages} for effect in statement.effects],
-        **({"turnover": _turnover_values(statement.turnover)} if statement.turnover else {}),
+        **({"turnover": {**asdict(statement.turnover), "gone": statement.turnover.gone}} if statement.turnover else {}),
     } | ({"causes": [_cause_values(one) for one in statement.causes]} if statement.causes else {})
-
-
-def _turnover_values(turnover: Turnover) -> dict[str, int]:
-    return {**asdict(turnover), "gone": turnover.gone}
 
 
 def machines_lost(statements: Iterable[Statement]) -> list[dict[str, Any]]:

@@ -108,7 +108,8 @@ class DigestRenderer:
         self._names = _Names(templates_dir, template)
         # As long as it is, whatever the length of the rest.
         self._head = self._make_head()
-        self._bullets = self._make_bullets()
+        (chat,) = self._names.render(("chat", {**self._head, **self._shown(_BRIEF)}))
+        self._bullets = bullets(chat)
         self._advice = advice(digest, self._names.words)
         self._json = self._make_json() if Form.JSON in forms else b""
 
@@ -168,10 +169,6 @@ class DigestRenderer:
             (said,) = self._names.render(("subject", {**head, **self._shown(_BRIEF)}))
             head["title"] = safe(" ".join(said.split()))[:_LONGEST_SUBJECT] or head["title"]
         return head
-
-    def _make_bullets(self) -> tuple[str, ...]:
-        (chat,) = self._names.render(("chat", {**self._head, **self._shown(_BRIEF)}))
-        return bullets(chat)
 
     def _make_json(self) -> bytes:
         shown = json_view(_uncut(self._digest) if self._is_archived else self._digest, self._names.words)

@@ -404,11 +404,7 @@ def is_plain(name: str) -> bool:
 
 def public_mirror(catalogue: str) -> str | None:
     """Return where Spack installs what `catalogue` lists, with {tag}, if that is upstream's own."""
-    return _PUBLIC_MIRROR if _is_public(catalogue) else None
-
-
-def _is_public(address: str) -> bool:
-    return address.removesuffix("/").removesuffix(".git").endswith(_PUBLIC_CATALOGUE)
+    return _PUBLIC_MIRROR if catalogue.removesuffix("/").removesuffix(".git").endswith(_PUBLIC_CATALOGUE) else None
 
 
 def is_cut(data: Mapping[str, Any]) -> bool:

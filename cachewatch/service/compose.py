@@ -105,12 +105,13 @@ def _assembled(
     key = _key(stream, state, parts, occasion)
     environment = joined(part.coverage for part in parts if part.coverage)
     learned = [fact for part in parts if part.advance is not None for fact in part.advance.learned]
+    period = period_of(parts, now, is_urgent=stream.is_urgent)
     digest = Digest(
         key=key,
         subscription=stream.subscription.name,
         description=stream.subscription.description,
         created=now,
-        period=_period(stream, state, parts, key, now),
+        period=f"{period}-{key[:8]}" if period in state.periods else period,
         is_urgent=stream.is_urgent,
         spans=tuple(span for part in parts for span in part.spans),
         tags=tags,
@@ -228,12 +229,6 @@ def _key(stream: Stream, state: StreamState, parts: list[SourceDiff], occasion: 
             break
         key = hashlib.sha256(json.dumps([*made_of, time]).encode()).hexdigest()
     return key
-
-
-def _period(stream: Stream, state: StreamState, parts: list[SourceDiff], key: str, now: datetime) -> str:
-    """Name what a digest covers, as no other digest of the subscription is named."""
-    period = period_of(parts, now, is_urgent=stream.is_urgent)
-    return f"{period}-{key[:8]}" if period in state.periods else period
 
 
 def period_of(parts: Sequence[SourceDiff], now: datetime, *, is_urgent: bool) -> str:

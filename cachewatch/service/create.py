@@ -259,7 +259,8 @@ def decide(context: Context, stream: Stream, state: StreamState, comparisons: Co
     """
     begun: list[Advance] = []
     now = context.clock()
-    decision = StreamDecision(plans_slot=_plans_slot(stream, state))
+    is_planned = state.slot is not None and state.slot.schedule == stream.schedule_text
+    decision = StreamDecision(plans_slot=not stream.is_each_revision and not is_planned)
     try:
         begun.extend(_begin(context, stream, state))
         decision = replace(decision, begun=tuple(begun))
@@ -269,11 +270,6 @@ def decide(context: Context, stream: Stream, state: StreamState, comparisons: Co
     except Exception as error:  # noqa: BLE001  whatever it is, it stops only this stream
         context.go_on()  # whatever it worked with was perhaps ended by us
         return replace(decision, failure=error)
-
-
-def _plans_slot(stream: Stream, state: StreamState) -> bool:
-    is_planned = state.slot is not None and state.slot.schedule == stream.schedule_text
-    return not stream.is_each_revision and not is_planned
 
 
 def _begin(context: Context, stream: Stream, state: StreamState) -> Iterator[Advance]:

@@ -679,6 +679,7 @@ def open_source(
         elif position is None:
             position = _position_at(repository, first_revision(repository, source, newest), newest)
         isolation = comparisons.isolation(source.name)
+        learnt = digest.longest_pause(times_until(repository, newest, digest.LEARNT_FROM))
         yield OpenSource(
             context=context,
             stream=stream,
@@ -697,15 +698,9 @@ def open_source(
             cursors=position.cursors,
             returns=Returns(repository, source.name, stream.name, newest, state.remembered),
             isolation=isolation,
-            longest_pause=_longest_pause(repository, newest, source),
+            longest_pause=source.stale_after if learnt is None else learnt,
             environment=environment,
         )
-
-
-def _longest_pause(repository: Repository, newest: Revision, source: Source) -> timedelta:
-    """Return what is no gap: as the source usually publishes, or as it is configured where that is not known."""
-    learnt = digest.longest_pause(times_until(repository, newest, digest.LEARNT_FROM))
-    return source.stale_after if learnt is None else learnt
 
 
 def _position_at(repository: Repository, first: Revision, newest: Revision) -> Position:

@@ -116,7 +116,7 @@ class Departures:
         had, has = steps.packages(base, tag), steps.packages(self._newest, tag)
         if not has:
             return
-        gone = _mentioned(statements) & (had.keys() - has.keys())
+        gone = {package for one in statements for package in one.packages} & (had.keys() - has.keys())
         missing = {name for one in statements if one.kind is StatementKind.SUSPICIOUS for name in one.packages}
         groups: defaultdict[tuple[Revision, Revision], set[str]] = defaultdict(set)
         for package in sorted(gone):
@@ -178,10 +178,6 @@ class Departures:
             if content is not None and name.search(content.content):
                 return True
         return False
-
-
-def _mentioned(statements: Iterable[Statement]) -> set[str]:
-    return {package for one in statements for package in one.packages}
 
 
 class Returns:
