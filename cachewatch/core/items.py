@@ -64,7 +64,7 @@ class _Key(Struct, frozen=True):
     is_prunable: bool = False
 
 
-class _Step(Struct, frozen=True, kw_only=True):
+class _EqualItems(Struct, frozen=True, kw_only=True):
     """Some equal items: what they were, and what they are now."""
 
     before: Signature | None
@@ -113,10 +113,10 @@ def items_of(
     change: PackageChange, sees_stack: SeesStack | None = None, *, values: PackageValues | None = None
 ) -> tuple[Items, ...]:
     """Return all items of `change`, of which `values` are known or not; of stacks, only those that are seen are named."""
-    return _Reader(change, sees_stack, values or values_of(change)).items()
+    return _ItemsReader(change, sees_stack, values or values_of(change)).items()
 
 
-class _Reader:
+class _ItemsReader:
     """Reads one change; equal items become one."""
 
     def __init__(self, change: PackageChange, sees_stack: SeesStack | None, values: PackageValues) -> None:
@@ -144,13 +144,13 @@ class _Reader:
             self._add_empty()
         return self._whole(self._made())
 
-    def _steps(self) -> Iterator[_Step]:
+    def _steps(self) -> Iterator[_EqualItems]:
         yield from (self._of_match(p) for p in self._change.matches if p.kind is not MatchKind.REBUILT)
         yield from map(self._of_vanished, self._change.gone)
         yield from map(self._of_new, self._change.new)
         yield from map(self._of_kept, self._change.restacked)
 
-    def _of_match(self, match: SpecMatch) -> _Step:
+    def _of_match(self, match: SpecMatch) -> _EqualItems:
         before, after = match.before, match.after
         kind = TOLD_AS[match.kind]
         if kind is StatementKind.RECONFIGURED:
@@ -169,7 +169,7 @@ class _Reader:
         if match.kind is MatchKind.MOVED:
             kinds |= {Kind.STACK_ADDED} if set(after.stacks) - set(before.stacks) else set()
             kinds |= {Kind.STACK_REMOVED} if set(before.stacks) - set(after.stacks) else set()
-        return _Step(
+        return _EqualItems(
             before=before,
             after=after,
             counts=_counts_of(match),
@@ -177,11 +177,11 @@ class _Reader:
             kinds=frozenset(kinds),
         )
 
-    def _of_vanished(self, gone: SignatureCount) -> _Step:
+    def _of_vanished(self, gone: SignatureCount) -> _EqualItems:
         kind, signature = TOLD_AS[gone.spec_class], gone.signature
         named = self._configuration(signature, is_before=True) if kind is StatementKind.NARROWED else ()
         system = self._system_change(signature, gone.counterpart, gone.spec_class)
-        return _Step(
+        return _EqualItems(
             before=signature,
             after=None,
             counts=Counts(vanished=gone.count),
@@ -197,7 +197,7 @@ class _Reader:
             is_prunable=gone.spec_class in _PRUNABLE and system is None,
         )
 
-    def _of_new(self, new: SignatureCount) -> _Step:
+    def _of_new(self, new: SignatureCount) -> _EqualItems:
         kind, signature = TOLD_AS[new.spec_class], new.signature
         named = self._configuration(signature, is_before=False) if kind is StatementKind.WIDENED else ()
         still_built: tuple[str, ...] = ()
@@ -205,7 +205,7 @@ class _Reader:
             named, still_built = signature.versions, self._still_built(signature)
         system = self._system_change(new.counterpart, signature, new.spec_class)
         is_copy = kind in (StatementKind.EXTRA_COPY, StatementKind.UNREFERENCED)
-        return _Step(
+        return _EqualItems(
             before=None,
             after=signature,
             counts=Counts(new=new.count),
@@ -247,13 +247,13 @@ class _Reader:
             remaining=tuple(name for names in remaining for name in names),
         )
 
-    def _of_kept(self, kept: StackChange) -> _Step:
+    def _of_kept(self, kept: StackChange) -> _EqualItems:
         is_unreferenced = not kept.after.stacks
         kinds = {Kind.STACK_ADDED} if kept.gained else set()
         kinds |= {Kind.STACK_REMOVED} if kept.lost else set()
         kinds |= {Kind.UNREFERENCED} if is_unreferenced else set()
         kind = StatementKind.UNREFERENCED if is_unreferenced else StatementKind.MOVED
-        return _Step(
+        return _EqualItems(
             before=kept.before,
             after=kept.after,
             counts=Counts(kept=1, entered=int(kept.entered), left=int(kept.left)),
@@ -262,7 +262,7 @@ class _Reader:
             is_again=is_unreferenced and kept.before in self._change.came.counts,
         )
 
-    def _add(self, step: _Step) -> None:
+    def _add(self, step: _EqualItems) -> None:
         told = self._told(step)
         stories = (*told.stories, step.otherwise) if not step.otherwise.is_system else (step.otherwise,)
         key = _Key(
@@ -283,7 +283,7 @@ class _Reader:
         found.kinds |= step.kinds | told.kinds
         self._add_kinds_of_facts(step, found.kinds)
 
-    def _told(self, step: _Step) -> _Told:
+    def _told(self, step: _EqualItems) -> _Told:
         """Return what the places of an item have to say: the same for all of a version that are built for the same."""
         key = (_built_for(step.before), _built_for(step.after), step.counts.kept)
         found = self._known_told.get(key)
@@ -291,7 +291,7 @@ class _Reader:
             found = self._known_told[key] = self._tell(step)
         return found
 
-    def _tell(self, step: _Step) -> _Told:
+    def _tell(self, step: _EqualItems) -> _Told:
         before, after = step.before, step.after
         old, new = (self._places(side) for side in (before, after))
         places = old | new
@@ -399,7 +399,7 @@ class _Reader:
             for place in places
         )
 
-    def _stories(self, step: _Step, old: frozenset[Place], new: frozenset[Place]) -> Iterator[Story]:
+    def _stories(self, step: _EqualItems, old: frozenset[Place], new: frozenset[Place]) -> Iterator[Story]:
         """Yield what the places of an item have to say, by rank."""
         change, before, after = self._change, step.before, step.after
         if change.status is Status.REMOVED:
@@ -511,7 +511,7 @@ class _Reader:
                 versions[stack].update(has)
         return {stack: newest(has) for stack, has in versions.items()}
 
-    def _add_kinds_of_facts(self, step: _Step, kinds: set[Kind]) -> None:
+    def _add_kinds_of_facts(self, step: _EqualItems, kinds: set[Kind]) -> None:
         """Add the kinds of the values that came or went with an item."""
         for signature, changed in zip((step.before, step.after), self._changed, strict=True):
             if signature is not None:

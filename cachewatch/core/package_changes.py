@@ -606,7 +606,7 @@ Chooses = Callable[[Signature], bool]
 SeesStack = Callable[[str], bool]
 
 
-class _Chosen(Struct, frozen=True):
+class _ChosenSpecs(Struct, frozen=True):
     """How many of the vanished and of the new specs of each signature are chosen, and which kept ones moved."""
 
     vanished: Counter[Signature]
@@ -638,7 +638,7 @@ def part_of(change: PackageChange, selection: Selection) -> PackageChange | None
     gone, new = (tuple(a for a in side if chooses(a.signature)) for side in (change.gone, change.new))
     moved = tuple(_chosen_sides(change.restacked, chooses))
     restacked = tuple(k for k in moved if any(map(is_seen, k.gained + k.lost)))
-    chosen = _Chosen(
+    chosen = _ChosenSpecs(
         _added_up((*((p.before, p.count) for p in matches), *_counted(gone))),
         _added_up((*((p.after, p.count) for p in matches), *_counted(new))),
         restacked,
@@ -778,7 +778,7 @@ def _of(change: PackageChange, spec_hash: str) -> Signature:
     return change.specs_after[spec_hash]
 
 
-def _chosen_facts(facts: Mapping[str, Delta], chosen: _Chosen, is_seen: SeesStack) -> Mapping[str, Delta]:
+def _chosen_facts(facts: Mapping[str, Delta], chosen: _ChosenSpecs, is_seen: SeesStack) -> Mapping[str, Delta]:
     """Return those facts that came or went with a chosen spec."""
     signatures = list(chosen.signatures())
     part = {}

@@ -66,44 +66,44 @@ RANKS = {kind: rank for rank, kind in enumerate(StatementKind)}
 Told = MatchKind | SpecClass | Verdict
 
 
-class _Row(NamedTuple):
+class _KindRow(NamedTuple):
     severity: Severity
     of: tuple[Told, ...] = ()  # the matches, classes and verdicts that are told as this, unless a rule above takes them
 
 
 # All that is known of each kind of statement but its words (report/words.py).
 _ROWS = {
-    StatementKind.TAG_REMOVED: _Row(Severity.ATTENTION),
-    StatementKind.TAG_ADDED: _Row(Severity.NEWS),
-    StatementKind.STACK_MERGED: _Row(Severity.NEWS),
-    StatementKind.STACK_REMOVED: _Row(Severity.ATTENTION),
-    StatementKind.STACK_ADDED: _Row(Severity.NEWS),
-    StatementKind.SUSPICIOUS: _Row(Severity.ATTENTION),
-    StatementKind.MIGRATION: _Row(Severity.NEWS),
-    StatementKind.BESIDE: _Row(Severity.NEWS),
-    StatementKind.NO_LONGER: _Row(Severity.ATTENTION),
-    StatementKind.RETURNED: _Row(Severity.NEWS),
-    StatementKind.PRUNE: _Row(Severity.ROUTINE),
-    StatementKind.REBUILD_WAVE: _Row(Severity.NEWS),
-    StatementKind.TURNOVER: _Row(Severity.NEWS),
-    StatementKind.PACKAGE_REMOVED: _Row(Severity.ATTENTION),
-    StatementKind.PACKAGE_ADDED: _Row(Severity.NEWS),
-    StatementKind.MACHINE_LOST: _Row(Severity.ATTENTION),
-    StatementKind.DOWNGRADED: _Row(Severity.ATTENTION, (MatchKind.DOWNGRADED, Verdict.DOWNGRADED)),
-    StatementKind.UPGRADED: _Row(Severity.NEWS, (MatchKind.UPGRADED, Verdict.UPGRADED)),
-    StatementKind.PLACE_LOST: _Row(Severity.ATTENTION, (SpecClass.LOST, Verdict.LOST)),
-    StatementKind.PLACE_GAINED: _Row(Severity.NEWS, (SpecClass.GAINED, Verdict.GAINED)),
-    StatementKind.RETIRED: _Row(Severity.NEWS, (SpecClass.REPLACED, SpecClass.RETIRED, Verdict.RETIRED)),
-    StatementKind.EXTENDED: _Row(Severity.NEWS, (SpecClass.SUCCESSOR, SpecClass.EXTENDED, Verdict.EXTENDED)),
-    StatementKind.NARROWED: _Row(Severity.NEWS, (SpecClass.DROPPED, Verdict.NARROWED)),
-    StatementKind.WIDENED: _Row(Severity.NEWS, (SpecClass.NEW_COMBINATION, Verdict.WIDENED)),
-    StatementKind.RECONFIGURED: _Row(Severity.NEWS, (MatchKind.RECOMPILED, MatchKind.RECONFIGURED)),
-    StatementKind.MOVED: _Row(Severity.NEWS, (MatchKind.MOVED,)),
-    StatementKind.UNREFERENCED: _Row(Severity.NEWS, (SpecClass.UNREFERENCED_NEW,)),
-    StatementKind.PRUNED: _Row(Severity.ROUTINE, (SpecClass.PRUNED,)),
-    StatementKind.SURPLUS: _Row(Severity.ROUTINE, (SpecClass.SURPLUS,)),
-    StatementKind.EXTRA_COPY: _Row(Severity.ROUTINE, (SpecClass.EXTRA_COPY,)),
-    StatementKind.REBUILT: _Row(Severity.ROUTINE, (MatchKind.REBUILT,)),
+    StatementKind.TAG_REMOVED: _KindRow(Severity.ATTENTION),
+    StatementKind.TAG_ADDED: _KindRow(Severity.NEWS),
+    StatementKind.STACK_MERGED: _KindRow(Severity.NEWS),
+    StatementKind.STACK_REMOVED: _KindRow(Severity.ATTENTION),
+    StatementKind.STACK_ADDED: _KindRow(Severity.NEWS),
+    StatementKind.SUSPICIOUS: _KindRow(Severity.ATTENTION),
+    StatementKind.MIGRATION: _KindRow(Severity.NEWS),
+    StatementKind.BESIDE: _KindRow(Severity.NEWS),
+    StatementKind.NO_LONGER: _KindRow(Severity.ATTENTION),
+    StatementKind.RETURNED: _KindRow(Severity.NEWS),
+    StatementKind.PRUNE: _KindRow(Severity.ROUTINE),
+    StatementKind.REBUILD_WAVE: _KindRow(Severity.NEWS),
+    StatementKind.TURNOVER: _KindRow(Severity.NEWS),
+    StatementKind.PACKAGE_REMOVED: _KindRow(Severity.ATTENTION),
+    StatementKind.PACKAGE_ADDED: _KindRow(Severity.NEWS),
+    StatementKind.MACHINE_LOST: _KindRow(Severity.ATTENTION),
+    StatementKind.DOWNGRADED: _KindRow(Severity.ATTENTION, (MatchKind.DOWNGRADED, Verdict.DOWNGRADED)),
+    StatementKind.UPGRADED: _KindRow(Severity.NEWS, (MatchKind.UPGRADED, Verdict.UPGRADED)),
+    StatementKind.PLACE_LOST: _KindRow(Severity.ATTENTION, (SpecClass.LOST, Verdict.LOST)),
+    StatementKind.PLACE_GAINED: _KindRow(Severity.NEWS, (SpecClass.GAINED, Verdict.GAINED)),
+    StatementKind.RETIRED: _KindRow(Severity.NEWS, (SpecClass.REPLACED, SpecClass.RETIRED, Verdict.RETIRED)),
+    StatementKind.EXTENDED: _KindRow(Severity.NEWS, (SpecClass.SUCCESSOR, SpecClass.EXTENDED, Verdict.EXTENDED)),
+    StatementKind.NARROWED: _KindRow(Severity.NEWS, (SpecClass.DROPPED, Verdict.NARROWED)),
+    StatementKind.WIDENED: _KindRow(Severity.NEWS, (SpecClass.NEW_COMBINATION, Verdict.WIDENED)),
+    StatementKind.RECONFIGURED: _KindRow(Severity.NEWS, (MatchKind.RECOMPILED, MatchKind.RECONFIGURED)),
+    StatementKind.MOVED: _KindRow(Severity.NEWS, (MatchKind.MOVED,)),
+    StatementKind.UNREFERENCED: _KindRow(Severity.NEWS, (SpecClass.UNREFERENCED_NEW,)),
+    StatementKind.PRUNED: _KindRow(Severity.ROUTINE, (SpecClass.PRUNED,)),
+    StatementKind.SURPLUS: _KindRow(Severity.ROUTINE, (SpecClass.SURPLUS,)),
+    StatementKind.EXTRA_COPY: _KindRow(Severity.ROUTINE, (SpecClass.EXTRA_COPY,)),
+    StatementKind.REBUILT: _KindRow(Severity.ROUTINE, (MatchKind.REBUILT,)),
 }
 # As what each match, class and verdict is told.
 TOLD_AS: Mapping[Told, StatementKind] = {told: kind for kind, row in _ROWS.items() for told in row.of}

@@ -16,7 +16,7 @@ from cachewatch.service import recipients
 from cachewatch.service.alerts import (
     DAEMON,
     Alert,
-    Notice,
+    OperatorNotice,
     alert_key,
     notify_within,
     open_within,
@@ -188,9 +188,9 @@ def _last_due(now: datetime, zone: ZoneInfo) -> datetime:
     return due if due <= now else datetime.combine(today - timedelta(days=1), _AT, zone)
 
 
-def _summary(listed: Sequence[Problem], down: tuple[str, ...], zone: str) -> Notice:
+def _summary(listed: Sequence[Problem], down: tuple[str, ...], zone: str) -> OperatorNotice:
     more = len(listed) - _LISTED
-    return Notice(
+    return OperatorNotice(
         topic="summary",
         title="1 alert is open" if len(listed) == 1 else f"{len(listed)} alerts are open",
         lines=(f"`cachewatch status` lists {more} more.",) if more > 0 else (),

@@ -40,8 +40,8 @@ from cachewatch.report.data import (
 )
 from cachewatch.report.text import Palette, Requested, Shown, render_text, tags_named, tell
 from cachewatch.report.values import (
+    CsvTable,
     Example,
-    Table,
     TagDigest,
     VersionsChange,
 )
@@ -255,7 +255,7 @@ _MOST_EXAMPLES = 3
 Ranked = tuple[int, int, str, Example]
 
 
-class Taken(Struct, frozen=True):
+class DigestPart(Struct, frozen=True):
     """What was collected of some packages."""
 
     versions: tuple[VersionsChange, ...]
@@ -285,11 +285,11 @@ class DigestCollector:
             self._csv.add(change)
         self._examples = _best([*self._examples, *_examples(change)])
 
-    def take(self) -> Taken:
+    def take(self) -> DigestPart:
         """Hand over what was collected."""
         examples, self._examples = self._examples, []
         versions, self._versions = tuple(self._versions), []
-        return Taken(versions, examples, csv_table(self._csv.take()))
+        return DigestPart(versions, examples, csv_table(self._csv.take()))
 
 
 def read_tag_digest(
@@ -373,14 +373,14 @@ class _Packer:
             tagged = b"".join(self._tag + line for line in lines.splitlines(keepends=True))
             self._keep(self._gzip.compress(tagged))
 
-    def finish(self) -> Table:
+    def finish(self) -> CsvTable:
         """Return what there is."""
         if not self._size:
-            return Table()
+            return CsvTable()
         self._keep(self._gzip.flush())
         if self._packed > self._most:
-            return Table(b"", self._size, is_complete=False)
-        return Table(b"".join(self._parts), self._size)
+            return CsvTable(b"", self._size, is_complete=False)
+        return CsvTable(b"".join(self._parts), self._size)
 
     def _keep(self, packed: bytes) -> None:
         self._packed += len(packed)

@@ -402,13 +402,13 @@ def _html(html: str, bases: tuple[str, ...]) -> Iterator[LintFinding]:
         yield LintFinding(Grade.ERROR, "html", f"{size:,} bytes: Gmail cuts after {_CLIPPED:,}, and with it the end")
     elif size > _ROOMY:
         yield LintFinding(Grade.WARNING, "html", f"{size:,} bytes, close to the {_CLIPPED:,} that Gmail shows")
-    reader = _Reader(bases)
+    reader = _MarkupReader(bases)
     reader.feed(html)
     reader.close()
     yield from dict.fromkeys(reader.found)
 
 
-class _Reader(HTMLParser):
+class _MarkupReader(HTMLParser):
     """Notes what is wrong while it reads."""
 
     def __init__(self, bases: tuple[str, ...]) -> None:

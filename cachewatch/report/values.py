@@ -62,7 +62,7 @@ class Example(Struct, frozen=True, kw_only=True):
     machines: tuple[Machine, ...]
 
 
-class Table(Struct, frozen=True):
+class CsvTable(Struct, frozen=True):
     """The changed specs as lines of CSV without a heading, compressed with gzip."""
 
     content: bytes = b""
@@ -87,7 +87,7 @@ class TagDigest(Struct, frozen=True, kw_only=True):
     rest: tuple[Statement, ...] = ()  # that are only summed up: kinds that nobody asked for, or somebody silenced
     versions: tuple[VersionsChange, ...] = ()
     examples: tuple[Example, ...] = ()
-    table: Table = Table()
+    table: CsvTable = CsvTable()
     unreadable: tuple[Unreadable, ...] = ()  # documents that could not be compared
     still_missing: tuple[str, ...] = ()  # packages that snapshots before the base had, to be said of a new snapshot
 

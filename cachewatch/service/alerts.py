@@ -36,7 +36,7 @@ from cachewatch.store.schema import to_text
 OPERATORS = "(operators)"
 
 
-class Notice(Struct, frozen=True, kw_only=True):
+class OperatorNotice(Struct, frozen=True, kw_only=True):
     """A message to operators."""
 
     topic: str  # what it is about, in the list of digests
@@ -48,7 +48,7 @@ class Notice(Struct, frozen=True, kw_only=True):
     avoid: tuple[str, ...] = ()  # channels that do not work
 
 
-def notify_within(connection: Connection, context: Context, notice: Notice) -> None:
+def notify_within(connection: Connection, context: Context, notice: OperatorNotice) -> None:
     """Queue a notice in a transaction that is open, and log it."""
     event = "operators.notified"
     if not queue_within(connection, context, notice):
@@ -56,7 +56,7 @@ def notify_within(connection: Connection, context: Context, notice: Notice) -> N
     context.log_within(connection).warning(event, topic=notice.topic, title=notice.title)
 
 
-def queue_within(connection: Connection, context: Context, notice: Notice) -> bool:
+def queue_within(connection: Connection, context: Context, notice: OperatorNotice) -> bool:
     """Queue a notice, in a transaction that is open, and tell whether any channel of operators takes it."""
     context.notices += 1
     now, config = context.clock(), context.config  # one of them, though a reload may bring another
@@ -185,13 +185,13 @@ def resolve_within(connection: Connection, context: Context, key: AlertKey, titl
         return None
     if title:
         lines = (f"It began at {minute(alert.opened_at, context.config.timezone)}.",)
-        queue_within(connection, context, Notice(topic=_topic(key), title=title, lines=lines, is_good=True))
+        queue_within(connection, context, OperatorNotice(topic=_topic(key), title=title, lines=lines, is_good=True))
     context.log_within(connection).info("alert.resolved", **_fields(key, title or alert.title))
     return alert.opened_at
 
 
-def _opened(alert: Alert) -> Notice:
-    return Notice(
+def _opened(alert: Alert) -> OperatorNotice:
+    return OperatorNotice(
         topic=_topic(alert.key), title=alert.title, lines=alert.lines, commands=alert.commands, avoid=alert.avoid
     )
 

@@ -182,7 +182,7 @@ _MEMORY = _Memory()
 GoOn = Callable[[], None]
 
 
-class _ComparedTag(Struct, frozen=True):
+class _KeptTag(Struct, frozen=True):
     """What comparing all packages of a tag found."""
 
     judgement: Judgement
@@ -198,7 +198,7 @@ class ComparedTags:
         """What is found goes to `file`; documents are read and compared where `isolation` says."""
         self._file = file
         self._isolation = isolation
-        self._compared: dict[tuple[Side, Side], _ComparedTag | None] = {}
+        self._compared: dict[tuple[Side, Side], _KeptTag | None] = {}
 
     def changeset(
         self, comparison: Comparison, selection: Selection, make_collector: Callable[[], Collector], go_on: GoOn
@@ -218,7 +218,7 @@ class ComparedTags:
             partial(conclude, ComparedPair(comparison, pair, self._isolation, selection, compared.judgement)),
         )
 
-    def _compare(self, comparison: Comparison, pair: TagPair, go_on: GoOn) -> _ComparedTag | None:
+    def _compare(self, comparison: Comparison, pair: TagPair, go_on: GoOn) -> _KeptTag | None:
         work = partial(compare_and_keep, self._file, tag_names.is_mutable(pair.after.tag))
         batches: list[KeptBatch] = []
         contents = read(pair.difference.all_documents, comparison.readers)
@@ -233,7 +233,7 @@ class ComparedTags:
         tally = Tally()
         for batch in batches:
             tally.seen.join(batch.seen)
-        return _ComparedTag(
+        return _KeptTag(
             judgement=judge_tag(ComparedPair(comparison, pair, self._isolation, Selection()), tally, is_counted=True),
             packages=tuple(kept for batch in batches for kept in batch.packages),
             diagnostics=tuple(each for batch in batches for each in batch.diagnostics),
@@ -247,7 +247,7 @@ class ComparedTags:
         return KeptBatch((), batch.tally.seen, tuple((package, each) for each in batch.diagnostics), batch.unreadable)
 
     def _selected(
-        self, compared: _ComparedTag, pair: TagPair, selection: Selection, make_collector: Callable[[], Collector]
+        self, compared: _KeptTag, pair: TagPair, selection: Selection, make_collector: Callable[[], Collector]
     ) -> Iterator[Batch]:
         """Yield what was asked for; first what is wrong with documents."""
         others = frozenset(other.package for other in pair.difference.others)

@@ -24,7 +24,7 @@ from cachewatch.git.revisions import resolve
 from cachewatch.runtime.log import said_of, traceback_of
 from cachewatch.service import alerts
 from cachewatch.service import alerts as operator_notices
-from cachewatch.service.alerts import OPERATORS, Alert, Notice, notify_within, over
+from cachewatch.service.alerts import OPERATORS, Alert, OperatorNotice, notify_within, over
 from cachewatch.service.comparisons import Comparisons
 from cachewatch.service.compose import (
     A_MONTH,
@@ -70,7 +70,7 @@ def ask_about(connection: Connection, context: Context, new: str) -> None:
     gone = sorted(known - context.config.subscriptions.keys() - {OPERATORS})
     if new in known or not gone:
         return
-    notice = Notice(
+    notice = OperatorNotice(
         topic=f"new {new}",
         title=f"the subscription {new} is new and does not continue an earlier one",
         lines=(
@@ -175,7 +175,7 @@ def _report_reused_hashes(connection: Connection, context: Context, draft: Pendi
         topic = f"reused-hash {tag.source} {name} {hashlib.sha256(repr(lines).encode()).hexdigest()[:12]}"
         if lines and digests.last_created(connection, OPERATORS, topic, context.clock()) is None:
             more = (f"And {len(reused) - len(lines):,} more documents.",) if len(reused) > len(lines) else ()
-            notice = Notice(
+            notice = OperatorNotice(
                 topic=topic,
                 title=f"published hashes of {name} in {tag.source} now name other specs",
                 lines=(
@@ -192,7 +192,7 @@ def _report_pin(connection: Connection, context: Context, stream: Stream) -> Non
     name, pin = stream.subscription.name, stream.subscription.match.pinned
     topic = f"pin {name} {pin}"
     if digests.last_created(connection, OPERATORS, topic, context.clock()) is None:
-        notice = Notice(
+        notice = OperatorNotice(
             topic=topic,
             title=f"{name} is pinned to {safe(str(pin))}, which no source has ever had",
             lines=(f"Correct `pinned:` of {name} in {context.config.path}; its digests go out without it.",),

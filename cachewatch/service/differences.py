@@ -37,7 +37,7 @@ from cachewatch.git.revisions import (
 from cachewatch.hooks import extensions
 from cachewatch.report import values as digest
 from cachewatch.report.formats import MOST_CSV, DigestCollector, read_tag_digest
-from cachewatch.report.values import Pinned, Span, Table, TagDigest
+from cachewatch.report.values import CsvTable, Pinned, Span, TagDigest
 from cachewatch.runtime.worker import Isolation
 from cachewatch.service import alerts as stale_sources
 from cachewatch.service import streams as notice_sentences
@@ -709,7 +709,7 @@ def _position_at(repository: Repository, first: Revision, newest: Revision) -> P
     return Position(revision=first.commit, cursors=dict.fromkeys(tags, Cursor(first.commit)), unread={})
 
 
-def _left(room: int | None, table: Table) -> int | None:
+def _left(room: int | None, table: CsvTable) -> int | None:
     """Return how much room a table leaves to the next; none at all once one was too large, for all go out or none."""
     return room - len(table.content) if room is not None and table.is_complete else None
 

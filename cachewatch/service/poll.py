@@ -23,7 +23,7 @@ from cachewatch.service import alerts
 from cachewatch.service import alerts as operator_notices
 from cachewatch.service import alerts as stale_sources
 from cachewatch.service import streams as notice_sentences
-from cachewatch.service.alerts import Alert, Notice
+from cachewatch.service.alerts import Alert, OperatorNotice
 from cachewatch.service.context import Context, News
 from cachewatch.store import health
 from cachewatch.store.database import Connection
@@ -104,7 +104,7 @@ def _succeeded(context: Context, source: Source, news: News) -> None:
         alerts.resolve_within(connection, context, AlertKey(AlertKind.SOURCE_FAILED, source.name), title)
         for warning in news.warnings:
             title = f"notice about the source {source.name}"
-            notice = Notice(topic=f"source {source.name}", title=title, lines=(warning,))
+            notice = OperatorNotice(topic=f"source {source.name}", title=title, lines=(warning,))
             operator_notices.notify_within(connection, context, notice)
         _report_problem(connection, context, source, news)
         stale_sources.review(connection, context, source, source_health)

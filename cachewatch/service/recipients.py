@@ -19,7 +19,7 @@ from cachewatch.config.types import address_of
 from cachewatch.errors import DamagedRow
 from cachewatch.runtime.files import shared_kind
 from cachewatch.service import alerts
-from cachewatch.service.alerts import DAEMON, OPERATORS, Alert, Notice, held_for, open_within
+from cachewatch.service.alerts import DAEMON, OPERATORS, Alert, OperatorNotice, held_for, open_within
 from cachewatch.service.context import Context
 from cachewatch.store import digests, health, outbox
 from cachewatch.store import messages as suppressions
@@ -303,7 +303,7 @@ def set_aside(connection: Connection, context: Context, record: DigestSummary, e
     now = context.clock()
     digests.settle(connection, record.key, DigestState.DAMAGED, str(error), now)
     digests.hasten(connection, record.subscription, record.stream, now)
-    notice = Notice(
+    notice = OperatorNotice(
         topic=f"damaged {record.subscription}/{record.stream}",
         title=f"a digest for {record.subscription} that was held is damaged",
         lines=(str(error), "It was not sent, and its cursors did not move: the next one reports the same."),
@@ -351,7 +351,7 @@ def _tell_of_damage(context: Context) -> None:
     """Values that a flipped bit gave another type are whole again; other bits may have flipped unseen."""
     place, values = context.database.place, ", ".join(context.database.repaired)
     context.log.error("state.repaired", database=place, values=values)
-    notice = Notice(
+    notice = OperatorNotice(
         topic="state",
         title="the state was damaged, and repaired",
         lines=(
@@ -368,7 +368,7 @@ def _tell_of_loss(context: Context) -> None:
     """Clones without a database are what somebody left who deleted it, or mounted another disk."""
     place = context.database.place
     context.log.warning("state.lost", database=place)
-    notice = Notice(
+    notice = OperatorNotice(
         topic="state",
         title="the state was lost and starts empty",
         lines=(
