@@ -23,18 +23,17 @@ from cachewatch.core.selection import Selection, select
 from cachewatch.core.statement_values import Statement
 from cachewatch.core.statements import of_kinds
 from cachewatch.documents.parsing import parse
-from cachewatch.environments.lockfiles import open_environment
+from cachewatch.environments import CacheContents, open_environment
 from cachewatch.errors import SourceError, UsageError
 from cachewatch.git.catalogue import tags_of
 from cachewatch.git.clone_cache import open_repository
-from cachewatch.git.revisions import newest, resolve
+from cachewatch.git.repository import Repository
+from cachewatch.git.revisions import Revision, newest, resolve
 from cachewatch.sources import folders
 from cachewatch.sources.opening import needs_git, open_comparison
 
 if TYPE_CHECKING:
-    from cachewatch.environments.contents import CacheContents
-    from cachewatch.git.repository import Repository
-    from cachewatch.git.revisions import Revision
+    pass
 
 Address = str | os.PathLike[str]
 Patterns = str | Iterable[str]
@@ -52,7 +51,7 @@ class BuildCache(Struct, frozen=True, kw_only=True):
     login_file: Path | None = None
 
     def _holdings(self, environment: Environment, revision: str | None) -> "CacheContents":
-        from cachewatch.environments.contents import published  # noqa: PLC0415  loads an HTTP client
+        from cachewatch.environments import published  # noqa: PLC0415  loads an HTTP client
 
         if revision is not None:
             raise UsageError(f"{self.address}: a live build cache has no revisions")
@@ -243,7 +242,7 @@ class OpenCatalogue:
             return comparison
 
     def _holdings(self, environment: Environment, revision: str | None) -> "CacheContents":
-        from cachewatch.environments.contents import listed, recorded_in  # noqa: PLC0415  as above
+        from cachewatch.environments import listed, recorded_in  # noqa: PLC0415  as above
 
         self._check_open()
         if self._repository is not None:

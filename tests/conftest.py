@@ -15,8 +15,7 @@ from hypothesis import HealthCheck, settings
 from tools import program, summary
 from truths import histories, truths
 
-from cachewatch import demo
-from cachewatch.cli import main
+from cachewatch.cli import demo, main
 from cachewatch.runtime.worker import Worker
 
 if TYPE_CHECKING:

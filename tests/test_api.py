@@ -23,7 +23,7 @@ from helpers import document, history, record, records
 
 import cachewatch
 from cachewatch import errors
-from cachewatch.runtime import resources
+from cachewatch.runtime.files import demo_documents
 
 PAGE = ROOT / "docs" / "api.md"
 NAMES = [name for name in cachewatch.__all__ if name != "__version__"]
@@ -136,7 +136,7 @@ def test_every_example_runs(
     """Each block of the page, in the repository of the demo, prints what its comments say; they begin with `# ->`."""
     monkeypatch.chdir(demo_repository)
     file = demo_repository / "py-keras.md"
-    file.write_bytes(resources.demo_documents()["py-keras"])
+    file.write_bytes(demo_documents()["py-keras"])
     (demo_repository / "spack.yaml").write_text("spack:\n  specs: [py-keras@3.9.2, py-build@1.2.0]\n")
     exec(compile(BLOCKS[number], f"docs/api.md, example {number + 1}", "exec"), {})
     expected = re.findall(r"^# -> (.*)$", BLOCKS[number], re.MULTILINE)
@@ -244,7 +244,7 @@ def test_values_cross_to_other_processes(demo_repository: Path) -> None:
     with cachewatch.open(demo_repository) as catalogue:
         (develop,) = catalogue.diff("HEAD~1", tags="develop")
         values = [*develop, develop.summary()]
-    values.append(cachewatch.parse_document(resources.demo_documents()["py-keras"]))
+    values.append(cachewatch.parse_document(demo_documents()["py-keras"]))
 
     assert pickle.loads(pickle.dumps(values)) == values
 
@@ -287,7 +287,7 @@ def test_documents_alone(folders: tuple[Path, Path]) -> None:
 
 def test_comparing_refuses_what_makes_no_sense() -> None:
     """Two packages, or nothing at all."""
-    keras, build = (cachewatch.parse_document(resources.demo_documents()[name]) for name in ("py-keras", "py-build"))
+    keras, build = (cachewatch.parse_document(demo_documents()[name]) for name in ("py-keras", "py-build"))
     with pytest.raises(cachewatch.UsageError, match="two packages"):
         cachewatch.compare(keras, build)
     with pytest.raises(cachewatch.UsageError, match="nothing to compare"):

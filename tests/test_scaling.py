@@ -25,11 +25,11 @@ from cachewatch.documents import frontmatter as limits
 from cachewatch.documents.graph_files import read_package_graph, read_tag_graph
 from cachewatch.documents.parsing import parse
 from cachewatch.documents.yaml import read_tags_file
-from cachewatch.environments.lockfiles import read_lock, read_manifest
+from cachewatch.environments import read_lock, read_manifest
 from cachewatch.errors import CachewatchError, DocumentError, UnreadableDocument
 from cachewatch.extensions.buildcaches.index import read_index
+from cachewatch.extensions.causes.commands import report_lines, revisions_report
 from cachewatch.extensions.causes.graph_walk import Walk
-from cachewatch.extensions.causes.reports import report_lines, revisions_report
 
 _MOST = 3.0
 _ATTEMPTS = 6

@@ -18,7 +18,7 @@ from test_scaling import grows_like_its_size
 
 from cachewatch.config.reading import read_config
 from cachewatch.core.coverage import Environment, Need
-from cachewatch.environments.contents import cover_both
+from cachewatch.environments import cover_both
 from cachewatch.errors import CachewatchError
 from cachewatch.extensions.buildcaches.address import Registry, Validator
 from cachewatch.extensions.buildcaches.oci import Image

@@ -9,9 +9,9 @@ import jsonschema
 import pytest
 from conftest import Run
 
-from cachewatch.runtime import resources
+from cachewatch.runtime.files import shipped_config
 
-SCHEMA = json.loads(resources.config("changesets.schema.json"))
+SCHEMA = json.loads(shipped_config("changesets.schema.json"))
 
 
 @dataclass(frozen=True)

@@ -13,14 +13,14 @@ from typing import Any
 
 from helpers import Record, meta_of, record
 
-from cachewatch import demo
+from cachewatch.cli import demo
+from cachewatch.cli.demo import rewrite
 from cachewatch.comparing import changesets
 from cachewatch.core.selection import Globs, Selection
-from cachewatch.demo import rewrite
 from cachewatch.git.recording import NewRevision, write_repository
 from cachewatch.report.formats import DigestCollector, read_tag_digest
 from cachewatch.report.values import Digest, Outage, Silenced, Span, TagDigest
-from cachewatch.runtime import resources
+from cachewatch.runtime.files import demo_documents
 from cachewatch.sources.opening import open_comparison
 
 PRUNED = 200_000
@@ -46,7 +46,7 @@ _PLACES = (
 
 def quiet_week(folder: Path) -> Digest:
     """A week in which everything for CUDA was built again, and one spec changed its stacks."""
-    later = resources.demo_documents()
+    later = demo_documents()
 
     def rebuilt(records: list[Record]) -> list[Record]:
         return [r | {"hash": str(r["hash"])[::-1]} if "ml-linux-x86_64-cuda" in r["stacks"] else r for r in records]

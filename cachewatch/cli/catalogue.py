@@ -23,9 +23,8 @@ from cachewatch.core.selection import every_compiler, is_plain, matcher
 from cachewatch.core.spack import Versions
 from cachewatch.documents.parsing import parse
 from cachewatch.errors import ConfigError, DocumentError, SourceError, UsageError
-from cachewatch.git.checks import is_in_repository
 from cachewatch.git.clone_cache import Clone, clone_folder, is_url, open_repository
-from cachewatch.git.repository import Repository
+from cachewatch.git.repository import Repository, is_in_repository
 from cachewatch.git.trees import catalogue_of, nothing_found
 
 VARIABLE = "CACHEWATCH_REPO"
@@ -122,7 +121,7 @@ def open_as_fetched(repo: str | None) -> "Repository | None":
 
 def is_folder(address: str) -> bool:
     """Tell whether this is a folder that no repository is, or is around."""
-    from cachewatch.git.checks import is_in_repository  # noqa: PLC0415
+    from cachewatch.git.repository import is_in_repository  # noqa: PLC0415
 
     return Path(address).is_dir() and not is_in_repository(Path(address))
 

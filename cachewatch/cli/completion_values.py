@@ -12,7 +12,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from cachewatch.cli.catalogue import open_as_fetched
-from cachewatch.cli.opening import load
+from cachewatch.cli.config import load
 from cachewatch.core import names as tag_names
 from cachewatch.core.model import Document
 from cachewatch.core.selection import GROUPS, MEANINGS

@@ -1,12 +1,16 @@
-"""`cachewatch config`: check the configuration file, show what it means, print its schema.
+"""The configuration: loaded, with its state, for the commands that need them; and `cachewatch config`.
 
-The check also reads the sources, for filters and `since:` that name what does not exist there.
+`cachewatch config` checks the file, shows what it means and prints its schema. The check also reads the sources, for
+filters and `since:` that name what does not exist there.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
 from datetime import UTC, datetime
+from functools import wraps
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import click
@@ -15,19 +19,18 @@ from msgspec.structs import replace
 
 from cachewatch.cli.catalogue import FACTS, Asked, Values, facts_of, nothing_has, unmatched
 from cachewatch.cli.mistakes import SuggestingGroup, examples
-from cachewatch.cli.opening import CONFIG_OPTION, configured_without_secrets, elsewhere, load
 from cachewatch.cli.terminal import FORMAT_OPTION, write, write_json
-from cachewatch.config import advice as host_local
-from cachewatch.config.advice import advise, channels_of
+from cachewatch.config import showing as host_local
 from cachewatch.config.model import Config
+from cachewatch.config.reading import find_config, read_config
 from cachewatch.config.schedule import Schedule, duration_in_words, parse_when, quiet_until
-from cachewatch.config.showing import json_schema, show_config, shown_values
+from cachewatch.config.showing import advise, channels_of, json_schema, show_config, shown_values
 from cachewatch.config.sources import GitSource, Source
 from cachewatch.config.subscriptions import Match, Subscription
 from cachewatch.core import names as tag_names
 from cachewatch.core.names import safe
 from cachewatch.core.selection import Globs
-from cachewatch.environments.lockfiles import open_environment
+from cachewatch.environments import open_environment
 from cachewatch.errors import CachewatchError, ConfigError, UnknownRevision, UsageError
 from cachewatch.git.catalogue import list_revision, stacks_of, tags_of
 from cachewatch.git.repository import Repository
@@ -35,8 +38,80 @@ from cachewatch.git.revisions import Revision, resolve, resolve_upstream
 from cachewatch.git.trees import folders, nothing_found
 from cachewatch.report.digest_mail import render_digest
 from cachewatch.report.samples import sample_digest
+from cachewatch.runtime.log import open_log
 from cachewatch.service.context import Context
 from cachewatch.sources.folders import is_plain, list_path
+from cachewatch.store.database import Database
+from cachewatch.store.opening import open_database, open_to_read
+
+CONFIG_OPTION = click.option(
+    "--config",
+    "config_file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help=(
+        "Configuration file. If omitted: $CACHEWATCH_CONFIG, ./cachewatch.yaml, the user's file, "
+        "or the system's file, whichever is found first."
+    ),
+)
+
+
+def configured(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command `--config`, and call it with `config`, the checked configuration.
+
+    A file with mistakes ends the command with exit code 2 and a list of all of them.
+    """
+    return _configured(command, with_secrets=True)
+
+
+def configured_without_secrets(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The same for commands that neither send nor fetch: whoever may read the file may use them."""
+    return _configured(command, with_secrets=False)
+
+
+def _configured(command: Callable[..., Any], *, with_secrets: bool) -> Callable[..., Any]:
+    @CONFIG_OPTION
+    @wraps(command)
+    def with_config(*arguments: Any, config_file: Path | None, **options: Any) -> Any:
+        return command(*arguments, config=load(config_file, with_secrets=with_secrets), **options)
+
+    return with_config
+
+
+def load(file: Path | None, *, with_secrets: bool = True) -> "Config":
+    """Find, read and check the configuration file; raises ConfigError."""
+    return read_config(find_config(file), with_secrets=with_secrets)
+
+
+log_format = click.option(
+    "--log-format", type=click.Choice(["text", "json"]), default="text", help="Format of log events on standard error."
+)
+
+
+def working_on(config: Config) -> AbstractContextManager[Context]:
+    """Open the state of `config` for one command that changes it; it need not be ours alone."""
+    return _with(config, open_database(config.database, must_exist=True))
+
+
+def reading(config: Config) -> AbstractContextManager[Context]:
+    """Open the state of `config` for one command that changes nothing, and need not be allowed to."""
+    return _with(config, open_to_read(config.database))
+
+
+@contextmanager
+def elsewhere(config: Config) -> Iterator[Context]:
+    """Open an empty state elsewhere: who only reads what was fetched must not come to own the service's folder."""
+    with TemporaryDirectory(prefix="cachewatch-") as folder, _with(config, open_database(Path(folder))) as context:
+        yield context
+
+
+@contextmanager
+def _with(config: Config, database: Database) -> Iterator[Context]:
+    try:
+        yield Context(config=config, database=database, log=open_log())
+    finally:
+        database.close()
+
 
 # What the keys of `match:` are called for `diff`.
 _OPTION_OF = {

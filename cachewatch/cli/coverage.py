@@ -7,22 +7,22 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
+from cachewatch import environments as contents
 from cachewatch.cli.catalogue import REPO_OPTION, open_catalogue
 from cachewatch.cli.completion import completing
 from cachewatch.cli.mistakes import examples
 from cachewatch.cli.terminal import COLOR_OPTION, FORMAT_OPTION, OUTPUT_OPTION, palette, progress_line, write
 from cachewatch.core.coverage import Availability, Coverage, cover
 from cachewatch.core.names import safe
-from cachewatch.environments import contents
-from cachewatch.environments.lockfiles import open_environment
+from cachewatch.environments import CacheContents, open_environment
 from cachewatch.errors import UsageError
+from cachewatch.git.repository import Repository
 from cachewatch.hooks import extensions
 from cachewatch.report.environments import coverage_json, render_coverage
 from cachewatch.runtime.worker import INLINE
 
 if TYPE_CHECKING:
-    from cachewatch.environments.contents import CacheContents
-    from cachewatch.git.repository import Repository
+    pass
 
 _NOT_THERE = "not-there"
 _UNREFERENCED = "unreferenced"

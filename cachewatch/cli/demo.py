@@ -1,15 +1,148 @@
-"""`cachewatch demo`: see a report within seconds, on bundled documents."""
+"""`cachewatch demo`: compare two revisions of a small repository, made of five real documents.
 
+The later revision holds them as they are. The earlier one is derived from them, because only one state of each is
+bundled: what `earlier` changes is what the report then says.
+"""
+
+import json
 import shlex
 import tempfile
+from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import click
 
-from cachewatch import demo as bundled
 from cachewatch.cli.diff import diff
 from cachewatch.cli.mistakes import examples
+from cachewatch.core.names import CATALOGUE, DOCUMENT, TAGS_FILE
+from cachewatch.documents.yaml import write_tags_file
 from cachewatch.errors import UsageError
+from cachewatch.git.recording import NewRevision, write_repository
+from cachewatch.runtime.files import demo_documents
+
+Record = dict[str, Any]
+
+_TAG = "develop"
+_RECORDS = "spec_details: "
+_EARLIER = datetime(2025, 5, 25, 4, tzinfo=UTC)
+_LATER = datetime(2025, 6, 1, 4, tzinfo=UTC)
+
+
+def build(folder: Path) -> None:
+    """Make the bare repository of the demo at `folder`, which must not exist yet.
+
+    All tags say that they have the same stacks, those of both revisions: none disappears as a whole.
+    """
+    later = demo_documents()
+    days = [("Catalogue of 25 May (derived)", _EARLIER, earlier(later)), ("Catalogue of 1 June", _LATER, later)]
+    stacks = set().union(*(_stacks(document) for _, _, documents in days for document in documents.values()))
+    revisions, tags = [], {_TAG: stacks}
+    for message, day, documents in days:
+        tags = {**tags, _snapshot(day): stacks}
+        files = _catalogue(documents, day) | {TAGS_FILE: write_tags_file(tags)}
+        revisions.append(NewRevision(message=message, time=day, files=files))
+    write_repository(folder, revisions)
+
+
+def earlier(later: dict[str, bytes]) -> dict[str, bytes]:
+    """Derive the documents of a week before from those of `later`."""
+    return {package: rewrite(document, _CHANGES[package]) for package, document in later.items() if package in _CHANGES}
+
+
+def rewrite(document: bytes, change: Callable[[list[Record]], list[Record]]) -> bytes:
+    """Return `document` with its records changed, and `meta` made to agree."""
+    lines = document.decode().split("\n")
+    number, found = _records(lines)
+    records = sorted(change(found), key=lambda record: str(record["hash"]))
+    lines[number] = f"{_RECORDS}{json.dumps(records, sort_keys=True)}"
+    return "\n".join(
+        f"meta: {json.dumps(_meta(records), sort_keys=True)}" if line.startswith("meta: ") else line for line in lines
+    ).encode()
+
+
+def _records(lines: list[str]) -> tuple[int, list[Record]]:
+    """Return the records of a document, and on which of its lines they are."""
+    for number, line in enumerate(lines):
+        if line.startswith(_RECORDS):
+            return number, json.loads(line.removeprefix(_RECORDS))
+    raise ValueError("not a document of the usual form")
+
+
+def _catalogue(documents: dict[str, bytes], day: datetime) -> dict[str, bytes]:
+    """Put the documents into develop, and into a snapshot of that day."""
+    snapshot = _snapshot(day)
+    of_snapshot = f"categories: [package, {snapshot}]".encode()
+    return {f"{CATALOGUE}/{_TAG}/{package}/{DOCUMENT}": document for package, document in documents.items()} | {
+        f"{CATALOGUE}/{snapshot}/{package}/{DOCUMENT}": document.replace(b"categories: [package, develop]", of_snapshot)
+        for package, document in documents.items()
+    }
+
+
+def _snapshot(day: datetime) -> str:
+    return f"{_TAG}-{day:%Y-%m-%d}"
+
+
+def _stacks(document: bytes) -> set[str]:
+    return {stack for record in _records(document.decode().split("\n"))[1] for stack in record["stacks"]}
+
+
+def _before_0_4_0(records: list[Record]) -> list[Record]:
+    """Take py-ml-dtypes back to the week when it had 0.3.1 only."""
+    return [record for record in records if record["versions"] == ["0.3.1"]]
+
+
+def _before_rebuild(records: list[Record]) -> list[Record]:
+    """Give everything for CUDA another hash: it was merely rebuilt."""
+    return [_with_old_hash(record) if "ml-linux-x86_64-cuda" in record["stacks"] else record for record in records]
+
+
+def _before_upgrade(records: list[Record]) -> list[Record]:
+    """Take py-build on neoverse_v1 back a version, and let one stack more build the first of the others."""
+    changed = [
+        _with_old_hash(record) | {"versions": ["1.2.0"]} if record["target"] == "neoverse_v1" else record
+        for record in records
+    ]
+    first = next(record for record in changed if "e4s" in record["stacks"])
+    return [record | {"stacks": ["e4s", "radiuss", "root"]} if record is first else record for record in changed]
+
+
+def _before_prune(records: list[Record]) -> list[Record]:
+    """Put back the last binaries of an older py-safetensors, which are gone now."""
+    darwin = [record for record in records if "ml-darwin-aarch64-mps" in record["stacks"]][:3]
+    return records + [_with_old_hash(record) | {"versions": ["0.4.3"]} for record in darwin]
+
+
+def _with_old_hash(record: Record) -> Record:
+    return record | {"hash": str(record["hash"])[::-1]}
+
+
+# py-keras is not among them: it is the package that is new.
+_CHANGES = {
+    "py-build": _before_upgrade,
+    "py-gpytorch": _before_rebuild,
+    "py-ml-dtypes": _before_0_4_0,
+    "py-safetensors": _before_prune,
+}
+
+
+def _meta(records: list[Record]) -> Record:
+    def values(name: str) -> list[str]:
+        return sorted({record[name] for record in records})
+
+    stacks = sorted({stack for record in records for stack in record["stacks"]})
+    return {
+        "compilers": values("compiler"),
+        "num_specs": len(records),
+        "num_specs_by_stack": {s: sum(s in record["stacks"] for record in records) for s in stacks},
+        "oss": values("os"),
+        "platforms": values("platform"),
+        "stacks": stacks,
+        "targets": values("target"),
+        "versions": sorted({version for record in records for version in record["versions"]}),
+    }
+
 
 _BEFORE = """\
 Five real documents of Spack's public build cache, and what they may have looked like a week before:
@@ -47,7 +180,7 @@ def demo(context: click.Context, *, folder: str | None) -> None:
         repository = Path(folder or f"{temporary}/catalogue.git")
         if repository.exists():
             raise UsageError(f"{repository}: already exists; choose a folder that does not exist")
-        bundled.build(repository)
+        build(repository)
         click.echo(_BEFORE.format(repository=folder or "catalogue.git"))
         with diff.make_context(
             "diff", ["HEAD~1", "HEAD", "--tag", "develop", "--repo", str(repository)], parent=context

@@ -51,7 +51,7 @@ from cachewatch.report.tables import (
     write_listing,
 )
 from cachewatch.report.text import Palette
-from cachewatch.runtime import resources
+from cachewatch.runtime.files import shipped_schemas
 from cachewatch.sources import folders
 
 # A hash, or with a slash before it what one begins with.
@@ -427,7 +427,7 @@ def kinds(*, format_: str) -> None:
     write_lines(lines)
 
 
-_SCHEMAS = {name: file for name, file in resources.schemas().items() if name != "cachewatch"}  # of `config schema`
+_SCHEMAS = {name: file for name, file in shipped_schemas().items() if name != "cachewatch"}  # of `config schema`
 
 
 @click.command(epilog=examples("cachewatch schema > changesets.schema.json", "cachewatch schema digest"))

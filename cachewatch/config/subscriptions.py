@@ -36,7 +36,7 @@ from cachewatch.config.types import (
 from cachewatch.core.model import Kind
 from cachewatch.core.selection import DEFAULT, GROUPS, Globs, chosen_kinds, kinds_named
 from cachewatch.errors import ConfigError
-from cachewatch.runtime import resources
+from cachewatch.runtime.files import shipped_template
 
 _SCHEDULE_SCHEMA = {
     "oneOf": [
@@ -106,7 +106,7 @@ def _template(name: str, context: ConfigContext) -> str:
     own = context.templates / name if context.templates else None
     if "/" in name or not name.endswith(".html.j2"):
         raise ConfigError(f"{name!r} is not a digest template; write a name that ends with .html.j2")
-    if not ((own and own.is_file()) or resources.template(name) is not None):
+    if not ((own and own.is_file()) or shipped_template(name) is not None):
         where = f"in {context.templates} or " if context.templates else ""
         raise ConfigError(f"there is no template {name!r} {where}among cachewatch's own")
     return name

@@ -1,7 +1,8 @@
 """The daemon: it does the same things as a pass, when they are due, and never decides itself what is due.
 
 SIGTERM and SIGINT stop it, SIGHUP reloads the configuration; systemd is notified if it gave a socket. Each way in
-which a job fails is logged once, because a full disk would otherwise fill the log as well.
+which a job fails is logged once, because a full disk would otherwise fill the log as well. APScheduler is only an
+alarm clock: what is due lives in the state, so a wake-up that comes late or twice does no harm.
 """
 
 import os
@@ -19,6 +20,11 @@ from functools import partial
 from threading import Lock
 from typing import Any
 
+from apscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_EXECUTED, JobExecutionEvent
+from apscheduler.executors.pool import ThreadPoolExecutor
+from apscheduler.jobstores.base import JobLookupError
+from apscheduler.schedulers.background import BackgroundScheduler
+from apscheduler.triggers.interval import IntervalTrigger
 from msgspec.structs import replace
 
 from cachewatch.config.model import Config
@@ -26,7 +32,6 @@ from cachewatch.config.sources import Source
 from cachewatch.core.names import safe
 from cachewatch.daemon import monitor
 from cachewatch.daemon.monitor import MonitorPage, MonitorServer
-from cachewatch.daemon.scheduler import Scheduler
 from cachewatch.errors import CachewatchError, StateError
 from cachewatch.git.gitpython import interrupt
 from cachewatch.operators.metrics import DaemonStatus
@@ -47,6 +52,76 @@ from cachewatch.service.recipients import recover, resume, say_obsolete_keys
 from cachewatch.service.send import deliver, tell_of_gone, unblock
 from cachewatch.store import health
 from cachewatch.store.health import AlertKey, AlertKind
+
+Job = Callable[[], None]
+
+
+class Scheduler:
+    """Runs jobs in threads, each at its interval and never twice at once."""
+
+    def __init__(self, groups: dict[str, int], on_end: Callable[[str, BaseException | None], None]) -> None:
+        """Prepare as many threads as `groups` says for each group of jobs, so that none holds up another.
+
+        `on_end` hears of every job that ended, and of what it raised.
+        """
+        self._executors = {name: ThreadPoolExecutor(threads) for name, threads in groups.items()}
+        self._scheduler = BackgroundScheduler(
+            timezone=UTC,
+            executors=self._executors,
+            # However late, and once for many that were missed.
+            job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None},
+        )
+        self._scheduler.add_listener(lambda event: _report(event, on_end), EVENT_JOB_ERROR | EVENT_JOB_EXECUTED)
+
+    def start(self) -> None:
+        """Begin to wake jobs."""
+        self._scheduler.start()
+
+    def add(
+        self, name: str, group: str, job: Job, *, every: timedelta, jitter: timedelta = timedelta(0), first: datetime
+    ) -> None:
+        """Run `job` at `first` and then at its interval, in place of any job of that name."""
+        trigger = IntervalTrigger(
+            seconds=max(1, int(every.total_seconds())), jitter=int(jitter.total_seconds()) or None
+        )
+        self._scheduler.add_job(
+            job, trigger, id=name, name=name, executor=group, next_run_time=first, replace_existing=True
+        )
+
+    def names(self) -> set[str]:
+        """Name all jobs."""
+        return {job.id for job in self._scheduler.get_jobs()}
+
+    def remove(self, name: str) -> None:
+        """Run a job no more."""
+        self._scheduler.remove_job(name)
+
+    def move(self, name: str, group: str) -> None:
+        """Run a job among those of another group from now on; it is no matter if there is none of that name."""
+        with suppress(JobLookupError):
+            self._scheduler.modify_job(name, executor=group)
+
+    def wake(self, name: str) -> None:
+        """Run a job now; it is no matter if there is none of that name."""
+        with suppress(JobLookupError):
+            self._scheduler.modify_job(name, next_run_time=datetime.now(UTC))
+
+    def wake_all(self) -> None:
+        """Run every job now: the clock was set, and what was planned by the old one means nothing."""
+        for name in self.names():
+            self.wake(name)
+
+    def stop(self) -> None:
+        """Begin no more jobs, and wait for those that run."""
+        # Not shutdown(wait=True): it waits with its locks held, which a job that wakes another needs to end.
+        self._scheduler.shutdown(wait=False)
+        for executor in self._executors.values():
+            executor.shutdown(wait=True)
+
+
+def _report(event: JobExecutionEvent, on_end: Callable[[str, BaseException | None], None]) -> None:
+    on_end(event.job_id, event.exception)
+
 
 # In a row, before a job is said to keep failing.
 _MANY = 3

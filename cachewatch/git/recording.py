@@ -18,9 +18,8 @@ from msgspec import Struct
 from cachewatch.core.names import CATALOGUE, is_name
 from cachewatch.documents.frontmatter import MAX_BYTES
 from cachewatch.errors import SourceError, UsageError
-from cachewatch.git.checks import check_no_hooks
 from cachewatch.git.gitpython import handing_on, init_repository
-from cachewatch.git.repository import Repository, import_stream, make_repository, pack
+from cachewatch.git.repository import Repository, check_no_hooks, import_stream, make_repository, pack
 from cachewatch.git.upkeep import RECORDING_LOCK, taken
 from cachewatch.runtime.files import open_lock
 

@@ -19,7 +19,7 @@ from msgspec import Struct
 from cachewatch.core.changesets import USUAL_BYTES, Blob, Difference, DocumentPair
 from cachewatch.core.model import Diagnostic, DiagnosticKind, Unreadable
 from cachewatch.core.names import CATALOGUE, DOCUMENT, Layout, Wanted, is_name, why_contested
-from cachewatch.documents.recognizing import MOST_BYTES, Claim, claim_of, no_documents, recognize
+from cachewatch.documents.parsing import MOST_BYTES, Claim, claim_of, no_documents, recognize
 from cachewatch.errors import BrokenSource, SourceError
 from cachewatch.git.repository import Repository
 

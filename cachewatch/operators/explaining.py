@@ -17,7 +17,7 @@ from cachewatch.config.subscriptions import Match, Silence, Subscription
 from cachewatch.core.model import Document
 from cachewatch.core.selection import Globs, Selection
 from cachewatch.documents.parsing import parse
-from cachewatch.environments.lockfiles import open_environment
+from cachewatch.environments import open_environment
 from cachewatch.errors import DocumentError, UnknownRevision, UsageError
 from cachewatch.git.catalogue import read_package, tags_of
 from cachewatch.git.revisions import resolve

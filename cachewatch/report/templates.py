@@ -31,8 +31,7 @@ from cachewatch.report import words
 from cachewatch.report.formats import ToldReport, told_reports
 from cachewatch.report.text import Block, Requested
 from cachewatch.report.words import how_long, number
-from cachewatch.runtime import resources
-from cachewatch.runtime.files import read_inside
+from cachewatch.runtime.files import read_inside, shipped_template
 from cachewatch.runtime.parallel import apart
 
 # What means something in the middle of a line; our templates never begin one with data. A single underscore within
@@ -180,7 +179,7 @@ def source(name: str, folder: Path | None = None) -> tuple[str, str] | None:
     if folder is not None:
         with suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError):
             return _read(folder, name), str(folder / name)
-    text = resources.template(name)
+    text = shipped_template(name)
     return None if text is None else (text, f"templates/{name}")
 
 

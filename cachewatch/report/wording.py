@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from cachewatch.errors import TemplateError
-from cachewatch.runtime import resources
-from cachewatch.runtime.files import read_inside
+from cachewatch.runtime.files import read_inside, shipped_template
 
 NAME = "words.toml"
 _LONGEST = 2**20  # bytes
@@ -89,14 +88,14 @@ def words(folder: Path | None = None) -> Words:
         return _ours()
     except (OSError, ValueError) as error:
         raise TemplateError(f"{folder / NAME}: {error}") from error
-    own = tomllib.loads(resources.template(NAME) or "")
+    own = tomllib.loads(shipped_template(NAME) or "")
     _replace(own, theirs, str(folder / NAME))
     return Words(own)
 
 
 @cache
 def _ours() -> Words:
-    return Words(tomllib.loads(resources.template(NAME) or ""))
+    return Words(tomllib.loads(shipped_template(NAME) or ""))
 
 
 def _replace(own: dict[str, Any], theirs: Mapping[str, Any], where: str) -> None:

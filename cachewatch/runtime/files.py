@@ -1,10 +1,13 @@
-"""Write files atomically, open files that others may have written, take lock files, and inflate gzip data.
+"""Write files atomically, open files that others may have written, take lock files, inflate gzip data, find our own.
 
 Readers see the old file or the whole new one, also after a power cut. Folders that others may write in are not
 trusted: nothing is written through a symbolic link below the folder that the operator named, and no lock is taken in
 a file that somebody else put there. A link may lead elsewhere inside the folder, as those of a mounted ConfigMap do,
 and never out of it, else who may write in it could read, and publish, all that this process may read. A pipe or
 a device is never opened, so that nobody waits for it.
+
+Our own templates, schemas and sample documents are beside the package in a checkout and inside it in a wheel. Those of
+an extension lie in its package: `templates/`, with its name as a prefix (`site/index.html.j2`), and `schemas/`.
 """
 
 import errno
@@ -13,11 +16,15 @@ import re
 import stat
 import time
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from hashlib import sha256
+from importlib.resources import files
+from importlib.resources.abc import Traversable
 from io import BytesIO
 from pathlib import Path
+
+from cachewatch.hooks import extensions
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -394,3 +401,41 @@ class _Inflater:
         if size > self._most_of_ratio:
             raise TooPacked(f"unpacks to more than {MOST_RATIO} times its size, as only a decompression bomb does")
         self._out.write(piece)
+
+
+_SCHEMA = ".schema.json"
+
+
+def shipped_folder() -> Traversable:
+    """Return the folder that holds templates/, config/ and the documents of the demo."""
+    installed = files("cachewatch") / "_data"  # put there by pyproject.toml
+    return installed if installed.is_dir() else Path(__file__).parents[2]
+
+
+def shipped_template(name: str) -> str | None:
+    """Return the source of a template, or None where there is none of that name."""
+    extension, _, rest = name.partition("/")
+    package = extensions().loaded.get(extension) if rest else None
+    file = files(package) / "templates" / rest if package else shipped_folder() / "templates" / name
+    return file.read_text("utf-8") if file.is_file() else None
+
+
+def shipped_schemas() -> Mapping[str, Traversable]:
+    """Return the JSON Schemas of what commands print, by name."""
+    folders = [shipped_folder() / "config", *(files(package) / "schemas" for package in extensions().loaded.values())]
+    found = sorted(
+        (file for folder in folders if folder.is_dir() for file in folder.iterdir()), key=lambda file: file.name
+    )
+    return {file.name.removesuffix(_SCHEMA): file for file in found if file.name.endswith(_SCHEMA)}
+
+
+def shipped_config(name: str) -> str:
+    """Return the text of one of our files in config/."""
+    return (shipped_folder() / "config" / name).read_text("utf-8")
+
+
+def demo_documents() -> dict[str, bytes]:
+    """Return the documents that the demo is made of, by package."""
+    folder = shipped_folder() / "demo"
+    documents = (file for file in folder.iterdir() if file.name.endswith(".md"))
+    return {file.name.removesuffix(".md"): file.read_bytes() for file in documents}

@@ -42,7 +42,7 @@ _PRELOADED = [
     "cachewatch.core.package_changes",
     "cachewatch.report.formats",
     "cachewatch.report.templates",
-    "cachewatch.environments.contents",
+    "cachewatch.environments",
     "cachewatch.service.passes",
 ]
 

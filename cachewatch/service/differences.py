@@ -20,7 +20,7 @@ from cachewatch.core.selection import Globs, Selection
 from cachewatch.core.spack import version_key
 from cachewatch.core.statement_values import Line, Statement, StatementKind
 from cachewatch.core.statements import Wants
-from cachewatch.environments.contents import cover_both
+from cachewatch.environments import cover_both
 from cachewatch.errors import SourceError
 from cachewatch.git.catalogue import Bases, compare_revisions, document_in, tags_of
 from cachewatch.git.repository import Repository

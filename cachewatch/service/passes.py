@@ -25,7 +25,7 @@ from cachewatch.config.showing import shown_values
 from cachewatch.config.sources import Source
 from cachewatch.errors import AnotherInstance, CachewatchError, StateError
 from cachewatch.http.client import post
-from cachewatch.operators.review import review, summarize
+from cachewatch.operators.actions import review, summarize
 from cachewatch.runtime.log import Log
 from cachewatch.runtime.worker import Isolated, Worker
 from cachewatch.service import recipients

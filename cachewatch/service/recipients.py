@@ -11,9 +11,9 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct
 
-from cachewatch.config.advice import obsolete_keys
 from cachewatch.config.channels import ChannelConfig, MailConfig, MaildirConfig
 from cachewatch.config.model import Config
+from cachewatch.config.showing import obsolete_keys
 from cachewatch.config.subscriptions import Subscription
 from cachewatch.config.types import address_of
 from cachewatch.errors import DamagedRow

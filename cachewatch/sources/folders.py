@@ -21,8 +21,7 @@ from cachewatch.core.changesets import Blob, Content, Listing
 from cachewatch.core.model import Diagnostic, DiagnosticKind, Side
 from cachewatch.core.names import ANYWHERE, CATALOGUE, DOCUMENT, TAGS_FILE, Layout, is_name, why_contested
 from cachewatch.documents.frontmatter import MAX_BYTES
-from cachewatch.documents.parsing import TOO_LARGE, identify
-from cachewatch.documents.recognizing import Claim, claim_of, no_documents, recognize
+from cachewatch.documents.parsing import TOO_LARGE, Claim, claim_of, identify, no_documents, recognize
 from cachewatch.documents.yaml import read_tags_file
 from cachewatch.errors import SourceError, UnreadableDocument, UsageError
 from cachewatch.git.recording import Recording, open_recording

@@ -16,7 +16,7 @@ from cachewatch.core.model import Diagnostic, DiagnosticKind, Side
 from cachewatch.core.names import ANYWHERE, DEFAULT_TAG, DOCUMENT, Layout, Wanted
 from cachewatch.core.selection import Globs
 from cachewatch.documents.frontmatter import MAX_BYTES
-from cachewatch.documents.recognizing import claim_of
+from cachewatch.documents.parsing import claim_of
 from cachewatch.errors import SourceError, UsageError
 from cachewatch.git.catalogue import GitReader, compare_revisions, list_revision, tags_of
 from cachewatch.git.clone_cache import open_repository

@@ -10,7 +10,7 @@ from sites import read_site
 
 from browser import chromium
 from browser.chromium import View
-from cachewatch import demo
+from cachewatch.cli import demo
 from cachewatch.comparing import changesets
 from cachewatch.core.changesets import NoCollector
 from cachewatch.core.selection import Globs, Selection

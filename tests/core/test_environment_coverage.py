@@ -31,8 +31,7 @@ from cachewatch.core.coverage import (
 from cachewatch.core.model import Signature
 from cachewatch.core.spack import runs
 from cachewatch.documents.parsing import parse
-from cachewatch.environments.contents import published
-from cachewatch.environments.lockfiles import open_environment, read_lock, read_manifest
+from cachewatch.environments import open_environment, published, read_lock, read_manifest
 from cachewatch.errors import UsageError
 from cachewatch.report.environments import headlines_of, remark
 from cachewatch.report.wording import words

@@ -17,9 +17,9 @@ from cachewatch.documents.parsing import identify, parse
 from cachewatch.documents.records import Known, records_of
 from cachewatch.documents.yaml import load_yaml, read_yaml
 from cachewatch.errors import DocumentError, NotComparableDocument, UnreadableDocument
-from cachewatch.runtime import resources
+from cachewatch.runtime.files import demo_documents
 
-SEEDS = resources.demo_documents()
+SEEDS = demo_documents()
 
 
 def details(text: str) -> bytes:

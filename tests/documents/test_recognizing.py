@@ -3,7 +3,7 @@
 import pytest
 
 from cachewatch.core.names import ANYWHERE, Layout, why_contested
-from cachewatch.documents.recognizing import Claim, claim_of, recognize
+from cachewatch.documents.parsing import Claim, claim_of, recognize
 from cachewatch.errors import UsageError
 
 

@@ -11,7 +11,7 @@ from cachewatch.config.schedule import Quiet, as_datetime, parse_days, parse_whe
 from cachewatch.core.package_changes import compare
 from cachewatch.documents.parsing import parse
 from cachewatch.documents.yaml import read_tags_file
-from cachewatch.environments.lockfiles import read_lock, read_manifest
+from cachewatch.environments import read_lock, read_manifest
 from cachewatch.errors import CachewatchError
 from cachewatch.extensions.buildcaches.index import read_index
 

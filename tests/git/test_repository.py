@@ -16,9 +16,8 @@ from cachewatch.config.schedule import as_datetime
 from cachewatch.errors import RefusedAddress, SourceError
 from cachewatch.git import clone_cache
 from cachewatch.git import clone_cache as addresses
-from cachewatch.git.checks import is_in_repository, shared_git_dir
 from cachewatch.git.gitpython import Git
-from cachewatch.git.repository import Repository
+from cachewatch.git.repository import Repository, is_in_repository, shared_git_dir
 from cachewatch.git.revisions import count_between, resolve
 
 ONE = catalogue({"zlib": records([1, 2]), "hdf5": records([3])})

@@ -32,8 +32,8 @@ from sqlalchemy.engine import Engine
 from sqlalchemy.exc import OperationalError
 
 import cachewatch
+from cachewatch.cli import config as open_state
 from cachewatch.cli import main
-from cachewatch.cli import opening as open_state
 from cachewatch.cli import service as once_and_daemon
 from cachewatch.config.reading import read_config
 from cachewatch.errors import CachewatchError

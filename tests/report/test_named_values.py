@@ -15,7 +15,7 @@ from helpers import Record, document, record, records, spec_hash
 
 from cachewatch.core.model import FACTS
 from cachewatch.documents.parsing import parse
-from cachewatch.runtime import resources
+from cachewatch.runtime.files import demo_documents
 
 Documents = dict[str, list[Record]]
 
@@ -33,7 +33,7 @@ VALUES: dict[str, list[Any]] = {
 def demo() -> Documents:
     """Return the records of the five documents of the demo."""
     found = {}
-    for package, data in resources.demo_documents().items():
+    for package, data in demo_documents().items():
         (line,) = [line for line in data.decode().splitlines() if line.startswith("spec_details: ")]
         found[package] = json.loads(line.removeprefix("spec_details: "))
     return found

@@ -9,14 +9,14 @@ from truths import V3, History
 
 from cachewatch.core.causes import Cause, Explanation, GraphNode, What
 from cachewatch.core.model import Side
-from cachewatch.extensions.causes.graph_walk import Impact
-from cachewatch.extensions.causes.reports import (
+from cachewatch.extensions.causes.commands import (
     impact_markdown,
     package_report,
     report_lines,
     report_markdown,
     revisions_report,
 )
+from cachewatch.extensions.causes.graph_walk import Impact
 
 HOSTILE = "a|b<i>`x`\n# c"
 SIDE = Side(revision="c" * 40, tag="develop", time=None, name="c")

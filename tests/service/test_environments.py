@@ -14,7 +14,7 @@ from helpers import START, catalogue, history, lock, record, records, spec_hash
 from station import Site
 
 from cachewatch.core.coverage import Environment
-from cachewatch.environments.lockfiles import open_environment
+from cachewatch.environments import open_environment
 from cachewatch.extensions.buildcaches.opening import Cache
 from cachewatch.extensions.buildcaches.recorder import record as record_state
 from cachewatch.operators.status import read_status

@@ -14,7 +14,7 @@ from station import Site
 
 from cachewatch.config.secrets import PostgresAddress
 from cachewatch.errors import CachewatchError, DamagedRow, StateError
-from cachewatch.operators.review import review
+from cachewatch.operators.actions import review
 from cachewatch.operators.status import find_problems, read_status
 from cachewatch.service import create as creating_digests
 from cachewatch.service.context import Context

@@ -20,8 +20,8 @@ def commands() -> list[Command]:
 @extends
 def source_kinds() -> list[SourceKind]:
     """Return the types of sources."""
-    watched, holdings = f"{__name__}.watching:RecordedHistory", f"{__name__}.watching:holdings"
+    watched, holdings = f"{__name__}.recorder:RecordedHistory", f"{__name__}.recorder:holdings"
     return [
-        SourceKind("buildcache", f"{__name__}.settings:BuildCacheSource", watched, holdings),
-        SourceKind("catalogue", f"{__name__}.settings:CatalogueSource", watched, holdings),
+        SourceKind("buildcache", f"{__name__}.address:BuildCacheSource", watched, holdings),
+        SourceKind("catalogue", f"{__name__}.address:CatalogueSource", watched, holdings),
     ]

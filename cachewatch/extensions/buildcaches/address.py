@@ -1,4 +1,4 @@
-"""What the address of a build cache means, and how files are got from there."""
+"""The keys of sources that are build caches, what their address means, and how files are got from there."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -9,6 +9,9 @@ from urllib.parse import quote, unquote, urlsplit
 
 from msgspec import Struct
 
+from cachewatch.config.section import key
+from cachewatch.config.sources import Address, LiveSource
+from cachewatch.config.types import Size, Text
 from cachewatch.errors import HttpError, RefusedAddress, SourceError, TooLarge
 from cachewatch.http.addresses import check_url, shown
 from cachewatch.http.client import Client, Request, RequestLimits
@@ -246,3 +249,24 @@ def _registry(address: str, scheme: str) -> Registry:
     base = f"{scheme}://{host}"
     check_url(base)
     return Registry(base, image)
+
+
+class CatalogueSource(LiveSource):
+    """Several build caches, as cache.spack.io lists them."""
+
+    address: Address = key("URL or path of the catalogue of build caches, as cache.spack.io has one", name="url")
+    max_index: Size | None = key(
+        "maximum unpacked size of an index; a larger index is not read, nor is one that unpacks to more than 200 times"
+        " its size",
+        None,
+        if_left_out="`4GiB`",
+    )
+
+
+class BuildCacheSource(CatalogueSource):
+    """A live build cache."""
+
+    address: Address = key("URL or path of the build cache", name="url")
+    tag: Text | None = key("name for the tag", None, if_left_out="`develop`")
+    stack: Text | None = key("name for the stack", None, if_left_out="`cache`")
+    view: Text | None = key("named index to read", None, if_left_out="the main index")

@@ -22,6 +22,7 @@ from msgspec.structs import astuple
 from cachewatch.core.causes import Dependency, shared_names
 from cachewatch.core.model import Diagnostic, DiagnosticKind
 from cachewatch.core.names import is_name
+from cachewatch.documents.frontmatter import Binary
 from cachewatch.documents.graph_files import EncodedIngredients, encode_ingredients, encode_node
 from cachewatch.documents.spec_nodes import (
     Node,
@@ -32,7 +33,6 @@ from cachewatch.documents.spec_nodes import (
     read_node,
     variants_of,
 )
-from cachewatch.documents.writing import Binary
 from cachewatch.errors import SourceError
 from cachewatch.extensions.buildcaches.address import IndexFile
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import msgspec
 from msgspec import Struct
 
-from cachewatch.documents.writing import Binary
+from cachewatch.documents.frontmatter import Binary
 from cachewatch.errors import HttpError, SourceError, TooLarge
 from cachewatch.extensions.buildcaches.address import CacheMirror, IndexFile, MirrorFile, Validator
 from cachewatch.runtime.files import NotInflated, TooMuch, inflate

@@ -22,15 +22,8 @@ from cachewatch.core.names import CATALOGUE, DOCUMENT
 from cachewatch.documents.frontmatter import MAX_BYTES
 from cachewatch.documents.parsing import parse
 from cachewatch.documents.records import Known
-from cachewatch.errors import (
-    DocumentError,
-    NoHistoryIndex,
-    StateError,
-    UnknownRevision,
-    UsageError,
-    WorkFailed,
-)
-from cachewatch.extensions.causes.of_nights import CountedCause, Night, blobs_of, count_all, find_nights
+from cachewatch.errors import DocumentError, NoHistoryIndex, StateError, UnknownRevision, UsageError, WorkFailed
+from cachewatch.extensions.causes.rebuilds import CountedCause, Night, blobs_of, count_all, find_nights
 from cachewatch.extensions.history.document_versions import (
     ChainRevision,
     DocumentVersions,

@@ -18,7 +18,7 @@ from cachewatch.core import names as tag_names
 from cachewatch.core.names import safe
 from cachewatch.core.selection import Globs, every_compiler
 from cachewatch.core.spack import Versions
-from cachewatch.environments.lockfiles import open_environment
+from cachewatch.environments import open_environment
 from cachewatch.errors import NoHistoryIndex, UsageError
 from cachewatch.extensions.history.blame import BestSnapshots, find_best, find_blame
 from cachewatch.extensions.history.build import IndexProgress, IndexUpdate, bring_up_to_date, in_jobs, on_cluster
@@ -36,9 +36,8 @@ from cachewatch.extensions.history.tables import (
 from cachewatch.extensions.history.when import Wanted, find_when
 from cachewatch.extensions.history.write import IndexStatus, read_status
 from cachewatch.extensions.history.write import drop as remove
-from cachewatch.git.checks import shared_git_dir
 from cachewatch.git.clone_cache import clone_folder, is_url
-from cachewatch.git.repository import Repository
+from cachewatch.git.repository import Repository, shared_git_dir
 from cachewatch.git.revisions import resolve
 from cachewatch.git.trees import catalogue_of, nothing_found
 from cachewatch.report.data import ascii_only

@@ -16,7 +16,7 @@ from msgspec.structs import astuple
 
 from cachewatch.core.model import CompilerForm, Signature
 from cachewatch.errors import AnotherInstance
-from cachewatch.extensions.causes.of_nights import CountedCause, Night
+from cachewatch.extensions.causes.rebuilds import CountedCause, Night
 from cachewatch.extensions.history.document_versions import (
     ChainRevision,
     DocumentVersions,

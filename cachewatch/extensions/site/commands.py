@@ -8,8 +8,8 @@ import click
 
 from cachewatch.cli.catalogue import REPO_OPTION, open_catalogue
 from cachewatch.cli.completion import completing
+from cachewatch.cli.config import load
 from cachewatch.cli.mistakes import examples
-from cachewatch.cli.opening import load
 from cachewatch.cli.terminal import progress_line
 from cachewatch.config.channels import FeedConfig
 from cachewatch.config.model import Config
@@ -18,8 +18,7 @@ from cachewatch.core.names import safe
 from cachewatch.core.selection import Globs
 from cachewatch.errors import UsageError
 from cachewatch.extensions.history.build import IndexProgress, ask_index
-from cachewatch.extensions.site.building import Folder, build
-from cachewatch.extensions.site.feeds import ArchivedDigest, archived_digests, feed_address
+from cachewatch.extensions.site.building import ArchivedDigest, Folder, archived_digests, build, feed_address
 from cachewatch.extensions.site.packages import Sources
 from cachewatch.extensions.site.reading import plan, read
 from cachewatch.git.revisions import resolve

@@ -20,10 +20,9 @@ from helpers import history, spec_hash
 from servers import Answers, Asked, Says, files, serving
 
 from cachewatch.errors import HttpError, SourceError, UsageError
+from cachewatch.extensions.buildcaches.address import BuildCacheSource
 from cachewatch.extensions.buildcaches.opening import Cache
-from cachewatch.extensions.buildcaches.recorder import Recorded, record
-from cachewatch.extensions.buildcaches.settings import BuildCacheSource
-from cachewatch.extensions.buildcaches.watching import RecordedHistory
+from cachewatch.extensions.buildcaches.recorder import Recorded, RecordedHistory, record
 from cachewatch.http.client import RequestLimits
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cachewatch.core.model import DiagnosticKind
+from cachewatch.documents.frontmatter import Binary, ListedSpec, write_document
 from cachewatch.documents.parsing import parse
-from cachewatch.documents.writing import Binary, ListedSpec, write_document
 from cachewatch.documents.yaml import read_tags_file, write_tags_file
 from cachewatch.errors import RefusedAddress, SourceError
 from cachewatch.extensions.buildcaches.address import Registry, Validator, open_mirror, parse_address

@@ -15,7 +15,7 @@ from helpers import record as record_of
 from indexes import build, run_git
 from truths import V3, History
 
-from cachewatch.extensions.causes import of_nights as night_causes
+from cachewatch.extensions.causes import rebuilds as night_causes
 
 Row = tuple[Any, ...]
 

@@ -17,8 +17,7 @@ from outgoing import rendered
 from sites import read_site
 
 from cachewatch.errors import SourceError, UsageError
-from cachewatch.extensions.site.building import Folder, build
-from cachewatch.extensions.site.feeds import ArchivedDigest
+from cachewatch.extensions.site.building import ArchivedDigest, Folder, build
 from cachewatch.extensions.site.packages import Sources
 from cachewatch.extensions.site.reading import SiteContents
 from cachewatch.extensions.site.stories import file_name, shown

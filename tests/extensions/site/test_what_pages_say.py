@@ -19,8 +19,7 @@ from cachewatch.core.selection import Globs, Selection
 from cachewatch.documents.parsing import parse
 from cachewatch.extensions.history.states import HeldSpecs
 from cachewatch.extensions.history.values import pack
-from cachewatch.extensions.site.building import Folder, build
-from cachewatch.extensions.site.feeds import tag_feed
+from cachewatch.extensions.site.building import Folder, build, tag_feed
 from cachewatch.extensions.site.lists import (
     Outcome,
     hash_files,

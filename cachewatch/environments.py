@@ -1,0 +1,454 @@
+"""Environments of Spack: what a lock file needs, what a cache has of it, and what a revision changes about that.
+
+The needs are read from `spack.lock` of versions 4 to 7, or from what `spack.yaml` asks for. What recorded revisions and
+live caches have of the packages is read once for each document, and none is kept.
+"""
+
+import itertools
+import os
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from cachewatch.core import names as tag_names
+from cachewatch.core import spack
+from cachewatch.core.causes import GraphNode, shared_names
+from cachewatch.core.changesets import Blob, Content, Listing
+from cachewatch.core.coverage import Coverage, Environment, Holdings, Need, Resolution, better, cover
+from cachewatch.core.model import Diagnostic, DiagnosticKind, Document, Signature
+from cachewatch.core.spack import parse_ranges
+from cachewatch.documents.frontmatter import MAX_BYTES
+from cachewatch.documents.parsing import parse
+from cachewatch.documents.records import Known
+from cachewatch.documents.spec_nodes import Arch, Lookup, Node, compiler_of, dependencies_of, graph_node_of, variants_of
+from cachewatch.documents.yaml import load_yaml
+from cachewatch.errors import DocumentError, UnknownRevision, UnreadableDocument, UsageError, WorkFailed
+from cachewatch.git.catalogue import Bases, list_revision, list_tree, tags_of
+from cachewatch.git.repository import Repository
+from cachewatch.git.revisions import Revision, resolve
+from cachewatch.hooks import extensions, lacking, load
+from cachewatch.runtime.files import folder_around, read_inside
+from cachewatch.runtime.worker import INLINE, Isolation, Piece
+from cachewatch.sources.contents import about_content, parse_side
+
+LOCK_FILE = "spack.lock"
+MANIFEST_FILE = "spack.yaml"
+
+# Versions of lock files that name specs by the hashes of caches.
+LOCK_VERSIONS = (4, 5, 6, 7)
+
+_LARGEST = 64 * 2**20
+_SPEC = re.compile(r"(?:[a-z0-9_-]+\.)*(?P<name>[a-z0-9_][a-z0-9_-]*)(?:@(?P<versions>[^\s@+~%^/]+))?")
+_MOST_NODES = 100_000  # of a lock file; real ones have thousands
+_DEEPEST = 20
+# While a manifest is expanded: names and combinations, and the characters of these.
+_MOST_STEPS = 100_000
+_MOST_TEXT = 4 * 2**20
+
+
+class _Root(Struct):
+    hash: str
+
+
+class _Specs(Struct):
+    concrete_specs: dict[str, Node] = {}
+    roots: list[_Root] = []
+
+
+class _LockMeta(Struct, rename="kebab"):
+    lockfile_version: int
+
+
+class _Lock(_Specs):
+    meta: _LockMeta = msgspec.field(name="_meta", default_factory=lambda: _LockMeta(0))
+    include_concrete: dict[str, _Specs] = {}
+
+
+class LockGraph(Struct, frozen=True):
+    """The specs of a lock file, and the hashes of its roots."""
+
+    roots: tuple[str, ...]
+    nodes: Mapping[str, GraphNode]
+
+
+_decode_lock = msgspec.json.Decoder(_Lock).decode
+
+
+def open_environment(path: Path, folders: Iterable[Path] = ()) -> Environment:
+    """Read the environment at `path`: a lock file, a manifest (with the lock file beside it, if there is one) or a folder.
+
+    No link leads out of that of the `folders` in which it is, or else out of its own. Raises UsageError with the reason
+    where there is none, or one that cannot be used.
+    """
+    path = file_of(path)
+    try:
+        data = _lockfiles_read(path, folders)
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}; name a spack.lock, a spack.yaml or their folder") from error
+    return read_manifest(data, str(path)) if path.suffix in (".yaml", ".yml") else read_lock(data, str(path))
+
+
+def file_of(path: Path) -> Path:
+    """Return the file that has the environment at `path`, which may not be there."""
+    if path.is_dir():
+        return next((path / name for name in (LOCK_FILE, MANIFEST_FILE) if (path / name).is_file()), path / LOCK_FILE)
+    is_locked = path.suffix in (".yaml", ".yml") and path.with_name(LOCK_FILE).is_file()
+    return path.with_name(LOCK_FILE) if is_locked else path
+
+
+def read_lock(data: bytes, name: str) -> Environment:
+    """Read a lock file."""
+    try:
+        return _environment(_decode_lock(data), name)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise UsageError(f"{name}: is not a Spack lock file ({error})") from error
+
+
+def _lockfiles_read(path: Path, folders: Iterable[Path]) -> bytes:
+    folder = folder_around(path, folders)
+    if folder is None:
+        return read_inside(path.parent, path.name, most=_LARGEST)
+    return read_inside(folder, os.path.relpath(path, folder), most=_LARGEST)
+
+
+def open_lock_graph(path: Path, folders: Iterable[Path] = ()) -> LockGraph:
+    """Read the dependency graph of a lock file, which may be named by its folder or its manifest, as `open_environment` does.
+
+    Raises UsageError where it is none.
+    """
+    if path.suffix in (".yaml", ".yml"):
+        path = path.with_name(LOCK_FILE)
+    path = path / LOCK_FILE if path.is_dir() else path
+    try:
+        nodes, roots = _parts(_decode_lock(_lockfiles_read(path, folders)), str(path))
+        shared = shared_names(nodes)
+        graph = {h: graph_node_of(h, node, _lookup(nodes), shared) for h, node in nodes.items()}
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}; name a spack.lock or its folder") from error
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise UsageError(f"{path}: is not a Spack lock file ({error})") from error
+    return LockGraph(tuple(sorted(roots & nodes.keys())), graph)
+
+
+def _parts(lock: _Lock, name: str) -> tuple[dict[str, Node], set[str]]:
+    """Return the nodes of a lock file, those of included ones too, and the hashes of its roots."""
+    version = lock.meta.lockfile_version
+    if not version:
+        raise UsageError(f"{name}: is not a Spack lock file: it has no lockfile-version")
+    if version < LOCK_VERSIONS[0]:
+        raise UsageError(
+            f"{name}: has version {version} of lock files; before version {LOCK_VERSIONS[0]} (Spack 0.18) they named other"
+            " hashes than caches do; run `spack concretize --force` to write it anew"
+        )
+    parts = [lock, *lock.include_concrete.values()]
+    nodes = {spec_hash: node for part in parts for spec_hash, node in part.concrete_specs.items()}
+    if len(nodes) > _MOST_NODES:
+        raise UsageError(f"{name}: has {len(nodes):,} specs; the limit is {_MOST_NODES:,}")
+    roots = {root.hash for part in parts for root in part.roots}
+    if missing := sorted(roots - nodes.keys()):
+        raise UsageError(f"{name}: is damaged: its root /{missing[0]} is not among its specs; concretize again")
+    return nodes, roots
+
+
+def _environment(lock: _Lock, name: str) -> Environment:
+    nodes, roots = _parts(lock, name)
+    needs = [_need(spec_hash, nodes, roots) for spec_hash, node in nodes.items() if node.external is None]
+    return Environment(name=name, needs=_sorted(needs), externals=len(nodes) - len(needs))
+
+
+def _need(spec_hash: str, nodes: Mapping[str, Node], roots: set[str]) -> Need:
+    node = nodes[spec_hash]
+    arch = node.arch or Arch("", "", "")
+    return Need(
+        package=node.name,
+        version=node.version,
+        hash=spec_hash,
+        platform=arch.platform,
+        os=arch.platform_os,
+        target=arch.target_name,
+        compiler=spack.compiler(compiler_of(node, _lookup(nodes), dependencies_of(node))),
+        variants=spack.variants(variants_of(node)) if node.has_parameters else None,
+        is_root=spec_hash in roots,
+    )
+
+
+def _lookup(nodes: Mapping[str, Node]) -> Lookup:
+    def lookup(dependency: str) -> tuple[str, str] | None:
+        found = nodes.get(dependency)
+        return None if found is None else (found.name, found.version)
+
+    return lookup
+
+
+def read_manifest(data: bytes, name: str) -> Environment:
+    """Read the specs that a manifest asks for: no hashes, and nothing of what they depend on."""
+    try:
+        manifest = load_yaml(data.decode("utf-8", "replace"))
+    except UnreadableDocument as error:
+        raise UsageError(f"{name}: {error}") from error
+    spack = manifest.get("spack", manifest.get("env")) if isinstance(manifest, dict) else None
+    if not isinstance(spack, dict):
+        raise UsageError(f"{name}: is not a Spack manifest: it has no `spack:`")
+    specs = _Expansion(_definitions(spack.get("definitions") or []), name).specs(spack.get("specs") or [])
+    needs = {_abstract(spec, name) for spec in specs}
+    return Environment(name=name, needs=_sorted(needs))
+
+
+def _sorted(needs: Iterable[Need]) -> tuple[Need, ...]:
+    return tuple(sorted(needs, key=lambda need: need.sort_key))
+
+
+def _definitions(listed: Any) -> Mapping[str, list[Any]]:
+    found: dict[str, list[Any]] = {}
+    for entry in listed if isinstance(listed, list) else []:
+        for name, values in entry.items() if isinstance(entry, dict) else ():
+            if name != "when" and isinstance(values, list):
+                found.setdefault(name, []).extend(values)
+    return found
+
+
+class _Expansion:
+    """The specs of the lists of a manifest, in which names stand for other lists, and matrices for all their combinations."""
+
+    def __init__(self, definitions: Mapping[str, list[Any]], name: str) -> None:
+        self._definitions = definitions
+        self._name = name
+        self._steps = 0
+        self._text = 0
+
+    def specs(self, listed: Any, depth: int = 0) -> Iterator[str]:
+        """Yield them; raises UsageError where a few names stand for more than any environment has."""
+        for entry in listed if isinstance(listed, list) and depth < _DEEPEST else []:
+            self._count()
+            if isinstance(entry, dict) and isinstance(entry.get("matrix"), list):
+                rows = [list(self.specs(row, depth + 1)) for row in entry["matrix"]]
+                for combination in itertools.product(*rows):
+                    self._count(sum(map(len, combination)) + len(combination))
+                    yield " ".join(combination)
+            elif isinstance(entry, str) and entry[:1] == "$":
+                yield from self.specs(self._definitions.get(entry.lstrip("$^%"), []), depth + 1)
+            elif isinstance(entry, str):
+                yield entry
+
+    def _count(self, text: int = 0) -> None:
+        self._steps += 1
+        self._text += text
+        if self._steps > _MOST_STEPS:
+            raise UsageError(f"{self._name}: its definitions and matrices expand to more than {_MOST_STEPS:,} entries")
+        if self._text > _MOST_TEXT:
+            raise UsageError(f"{self._name}: its matrices expand to more than {_MOST_TEXT:,} characters")
+
+
+def _abstract(spec: str, name: str) -> Need:
+    match = _SPEC.match(spec.strip())
+    if match is None:
+        raise UsageError(f"{name}: {spec[:60]!r} names no package")
+    versions = match["versions"] or ""
+    if versions:
+        parse_ranges(versions)
+    return Need(package=match["name"], version=versions, is_root=True)
+
+
+class CacheContents(Struct, frozen=True):
+    """The specs of some packages, and where they are from."""
+
+    holdings: Holdings
+    where: str
+    is_pruned: bool
+    diagnostics: tuple[Diagnostic, ...] = ()
+    revision: str | None = None
+    tag: str | None = None
+
+
+def recorded_in(opened: "Repository", repository: str, revision: str, packages: Collection[str]) -> CacheContents:
+    """Return what a revision, or one tag of it, has of `packages` in a repository that is open."""
+    found = resolve(opened, revision)
+    listing = list_revision(
+        opened, found, wanted_tag=lambda _: True, wanted_package=lambda package: package in packages
+    )
+    return listed(listing, repository)
+
+
+def published(address: str, packages: Collection[str], **options: Any) -> CacheContents:
+    """Return what a live build cache has of `packages` right now; `options` are `tag`, `view`, `token_file` and `login_file`."""
+    kind = next((kind for kind in extensions().source_kinds if kind.type == "buildcache"), None)
+    if kind is None:
+        raise UsageError(lacking(f"{address}: a live build cache", "buildcaches"))
+    contents: CacheContents = load(kind.holdings)(address, packages, **options)
+    return contents
+
+
+def listed(listing: Listing, name: str) -> CacheContents:
+    """Return what the documents of one tag hold; `name` says in messages where they are."""
+    known = Known()
+    holdings: dict[str, Mapping[str, Signature]] = {}
+    diagnostics = list(listing.diagnostics)
+    blobs = {package: blob for package, blob in listing.blobs.items() if blob.size <= MAX_BYTES}
+    for (package, blob), content in zip(blobs.items(), listing.reader.read(blobs.values()), strict=True):
+        document = _parse(content, blob, known)
+        if isinstance(document, Diagnostic):
+            diagnostics.append(document)
+        else:
+            holdings[package] = document.specs
+            diagnostics += document.diagnostics
+    side = listing.side
+    where = " ".join(filter(None, (name, side.tag, side.revision and f"at {side.revision[:10]}")))
+    return CacheContents(
+        holdings, where, tag_names.is_mutable(side.tag), tuple(diagnostics), revision=side.revision, tag=side.tag
+    )
+
+
+def _parse(content: Content, blob: Blob, known: Known) -> Document | Diagnostic:
+    if isinstance(content, str):
+        return Diagnostic(blob.path, DiagnosticKind.UNREADABLE, content)
+    try:
+        return parse(content, blob.path, known)
+    except DocumentError as error:
+        return Diagnostic(blob.path, DiagnosticKind.UNREADABLE, str(error))
+
+
+class _State(Struct):
+    found: dict[Need, Resolution] = field(default_factory=dict)
+    unread: set[str] = field(default_factory=set)  # packages with a document that cannot be read
+
+
+# Where each blob is, by its name and its package: in a state, in a tag from which specs come and go, or not.
+_Places = dict[tuple[str, str], tuple[Blob, list[tuple[_State, bool]]]]
+# What a document has, by whether specs that no stack builds go away.
+_Answer = dict[bool, tuple[Resolution, ...]]
+
+
+def cover_both(
+    repository: Repository,
+    environment: Environment,
+    before: Iterable[Revision],
+    after: Iterable[Revision],
+    *,
+    bases: Bases = MappingProxyType({}),
+    isolation: Isolation = INLINE,
+) -> tuple[Coverage, Coverage]:
+    """Hold `environment` against the tags that `before` and `after` name; one tag that has a binary is enough.
+
+    Before, packages of `bases` are read in other revisions.
+
+    A document that cannot be read is no loss of binaries: what the other state has of its package stands for both.
+    """
+    states = (_State(), _State())
+    places: _Places = {}
+    listing: Listing | None = None
+    sides = [(states[0], each) for each in before] + [(states[1], each) for each in after]
+    commits = {each.commit for _, each in sides} | {
+        base.commit for of_tag in bases.values() for base in of_tag.values()
+    }
+    # The trees of their tags, by commit.
+    tags = {
+        commit: tags_of(repository, resolve(repository, commit), sorted(commits - {commit})).ids for commit in commits
+    }
+    for state, revision in sides:
+        others = bases.get(revision.tag or "", {}) if state is states[0] else {}
+        packages = environment.packages - others.keys()
+        listing = _list(repository, packages, revision, state, tags=tags, places=places) or listing
+        for package, base in others.items():
+            listing = (
+                _list(repository, environment.packages & {package}, base, state, tags=tags, places=places) or listing
+            )
+    if listing is not None:
+        _contents_read(listing, environment, places, isolation)
+    old, new = states
+    for state, other in ((old, new), (new, old)):
+        for need in environment.needs:
+            if need.package in state.unread and need in other.found:
+                state.found[need] = better(state.found.get(need), other.found[need])
+    return _coverage(environment, old), _coverage(environment, new)
+
+
+def _list(
+    repository: Repository,
+    packages: Set[str],
+    revision: Revision,
+    state: _State,
+    *,
+    tags: Mapping[str, Mapping[str, str]],
+    places: _Places,
+) -> Listing | None:
+    def wanted(package: str) -> bool:
+        return package in packages
+
+    if revision.tag:
+        if revision.tag not in tags[revision.commit]:
+            return None  # this tag was not there yet, or is not any more
+        listing = list_tree(repository, revision, revision.tag, tags[revision.commit][revision.tag], wanted)
+    else:
+        try:
+            listing = list_revision(repository, revision, wanted_tag=lambda _: True, wanted_package=wanted)
+        except UnknownRevision:
+            return None
+    for package, blob in listing.blobs.items():
+        places.setdefault((blob.name, package), (blob, []))[1].append((state, tag_names.is_mutable(revision.tag)))
+    return listing
+
+
+class _Question(NamedTuple):
+    """What one document has of what is needed of its package."""
+
+    needed: Environment
+    blob: Blob
+    content: Content
+
+
+def _contents_read(listing: Listing, environment: Environment, places: _Places, isolation: Isolation) -> None:
+    """Read each blob once, and note what every state has by it."""
+    by_package: dict[str, list[Need]] = {}
+    for need in environment.needs:
+        by_package.setdefault(need.package, []).append(need)
+    blobs = [blob for blob, _ in places.values()]
+    questions = (
+        _Question(replace(environment, needs=tuple(by_package.get(package, ()))), blob, content)
+        for ((_, package), blob), content in zip(
+            zip(places, blobs, strict=True), listing.reader.read(blobs), strict=True
+        )
+    )
+    answers = (
+        each
+        for asked, found in isolation.each(_answers, questions, _about)
+        for each in ([None] * len(asked) if isinstance(found, WorkFailed) else found)
+    )
+    for (_, package), (_, states), covered in zip(places, places.values(), answers, strict=True):
+        _note(covered, package, states)
+
+
+def _about(question: _Question) -> Piece:
+    return about_content((question.blob, question.content))
+
+
+def _answers(questions: Sequence[_Question]) -> list[_Answer | None]:
+    return [_answer(*question) for question in questions]
+
+
+def _answer(needed: Environment, blob: Blob, content: Content) -> _Answer | None:
+    """Return what a document has, by whether specs come and go in its tag; None if it cannot be read."""
+    document = parse_side(blob, content, Known())
+    if not isinstance(document, Document):
+        return None
+    holdings = {need.package: document.specs for need in needed.needs}
+    return {is_pruned: cover(needed, holdings, is_pruned=is_pruned).needs for is_pruned in (False, True)}
+
+
+def _note(covered: _Answer | None, package: str, states: Iterable[tuple[_State, bool]]) -> None:
+    for state, is_pruned in states:
+        if covered is None:
+            state.unread.add(package)
+            continue
+        for each in covered[is_pruned]:
+            state.found[each.need] = better(state.found.get(each.need), each)
+
+
+def _coverage(environment: Environment, state: _State) -> Coverage:
+    missing = cover(environment, {}).needs
+    return Coverage(environment, tuple(state.found.get(covered.need, covered) for covered in missing))
