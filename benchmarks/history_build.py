@@ -20,7 +20,6 @@ from benchmarks.measuring import Figures
 from benchmarks.subject import Peers
 from cachewatch.extensions.history.document_versions import DocumentVersions, find_versions, first_parents
 from cachewatch.git.repository import Repository
-from cachewatch.git.trees import sizes_of
 
 _HASH = b'"hash": "'
 
@@ -125,7 +124,9 @@ def measure_peer(repository: Path, peers: Peers, folder: Path, rounds: int) -> P
     subprocess.run(["git", "clone", "--quiet", "--no-checkout", repository, tree], check=True)
     with closing(Repository(repository)) as opened:
         found = {one: _blobs(one) for one in _documents(opened, "")}
-        sizes = sizes_of(opened, {blob for blobs in found.values() for blob in blobs})
+        asked = sorted({blob for blobs in found.values() for blob in blobs})
+        printed = opened.run(["cat-file", "--batch-check", "--buffer"], asked).decode().splitlines()
+        sizes = {fields[0]: int(fields[2]) for line in printed if len(fields := line.split()) == 3}
     usual = mean(sizes[blob] for blobs in found.values() for blob in blobs)
     several = [one for one, blobs in found.items() if one.tag == "develop" and len(blobs) > 1]
     one = min(several, key=lambda each: (abs(mean(sizes[blob] for blob in found[each]) - usual), each.package))

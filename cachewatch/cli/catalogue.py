@@ -102,7 +102,8 @@ def open_catalogue(repo: str | None, line: "ProgressLine | None" = None, *, aske
     if repo is not None:
         return _of_folder(repo, layout or ANYWHERE) or open_repository(repo, report=report, layout=layout or ANYWHERE)
     default = _default(asked)
-    click.echo(f"cachewatch: {_why_not_here()}{safe(default.sentence)}", err=True)
+    why = "the repository here has no documents at HEAD; " if is_in_repository(Path()) else ""
+    click.echo(f"cachewatch: {why}{safe(default.sentence)}", err=True)
     layout = layout or default.layout
     return _of_folder(default.address, layout) or open_repository(default.address, report=report, layout=layout)
 
@@ -172,10 +173,6 @@ def _has_documents(repository: "Repository") -> bool:
         found = (repository.objects().get(f"{revision}^{{commit}}") for revision in ("HEAD", "HEAD~1"))
         return any(catalogue_of(repository, commit.id) for commit in found if commit)
     return False
-
-
-def _why_not_here() -> str:
-    return "the repository here has no documents at HEAD; " if is_in_repository(Path()) else ""
 
 
 def _what_is_here() -> str:

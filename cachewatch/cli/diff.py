@@ -215,7 +215,7 @@ def diff(
 
     with ExitStack() as stack:
         if verbose:
-            _log_everything()
+            logging.basicConfig(stream=sys.stderr, format="%(message)s", level=logging.INFO)
         comparison = stack.enter_context(_opened(named, open_repository, selection))
         stack.enter_context(closing(line))
         line.begin(sum(pair.difference.size for pair in comparison.pairs))
@@ -250,11 +250,6 @@ def _note_not_compared(opened: "Sequence[Repository]", named: tuple[str, str] | 
     else:
         return
     click.echo(f"cachewatch: {safe(said)}: `{safe(command)}`", err=True)
-
-
-def _log_everything() -> None:
-    """Write more than warnings to standard error, where those go anyway."""
-    logging.basicConfig(stream=sys.stderr, format="%(message)s", level=logging.INFO)
 
 
 def _since(since: str | None, before: str | None, after: str | None) -> tuple[str | None, str | None]:

@@ -136,13 +136,9 @@ def _digests(summary: PassSummary) -> Iterator[str]:
     held = [each for each in summary.after.held if each.since >= summary.begun]
     yield from (f"  {each.subscription}: held for the operators: {each.reason}" for each in held)
     quiet = told | failed.keys() | {each.subscription for each in held}
-    for stream in _regular(summary.after.streams):
+    for stream in (each for each in summary.after.streams if each.stream == "regular"):
         if stream.subscription not in quiet:
             yield f"  {stream.subscription}: nothing to send now; {_next(stream, summary)}"
-
-
-def _regular(streams: Sequence[StreamStatus]) -> list[StreamStatus]:
-    return [stream for stream in streams if stream.stream == "regular"]
 
 
 def _next(stream: StreamStatus, summary: PassSummary) -> str:

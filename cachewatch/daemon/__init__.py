@@ -286,7 +286,9 @@ class Daemon:
         if config.monitor.ping_url is not None:
             wanted.add("ping")
             self._scheduler.add("ping", "default", if_ours(self._ping), every=_PING, first=now + _PING)
-        self._scheduler.add("cleanup", "default", if_ours(self._clean_up), every=_CLEANUP, first=now + _CLEANUP)
+        self._scheduler.add(
+            "cleanup", "default", if_ours(partial(self._with_snapshot, clean_up)), every=_CLEANUP, first=now + _CLEANUP
+        )
         for source in config.sources.values():
             name = f"poll {source.name}"
             wanted.add(name)
@@ -294,7 +296,7 @@ class Daemon:
             job, group = if_ours(partial(self._poll, source)), self._group(source)
             self._scheduler.add(name, group, job, every=source.poll.every, jitter=source.poll.jitter, first=first)
             wanted.add(f"after poll {source.name}")
-            job = if_ours(partial(self._follow_poll, source))
+            job = if_ours(partial(self._with_snapshot, follow_poll, source))
             self._scheduler.add(f"after poll {source.name}", "after polls", job, every=source.poll.every, first=first)
         for channel in config.channels:
             name = f"deliver {channel}"
@@ -317,8 +319,8 @@ class Daemon:
         self._scheduler.wake("digests")
         self._scheduler.wake(f"after poll {source.name}")
 
-    def _follow_poll(self, source: Source) -> None:
-        follow_poll(self._snapshot(), source)
+    def _with_snapshot(self, work: Callable[..., object], *more: Any) -> None:
+        work(self._snapshot(), *more)
 
     def _create_digests(self) -> None:
         self._live()
@@ -334,15 +336,9 @@ class Daemon:
     def _deliver(self, channel: str) -> None:
         deliver(self._context, channel)  # who is taken out while it waits for a server gets nothing more
 
-    def _clean_up(self) -> None:
-        clean_up(self._snapshot())
-
     def _ping(self) -> None:
         """Tell a dead man's switch how we are: it rings where nobody does any more."""
         ping(self._context.config, self._context.log, is_whole=self._readyz("").status == 200)
-
-    def _is_well(self) -> bool:
-        return time.monotonic() - self._beat < monitor.STUCK_SECONDS
 
     def _look_around(self) -> None:
         """Reload if asked to, notice a clock that was set, and tell the watchdog that we live."""
@@ -354,7 +350,7 @@ class Daemon:
             self._context.log.warning("clock.set", seconds=round(offset - self._offset))
             self._scheduler.wake_all()
         self._offset = offset
-        if self._is_well():
+        if time.monotonic() - self._beat < monitor.STUCK_SECONDS:
             notify(is_alive=True)
 
     def _load_again(self) -> None:

@@ -98,12 +98,11 @@ def read_node(data: bytes | msgspec.Raw) -> Node:
 def compiler_of(node: Node, lookup: Lookup, dependencies: Sequence[Dependency]) -> str:
     """Return what compiled `node`: by its own word, by its dependencies, by its past, or `none`."""
     return (
-        _spelled(node.compiler) or _compiler_edge(dependencies, lookup) or _spelled(_past_compiler(node)) or NO_COMPILER
+        _spelled(node.compiler)
+        or _compiler_edge(dependencies, lookup)
+        or _spelled(_member(node.annotations, "compiler"))
+        or NO_COMPILER
     )
-
-
-def _past_compiler(node: Node) -> Any:
-    return node.annotations.get("compiler") if isinstance(node.annotations, dict) else None
 
 
 def _spelled(compiler: Any) -> str:
@@ -240,7 +239,7 @@ def ingredients_of(node: Node, dependencies: Iterable[Dependency]) -> MadeOf:
         namespace=_text(node.namespace),
         external=_external(node.external),
         flags=flags_of(node),
-        spliced=_spliced(node.build_spec),
+        spliced=_text(_member(node.build_spec, "hash")),
         uses=tuple([edge.use for edge in edges]),
     )
     return made_of, tuple([edge.hash for edge in edges])
@@ -259,5 +258,5 @@ def _external(value: Any) -> str:
     return _text(value.get("path")) or named or "unknown"
 
 
-def _spliced(value: Any) -> str:
-    return _text(value.get("hash")) if isinstance(value, dict) else ""
+def _member(value: Any, name: str) -> Any:
+    return value.get(name) if isinstance(value, dict) else None

@@ -130,7 +130,7 @@ def compare_revisions(
         other_documents=lambda: _few_documents(repository, unchanged),
         packages=lambda: _packages_of(repository, {*had.ids.values(), *has.ids.values()}),
         diagnostics=(
-            *ignored(repository.layout.catalogue, {name for name in had.odd | has.odd if _is_news(name, had, has)}),
+            *ignored(repository.layout.catalogue, had.odd ^ has.odd),
             *dict.fromkeys((*faults_of(repository, before), *faults_of(repository, after))),
             *beside(repository, before.commit, after.commit),
         ),
@@ -257,10 +257,6 @@ def _states(
         else:
             # A new snapshot is news against the one before it, not against nothing.
             yield States(State(after, earlier, new[earlier]), later, is_new_tag=True)
-
-
-def _is_news(name: bytes, had: Folders, has: Folders) -> bool:
-    return not (name in had.odd and name in has.odd)
 
 
 def _nothing_to_compare(

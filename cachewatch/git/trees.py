@@ -434,9 +434,6 @@ _EMPTY_TREE = {
     40: "4b825dc642cb6eb9a060e54bf8d69288fbee4904",
     64: "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321",
 }
-# What stands before the id in the tree of nearly every package, which holds its document and no more.
-_USUAL_MODE = b"100644"
-_USUAL = _USUAL_MODE + b" " + DOCUMENT.encode() + b"\0"
 REPLACED = "its folder is a link or a module, or is listed twice"
 _TREES_AT_ONCE = 1024
 
@@ -510,7 +507,9 @@ class TreeDifference:
             unreadable=(*(each for each in self._replaced if wanted(each.package)), *(each for each, _ in unreadable)),
             others=tuple(pair for pair in self._documents if not wanted(pair.package)),
             count_other_unchanged=cache(lambda: sum(not wanted(package) for package in self._unchanged_packages)),
-            unchanged=self._unchanged,
+            unchanged=lambda: blobs_of(
+                self._repository, self._folder, [(name, _tree(entry)) for name, entry in self._same]
+            ),
         )
 
     @cached_property
@@ -520,9 +519,6 @@ class TreeDifference:
         return tuple(
             intern(name.decode()) for (name, _), entry in zip(self._same, entries, strict=False) if entry is not None
         )
-
-    def _unchanged(self) -> list[Blob]:
-        return blobs_of(self._repository, self._folder, [(name, _tree(entry)) for name, entry in self._same])
 
 
 def compare_trees(repository: Repository, tag: str, before: str | None, after: str | None) -> TreeDifference:
@@ -611,8 +607,8 @@ def _document_entries(repository: Repository, trees: Iterator[str | None]) -> It
         contents = repository.objects().stream(stored, kind="tree")
         for tree, ours in zip(run, made, strict=True):
             content, id_bytes = next(contents) if ours is None else ours, len(tree or "") // 2
-            found = _only_document(content, id_bytes)
-            for mode, name, object_id in () if found else tree_entries(content, id_bytes):
+            found = None
+            for mode, name, object_id in tree_entries(content, id_bytes):
                 entries += 1
                 if entries > MAX_ENTRIES:
                     raise SourceError(_too_many(repository))
@@ -620,12 +616,6 @@ def _document_entries(repository: Repository, trees: Iterator[str | None]) -> It
                     found = (_mode(mode), object_id) if found is None else (TWICE, b"")
             yield found
         next(contents, None)
-
-
-def _only_document(content: bytes, id_bytes: int) -> TreeEntry | None:
-    """Return the document of a tree that holds nothing else, as nearly every one does."""
-    is_usual = content.startswith(_USUAL) and len(content) == len(_USUAL) + id_bytes
-    return (_USUAL_MODE, content[len(_USUAL) :]) if is_usual else None
 
 
 def _problem(repository: Repository, entry: TreeEntry | None) -> str:
@@ -712,16 +702,6 @@ def _mode(text: bytes) -> bytes:
 
 def _id(text: bytes) -> str | None:
     return text.decode() if text.strip(b"0") else None
-
-
-def sizes_of(repository: Repository, ids: Iterable[str]) -> dict[str, int]:
-    """Return the size in bytes of each of these objects that is here."""
-    asked = sorted(ids)
-    if not asked:
-        return {}
-    printed = repository.run(["cat-file", "--batch-check", "--buffer"], asked)
-    fields = (line.split() for line in printed.decode().splitlines())
-    return {f[0]: int(f[2]) for f in fields if len(f) == 3}
 
 
 def ignored(label: str, names: Collection[bytes]) -> list[Diagnostic]:

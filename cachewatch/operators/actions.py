@@ -224,9 +224,13 @@ def retry(context: Context, number: int, *, is_forced: bool = False) -> Delivery
     now = context.clock()
     with context.database.write() as connection:
         delivery = _delivery(connection, number)
-        if delivery.state is State.SENDING:
-            _check_sender(delivery, context.config.timezone, is_forced=is_forced)
-        elif delivery.state not in _RETRIED:
+        if delivery.state is State.SENDING and not is_forced:
+            since = minute(delivery.due, context.config.timezone)
+            raise UsageError(
+                f"delivery {number} is being sent by {delivery.claimed_by} since {since}, and comes back by itself if that"
+                " one has ended; --force sends it now, and perhaps a second time"
+            )
+        if delivery.state not in (State.SENDING, *_RETRIED):
             raise UsageError(f"delivery {number} is {delivery.state}; only what was not sent can be retried")
         config = context.config.channels.get(delivery.channel)
         _check_recipient(connection, context, delivery)
@@ -326,14 +330,6 @@ def _delivery(connection: Connection, number: int) -> Delivery:
     if found is None:
         raise UsageError(f"there is no delivery {number}; see `cachewatch deliveries list`")
     return found
-
-
-def _check_sender(delivery: Delivery, zone: str, *, is_forced: bool) -> None:
-    if not is_forced:
-        raise UsageError(
-            f"delivery {delivery.id} is being sent by {delivery.claimed_by} since {minute(delivery.due, zone)}, and comes "
-            "back by itself if that one has ended; --force sends it now, and perhaps a second time"
-        )
 
 
 def _check_recipient(connection: Connection, context: Context, delivery: Delivery) -> None:

@@ -330,11 +330,8 @@ def _mounts(path: Path) -> Iterator[tuple[Path, str]]:
         return  # not Linux
     for line in text.splitlines():
         if found := _LINE.match(line):
-            yield Path(_unescaped(found[1])), found[2]
-
-
-def _unescaped(text: str) -> str:
-    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), text)
+            path = re.sub(r"\\([0-7]{3})", lambda escaped: chr(int(escaped[1], 8)), found[1])
+            yield Path(path), found[2]
 
 
 # What real files never come near: an index of a build cache unpacks to some 15 times its size, zeros to 1,000 times.

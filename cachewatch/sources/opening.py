@@ -160,8 +160,9 @@ def _list_revision(repository: "Repository", name: str, others: list[Listing], w
     is_of_one = len(others) == 1 and not _is_nothing(others[0])
     left = [tag for tag in wanted if tag != like] if is_of_one and len(wanted) > 1 and not revision.tag else []
     tags = [revision.tag] if revision.tag else [like] if left or not wanted else wanted
+    # Every package: what happened to the whole tag is judged on all of it.
     found = [
-        list_revision(repository, replace(revision, tag=tag), wanted_tag=wanted_tag, wanted_package=_all)
+        list_revision(repository, replace(revision, tag=tag), wanted_tag=wanted_tag, wanted_package=lambda _: True)
         for tag in tags
     ]
     if left and not (others[0].is_one_document or others[0].is_one_tag):
@@ -169,11 +170,6 @@ def _list_revision(repository: "Repository", name: str, others: list[Listing], w
         note = Diagnostic(name, DiagnosticKind.INCONSISTENT, message, is_loss=False)
         found[0] = replace(found[0], diagnostics=(*found[0].diagnostics, note))
     return [replace(listing, is_one_tag=len(tags) == 1) for listing in found]
-
-
-def _all(_: str) -> bool:
-    """Want every package: what happened to the whole tag is judged on all of it."""
-    return True
 
 
 def _match(old: list[Listing], new: list[Listing], wanted_tag: Choice) -> list[tuple[Listing, Listing]]:

@@ -214,7 +214,7 @@ class PackageNodes:
         common = frozenset[str]().union(*found.values()).intersection(*found.values())
         return {h: names - common for h, names in found.items()}
 
-    @cached_property
+    @property
     def some_had(self) -> frozenset[str]:
         """The names of the dependencies that some of the older specs have, and others do not."""
         return frozenset[str]().union(*self.dependencies_before.values())

@@ -12,7 +12,6 @@ import sqlite3
 import struct
 from collections.abc import Iterable
 from contextlib import suppress
-from functools import lru_cache
 from itertools import accumulate, chain, pairwise
 
 from msgspec import Struct
@@ -131,14 +130,14 @@ class Numbers:
         number = self._builds.get(build)
         if number is None:
             columns = ("versions", "compiler", "os", "platform", "target", "variants")
-            values = (_json(s.versions), s.compiler, s.os, s.platform, s.target, _json(s.variants))
+            values = (json.dumps(s.versions), s.compiler, s.os, s.platform, s.target, json.dumps(s.variants))
             number = self._builds[build] = self._number("build", columns, values)
         return number
 
     def stacks(self, names: tuple[str, ...]) -> int:
         """Return the number of a set of stacks, whose members are then in the table `stack`."""
         if names not in self._stacks:
-            number = self._number("stacks", ("names",), (_json(names),))
+            number = self._number("stacks", ("names",), (json.dumps(names),))
             members = [(number, name) for name in names]
             self._connection.executemany("INSERT OR IGNORE INTO stack VALUES (?, ?)", members)
             self._stacks[names] = number
@@ -161,15 +160,9 @@ def signature_of(row: tuple[str, ...]) -> Signature:
     return Signature(names_of(versions), compiler, os, platform, target, names_of(variants), names_of(stacks))
 
 
-@lru_cache(maxsize=4096)
 def names_of(text: str) -> tuple[str, ...]:
     """Return the names in a column that holds several."""
     return tuple(json.loads(text))
-
-
-@lru_cache(maxsize=4096)
-def _json(names: tuple[str, ...]) -> str:
-    return json.dumps(names)
 
 
 class OpenInterval(Struct, frozen=True):
