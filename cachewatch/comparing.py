@@ -47,7 +47,7 @@ from cachewatch.core.statement_values import Items, Statement, StatementKind
 from cachewatch.core.statements import counted, in_order, statements_of, turnover_of
 from cachewatch.core.value_changes import values_of
 from cachewatch.core.whole_tag import WAVE_SHARE, Judgement, judge
-from cachewatch.documents.records import Known
+from cachewatch.documents.records import KnownRecords
 from cachewatch.errors import OutOfTime, WorkerEnded, WorkFailed
 from cachewatch.runtime.parallel import in_processes
 from cachewatch.runtime.worker import INLINE, Isolation
@@ -257,7 +257,7 @@ def _examined(blob: Blob | None, content: Content | None, isolation: Isolation) 
 
 def _parse_alone(sides: Sequence[tuple[Blob, Content | None]]) -> Document | Diagnostic | None:
     ((blob, content),) = sides
-    return parse_side(blob, content, Known())
+    return parse_side(blob, content, KnownRecords())
 
 
 def _runs(documents: Documents) -> Iterator[Documents]:
@@ -375,7 +375,7 @@ def _survey(readers: Readers, difference: Difference, isolation: Isolation) -> M
 
 
 def _surveyed(contents: Sequence[tuple[Blob, Content]]) -> Mapping[str, Mapping[Signature, int]]:
-    documents = (parse_side(blob, content, Known()) for blob, content in contents)
+    documents = (parse_side(blob, content, KnownRecords()) for blob, content in contents)
     return {one.package: dict(one.specs.counts) for one in documents if isinstance(one, Document)}
 
 

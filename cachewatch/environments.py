@@ -25,7 +25,7 @@ from cachewatch.core.model import Diagnostic, DiagnosticKind, Document, Signatur
 from cachewatch.core.spack import parse_ranges
 from cachewatch.documents.frontmatter import MAX_BYTES
 from cachewatch.documents.parsing import parse
-from cachewatch.documents.records import Known
+from cachewatch.documents.records import KnownRecords
 from cachewatch.documents.spec_nodes import Arch, Lookup, Node, compiler_of, dependencies_of, graph_node_of, variants_of
 from cachewatch.documents.yaml import load_yaml
 from cachewatch.errors import DocumentError, UnknownRevision, UnreadableDocument, UsageError, WorkFailed
@@ -56,7 +56,7 @@ class _Root(Struct):
     hash: str
 
 
-class _Specs(Struct):
+class _LockedSpecs(Struct):
     concrete_specs: dict[str, Node] = {}
     roots: list[_Root] = []
 
@@ -65,9 +65,9 @@ class _LockMeta(Struct, rename="kebab"):
     lockfile_version: int
 
 
-class _Lock(_Specs):
+class _Lock(_LockedSpecs):
     meta: _LockMeta = msgspec.field(name="_meta", default_factory=lambda: _LockMeta(0))
-    include_concrete: dict[str, _Specs] = {}
+    include_concrete: dict[str, _LockedSpecs] = {}
 
 
 class LockGraph(Struct, frozen=True):
@@ -286,7 +286,7 @@ def published(address: str, packages: Collection[str], **options: Any) -> CacheC
 
 def listed(listing: Listing, name: str) -> CacheContents:
     """Return what the documents of one tag hold; `name` says in messages where they are."""
-    known = Known()
+    known = KnownRecords()
     holdings: dict[str, Mapping[str, Signature]] = {}
     diagnostics = list(listing.diagnostics)
     blobs = {package: blob for package, blob in listing.blobs.items() if blob.size <= MAX_BYTES}
@@ -304,7 +304,7 @@ def listed(listing: Listing, name: str) -> CacheContents:
     )
 
 
-def _parse(content: Content, blob: Blob, known: Known) -> Document | Diagnostic:
+def _parse(content: Content, blob: Blob, known: KnownRecords) -> Document | Diagnostic:
     if isinstance(content, str):
         return Diagnostic(blob.path, DiagnosticKind.UNREADABLE, content)
     try:
@@ -313,13 +313,13 @@ def _parse(content: Content, blob: Blob, known: Known) -> Document | Diagnostic:
         return Diagnostic(blob.path, DiagnosticKind.UNREADABLE, str(error))
 
 
-class _State(Struct):
+class _SideState(Struct):
     found: dict[Need, Resolution] = field(default_factory=dict)
     unread: set[str] = field(default_factory=set)  # packages with a document that cannot be read
 
 
 # Where each blob is, by its name and its package: in a state, in a tag from which specs come and go, or not.
-_Places = dict[tuple[str, str], tuple[Blob, list[tuple[_State, bool]]]]
+_Places = dict[tuple[str, str], tuple[Blob, list[tuple[_SideState, bool]]]]
 # What a document has, by whether specs that no stack builds go away.
 _Answer = dict[bool, tuple[Resolution, ...]]
 
@@ -339,7 +339,7 @@ def cover_both(
 
     A document that cannot be read is no loss of binaries: what the other state has of its package stands for both.
     """
-    states = (_State(), _State())
+    states = (_SideState(), _SideState())
     places: _Places = {}
     listing: Listing | None = None
     sides = [(states[0], each) for each in before] + [(states[1], each) for each in after]
@@ -372,7 +372,7 @@ def _list(
     repository: Repository,
     packages: Set[str],
     revision: Revision,
-    state: _State,
+    state: _SideState,
     *,
     tags: Mapping[str, Mapping[str, str]],
     places: _Places,
@@ -433,14 +433,14 @@ def _answers(questions: Sequence[_Question]) -> list[_Answer | None]:
 
 def _answer(needed: Environment, blob: Blob, content: Content) -> _Answer | None:
     """Return what a document has, by whether specs come and go in its tag; None if it cannot be read."""
-    document = parse_side(blob, content, Known())
+    document = parse_side(blob, content, KnownRecords())
     if not isinstance(document, Document):
         return None
     holdings = {need.package: document.specs for need in needed.needs}
     return {is_pruned: cover(needed, holdings, is_pruned=is_pruned).needs for is_pruned in (False, True)}
 
 
-def _note(covered: _Answer | None, package: str, states: Iterable[tuple[_State, bool]]) -> None:
+def _note(covered: _Answer | None, package: str, states: Iterable[tuple[_SideState, bool]]) -> None:
     for state, is_pruned in states:
         if covered is None:
             state.unread.add(package)
@@ -449,6 +449,6 @@ def _note(covered: _Answer | None, package: str, states: Iterable[tuple[_State, 
             state.found[each.need] = better(state.found.get(each.need), each)
 
 
-def _coverage(environment: Environment, state: _State) -> Coverage:
+def _coverage(environment: Environment, state: _SideState) -> Coverage:
     missing = cover(environment, {}).needs
     return Coverage(environment, tuple(state.found.get(covered.need, covered) for covered in missing))

@@ -25,9 +25,9 @@ from cachewatch.errors import AnotherInstance, StateError, UsageError
 from cachewatch.operators import actions as operator_actions
 from cachewatch.operators.status import (
     ChannelStatus,
-    HeldDigest,
+    HeldDigestStatus,
     Problem,
-    Problems,
+    ProblemList,
     ServiceStatus,
     SilenceStatus,
     StreamStatus,
@@ -69,7 +69,7 @@ def status(command: click.Context, /, *, config: Config, is_check: bool, format_
     command.exit(int(is_check and not problems.is_ready))
 
 
-def _check_lines(found: Problems) -> list[str]:
+def _check_lines(found: ProblemList) -> list[str]:
     lines = [f"problem: {_in_a_line(problem)}" for problem in found.problems]
     lines += [f"warning: {_in_a_line(problem)}" for problem in found.warnings]
     return lines or ["no problems"]
@@ -79,7 +79,7 @@ def _in_a_line(problem: Problem) -> str:
     return f"{problem.what}: {problem.detail}" if problem.detail else problem.what
 
 
-def _lines(found: ServiceStatus, problems: Problems, now: datetime) -> list[str]:
+def _lines(found: ServiceStatus, problems: ProblemList, now: datetime) -> list[str]:
     lines = [] if found.leader is None else ["STATE", f"  {found.leader} works on it", ""]
     lines.append("SOURCES")
     lines += [line for source in found.sources for line in _source_lines(source, now)]
@@ -136,7 +136,7 @@ def _channel(channel: ChannelStatus, now: datetime) -> list[str]:
     return lines
 
 
-def _held(held: HeldDigest, now: datetime) -> list[str]:
+def _held(held: HeldDigestStatus, now: datetime) -> list[str]:
     key, name = held.key[:12], held.subscription if held.stream == "regular" else f"{held.subscription} ({held.stream})"
     gone = "" if held.is_configured else ", a subscription that is no longer configured"
     out = "not sent until it is released or dropped"

@@ -35,8 +35,8 @@ from cachewatch.config.types import parse_mail
 from cachewatch.core.names import did_you_mean, safe
 from cachewatch.errors import AnotherInstance, DeliveryError, SourceError, UnknownRevision, UsageError
 from cachewatch.git.clone_cache import is_url
-from cachewatch.operators.explaining import Explanation, explain_package, packages_now
-from cachewatch.operators.status import Problems, ServiceStatus, StreamStatus, find_problems, read_status
+from cachewatch.operators.explaining import SubscriptionAnswer, explain_package, packages_now
+from cachewatch.operators.status import ProblemList, ServiceStatus, StreamStatus, find_problems, read_status
 from cachewatch.report.digest_mail import render_notice
 from cachewatch.report.samples import Grade, body_of, lint_digest
 from cachewatch.report.values import DeliveryOutcome, Form, Notice
@@ -68,7 +68,7 @@ class PassSummary(Struct, frozen=True):
     begun: datetime  # in the time zone of the configuration
     before: ServiceStatus
     after: ServiceStatus
-    problems: Problems
+    problems: ProblemList
     delivered: tuple[tuple[DigestSummary | None, tuple[Delivery, ...]], ...]  # by digest; None: for operators
 
 
@@ -595,7 +595,7 @@ def _warn(package: str, names: set[str]) -> None:
     click.echo(f"cachewatch: warning: no source has a package {safe(package)} now{safe(hint)}", err=True)
 
 
-def _lines(found: Explanation) -> Iterator[str]:
+def _lines(found: SubscriptionAnswer) -> Iterator[str]:
     yield f"{found.subscription}  {'would be notified' if found.is_notified else 'would not be notified'}"
     yield from (f"  {reason}" for reason in found.reasons)
     if found.is_notified:

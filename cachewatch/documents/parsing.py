@@ -21,7 +21,7 @@ from cachewatch.core import spack
 from cachewatch.core.model import CompilerForm, Diagnostic, DiagnosticKind, Document, Facts, facts_of, known_hash
 from cachewatch.core.names import Layout, is_name, safe_name
 from cachewatch.documents.frontmatter import MAX_BYTES, MAX_PATIENT_BYTES, FrontMatter, NotPlain, brief, check, split
-from cachewatch.documents.records import Known, Records, read_records, records_of
+from cachewatch.documents.records import KnownRecords, Records, read_records, records_of
 from cachewatch.documents.yaml import load_yaml, read_yaml
 from cachewatch.errors import DocumentError, NotComparableDocument, UnreadableDocument
 
@@ -93,19 +93,19 @@ def identify(data: bytes) -> tuple[str, str]:
     return front.title, front.tag
 
 
-def parse(data: bytes, path: str, known: Known | None = None) -> Document:
+def parse(data: bytes, path: str, known: KnownRecords | None = None) -> Document:
     """Read one document of any layout since 2022, or raise a DocumentError with the reason.
 
     `path` is only named in faults. `known` may be shared by documents that are read
     together, so that equal signatures are one object.
     """
     try:
-        return _parse(data, path, known or Known())
+        return _parse(data, path, known or KnownRecords())
     except DocumentError as error:
         raise type(error)(brief(str(error))) from error
 
 
-def _parse(data: bytes, path: str, known: Known) -> Document:
+def _parse(data: bytes, path: str, known: KnownRecords) -> Document:
     if len(data) > MAX_BYTES:
         raise UnreadableDocument(TOO_LARGE)
     front, records = _read_quickly(data, known) or _read_patiently(data, known)
@@ -122,7 +122,7 @@ def _parse(data: bytes, path: str, known: Known) -> Document:
     )
 
 
-def _read_quickly(data: bytes, known: Known) -> tuple[FrontMatter, Records] | None:
+def _read_quickly(data: bytes, known: KnownRecords) -> tuple[FrontMatter, Records] | None:
     try:
         front = split(data)
     except NotPlain:
@@ -131,7 +131,7 @@ def _read_quickly(data: bytes, known: Known) -> tuple[FrontMatter, Records] | No
     return None if records is None else (front, records)
 
 
-def _read_patiently(data: bytes, known: Known) -> tuple[FrontMatter, Records]:
+def _read_patiently(data: bytes, known: KnownRecords) -> tuple[FrontMatter, Records]:
     front = _read_yaml(data)
     if front.details is None:
         _refuse_without_specs(front)

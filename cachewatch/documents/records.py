@@ -80,7 +80,7 @@ _HASH_KEY = '"hash": "'
 _OPENING, _BETWEEN, _CLOSING = "[{", "}, {", "}]"
 
 
-class Known:
+class KnownRecords:
     """The signatures of documents that are read together, each one once."""
 
     def __init__(self) -> None:
@@ -108,7 +108,7 @@ class Known:
             self._signatures.clear()
 
 
-def read_records(details: str, known: Known) -> Records | None:
+def read_records(details: str, known: KnownRecords) -> Records | None:
     """Read `spec_details` of the form that the generator writes, or return None: it takes patience."""
     try:
         return Records(Specs.of({}), {}) if details == "[]" else _cut(details, known)
@@ -118,7 +118,7 @@ def read_records(details: str, known: Known) -> Records | None:
         raise UnreadableDocument("is nested too deeply") from error
 
 
-def _cut(details: str, known: Known) -> Records | None:
+def _cut(details: str, known: KnownRecords) -> Records | None:
     """Cut `details` into records, and their hashes out of those; None if it is not of that form."""
     records = _split_records(details)
     if records is None:
@@ -162,7 +162,7 @@ def _cut_hashes(records: Sequence[str]) -> tuple[list[str], list[str]]:
     return hashes, texts
 
 
-def _learn(text: str, known: Known) -> Signature | None:
+def _learn(text: str, known: KnownRecords) -> Signature | None:
     """Decode the record that `text` is with an empty hash; None unless it has each of the usual members once."""
     whole = f"{{{text}}}"
     record = (_decode_record_with_tarball if '"tarball":' in text else _decode_record)(whole)
@@ -205,7 +205,7 @@ def _are_hashes(hashes: Collection[str]) -> bool:
     return together.isalnum() and len(together) == _HASH_LENGTH * len(hashes) and together.islower()
 
 
-def records_of(details: Any, known: Known) -> Records:
+def records_of(details: Any, known: KnownRecords) -> Records:
     """Make records of plain Python values, or say which value is not what it should be."""
     try:
         records = msgspec.convert(details, list[_AnyRecord], strict=False)

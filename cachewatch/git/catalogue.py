@@ -50,7 +50,7 @@ _LARGEST_TAGS_FILE = 2**20
 _FEW_DOCUMENTS = 5_000  # are read in some ten seconds
 
 
-class State(Struct, frozen=True):
+class TagState(Struct, frozen=True):
     """One tag of one revision; a tree of None is a tag without any documents."""
 
     revision: Revision
@@ -61,8 +61,8 @@ class State(Struct, frozen=True):
 class States(Struct, frozen=True):
     """Two states that belong together, and whether only one revision has their tag."""
 
-    before: State
-    after: State
+    before: TagState
+    after: TagState
     is_new_tag: bool = False
     is_lost_tag: bool = False
 
@@ -103,7 +103,7 @@ def compare_revisions(
     had, has = (tags_of(repository, side, sorted(commits - {side.commit})) for side in (before, after))
     pairs: list[TagPair] = []
     quiet: TagPair | None = None
-    unchanged: list[State] = []
+    unchanged: list[TagState] = []
     for states in _states(repository, (before, had), (after, has), wanted_tag):
         based = bases.get(states.after.tag, {})
         unchanged.append(states.after)
@@ -250,13 +250,15 @@ def _states(
     for tag in filter(wanted, tag_names.in_order(old.keys() | new.keys())):
         if tag.encode() in odd:
             continue  # not what it was, and neither gone nor new
-        later = State(after, tag, new.get(tag))
+        later = TagState(after, tag, new.get(tag))
         earlier = predecessors.get(tag) if tag not in old else None
         if earlier is None:
-            yield States(State(before, tag, old.get(tag)), later, is_new_tag=tag not in old, is_lost_tag=tag not in new)
+            yield States(
+                TagState(before, tag, old.get(tag)), later, is_new_tag=tag not in old, is_lost_tag=tag not in new
+            )
         else:
             # A new snapshot is news against the one before it, not against nothing.
-            yield States(State(after, earlier, new[earlier]), later, is_new_tag=True)
+            yield States(TagState(after, earlier, new[earlier]), later, is_new_tag=True)
 
 
 def _nothing_to_compare(
@@ -281,9 +283,9 @@ def require_tag(repository: Repository, revision: Revision, tag: str) -> None:
     _check_tag(repository, revision, tag, tags_of(repository, revision).ids)
 
 
-def _named(repository: Repository, revision: Revision, tag: str, trees: Mapping[str, str]) -> State:
+def _named(repository: Repository, revision: Revision, tag: str, trees: Mapping[str, str]) -> TagState:
     _check_tag(repository, revision, tag, trees)
-    return State(revision, tag, trees[tag])
+    return TagState(revision, tag, trees[tag])
 
 
 def _check_tag(repository: Repository, revision: Revision, tag: str, trees: Collection[str]) -> None:
@@ -319,7 +321,7 @@ def _compare_states(
 
 
 def _based(
-    repository: Repository, folder: str, bases: Mapping[str, Revision], after: State
+    repository: Repository, folder: str, bases: Mapping[str, Revision], after: TagState
 ) -> Mapping[str, DocumentPair | Unreadable]:
     """Return the documents of each package to compare, or why there is none to compare now."""
     found: dict[str, DocumentPair | Unreadable] = {}
@@ -358,7 +360,7 @@ def _name(blob: Blob | None) -> str | None:
     return blob.name if blob else None
 
 
-def _few_documents(repository: Repository, states: Iterable[State]) -> list[Blob] | None:
+def _few_documents(repository: Repository, states: Iterable[TagState]) -> list[Blob] | None:
     """Return the documents of some tags, each once; None if there are more than are read for a name that may be wrong."""
     trees = {
         tree: (state.tag, package)

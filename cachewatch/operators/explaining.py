@@ -30,7 +30,7 @@ from cachewatch.store import health
 _SPEC_KEYS = ("stacks", "targets", "oses", "compilers", "versions")
 
 
-class Explanation(Struct, frozen=True, kw_only=True):
+class SubscriptionAnswer(Struct, frozen=True, kw_only=True):
     """Whether a subscription hears of a package, and why."""
 
     subscription: str
@@ -41,7 +41,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
     urgent: tuple[str, ...] = ()  # the same for what is told at once, with what that is
 
 
-class Unreadable(Struct, frozen=True):
+class UnreadDocument(Struct, frozen=True):
     """A document of a tag that cannot be read, and why."""
 
     tag: str
@@ -49,8 +49,8 @@ class Unreadable(Struct, frozen=True):
 
 
 def explain(
-    config: Config, package: str, documents: Iterable[Document | Unreadable] = (), *, day: date
-) -> Iterator[Explanation]:
+    config: Config, package: str, documents: Iterable[Document | UnreadDocument] = (), *, day: date
+) -> Iterator[SubscriptionAnswer]:
     """Say of every subscription whether it hears of `package`, by the documents that there are now.
 
     Without documents only the patterns of packages are judged.
@@ -64,9 +64,9 @@ def _explain(
     config: Config,
     subscription: Subscription,
     package: str,
-    documents: tuple[Document | Unreadable, ...],
+    documents: tuple[Document | UnreadDocument, ...],
     day: date,
-) -> Explanation:
+) -> SubscriptionAnswer:
     is_chosen, why = judge(package, subscription.match.packages)
     reasons = [why]
     if is_chosen and subscription.match.environment is not None:
@@ -79,11 +79,11 @@ def _explain(
     elif is_chosen:
         reasons += _conditions(subscription.match)
     if not is_chosen:
-        return Explanation(subscription=subscription.name, is_notified=False, reasons=tuple(reasons))
+        return SubscriptionAnswer(subscription=subscription.name, is_notified=False, reasons=tuple(reasons))
     if subscription.match.pinned is not None:
         reasons.append(f"pinned: {subscription.match.pinned} is compared with the newest of its series")
     reasons += _silences(config.silences, package, day)
-    return Explanation(
+    return SubscriptionAnswer(
         subscription=subscription.name,
         is_notified=True,
         reasons=tuple(reasons),
@@ -129,12 +129,12 @@ def _of_environment(config: Config, path: Path, package: str) -> tuple[bool, str
     return True, f"environment: {path} needs {count:,} {'binary' if count == 1 else 'binaries'} of it"
 
 
-def _of_document(document: Document | Unreadable, match: Match) -> tuple[bool, str]:
+def _of_document(document: Document | UnreadDocument, match: Match) -> tuple[bool, str]:
     """Say how many specs of a tag are chosen, or which key leaves none."""
     where = f"in {document.tag}"
     if not Globs(match.tags)(document.tag):
         return False, f"{where}: not one of the tags {_list(match.tags)}"
-    if isinstance(document, Unreadable):
+    if isinstance(document, UnreadDocument):
         said = f"{where}: the document cannot be read ({document.reason})"
         return True, f"{said}; changes in it are reported when it can be read again"
     total = len(document.specs)
@@ -165,7 +165,7 @@ def _list(patterns: Iterable[str]) -> str:
     return f"[{', '.join(patterns)}]"
 
 
-def explain_package(context: Context, package: str) -> Iterator[Explanation]:
+def explain_package(context: Context, package: str) -> Iterator[SubscriptionAnswer]:
     """Say of every subscription whether it hears of `package`, by what the sources have now."""
     return explain(context.config, package, tuple(_documents(context, package)), day=context.today())
 
@@ -184,7 +184,7 @@ def packages_now(context: Context) -> set[str]:
     return names
 
 
-def _documents(context: Context, package: str) -> Iterator[Document | Unreadable]:
+def _documents(context: Context, package: str) -> Iterator[Document | UnreadDocument]:
     for source in context.config.sources.values():
         with context.database.read() as connection:
             revision = health.source(connection, source.name).revision
@@ -198,4 +198,4 @@ def _documents(context: Context, package: str) -> Iterator[Document | Unreadable
                 except UnknownRevision:
                     continue  # it has none there
                 except DocumentError as error:
-                    yield Unreadable(tag, str(error))
+                    yield UnreadDocument(tag, str(error))

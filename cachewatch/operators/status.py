@@ -50,7 +50,7 @@ class ChannelStatus(Struct, frozen=True, kw_only=True):
     suppressed: int  # addresses that get no more digests
 
 
-class HeldDigest(Struct, frozen=True, kw_only=True):
+class HeldDigestStatus(Struct, frozen=True, kw_only=True):
     """A digest that waits for an operator to release or drop it, or for its time."""
 
     key: str
@@ -90,7 +90,7 @@ class ServiceStatus(Struct, frozen=True, kw_only=True):
     streams: tuple[StreamStatus, ...]
     quiet_until: datetime | None  # None where digests may be made now
     channels: tuple[ChannelStatus, ...]
-    held: tuple[HeldDigest, ...]
+    held: tuple[HeldDigestStatus, ...]
     silences: tuple[SilenceStatus, ...]
     suppressed: tuple[Suppressed, ...]
     alerts: tuple[AlertStatus, ...]
@@ -148,7 +148,7 @@ def _channels(connection: Connection, config: Config, now: datetime) -> Iterator
         )
 
 
-def _held(connection: Connection, stored: DigestSummary, config: Config) -> HeldDigest:
+def _held(connection: Connection, stored: DigestSummary, config: Config) -> HeldDigestStatus:
     found = held.HeldDigest(
         key=stored.key,
         subscription=stored.subscription,
@@ -156,7 +156,7 @@ def _held(connection: Connection, stored: DigestSummary, config: Config) -> Held
         reason=stored.reason,
         holds=held.holds_of(connection, stored.subscription, stored.stream),
     )
-    return HeldDigest(
+    return HeldDigestStatus(
         key=stored.key,
         subscription=stored.subscription,
         stream=stored.stream,
@@ -215,7 +215,7 @@ class Problem(Struct, frozen=True, kw_only=True):
         return AlertKey(self.kind, self.name, self.part)
 
 
-class Problems(Struct, frozen=True, kw_only=True):
+class ProblemList(Struct, frozen=True, kw_only=True):
     """What keeps the service from doing its work, and what somebody should look at though it does."""
 
     problems: tuple[Problem, ...]
@@ -232,7 +232,7 @@ class Problems(Struct, frozen=True, kw_only=True):
         return (*self.problems, *self.warnings)
 
 
-def find_problems(status: ServiceStatus, config: Config, now: datetime) -> Problems:
+def find_problems(status: ServiceStatus, config: Config, now: datetime) -> ProblemList:
     """Return what is wrong with a service of this status, at this moment."""
     since = {AlertKey(alert.kind, alert.name, alert.part): alert.since for alert in status.alerts}
     shown = [replace(each, since=since.get(each.key, each.since)) for each in _shown_by_state(status, config, now)]
@@ -246,7 +246,7 @@ def find_problems(status: ServiceStatus, config: Config, now: datetime) -> Probl
                 shown.append(_of_alert(alert, what=what, detail=f"{alert.title}: {alert.detail}"))
         else:
             (shown if alert.kind in _ERRORS else warnings).append(_of_alert(alert, alert.title, alert.detail))
-    return Problems(problems=tuple(shown), warnings=tuple(warnings))
+    return ProblemList(problems=tuple(shown), warnings=tuple(warnings))
 
 
 def late(status: ServiceStatus, config: Config, now: datetime) -> Iterator[Problem]:

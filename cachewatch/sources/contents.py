@@ -8,7 +8,7 @@ from cachewatch.core.model import Diagnostic, DiagnosticKind, Document, Unreadab
 from cachewatch.core.package_changes import Pair
 from cachewatch.documents.frontmatter import MAX_BYTES
 from cachewatch.documents.parsing import TOO_LARGE, parse
-from cachewatch.documents.records import Known
+from cachewatch.documents.records import KnownRecords
 from cachewatch.errors import DocumentError, NotComparableDocument
 from cachewatch.runtime.worker import Piece
 
@@ -36,7 +36,7 @@ def is_readable(blob: Blob | None) -> TypeGuard[Blob]:
     return blob is not None and blob.size <= MAX_BYTES
 
 
-def parse_side(blob: Blob | None, content: Content | None, known: Known) -> Document | Diagnostic | None:
+def parse_side(blob: Blob | None, content: Content | None, known: KnownRecords) -> Document | Diagnostic | None:
     """Return what a document says, or why it says nothing; None if there is none."""
     if blob is None:
         return None
@@ -104,7 +104,7 @@ def parse_pair(
     problems: Problems,
 ) -> Pair | None:
     """Parse both documents of a package, and note what is wrong with them; None if one cannot be used."""
-    known = Known()
+    known = KnownRecords()
     before = parse_side(pair.before, old_content, known)
     after = parse_side(pair.after, new_content, known)
     problems.note(pair.package, before, after)

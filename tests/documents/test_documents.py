@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from cachewatch.core.model import CompilerForm, DiagnosticKind
 from cachewatch.documents.frontmatter import MAX_BYTES, front_lines
 from cachewatch.documents.parsing import identify, parse
-from cachewatch.documents.records import Known, records_of
+from cachewatch.documents.records import KnownRecords, records_of
 from cachewatch.documents.yaml import load_yaml, read_yaml
 from cachewatch.errors import DocumentError, NotComparableDocument, UnreadableDocument
 from cachewatch.runtime.files import demo_documents
@@ -57,8 +57,8 @@ def test_yaml_gives_the_same_answer(package: str) -> None:
     data = SEEDS[package]
     loaded = load_yaml("\n".join(front_lines(data)))
 
-    assert records_of(loaded["spec_details"], Known()).specs == parse(data, "").specs
-    assert records_of(read_yaml(data).details, Known()).specs == parse(data, "").specs
+    assert records_of(loaded["spec_details"], KnownRecords()).specs == parse(data, "").specs
+    assert records_of(read_yaml(data).details, KnownRecords()).specs == parse(data, "").specs
 
 
 texts = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Zl", "Zp"]), max_size=8)
@@ -88,7 +88,7 @@ def test_quick_and_patient_reading_agree(found: list[dict[str, object]], is_asci
     quick = parse(data, "")
     loaded = load_yaml("\n".join(front_lines(data)))
 
-    assert records_of(loaded["spec_details"], Known()).specs == quick.specs
+    assert records_of(loaded["spec_details"], KnownRecords()).specs == quick.specs
     assert len(quick.specs) == len(found)
 
 

@@ -8,7 +8,7 @@ from helpers import parsed, record
 
 from cachewatch.config.model import Config
 from cachewatch.config.reading import read_config
-from cachewatch.operators.explaining import Explanation, Unreadable, explain
+from cachewatch.operators.explaining import SubscriptionAnswer, UnreadDocument, explain
 
 FILE = """\
 version: 1
@@ -34,7 +34,7 @@ def config(tmp_path: Path) -> Config:
 
 def explained(
     config: Config, package: str, *documents: object, day: date = date(2026, 11, 21)
-) -> dict[str, Explanation]:
+) -> dict[str, SubscriptionAnswer]:
     """Return what is said of each subscription."""
     return {found.subscription: found for found in explain(config, package, documents, day=day)}  # type: ignore[arg-type]
 
@@ -103,12 +103,12 @@ def test_by_documents(config: Config) -> None:
 
 def test_by_a_document_that_cannot_be_read(config: Config) -> None:
     """It is said for the tags that are asked for, and what changes in it is reported later."""
-    broken = Unreadable("develop", "it is empty")
+    broken = UnreadDocument("develop", "it is empty")
     said = "in develop: the document cannot be read (it is empty); changes in it are reported when it can be read again"
 
     found = explained(config, "zlib", broken)["ml"]
     assert (found.is_notified, found.reasons[1]) == (True, said)
     found = explained(config, "zlib", broken, parsed([record(2)], tag="v1.0"))["ml"]
     assert (found.is_notified, found.reasons[1:3]) == (True, (said, "in v1.0: not one of the tags [develop]"))
-    found = explained(config, "zlib", Unreadable("v1.0", "it is empty"))["ml"]
+    found = explained(config, "zlib", UnreadDocument("v1.0", "it is empty"))["ml"]
     assert (found.is_notified, found.reasons[1]) == (False, "in v1.0: not one of the tags [develop]")

@@ -18,7 +18,7 @@ from station import Site
 
 from cachewatch.daemon.monitor import expose
 from cachewatch.operators.metrics import SERIES, DaemonStatus, metrics
-from cachewatch.operators.status import Problems, find_problems, read_status
+from cachewatch.operators.status import ProblemList, find_problems, read_status
 from cachewatch.service.context import Context
 from cachewatch.service.passes import create_digests
 from cachewatch.service.poll import poll
@@ -52,7 +52,7 @@ def opened(site: Site) -> Iterator[Context]:
         yield context
 
 
-def judged(site: Site) -> Problems:
+def judged(site: Site) -> ProblemList:
     with opened(site) as context:
         return find_problems(read_status(context), context.config, site.now)
 
@@ -66,7 +66,7 @@ def test_a_service_that_works_has_no_problems(site: Site) -> None:
     site.run()
     site.publish(1)
     site.run()
-    assert judged(site) == Problems(problems=(), warnings=())
+    assert judged(site) == ProblemList(problems=(), warnings=())
 
 
 def test_a_source_that_is_not_polled(site: Site) -> None:

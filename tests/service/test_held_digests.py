@@ -10,7 +10,7 @@ from helpers import Record, catalogue, record, records
 from station import Site, day
 
 from cachewatch.operators import actions as operator_actions
-from cachewatch.operators.status import HeldDigest, read_status
+from cachewatch.operators.status import HeldDigestStatus, read_status
 from cachewatch.service import compose as building_messages
 from cachewatch.service import create as creating_digests
 from cachewatch.store import digests as held
@@ -64,7 +64,7 @@ def lose(site: Site, number: int = 1) -> None:
     site.run()
 
 
-def status_of(site: Site, subscription: str = "ml") -> HeldDigest:
+def status_of(site: Site, subscription: str = "ml") -> HeldDigestStatus:
     (found,) = [each for each in read_status(site.open()).held if each.subscription == subscription]
     return found
 

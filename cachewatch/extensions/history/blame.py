@@ -15,7 +15,7 @@ from cachewatch.core.model import Signature
 from cachewatch.core.names import in_order
 from cachewatch.core.package_changes import is_same_spec
 from cachewatch.errors import UsageError
-from cachewatch.extensions.history.read import Index, Point, Where, read_step
+from cachewatch.extensions.history.read import Index, IndexPoint, Where, read_step
 from cachewatch.extensions.history.values import UNUSUAL, members, pack, prefix_of, prefix_range, unpack
 from cachewatch.extensions.history.when import Span, baseline_of, joined
 
@@ -40,8 +40,8 @@ class SpecStay(Struct, frozen=True, kw_only=True):
     tag: str
     package: str
     stacks: tuple[str, ...]
-    first: Point
-    last: Point | None  # the first revision in which that was no longer so; None while it is
+    first: IndexPoint
+    last: IndexPoint | None  # the first revision in which that was no longer so; None while it is
 
 
 class Successor(Struct, frozen=True, kw_only=True):
@@ -58,9 +58,9 @@ class Life(Struct, frozen=True, kw_only=True):
     tag: str
     package: str
     spec: Signature  # as the document had it last
-    born: Point
+    born: IndexPoint
     baseline: bool  # it was born in that revision or before
-    died: Point | None
+    died: IndexPoint | None
     alike: int = 0  # so many specs of its signature vanished in the revision in which it died, itself included
     successors: tuple[Successor, ...] = ()  # of these
 
@@ -69,13 +69,13 @@ class Blame(Struct, frozen=True, kw_only=True):
     """The answer; `died` and `successor` are of the last document that lost it, and empty while any has it."""
 
     schema: str = BLAME_SCHEMA
-    indexed: Point
+    indexed: IndexPoint
     hash: str
     package: str
     spec: Signature
     intervals: tuple[SpecStay, ...]
     lives: tuple[Life, ...]
-    died: Point | None
+    died: IndexPoint | None
     successor: Successor | None
 
 
@@ -246,7 +246,7 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     tag: str
     revision: str
     time: str | None
-    since: Point  # from here on it had as many, up to `revision`
+    since: IndexPoint  # from here on it had as many, up to `revision`
     is_current: bool  # the newest indexed revision has as many, so that they can be installed now
     found: int
     of: int
@@ -257,7 +257,7 @@ class BestSnapshots(Struct, frozen=True, kw_only=True):
     """The answer: every tag that ever had any of the hashes, best first."""
 
     schema: str = BEST_SCHEMA
-    indexed: Point
+    indexed: IndexPoint
     snapshots: tuple[Snapshot, ...]
     others: int = 0  # so many more were left out
 

@@ -21,7 +21,7 @@ from cachewatch.core.model import CompilerForm
 from cachewatch.core.names import CATALOGUE, DOCUMENT
 from cachewatch.documents.frontmatter import MAX_BYTES
 from cachewatch.documents.parsing import parse
-from cachewatch.documents.records import Known
+from cachewatch.documents.records import KnownRecords
 from cachewatch.errors import DocumentError, NoHistoryIndex, StateError, UnknownRevision, UsageError, WorkFailed
 from cachewatch.extensions.causes.rebuilds import CountedCause, Night, blobs_of, count_all, find_nights
 from cachewatch.extensions.history.document_versions import (
@@ -83,7 +83,7 @@ def in_jobs(repository: Repository, jobs: int) -> Engine:
 
     def make_work() -> Callable[[Unit], Found]:
         own = repository.again() if jobs > 1 else repository
-        known = Known()
+        known = KnownRecords()
         return lambda unit: _answer(own, unit, known)
 
     def engine(units: Sequence[Unit]) -> Iterator[Answer]:
@@ -129,19 +129,19 @@ def follow_unit(git_dir: str, unit: Unit) -> Found:
     """Answer `unit` in a process that has nothing open yet."""
     repository = Repository(Path(git_dir))
     try:
-        return _answer(repository, unit, Known())
+        return _answer(repository, unit, KnownRecords())
     finally:
         repository.close()
 
 
-def _answer(repository: Repository, unit: Unit, known: Known) -> Found:
+def _answer(repository: Repository, unit: Unit, known: KnownRecords) -> Found:
     known.forget_many()
     tasks = [one for one in unit if isinstance(one, Task)]
     nights = [one for one in unit if isinstance(one, Night)]
     return list(count_all(repository, nights)) if nights else _follow_all(repository, tasks, known)
 
 
-def _follow_all(repository: Repository, unit: Sequence[Task], known: Known) -> list[IndexedDocument]:
+def _follow_all(repository: Repository, unit: Sequence[Task], known: KnownRecords) -> list[IndexedDocument]:
     blobs = [version.blob for task in unit for version in task.versions if version.blob]
     contents = repository.objects().readable(blobs, kind="blob", most=MAX_BYTES)
     found = [follow(task, contents, known) for task in unit]

@@ -23,7 +23,7 @@ from cachewatch.errors import NoHistoryIndex, UsageError
 from cachewatch.extensions.history.blame import BestSnapshots, find_best, find_blame
 from cachewatch.extensions.history.build import IndexProgress, IndexUpdate, bring_up_to_date, in_jobs, on_cluster
 from cachewatch.extensions.history.log import QUERIES, Range, find_churn, find_log
-from cachewatch.extensions.history.read import Index, Point
+from cachewatch.extensions.history.read import Index, IndexPoint
 from cachewatch.extensions.history.schema import NAME, VARIABLE, check_whole, index_path
 from cachewatch.extensions.history.tables import (
     blame_table,
@@ -89,7 +89,7 @@ def find_history(repo: str | None, db: Path | None) -> Path:
 
 
 def write_answer(
-    answer: Struct, indexed: Point, make_table: Callable[[], Table], *, format_: str, output: str | None
+    answer: Struct, indexed: IndexPoint, make_table: Callable[[], Table], *, format_: str, output: str | None
 ) -> None:
     """Write an answer; a table of CSV has no room for how far the index goes, so standard error has it."""
     if format_ == "json":

@@ -15,7 +15,7 @@ from cachewatch.core.package_changes import compare, reused_hashes
 from cachewatch.core.spack import version_identity
 from cachewatch.documents.frontmatter import brief
 from cachewatch.documents.parsing import TOO_LARGE, parse
-from cachewatch.documents.records import Known
+from cachewatch.documents.records import KnownRecords
 from cachewatch.errors import DocumentError
 from cachewatch.extensions.history.document_versions import Version
 from cachewatch.extensions.history.values import (
@@ -133,15 +133,15 @@ def _tallies(
 Contents = Iterator[bytes | None]
 
 
-def follow(task: Task, contents: Contents, known: Known | None = None) -> IndexedDocument:
+def follow(task: Task, contents: Contents, known: KnownRecords | None = None) -> IndexedDocument:
     """Read the versions of `task`, whose contents come in their order, and return what they add to the index."""
-    return _Follower(task, known or Known()).run(contents)
+    return _Follower(task, known or KnownRecords()).run(contents)
 
 
 class _Follower:
     """The state of one document on its way through its versions."""
 
-    def __init__(self, task: Task, known: Known) -> None:
+    def __init__(self, task: Task, known: KnownRecords) -> None:
         self._task = task
         self._known = known
         self._specs = {one: row.signature for row in task.intervals for one in unpack(row.hashes)}

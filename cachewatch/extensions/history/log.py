@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from cachewatch.core.model import MatchKind, Signature
 from cachewatch.core.spack import version_key
-from cachewatch.extensions.history.read import DocumentStep, Index, Part, Point, Where, step_of
+from cachewatch.extensions.history.read import DocumentStep, Index, IndexPoint, Part, Where, step_of
 
 LOG_SCHEMA = "cachewatch.log/1"
 UNREADABLE = "unreadable"
@@ -40,7 +40,7 @@ class RevisionLog(Struct, frozen=True, kw_only=True):
     """The answer, newest revision first."""
 
     schema: str = LOG_SCHEMA
-    indexed: Point
+    indexed: IndexPoint
     tag: str
     rows: tuple[LogRow, ...]
     earlier: int  # so many revisions with changes, before these, were left out
@@ -187,11 +187,11 @@ class Churn(Struct, frozen=True, kw_only=True):
     """The answer, most first."""
 
     schema: str = CHURN_SCHEMA
-    indexed: Point
+    indexed: IndexPoint
     tag: str
     by: str
-    since: Point | None  # None: from the beginning
-    until: Point
+    since: IndexPoint | None  # None: from the beginning
+    until: IndexPoint
     revisions: int  # in that range
     rows: tuple[ChurnRow | CauseRow, ...]
     others: int  # so many more were left out

@@ -38,7 +38,7 @@ _STEPS = 1_000_000
 _HEAD = re.compile(r"HEAD(?:~(\d{1,9})|(\^*))")
 
 
-class Point(Struct, frozen=True):
+class IndexPoint(Struct, frozen=True):
     """One revision, and the committer's time."""
 
     revision: str
@@ -64,7 +64,7 @@ class Index:
         except BaseException:
             self.close()
             raise
-        self._points: dict[int, Point] = {}
+        self._points: dict[int, IndexPoint] = {}
         self._builds: dict[int, Signature] = {}
         self._signatures: dict[tuple[int, int], Signature] = {}
         self._stacks: dict[int, tuple[str, ...]] = {}
@@ -102,7 +102,7 @@ class Index:
         self._end = time.monotonic() + _SECONDS
         return iter(self.connection.execute(query, values))
 
-    def point(self, number: int) -> Point:
+    def point(self, number: int) -> IndexPoint:
         """Return the revision of this number."""
         found = self._points.get(number)
         if found is None:
@@ -110,10 +110,10 @@ class Index:
             found = self._points[number] = self._point(commit, moment)
         return found
 
-    def _point(self, commit: str, moment: int | None) -> Point:
+    def _point(self, commit: str, moment: int | None) -> IndexPoint:
         if not _COMMIT.fullmatch(str(commit)):
             raise damaged(self.path, MALFORMED)
-        return Point(commit, as_text(moment))
+        return IndexPoint(commit, as_text(moment))
 
     def tag(self, name: str) -> int:
         """Return the id of a tag; raises UsageError with names like it where it never was."""
@@ -213,7 +213,7 @@ def as_text(time: int | None) -> str | None:
         return None
 
 
-def days_between(earlier: Point, later: Point) -> float | None:
+def days_between(earlier: IndexPoint, later: IndexPoint) -> float | None:
     """Return how many days lie between two revisions, to a tenth; None where a time is unknown."""
     if earlier.time is None or later.time is None:
         return None

@@ -14,7 +14,7 @@ from cachewatch.core.names import safe
 from cachewatch.core.package_changes import describe_changes
 from cachewatch.extensions.history.blame import BestSnapshots, Blame, Life, SpecStay
 from cachewatch.extensions.history.log import Churn, RevisionLog
-from cachewatch.extensions.history.read import Point
+from cachewatch.extensions.history.read import IndexPoint
 from cachewatch.extensions.history.when import When
 from cachewatch.report.tables import Row, Table
 
@@ -25,17 +25,17 @@ _NOT_RECORDED = (
 )
 
 
-def indexed_up_to(point: Point) -> str:
+def indexed_up_to(point: IndexPoint) -> str:
     """Return the sentence that ends every answer."""
     return f"indexed up to {_named(point)}"
 
 
-def _named(point: Point) -> str:
+def _named(point: IndexPoint) -> str:
     minute = f"{point.time[:10]} {point.time[11:16]} UTC" if point.time else "date unknown"
     return f"{safe(point.revision[:10])}, {minute}"
 
 
-def _day(point: Point | None) -> str | None:
+def _day(point: IndexPoint | None) -> str | None:
     return None if point is None else (point.time or "unknown")[:10]
 
 
@@ -113,7 +113,7 @@ def _life_rows(life: Life, stays: Sequence[SpecStay], earlier: Sequence[Life]) -
     return rows
 
 
-def _event(life: Life, point: Point | None, text: str) -> Row:
+def _event(life: Life, point: IndexPoint | None, text: str) -> Row:
     return (life.tag, life.package, _day(point), None if point is None else point.revision[:10], text)
 
 

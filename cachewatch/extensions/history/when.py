@@ -11,7 +11,7 @@ from msgspec.json import decode
 
 from cachewatch.core.package_changes import spellings_of
 from cachewatch.core.spack import version_key
-from cachewatch.extensions.history.read import Index, Point, days_between
+from cachewatch.extensions.history.read import Index, IndexPoint, days_between
 
 SCHEMA = "cachewatch.when/1"
 # An interval that ends in a revision that is not wholly indexed is open, as far as is known.
@@ -33,9 +33,9 @@ class WhenRow(Struct, frozen=True, kw_only=True):
     version: str
     stack: str | None  # None: no stack builds it, and the next prune removes it
     target: str
-    first: Point
+    first: IndexPoint
     baseline: bool  # it came in `first` or before
-    last: Point | None  # the first revision without it; None while it is there
+    last: IndexPoint | None  # the first revision without it; None while it is there
     lag_days: float | None  # after the first stack that had this version; None where `first` is not known exactly
     lag_is_minimum: bool = False  # the first stack had it at or before the beginning
 
@@ -44,7 +44,7 @@ class When(Struct, frozen=True, kw_only=True):
     """The answer."""
 
     schema: str = SCHEMA
-    indexed: Point
+    indexed: IndexPoint
     package: str
     tag: str
     rows: tuple[WhenRow, ...]

@@ -24,7 +24,7 @@ from cachewatch.extensions.history.document_versions import (
     find_versions,
     first_parents,
 )
-from cachewatch.extensions.history.read import Point, as_text
+from cachewatch.extensions.history.read import IndexPoint, as_text
 from cachewatch.extensions.history.schema import (
     check_may_be_removed,
     explained,
@@ -350,8 +350,8 @@ class IndexStatus(Struct, frozen=True):
 
     path: str
     bytes: int
-    indexed: Point | None  # None if no build was ever complete
-    newest: Point | None  # None in an empty repository
+    indexed: IndexPoint | None  # None if no build was ever complete
+    newest: IndexPoint | None  # None in an empty repository
     behind: int  # revisions that are not indexed
     rewritten: int  # revisions that are, and that a force-push removed from the chain
     documents_done: int  # of the build or update that was interrupted, or is running
@@ -405,5 +405,5 @@ def _files(path: Path) -> list[Path]:
     return [file for end in ("", "-wal", "-shm", "-journal") if (file := path.with_name(path.name + end)).exists()]
 
 
-def _revision(row: tuple[str, int | None] | None) -> Point | None:
-    return None if row is None else Point(row[0], as_text(row[1]))
+def _revision(row: tuple[str, int | None] | None) -> IndexPoint | None:
+    return None if row is None else IndexPoint(row[0], as_text(row[1]))

@@ -41,7 +41,7 @@ from cachewatch.extensions.site.lists import (
 from cachewatch.extensions.site.overview import index_page, stacks_plot
 from cachewatch.extensions.site.packages import Sources, package_page
 from cachewatch.extensions.site.past import TagHistory, totals_of
-from cachewatch.extensions.site.reading import Remembered, SiteContents
+from cachewatch.extensions.site.reading import LastBuild, SiteContents
 from cachewatch.extensions.site.stories import RevisionStory, file_name, page, shown
 from cachewatch.extensions.site.values import DigestRow, DigestsPage, Happening, Link, PackagePage, StackPage
 from cachewatch.extensions.site.words import Times
@@ -256,11 +256,11 @@ class Folder:
                 f"{path}: this folder contains something other than a site of cachewatch; choose another one"
             )
 
-    def remembered(self) -> Remembered:
+    def remembered(self) -> LastBuild:
         """Return what the last build read, or nothing."""
-        return self._load("history.msgpack", msgspec.msgpack.Decoder(Remembered).decode) or Remembered()
+        return self._load("history.msgpack", msgspec.msgpack.Decoder(LastBuild).decode) or LastBuild()
 
-    def remember(self, remembered: Remembered) -> None:
+    def remember(self, remembered: LastBuild) -> None:
         """Keep what was read for the next build."""
         self._write(f"{_OWN}/history.msgpack", msgspec.msgpack.encode(remembered))
 

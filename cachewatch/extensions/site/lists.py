@@ -18,7 +18,7 @@ from cachewatch.core.names import safe_name
 from cachewatch.core.spack import is_newer, newest, sorted_versions
 from cachewatch.extensions.site.past import PackageHistory, Present, TagHistory, Totals
 from cachewatch.extensions.site.reading import SiteContents
-from cachewatch.extensions.site.stories import RevisionStory, Section, file_name, page, shown
+from cachewatch.extensions.site.stories import RevisionStory, StorySection, file_name, page, shown
 from cachewatch.extensions.site.values import (
     Figure,
     Happening,
@@ -91,7 +91,7 @@ def _neighbour(past: TagHistory, times: Times, n: int) -> Link:
     return Link(times.moments[n].day or times.moments[n].commit, _UP + revision_path(past.revisions[n][0]))
 
 
-def _revision_section(section: Section, packages: Addresses) -> RevisionSection:
+def _revision_section(section: StorySection, packages: Addresses) -> RevisionSection:
     named, _, more = section.named.partition(" and ")
     return RevisionSection(
         tone=section.tone.value,
@@ -298,7 +298,7 @@ def _stack_page(
     )
 
 
-class Outcome(StrEnum):
+class MoveOutcome(StrEnum):
     """What a package is in the other snapshot: the first of these that holds."""
 
     LOST = "lost"  # a place of it is
@@ -310,14 +310,14 @@ class Outcome(StrEnum):
     SAME = "same"
 
 
-_ORDER = list(Outcome)
+_ORDER = list(MoveOutcome)
 
 
 class PackageOutcome(Struct, frozen=True, kw_only=True):
     """What one package is in the other snapshot."""
 
     package: str
-    outcome: Outcome
+    outcome: MoveOutcome
     is_whole: bool = False  # lost or gained in all places, not in some
     before: str = ""  # of up- and downgrades, the newest versions where it happened
     after: str = ""
@@ -338,15 +338,15 @@ class SnapshotMove(Struct, frozen=True, kw_only=True):
     packages: tuple[PackageOutcome, ...]  # all but those that are the same, worst first
     same: int = 0
 
-    def of(self, outcome: Outcome) -> tuple[PackageOutcome, ...]:
+    def of(self, outcome: MoveOutcome) -> tuple[PackageOutcome, ...]:
         """Return the packages of one outcome."""
         return tuple(found for found in self.packages if found.outcome is outcome)
 
     @property
-    def counts(self) -> Mapping[Outcome, int]:
+    def counts(self) -> Mapping[MoveOutcome, int]:
         """How many packages there are of each outcome; their sum is all packages of both snapshots."""
         counted = Counter(found.outcome for found in self.packages)
-        return {outcome: counted[outcome] for outcome in Outcome} | {Outcome.SAME: self.same}
+        return {outcome: counted[outcome] for outcome in MoveOutcome} | {MoveOutcome.SAME: self.same}
 
     @property
     def has_other_hashes_only(self) -> bool:
@@ -356,7 +356,7 @@ class SnapshotMove(Struct, frozen=True, kw_only=True):
 
 def move_of(base: str, target: str, outcomes: Iterable[PackageOutcome], total: int) -> SnapshotMove:
     """Put the outcomes of `total` packages together."""
-    found = [outcome for outcome in outcomes if outcome.outcome is not Outcome.SAME]
+    found = [outcome for outcome in outcomes if outcome.outcome is not MoveOutcome.SAME]
     return SnapshotMove(
         base=base,
         target=target,
@@ -367,7 +367,7 @@ def move_of(base: str, target: str, outcomes: Iterable[PackageOutcome], total: i
 
 def move_verdict(move: SnapshotMove) -> str:
     """Say what moving to another snapshot means."""
-    lost, older = move.of(Outcome.LOST), move.of(Outcome.DOWNGRADED)
+    lost, older = move.of(MoveOutcome.LOST), move.of(MoveOutcome.DOWNGRADED)
     losing = (
         f"moving would lose {number(len(lost), 'package')} ({names(list(map(_lost_package, lost)))})" if lost else ""
     )
@@ -388,11 +388,11 @@ _MOST_ROWS = 60
 _EARLIER = 4  # snapshots, which is about a month
 # What is listed, worst first, and how.
 _LISTED = {
-    Outcome.LOST: ("Lost", "attention"),
-    Outcome.DOWNGRADED: ("Downgraded", "attention"),
-    Outcome.UPGRADED: ("Upgraded", "news"),
-    Outcome.GAINED: ("Gained", "news"),
-    Outcome.CHANGED: ("With other older versions", "routine"),
+    MoveOutcome.LOST: ("Lost", "attention"),
+    MoveOutcome.DOWNGRADED: ("Downgraded", "attention"),
+    MoveOutcome.UPGRADED: ("Upgraded", "news"),
+    MoveOutcome.GAINED: ("Gained", "news"),
+    MoveOutcome.CHANGED: ("With other older versions", "routine"),
 }
 
 
@@ -412,7 +412,7 @@ def tag_rows(catalogue: SiteContents, pages: Mapping[str, TagPage]) -> tuple[Tag
 
 
 def _note(told: TagPage) -> str:
-    counts = [figure for figure in told.moves[0].counts if figure.label != Outcome.SAME.value]
+    counts = [figure for figure in told.moves[0].counts if figure.label != MoveOutcome.SAME.value]
     return ", ".join(f"{figure.number} {figure.label}" for figure in counts) or "nothing changed"
 
 
@@ -468,7 +468,7 @@ def _move(base: str, target: str, tag: str, all_tags: Mapping[str, Mapping[str, 
     )
 
 
-def _move_section(move: SnapshotMove, outcome: Outcome) -> MoveSection:
+def _move_section(move: SnapshotMove, outcome: MoveOutcome) -> MoveSection:
     title, tone = _LISTED[outcome]
     found = move.of(outcome)
     rows = tuple(
@@ -481,25 +481,25 @@ def _move_section(move: SnapshotMove, outcome: Outcome) -> MoveSection:
 def _fact(one: PackageOutcome) -> str:
     if one.before or one.after:
         return f"{shown(one.before, 24)} -> {shown(one.after, 24)}"
-    if one.outcome is Outcome.LOST:
+    if one.outcome is MoveOutcome.LOST:
         return "not there any more" if one.is_whole else "no build any more"
-    return "new package" if one.is_whole else "added" if one.outcome is Outcome.GAINED else ""
+    return "new package" if one.is_whole else "added" if one.outcome is MoveOutcome.GAINED else ""
 
 
 def outcome_between(package: str, before: Present | None, after: Present | None) -> PackageOutcome:
     """Say what one package is in another tag, by the newest version of each of its places."""
     if before and after and before.identity == after.identity and before.copies == after.copies:
-        return PackageOutcome(package=package, outcome=Outcome.SAME)
+        return PackageOutcome(package=package, outcome=MoveOutcome.SAME)
     had, has = _places(before), _places(after)
-    where: dict[Outcome, list[Place]] = defaultdict(list)
+    where: dict[MoveOutcome, list[Place]] = defaultdict(list)
     for place in had.keys() | has.keys():
         where[_verdict(had.get(place), has.get(place))].append(place)
-    worst = next((outcome for outcome in _LISTED if where[outcome]), Outcome.SAME)
-    is_whole = (worst is Outcome.LOST and not has) or (worst is Outcome.GAINED and not had)
-    if worst is Outcome.SAME and before != after:
+    worst = next((outcome for outcome in _LISTED if where[outcome]), MoveOutcome.SAME)
+    is_whole = (worst is MoveOutcome.LOST and not has) or (worst is MoveOutcome.GAINED and not had)
+    if worst is MoveOutcome.SAME and before != after:
         worst = _without_places(before, after)
     places = tuple(sorted(where[worst]))
-    is_regraded = worst in (Outcome.UPGRADED, Outcome.DOWNGRADED)
+    is_regraded = worst in (MoveOutcome.UPGRADED, MoveOutcome.DOWNGRADED)
     return PackageOutcome(
         package=package,
         outcome=worst,
@@ -518,21 +518,21 @@ def _places(present: Present | None) -> Mapping[Place, frozenset[str]]:
     return {place: frozenset(versions) for place, versions in found.items()}
 
 
-def _verdict(before: frozenset[str] | None, after: frozenset[str] | None) -> Outcome:
+def _verdict(before: frozenset[str] | None, after: frozenset[str] | None) -> MoveOutcome:
     if not after or not before:
-        return Outcome.GAINED if after else Outcome.LOST
+        return MoveOutcome.GAINED if after else MoveOutcome.LOST
     if before == after:
-        return Outcome.SAME
+        return MoveOutcome.SAME
     old, new = newest(before), newest(after)
     if is_newer(new, old):
-        return Outcome.UPGRADED
-    return Outcome.DOWNGRADED if is_newer(old, new) else Outcome.CHANGED
+        return MoveOutcome.UPGRADED
+    return MoveOutcome.DOWNGRADED if is_newer(old, new) else MoveOutcome.CHANGED
 
 
-def _without_places(before: Present | None, after: Present | None) -> Outcome:
+def _without_places(before: Present | None, after: Present | None) -> MoveOutcome:
     """Judge a package of which nothing but hashes differs, or that no stack builds."""
     if before is None or after is None:
-        return Outcome.LOST if after is None else Outcome.GAINED
+        return MoveOutcome.LOST if after is None else MoveOutcome.GAINED
     if (before.compilers, before.oses) != (after.compilers, after.oses):
-        return Outcome.CHANGED
-    return Outcome.SAME if before.identity == after.identity else Outcome.REBUILT
+        return MoveOutcome.CHANGED
+    return MoveOutcome.SAME if before.identity == after.identity else MoveOutcome.REBUILT

@@ -68,7 +68,7 @@ class PackageCauses(Struct, frozen=True, array_like=True):
     chains: tuple[Chain, ...]
 
 
-class Remembered(Struct, frozen=True):
+class LastBuild(Struct, frozen=True):
     """What the last build knew, for the next one."""
 
     by: str = ""  # the version of cachewatch, for stories are in its words
@@ -88,7 +88,7 @@ class SiteContents(Struct, frozen=True, kw_only=True):
     causes: Mapping[str, PackageCauses] = {}  # why packages were rebuilt the last time
     tags: Mapping[str, Mapping[str, Present]]  # by tag and package, in order, without that of the past
     diagnostics: tuple[Diagnostic, ...]
-    remembered: Remembered
+    remembered: LastBuild
 
 
 class Plan(Struct, frozen=True):
@@ -129,7 +129,7 @@ def read(
     repository: Repository,
     index: Index,
     planned: Plan,
-    known: Remembered,
+    known: LastBuild,
     *,
     jobs: int,
     progress: Progress = lambda _: None,
@@ -148,7 +148,7 @@ class _RevisionTold(Struct, frozen=True):
 class _Reading:
     """The revisions of a site and what they have in common with those of the last one; numbers are those of the index."""
 
-    def __init__(self, repository: Repository, index: Index, planned: Plan, known: Remembered) -> None:
+    def __init__(self, repository: Repository, index: Index, planned: Plan, known: LastBuild) -> None:
         self._repository, self._index, self._packages = repository, index, planned.packages
         self._tag, *self._others = planned.tags
         self._until = index.number_of(planned.until.commit)
@@ -156,9 +156,9 @@ class _Reading:
         rows = index.rows('SELECT "commit", time FROM revision WHERE n <= ? ORDER BY n', (self._until,))
         self._chain = [(commit, None if time is None else commit_time(str(time))) for commit, time in rows]
         self._revisions = tuple(self._chain[self._begin :])
-        self._known = known if self._is_of_same(known) else Remembered()
+        self._known = known if self._is_of_same(known) else LastBuild()
 
-    def _is_of_same(self, known: Remembered) -> bool:
+    def _is_of_same(self, known: LastBuild) -> bool:
         """Tell whether the last build knew the beginning of the same, in the words of this version."""
         past = known.past
         if past is None or (known.by, known.asked) != (__version__, self._packages.patterns):
@@ -193,7 +193,7 @@ class _Reading:
                 presents = {package: present_of(held.get(package, ())) for package in there}
             tags[tag] = changed, presents
             diagnostics += self._unread(tag, last)
-        remembered = Remembered(__version__, self._packages.patterns, past, tuple(stories), causes.packages, tags)
+        remembered = LastBuild(__version__, self._packages.patterns, past, tuple(stories), causes.packages, tags)
         return SiteContents(
             past=past,
             stories=remembered.stories,

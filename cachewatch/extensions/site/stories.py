@@ -127,7 +127,7 @@ class Entry(Struct, frozen=True, array_like=True):
     where: str
 
 
-class Section(Struct, frozen=True, array_like=True):
+class StorySection(Struct, frozen=True, array_like=True):
     """Statements of one kind, or one about the whole tag."""
 
     tone: Tone
@@ -147,7 +147,7 @@ class RevisionStory(Struct, frozen=True, kw_only=True):
 
     facts: tuple[ToldFact, ...] = ()
     total: str = ""
-    sections: tuple[Section, ...] = ()
+    sections: tuple[StorySection, ...] = ()
     marks: tuple[Mark, ...] = ()
     versions: tuple[NewVersion, ...] = ()
 
@@ -183,12 +183,12 @@ def _bounded(text: str) -> str:
     return shown(_LONG_WORD.sub(lambda word: shown(word[0]), text), _LONGEST_STORY)
 
 
-def _section(block: Block) -> Section:
+def _section(block: Block) -> StorySection:
     is_listed = block.kind not in _ROUTINE
     entries = tuple(
         Entry(e.name, _bounded(e.fact), e.specs, _bounded(e.where.removeprefix("in "))) for e in block.entries
     )
-    return Section(
+    return StorySection(
         tone=tone_of(block.kind, block.severity),
         title=block.title,
         name=_bounded(block.name),

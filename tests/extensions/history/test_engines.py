@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from indexes import Catalogue, build, dump, write
 
-from cachewatch.documents.records import Known
+from cachewatch.documents.records import KnownRecords
 from cachewatch.errors import WorkFailed
 from cachewatch.extensions.history import build as engines
 from cachewatch.extensions.history.build import bring_up_to_date, on_cluster
@@ -39,7 +39,7 @@ def test_a_worker_that_is_killed_loses_nothing(
 ) -> None:
     follow, killed = engines._follow_all, tmp_path / "killed"
 
-    def killing(repository: Repository, unit: Sequence[Task], known: Known) -> list[IndexedDocument]:
+    def killing(repository: Repository, unit: Sequence[Task], known: KnownRecords) -> list[IndexedDocument]:
         if any(task.package == "gcc" for task in unit) and not killed.exists():
             killed.touch()
             os.kill(os.getpid(), signal.SIGKILL)
@@ -57,7 +57,7 @@ def test_a_document_that_kills_every_worker_is_named(
 ) -> None:
     follow = engines._follow_all
 
-    def killing(repository: Repository, unit: Sequence[Task], known: Known) -> list[IndexedDocument]:
+    def killing(repository: Repository, unit: Sequence[Task], known: KnownRecords) -> list[IndexedDocument]:
         if any(task.package == "gcc" for task in unit):
             os.kill(os.getpid(), signal.SIGKILL)
         return follow(repository, unit, known)

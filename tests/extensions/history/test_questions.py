@@ -18,7 +18,7 @@ from cachewatch.core.selection import Globs
 from cachewatch.errors import UsageError
 from cachewatch.extensions.history.blame import Blame, find_best, find_blame
 from cachewatch.extensions.history.log import ChurnRow, Range, find_churn, find_log
-from cachewatch.extensions.history.read import Index, Point, as_text
+from cachewatch.extensions.history.read import Index, IndexPoint, as_text
 from cachewatch.extensions.history.when import Wanted, find_when
 
 # The last few are asked while later revisions are being indexed.
@@ -45,7 +45,7 @@ class Case:
         self.all = Everything(repository, most)
         self.index = Index(folder / "h.db")
 
-    def number(self, point: Point | None) -> int | None:
+    def number(self, point: IndexPoint | None) -> int | None:
         """Return the number of a revision."""
         return None if point is None else self.all.commits.index(point.revision)
 

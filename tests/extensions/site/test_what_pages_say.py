@@ -21,7 +21,7 @@ from cachewatch.extensions.history.states import HeldSpecs
 from cachewatch.extensions.history.values import pack
 from cachewatch.extensions.site.building import Folder, build, tag_feed
 from cachewatch.extensions.site.lists import (
-    Outcome,
+    MoveOutcome,
     hash_files,
     index_file,
     outcome_between,
@@ -40,7 +40,7 @@ from cachewatch.extensions.site.past import (
     present_of,
     totals_of,
 )
-from cachewatch.extensions.site.reading import Remembered, SiteContents
+from cachewatch.extensions.site.reading import LastBuild, SiteContents
 from cachewatch.extensions.site.values import Card, PackagePage
 from cachewatch.extensions.site.words import Times
 from cachewatch.report.formats import read_report
@@ -246,18 +246,18 @@ def _present(**places: str) -> Present:
 @pytest.mark.parametrize(
     ("before", "after", "outcome"),
     [
-        ({"e4s": "1.0"}, None, Outcome.LOST),
-        (None, {"e4s": "1.0"}, Outcome.GAINED),
-        ({"e4s": "1.0", "hep": "1.0"}, {"e4s": "2.0"}, Outcome.LOST),
-        ({"e4s": "1.0", "hep": "1.1"}, {"e4s": "2.0", "hep": "1.0"}, Outcome.DOWNGRADED),
-        ({"e4s": "1.0"}, {"e4s": "1.0 2.0", "hep": "1.0"}, Outcome.UPGRADED),
-        ({"e4s": "1.0"}, {"e4s": "1.0", "hep": "1.0"}, Outcome.GAINED),
-        ({"e4s": "1.0 2.0"}, {"e4s": "2.0"}, Outcome.CHANGED),
-        ({"e4s": "1.0"}, {"e4s": "1.0"}, Outcome.SAME),
+        ({"e4s": "1.0"}, None, MoveOutcome.LOST),
+        (None, {"e4s": "1.0"}, MoveOutcome.GAINED),
+        ({"e4s": "1.0", "hep": "1.0"}, {"e4s": "2.0"}, MoveOutcome.LOST),
+        ({"e4s": "1.0", "hep": "1.1"}, {"e4s": "2.0", "hep": "1.0"}, MoveOutcome.DOWNGRADED),
+        ({"e4s": "1.0"}, {"e4s": "1.0 2.0", "hep": "1.0"}, MoveOutcome.UPGRADED),
+        ({"e4s": "1.0"}, {"e4s": "1.0", "hep": "1.0"}, MoveOutcome.GAINED),
+        ({"e4s": "1.0 2.0"}, {"e4s": "2.0"}, MoveOutcome.CHANGED),
+        ({"e4s": "1.0"}, {"e4s": "1.0"}, MoveOutcome.SAME),
     ],
 )
 def test_a_move_is_judged_by_places(
-    before: Mapping[str, str] | None, after: Mapping[str, str] | None, outcome: Outcome
+    before: Mapping[str, str] | None, after: Mapping[str, str] | None, outcome: MoveOutcome
 ) -> None:
     """The worst that happened to a package anywhere is what is said of it."""
     old, new = (None if side is None else _present(**side) for side in (before, after))
@@ -282,7 +282,7 @@ def test_a_move_is_what_a_digest_says_of_it(week: str) -> None:
         worst = next((one for one in ("lost", "downgraded", "upgraded", "gained") if one in verdicts), None)
 
         assert worst is None or told.outcome.value == worst, package
-        assert verdicts or told.outcome in (Outcome.SAME, Outcome.REBUILT)
+        assert verdicts or told.outcome in (MoveOutcome.SAME, MoveOutcome.REBUILT)
 
 
 def test_other_hashes_are_a_rebuild() -> None:
@@ -290,7 +290,7 @@ def test_other_hashes_are_a_rebuild() -> None:
     old = _present(e4s="1.0")
     new = Present(specs=1, copies=old.copies, identity="other")
 
-    assert outcome_between("p", old, new).outcome is Outcome.REBUILT
+    assert outcome_between("p", old, new).outcome is MoveOutcome.REBUILT
 
 
 def test_a_tag_is_compared_with_several(tmp_path: Path) -> None:
@@ -414,7 +414,7 @@ def _large(packages: int, specs: int) -> SiteContents:
         for number in range(packages)
     ]
     past = TagHistory(tag="develop", revisions=(("c" * 40, datetime(2025, 6, 1, tzinfo=UTC)),), packages=tuple(found))
-    return SiteContents(past=past, stories=(), tags={}, diagnostics=(), remembered=Remembered())
+    return SiteContents(past=past, stories=(), tags={}, diagnostics=(), remembered=LastBuild())
 
 
 def test_the_search_index_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
