@@ -36,7 +36,7 @@ class _Group(Ingredients, frozen=True, gc=False):
 
 
 class _GraphRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """Ingredients with the dependencies: in the file of a tag, and in the first files of packages, without groups."""
+    """Ingredients with the dependencies, in the file of a tag."""
 
     recipe: str = ""
     namespace: str = ""
@@ -60,7 +60,6 @@ class _TagNode(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 _decode_groups = msgspec.json.Decoder(list[_Group]).decode
-_decode_records = msgspec.json.Decoder(dict[str, _GraphRecord]).decode
 _decode_tag = msgspec.json.Decoder(dict[str, _TagNode]).decode
 
 
@@ -121,9 +120,8 @@ def write_tag_graph(nodes: Mapping[str, bytes]) -> bytes:
 def read_package_graph(content: bytes, path: str) -> Mapping[str, MadeOf]:
     """Read the `graph.json` of a package, by name or hash; raises UnreadableDocument where it is none."""
     _check(content, path)
-    read = _read_groups if content[:1] == b"[" else _read_records
     try:
-        return dict(read(content))
+        return dict(_read_groups(content))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError) as error:
         raise UnreadableDocument(f"{path}: is not a recorded graph ({error})") from error
 
@@ -135,16 +133,6 @@ def _read_groups(content: bytes) -> Iterator[tuple[str, MadeOf]]:
             if len(below) != count:
                 raise ValueError(f"{name!a} has {len(below)} dependencies, and others like it {count}")
             yield name, (ingredients, below)
-
-
-def _read_records(content: bytes) -> Iterator[tuple[str, MadeOf]]:
-    """Read a file of the first form: each spec by its hash, with all that it is made of."""
-    for spec_hash, record in _decode_records(content).items():
-        yield spec_hash, (_ingredients(record), tuple([name_of(edge.hash) for edge in record.dependencies]))
-
-
-def _ingredients(found: _GraphRecord) -> Ingredients:
-    return _interned(found, [edge.use for edge in found.dependencies])
 
 
 def _interned(made_of: Ingredients | _GraphRecord, uses: Iterable[Use]) -> Ingredients:
@@ -176,7 +164,7 @@ def _node(found: _TagNode) -> GraphNode:
         os=found.os,
         target=found.target,
         variants=found.variants,
-        ingredients=_ingredients(found.ingredients),
+        ingredients=_interned(found.ingredients, [edge.use for edge in found.ingredients.dependencies]),
         below=tuple([edge.hash for edge in found.ingredients.dependencies]),
     )
 

@@ -1,4 +1,4 @@
-"""The files of the dependency graph: groups of specs, short names of dependencies, and files of the first form."""
+"""The files of the dependency graph: groups of specs, and short names of dependencies."""
 
 import json
 
@@ -9,7 +9,7 @@ from cachewatch.core.causes import Dependency
 from cachewatch.documents.graph_files import MadeOf, encode_ingredients, read_package_graph, write_package_graph
 from cachewatch.errors import UnreadableDocument
 
-ONE, TWO, ALIKE = "a" * 32, "b" * 32, "a" * 31 + "c"
+ONE, TWO = "a" * 32, "b" * 32
 GCC = Dependency("gcc", "g" * 12, ("build",), ("c", "cxx"))
 ZLIB, OTHER_ZLIB = Dependency("zlib", "y" * 12, ("link",)), Dependency("zlib", "z" * 32, ("link",))
 SPECS = {
@@ -38,27 +38,6 @@ def test_what_was_written_is_read() -> None:
     assert len(json.loads(content)) == 3
 
 
-def test_specs_that_begin_alike_have_their_whole_hashes() -> None:
-    """Nothing is lost where two hashes of a package begin with the same letters."""
-    specs = {ONE: SPECS[ONE], ALIKE: SPECS["c" * 32], TWO: SPECS[TWO]}
-
-    assert read_package_graph(written(specs), "x") == {ONE: specs[ONE], ALIKE: specs[ALIKE], "b" * 12: specs[TWO]}
-
-
-def test_the_first_form_is_read() -> None:
-    """Files that were recorded before there were groups name whole hashes, of which the first letters count."""
-    record = {
-        "recipe": "r",
-        "namespace": "builtin",
-        "flags": ["cflags=-O2"],
-        "dependencies": [
-            {"name": "gcc", "hash": "g" * 32, "types": ["build"], "virtuals": ["c", "cxx"]},
-            {"name": "zlib", "hash": "y" * 32, "types": ["link"]},
-        ],
-    }
-    assert read_package_graph(json.dumps({ONE: record}).encode(), "x") == {ONE: SPECS[ONE]}
-
-
 @pytest.mark.parametrize(
     "content",
     [
@@ -69,7 +48,7 @@ def test_the_first_form_is_read() -> None:
         b'[{"specs":{"a":["b"]}}]',
         b'[{"dependencies":[{"name":"zlib"}],"specs":{"a":[]}}]',
         b'[{"dependencies":[{"types":[]}],"specs":{"a":["b"]}}]',
-        b'{"a":{"dependencies":[{"name":"zlib"}]}}',
+        b'{"a":{"dependencies":[]}}',
     ],
 )
 def test_what_is_no_graph_is_refused(content: bytes) -> None:

@@ -1,7 +1,6 @@
 """Graphs that no Spack of today writes, or a damaged index has: recorded, and explained by `why`."""
 
 import json
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -238,30 +237,3 @@ def test_specs_whose_hashes_begin_alike(run: Run, tmp_path: Path) -> None:
     assert "zlib 1.a -> 1.b\n      hdf5 <- zlib\n" in why(run, tmp_path, states, "hdf5")
     python = why(run, tmp_path / "again", states, "python")
     assert ("python 3 -> 4" in python, "zlib" in python) == (True, False)
-
-
-def test_a_graph_of_the_first_form(run: Run, tmp_path: Path) -> None:
-    """What was recorded with whole hashes is compared with what is recorded now."""
-    states = both(
-        index(
-            NODES,
-            spec("hdf5", "1.0", edge("zlib", NODES["zlib"]), edge("mpi", NODES["mpi"])),
-            spec("zlib"),
-            spec("mpi"),
-        ),
-        index(NEW, spec("hdf5", "1.0", edge("zlib", NEW["zlib"]), edge("mpi", NODES["mpi"])), spec("zlib", "1.1"))
-        | index(NODES, spec("mpi")),
-    )
-    why(run, tmp_path, states, "hdf5")
-    edges = [{"name": name, "hash": NODES[name], "types": ["build"]} for name in ("mpi", "zlib")]
-    old = json.dumps({NODES["hdf5"]: {"recipe": "recipe", "namespace": "builtin", "dependencies": edges}})
-    repository = tmp_path / "catalogue.git"
-    stream = (
-        "commit refs/heads/old\ncommitter a <a@b> 1000000000 +0000\ndata 1\nx\nfrom refs/heads/main~1\n"
-        f'M 100644 inline "_cache/develop/hdf5/graph.json"\ndata {len(old)}\n{old}\ndone\n'
-    )
-    subprocess.run(["git", "-C", repository, "fast-import", "--quiet", "--done"], input=stream, text=True, check=True)
-
-    for before in ("main~1", "old"):
-        result = run("why", "hdf5", "--between", before, "main", "--repo", repository)
-        assert result.output.endswith("  zlib 1.0 -> 1.1\n      hdf5 <- zlib\n"), result.output
