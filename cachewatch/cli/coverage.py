@@ -9,8 +9,7 @@ from click.core import ParameterSource
 
 from cachewatch import environments as contents
 from cachewatch.cli.catalogue import REPO_OPTION, open_catalogue
-from cachewatch.cli.completion import completing
-from cachewatch.cli.mistakes import examples
+from cachewatch.cli.mistakes import completing, examples
 from cachewatch.cli.terminal import COLOR_OPTION, FORMAT_OPTION, OUTPUT_OPTION, palette, progress_line, write
 from cachewatch.core.coverage import Availability, Coverage, cover
 from cachewatch.core.names import safe

@@ -18,8 +18,7 @@ from click.core import ParameterSource
 from msgspec.structs import replace
 
 from cachewatch.cli.catalogue import REPO_OPTION, Unknown, layout_asked_for, open_catalogue, unknown_names
-from cachewatch.cli.completion import completing
-from cachewatch.cli.mistakes import examples
+from cachewatch.cli.mistakes import completing, examples
 from cachewatch.cli.terminal import COLOR_OPTION, OUTPUT_OPTION, palette, progress_line, warn_of_graph, write
 from cachewatch.comparing import changesets
 from cachewatch.core.changesets import Changeset, Collector, Comparison, FactCollector, NoCollector, Report

@@ -1,8 +1,11 @@
-"""Help for whoever mistypes a command line: error messages with the names that were probably meant, and examples."""
+"""Help for whoever types a command line: examples, completion, and error messages with the names that were meant."""
 
 import re
+from collections.abc import Callable
+from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from cachewatch.core.names import did_you_mean
 
@@ -13,6 +16,22 @@ _AS_IT_IS = "\b"
 def examples(*lines: str, title: str = "Examples:") -> str:
     """Return an epilog that shows each of `lines` as an example."""
     return "\n".join([_AS_IT_IS, title, *(f"  $ {line}" for line in lines)])
+
+
+Complete = Callable[[click.Context, click.Parameter, str], "list[CompletionItem]"]
+
+
+def completing(what: str) -> Complete:
+    """Return what offers the values that the function `what` of completion.py finds."""
+
+    def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> "list[CompletionItem]":
+        from cachewatch.cli import completion  # noqa: PLC0415
+
+        offer: Any = getattr(completion, what)
+        found: list[CompletionItem] = offer(context, parameter, incomplete)
+        return found
+
+    return complete
 
 
 _NOT_ONE = re.compile(r"'(.*)' is not one of ", re.DOTALL)

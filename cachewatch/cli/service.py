@@ -21,9 +21,8 @@ from msgspec import Struct
 
 from cachewatch.channels import open_channel
 from cachewatch.channels.chats import markup, plain_lines
-from cachewatch.cli.completion import completing
 from cachewatch.cli.config import configured, configured_without_secrets, elsewhere, log_format, reading
-from cachewatch.cli.mistakes import examples
+from cachewatch.cli.mistakes import completing, examples
 from cachewatch.cli.operate import when
 from cachewatch.cli.terminal import FORMAT_OPTION, is_on_terminal, log_stream, steps, write_json, write_lines
 from cachewatch.config.channels import FileConfig, MailConfig, WebhookConfig

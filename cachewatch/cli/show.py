@@ -11,8 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.cli.catalogue import REPO_OPTION, is_partial, open_as_fetched, open_catalogue
-from cachewatch.cli.completion import Complete, completing
-from cachewatch.cli.mistakes import examples
+from cachewatch.cli.mistakes import Complete, completing, examples
 from cachewatch.cli.terminal import (
     COLOR_OPTION,
     FORMAT_OPTION,

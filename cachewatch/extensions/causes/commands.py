@@ -13,8 +13,7 @@ import click
 from msgspec import Struct
 
 from cachewatch.cli.catalogue import REPO_OPTION, open_catalogue
-from cachewatch.cli.completion import completing
-from cachewatch.cli.mistakes import examples
+from cachewatch.cli.mistakes import completing, examples
 from cachewatch.cli.terminal import OUTPUT_OPTION, REPORT_FORMAT_OPTION, progress_line, warn_of_graph, write
 from cachewatch.core.causes import Cause, Explanation, LockChange, What
 from cachewatch.core.model import Side

@@ -11,8 +11,7 @@ import click
 from msgspec import Struct, json, to_builtins
 
 from cachewatch.cli.catalogue import REPO_OPTION, is_folder, open_as_fetched, open_catalogue
-from cachewatch.cli.completion import completing
-from cachewatch.cli.mistakes import SuggestingGroup, examples
+from cachewatch.cli.mistakes import SuggestingGroup, completing, examples
 from cachewatch.cli.terminal import FORMAT_OPTION, OUTPUT_OPTION, palette, progress_line, write, write_json
 from cachewatch.core import names as tag_names
 from cachewatch.core.names import safe

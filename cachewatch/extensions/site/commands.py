@@ -7,9 +7,8 @@ from pathlib import Path
 import click
 
 from cachewatch.cli.catalogue import REPO_OPTION, open_catalogue
-from cachewatch.cli.completion import completing
 from cachewatch.cli.config import load
-from cachewatch.cli.mistakes import examples
+from cachewatch.cli.mistakes import completing, examples
 from cachewatch.cli.terminal import progress_line
 from cachewatch.config.channels import FeedConfig
 from cachewatch.config.model import Config
