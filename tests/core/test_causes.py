@@ -39,16 +39,6 @@ GCC, LLVM = (
 )
 
 
-def test_what_is_found_below_is_passed_on() -> None:
-    """The cause is the package that differs in itself, and the path leads to it."""
-    found = causes(
-        [spec("torch", "t1", on("hdf5", "h1")), spec("hdf5", "h1", on("zlib", "z1")), ZLIB[0]],
-        [spec("torch", "t2", on("hdf5", "h2")), spec("hdf5", "h2", on("zlib", "z2")), ZLIB[1]],
-    )
-
-    assert found == {Cause(package="zlib", what=What.VERSION, before="1.3", after="1.3.1"): ("torch", "hdf5", "zlib")}
-
-
 def test_what_differs_in_itself_and_below_is_two_causes() -> None:
     found = causes(
         [spec("hdf5", "h1", on("zlib", "z1"), variants=("+cxx", "~mpi")), ZLIB[0]],
@@ -190,20 +180,6 @@ def test_another_compiler_in_another_notation_is_a_change() -> None:
     assert {(one.what, one.before, one.after) for one in found} == {
         (What.COMPILER, "gcc@11.4.0", "gcc@12.2.0"),
         (What.SPACK, "", ""),
-    }
-
-
-def test_another_spack_is_a_cause_beside_others() -> None:
-    """App has a new zlib, and a libpng of which only the hash differs; each is named, with the way to it."""
-    sides = []
-    for n, version in ((1, "1.3"), (2, "1.3.1")):
-        libpng, zlib = spec("libpng", f"p{n}"), spec("zlib", f"z{n}", version=version)
-        sides.append([spec("app", f"a{n}", on("libpng", f"p{n}"), on("zlib", f"z{n}")), libpng, zlib])
-    found = causes(*sides)
-
-    assert {(one.package, one.what): path for one, path in found.items()} == {
-        ("", What.SPACK): ("app", "libpng"),
-        ("zlib", What.VERSION): ("app", "zlib"),
     }
 
 

@@ -1,14 +1,13 @@
 """The walk of two graphs against one that follows every way and remembers nothing."""
 
 import random
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 from graph_specs import graph_spec
 
 from cachewatch.core.causes import SPACK, Cause, Dependency, Nodes, What, attribute
-from cachewatch.extensions.causes.graph_walk import Compared, SpecPair, Walk
+from cachewatch.extensions.causes.graph_walk import Walk
 
 _GRAPHS = 1000
 
@@ -119,43 +118,6 @@ SHAPES: dict[str, Callable[[int, int], Sequence[int]]] = {
     "a ring": lambda i, n: [(i + 1) % n],
     "rings": lambda i, _: [i + 1, max(0, i - 1)],
 }
-
-
-def shaped(shape: str, n: int, side: str) -> Nodes:
-    """Return a graph of n packages; another version of the last one, and of every fifth, is in the graph `b`."""
-    hashes = [f"{side}{i}" for i in range(n)]
-    return Nodes(
-        {
-            hashes[i]: graph_spec(
-                f"p{i}",
-                hashes[i],
-                sorted(Dependency(f"p{each}", hashes[each]) for each in SHAPES[shape](i, n) if each < n),
-                version="2" if side == "b" and (i == n - 1 or i % 5 == 4) else "1",
-            )
-            for i in range(n)
-        }
-    )
-
-
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("is_backwards", [True, False])
-def test_each_pair_is_compared_once(shape: str, is_backwards: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many ways lead to a spec, and in whichever order specs are asked; once more for the paths."""
-    n, compared, compare = 300, Counter[SpecPair](), Walk._compare
-
-    def counting(self: Walk, pair: SpecPair) -> Compared:
-        compared[pair] += 1
-        return compare(self, pair)
-
-    monkeypatch.setattr(Walk, "_compare", counting)
-    walk = Walk(shaped(shape, n, "a"), shaped(shape, n, "b"))
-    for i in reversed(range(n)) if is_backwards else range(n):
-        walk.causes(f"p{i}", f"a{i}", f"b{i}")
-        walk.fewest(f"p{i}", [f"a{i}"], f"b{i}")
-    assert (len(compared), set(compared.values())) == (n, {1})
-
-    walk.paths("p0", "a0", "b0")
-    assert (len(compared), max(compared.values())) == (n, 2)
 
 
 def test_it_agrees_with_every_way() -> None:

@@ -1,7 +1,6 @@
 """The daemon as it runs: what it tells systemd, its figures, its signals, and jobs that fail."""
 
 import contextlib
-import itertools
 import os
 import shutil
 import signal
@@ -9,7 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from http.client import HTTPConnection
 from pathlib import Path
 from types import SimpleNamespace
@@ -386,29 +385,6 @@ def test_what_ends_a_thread_ends_no_scheduler() -> None:
     assert runs.wait(120)
     scheduler.stop()
     assert ended[0] == ("leave", "SystemExit(3)")
-
-
-def test_a_job_that_lasts_longer_than_its_interval_never_runs_twice_at_once() -> None:
-    """What it misses meanwhile is made up for by one run."""
-    runs: list[float] = []
-    others = threading.Event()
-    may_end = threading.Event()
-
-    def last() -> None:
-        runs.append(time.monotonic())
-        may_end.wait(120)
-
-    scheduler = Scheduler({"default": 2}, lambda *_: None)
-    scheduler.add("last", "default", last, every=timedelta(seconds=1), first=utc_now())
-    scheduler.start()
-    wait_for(lambda: runs)
-    scheduler.add("other", "default", others.set, every=timedelta(seconds=30), first=utc_now() + timedelta(seconds=1.5))
-    assert others.wait(120)
-    assert len(runs) == 1
-    may_end.set()
-    wait_for(lambda: len(runs) > 1)
-    assert min(after - before for before, after in itertools.pairwise(runs)) > 0.5
-    scheduler.stop()
 
 
 def test_a_daemon_whose_digests_hang_says_so_and_feeds_no_watchdog(

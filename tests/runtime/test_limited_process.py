@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cachewatch.errors import UnreadableDocument, WorkFailed
+from cachewatch.errors import WorkFailed
 from cachewatch.runtime import worker as workers
 from cachewatch.runtime.worker import Limits, Worker
 
@@ -58,10 +58,6 @@ def answer_with(megabytes: int) -> bytes:
     return bytes(megabytes * 2**20)
 
 
-def refuse() -> None:
-    raise UnreadableDocument("is no document")
-
-
 def fail() -> None:
     raise KeyError("a mistake of ours")
 
@@ -84,13 +80,6 @@ def end_the_first_time(marker: Path) -> str:
 
 def count_files() -> int:
     return len(os.listdir("/proc/self/fd"))  # noqa: PTH208  descriptors are no paths
-
-
-def test_work_is_done_elsewhere(worker: Worker) -> None:
-    """One process does one thing after the other."""
-    first, second = worker.do(os.getpid), worker.do(os.getpid)
-    assert first == second != os.getpid()
-    assert worker.do(take, 10) == 10 * 2**20
 
 
 @pytest.mark.slow_cases
@@ -124,21 +113,9 @@ def test_an_answer_that_has_no_room(worker: Worker) -> None:
         worker.do(answer_with, 60)
 
 
-def test_our_own_errors_are_raised_here(worker: Worker) -> None:
-    """They are answers."""
-    with pytest.raises(UnreadableDocument, match="is no document"):
-        worker.do(refuse)
-
-
 def test_who_was_killed_once_is_asked_again(worker: Worker, tmp_path: Path) -> None:
     """The system may have killed it for what others took."""
     assert worker.do(end_the_first_time, tmp_path / "marker") == "done"
-
-
-def test_more_may_take_longer(worker: Worker) -> None:
-    """The limit grows with what there is to do."""
-    limits = Limits(seconds=1, seconds_per_megabyte=2)
-    assert [limits.processor_seconds(size) for size in (0, 2**20, 10 * 2**20)] == [1, 3, 21]
 
 
 def test_work_ends_when_we_do(worker: Worker) -> None:
@@ -166,12 +143,3 @@ def test_it_holds_no_files_of_ours(worker: Worker, tmp_path: Path) -> None:
     """A lock of ours would outlive us."""
     with (tmp_path / "file").open("w"):
         assert worker.do(count_files) <= 6
-
-
-def test_a_closed_worker_begins_anew() -> None:
-    """Who needs it again gets another one."""
-    with Worker() as worker:
-        worker.start()
-        first = worker.do(os.getpid)
-        worker.close()
-        assert worker.do(os.getpid) != first

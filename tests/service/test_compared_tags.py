@@ -8,16 +8,13 @@ from typing import Any
 
 import pytest
 from helpers import catalogue, history, record
-from msgspec.structs import replace
 from selected import alone, collector, compared, digest_of, states
 
-from cachewatch.comparing import changesets
 from cachewatch.core.changesets import Changeset
 from cachewatch.core.selection import Selection, select
 from cachewatch.errors import WorkFailed
 from cachewatch.runtime.worker import INLINE, Inline, Isolated, Isolation, Worker
 from cachewatch.service.comparisons import ComparedTags, KeptPackage
-from cachewatch.service.context import EndingError
 
 SELECTIONS = (
     select(),
@@ -41,31 +38,6 @@ def test_every_selection_is_told_the_same(tmp_path: Path, seed: int) -> None:
 
     for selection in order:
         assert digest_of(shared(folder, tags, selection)) == alone(folder, selection)
-
-
-def test_each_tag_is_compared_for_itself(tmp_path: Path) -> None:
-    folder = history(
-        tmp_path / "r.git",
-        *(catalogue({"zlib": [record(n)]}) | catalogue({"hdf5": [record(10 + n)]}, tag="v1.0") for n in (1, 2)),
-    )
-    tags, found = ComparedTags(tmp_path / "kept", INLINE), compared(folder, SELECTIONS[0])
-    assert len(found.pairs) == 2
-    for pair in found.pairs:
-        one = replace(found, pairs=(pair,))
-        (expected,) = changesets(one, SELECTIONS[0], collector)
-        assert digest_of(tags.changeset(one, SELECTIONS[0], collector, lambda: None)) == digest_of(expected)
-
-
-def test_a_comparison_ends_as_soon_as_the_service_does(tmp_path: Path) -> None:
-    folder = history(tmp_path / "r.git", *states(3))
-
-    def go_on() -> None:
-        raise EndingError
-
-    with pytest.raises(EndingError):
-        ComparedTags(tmp_path / "kept", INLINE).changeset(
-            compared(folder, SELECTIONS[0]), SELECTIONS[0], collector, go_on
-        )
 
 
 def test_a_process_of_its_own_selects_the_same(tmp_path: Path) -> None:

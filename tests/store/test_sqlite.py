@@ -14,26 +14,11 @@ from cachewatch.store import health
 from cachewatch.store.health import Counter
 from cachewatch.store.sqlite import NAME, SqliteDatabase, SqliteToRead, only_one
 
-OLD = Path(__file__).parents[1] / "data" / "state-0.1.db"
-
 
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[SqliteDatabase]:
     with closing(SqliteDatabase(tmp_path / "state", is_checked=True)) as made:
         yield made
-
-
-def test_the_database_is_durable_at_every_commit(database: SqliteDatabase) -> None:
-    with database.read() as connection:
-        pragmas = {
-            name: connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in ("journal_mode", "synchronous")
-        }
-    assert pragmas == {"journal_mode": "wal", "synchronous": 2}
-
-
-def test_whoever_finds_the_database_locked_waits_for_ten_seconds(database: SqliteDatabase) -> None:
-    with database.read() as connection:
-        assert connection.exec_driver_sql("PRAGMA busy_timeout").scalar() == 10_000
 
 
 def test_a_database_that_is_closed_or_cannot_be_used_holds_no_file_open(tmp_path: Path) -> None:

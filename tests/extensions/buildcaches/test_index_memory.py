@@ -70,12 +70,3 @@ def test_a_node_that_is_read_has_its_dependencies_in_any_form() -> None:
 
     assert [len(binaries(index)) for index in found] == [1, 1, 1, 1]
     assert len(graphs) == 1
-
-
-def test_names_that_hashes_share() -> None:
-    """Twelve letters name a spec, but where two hashes of the index have them."""
-    keys = ["a" * 31 + letter for letter in "xyz"]
-    zlib = installs(*(node("hdf5", dependencies=[edge("zlib", key)]) for key in (*keys, KEY)))
-    index = read_index(compact(zlib | {key: FOUR[spec_hash(1)] for key in (*keys, KEY)}), "x", wants_graph=True)
-    found = [spec.ingredients for spec in index.specs.read("hdf5")]
-    assert [json.loads(each.dependencies) for each in found if each] == [[key] for key in keys] + [["z" * 12]]

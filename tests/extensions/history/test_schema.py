@@ -17,7 +17,6 @@ from cachewatch.extensions.history.schema import (
     VERSION,
     DamagedIndex,
     NotAnIndex,
-    index_path,
     open_for_reading,
     open_for_writing,
 )
@@ -29,24 +28,6 @@ def _complete(path: Path) -> None:
     connection = open_for_writing(path)
     connection.execute("UPDATE progress SET indexed = 0")
     connection.close()
-
-
-def test_an_index_is_made_and_read(tmp_path: Path) -> None:
-    path = tmp_path / "new" / NAME
-    _complete(path)
-    with closing(open_for_reading(path)) as connection:
-        assert connection.execute("SELECT indexed FROM progress").fetchall() == [(0,)]
-        with pytest.raises(sqlite3.OperationalError, match="readonly"):
-            connection.execute("DELETE FROM progress")
-
-
-def test_without_a_complete_index_a_question_names_the_command(tmp_path: Path) -> None:
-    path = tmp_path / NAME
-    with pytest.raises(NoHistoryIndex, match="no history index; run `cachewatch history build`"):
-        open_for_reading(path)
-    open_for_writing(path).close()
-    with pytest.raises(NoHistoryIndex, match="not complete; `cachewatch history build` continues"):
-        open_for_reading(path)
 
 
 def test_an_index_of_another_version_is_made_again(tmp_path: Path) -> None:
@@ -72,22 +53,6 @@ def test_an_index_of_a_newer_version_is_left_alone(tmp_path: Path, opens: Opens)
         opens(path)
     with closing(sqlite3.connect(path)) as left:
         assert left.execute("SELECT indexed FROM progress").fetchall() == [(0,)]
-
-
-def test_what_is_no_index_is_left_alone(tmp_path: Path) -> None:
-    path = tmp_path / NAME
-    other = sqlite3.connect(path)
-    other.execute("CREATE TABLE precious(x)")
-    other.close()
-    before = path.read_bytes()
-    for opened in (open_for_reading, open_for_writing):
-        with pytest.raises(StateError, match="no history index; name another file"):
-            opened(path)
-    assert path.read_bytes() == before
-    path.write_text("text")
-    with pytest.raises(StateError, match="not a database"):
-        open_for_writing(path)
-    assert path.read_text() == "text"
 
 
 @pytest.mark.parametrize("opens", [open_for_reading, open_for_writing])
@@ -194,9 +159,3 @@ def test_it_is_read_where_nobody_may_write(tmp_path: Path) -> None:
             assert connection.execute("SELECT indexed FROM progress").fetchall() == [(0,)]
     finally:
         tmp_path.chmod(stat.S_IRWXU)
-
-
-def test_where_the_index_is(tmp_path: Path) -> None:
-    assert index_path(None, tmp_path, {}) == tmp_path / NAME
-    assert index_path(None, tmp_path, {"CACHEWATCH_HISTORY": "/x/h.db"}) == Path("/x/h.db")
-    assert index_path("y.db", tmp_path, {"CACHEWATCH_HISTORY": "/x/h.db"}) == Path("y.db")

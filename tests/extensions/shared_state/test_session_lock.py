@@ -1,7 +1,6 @@
 """One process works on a state that hosts share, and another only when the session of the first is over."""
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
@@ -84,33 +83,6 @@ def test_whatever_ends_the_session_lets_another_lead_at_once(
             write(here)
         there.close()
     assert written(here) == 2
-
-
-def test_who_was_cut_off_leads_anew_if_nobody_else_does(here: PostgresDatabase, postgres: Server) -> None:
-    here.lead(OWNER)
-    end_session(postgres, OWNER)
-    assert here.lead(OWNER)
-    write(here)
-
-
-def test_a_job_that_began_before_another_host_worked_writes_nothing(
-    here: PostgresDatabase, there: PostgresDatabase, postgres: Server
-) -> None:
-    """Though its own process leads again: what the job read may be old."""
-    here.lead(OWNER)
-    with here.job():
-        write(here)
-        end_session(postgres, OWNER)
-        assert there.lead(OTHER)
-        there.close()
-        with ThreadPoolExecutor(1) as others:
-            assert others.submit(here.lead, OWNER).result()
-            with pytest.raises(StateError, match="stores nothing"):
-                write(here)
-            others.submit(write, here).result()
-    with here.job():
-        write(here)
-    assert written(here) == 3
 
 
 def test_a_host_that_says_nothing_leads_no_more(

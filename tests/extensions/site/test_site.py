@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import unquote
 
 import pytest
-from conftest import ROOT, Run
+from conftest import Run
 from helpers import HOSTILE, catalogue, history, hostile_states, record, records
 from msgspec.structs import replace
 from outgoing import rendered
@@ -552,10 +552,3 @@ def test_clocks_that_run_backwards_stand_still() -> None:
     assert clock([times[0], times[1], times[2], None, times[3]]).places == (0, 40, 40, 40, 100)
     assert clock([None, None]).places == (0, 100)
     assert clock([]).places == ()
-
-
-def test_templates_are_all_counted() -> None:
-    """A change of any template builds every page anew."""
-    from cachewatch.extensions.site.building import _TEMPLATES  # noqa: PLC0415
-
-    assert {file.name for file in (ROOT / "cachewatch/extensions/site/templates").glob("*.j2")} == set(_TEMPLATES)
