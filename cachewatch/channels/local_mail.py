@@ -85,7 +85,9 @@ class _SendmailTransport:
         try:
             code = process.wait(self._config.timeout.total_seconds())
         except subprocess.TimeoutExpired:
-            _kill(process)
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
             words = f"{command[0]}: did not finish within {self._config.timeout.total_seconds():g} seconds"
             return DeliveryResult(
                 outcome=DeliveryOutcome.DEFERRED, detail=words, may_have_arrived=True, is_channel=True
@@ -95,12 +97,6 @@ class _SendmailTransport:
 
 def _environment() -> dict[str, str]:
     return {name: os.environ[name] for name in _INHERITED if name in os.environ} | {"LC_ALL": "C"}
-
-
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
 
 
 def _words(said: IO[bytes]) -> str:

@@ -128,7 +128,10 @@ def _headers(mail: Mail, config: MailConfig) -> list[tuple[str, str | tuple[Addr
     ]
     if rendered.is_urgent:
         headers += [("Importance", "high"), ("X-Priority", "1")]
-    headers += [(name, value) for name, value in _own_headers(rendered) if value]
+    # What filters can go by; short, and never one per package.
+    own = {"Subscription": [rendered.subscription], "Tag": rendered.tags, "Kinds": rendered.kinds}
+    own["Revisions"] = rendered.revisions
+    headers += [(f"X-Cachewatch-{name}", line) for name, values in own.items() if (line := _ascii_line(values))]
     return headers
 
 
@@ -174,16 +177,6 @@ def _linked(body: str, template: str, link: str) -> str:
 def _link(url: str) -> str:
     """Return `url` without anything that ends a link or a header."""
     return quote(url, safe="!#$%&'()*+,/:;=?@[]~-._", errors="replace")
-
-
-def _own_headers(rendered: RenderedDigest) -> list[tuple[str, str]]:
-    """Return what filters can go by; short, and never one per package."""
-    return [
-        ("X-Cachewatch-Subscription", _ascii_line([rendered.subscription])),
-        ("X-Cachewatch-Tag", _ascii_line(rendered.tags)),
-        ("X-Cachewatch-Kinds", _ascii_line(rendered.kinds)),
-        ("X-Cachewatch-Revisions", _ascii_line(rendered.revisions)),
-    ]
 
 
 def _ascii_line(values: Iterable[str]) -> str:

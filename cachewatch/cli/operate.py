@@ -265,7 +265,8 @@ def show(*, config: Config, number: int, raw: bool, format_: str) -> None:
         click.echo(safe(f"  digest {stored.key[:12]} of {stored.subscription}, {stored.period}, {stored.state}"))
     if found.message_id:
         click.echo(safe(f"  Message-ID {found.message_id}"))
-    click.echo(f"  {_attempts(found, config.timezone)}")
+    made = f"{found.attempts} attempt{'' if found.attempts == 1 else 's'}"
+    click.echo(f"  {made}, expires at {minute(found.give_up, config.timezone)}" if found.state in OPEN else f"  {made}")
     if found.state is State.SENDING:
         click.echo(safe(f"  being sent by {found.claimed_by} since {minute(found.due, config.timezone)}"))
     for at, event, said in story:
@@ -417,11 +418,6 @@ def _cells(delivery: Delivery, zone: str, note: str = "") -> tuple[str, str, str
     said = f"  ({delivery.said})" if delivery.said else ""
     where = f"{delivery.channel} -> {delivery.target}{marks}{said}{note}"
     return str(delivery.id), minute(delivery.created, zone), str(delivery.state), where
-
-
-def _attempts(delivery: Delivery, zone: str) -> str:
-    made = f"{delivery.attempts} attempt{'' if delivery.attempts == 1 else 's'}"
-    return f"{made}, expires at {minute(delivery.give_up, zone)}" if delivery.state in OPEN else made
 
 
 @click.group(cls=SuggestingGroup)

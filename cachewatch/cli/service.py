@@ -181,7 +181,10 @@ def once(context: click.Context, /, *, config: Config, log_format: str) -> None:
             put_in_force(service)
             before, begun = read_status(service), utc_now()
             if is_on_terminal():
-                _say_what_comes(before)
+                # The first fetch takes its time; the log has a line for what is done, not for what is going on.
+                new = ", ".join(safe(source.name) for source in before.sources if source.revision is None)
+                if new:
+                    click.echo(f"fetching {new} for the first time, which may take minutes ...", err=True)
             result = run_pass(service)
         if is_on_terminal():
             for line in lines(summarize(service, before, begun)):
@@ -200,13 +203,6 @@ def _pinged_if_it_fails(config: Config) -> Iterator[None]:
     except Exception:
         ping(config, Log(), is_whole=False)
         raise
-
-
-def _say_what_comes(before: ServiceStatus) -> None:
-    """Say that the first fetch takes its time; the log has a line for what is done, not for what is going on."""
-    new = [source.name for source in before.sources if source.revision is None]
-    if new:
-        click.echo(f"fetching {', '.join(map(safe, new))} for the first time, which may take minutes ...", err=True)
 
 
 def _status(result: Result) -> int:

@@ -200,17 +200,13 @@ _BROKEN_PIPE = 141
 
 def palette(color: str, output: str | None) -> Palette:
     """Return the colours of what goes to `output`, by the option `--color`."""
-    return Palette(is_on=color == "always" or (color == "auto" and output is None and _may_paint()))
+    may_paint = is_on_terminal() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return Palette(is_on=color == "always" or (color == "auto" and output is None and may_paint))
 
 
 def is_on_terminal() -> bool:
     """Tell whether standard output is a terminal."""
     return sys.stdout is not None and sys.stdout.isatty()
-
-
-def _may_paint() -> bool:
-    """Tell whether standard output is a terminal whose user likes colour."""
-    return is_on_terminal() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def write(pieces: Iterable[bytes], file: str | None, *, is_for_people: bool = False) -> None:
@@ -220,7 +216,10 @@ def write(pieces: Iterable[bytes], file: str | None, *, is_for_people: bool = Fa
     through the user's pager if standard output is a terminal.
     """
     if file is None or file == "-":
-        if is_for_people and file is None and _is_paged():
+        context = click.get_current_context(silent=True)
+        is_switched_off = context is not None and context.find_root().params.get("no_pager")
+        is_paged = is_for_people and file is None and not is_switched_off and is_on_terminal()
+        if is_paged and os.environ.get("PAGER", "less").strip() not in ("", "cat"):
             _page(pieces)
         else:
             _write_stdout(pieces)
@@ -245,12 +244,6 @@ def write_lines(lines: Iterable[str]) -> None:
 def write_json(value: object) -> None:
     """Write a value as JSON to standard output."""
     write([ascii_only(msgspec.json.format(msgspec.json.encode(value))) + b"\n"], None)
-
-
-def _is_paged() -> bool:
-    context = click.get_current_context(silent=True)
-    is_switched_off = context is not None and context.find_root().params.get("no_pager")
-    return not is_switched_off and is_on_terminal() and os.environ.get("PAGER", "less").strip() not in ("", "cat")
 
 
 def _page(pieces: Iterable[bytes]) -> None:

@@ -19,7 +19,7 @@ from prometheus_client.exposition import choose_encoder, generate_latest
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from cachewatch.errors import CachewatchError
-from cachewatch.operators.metrics import SERIES, DaemonStatus, Sample, Series, metrics
+from cachewatch.operators.metrics import SERIES, DaemonStatus, Sample, metrics
 from cachewatch.operators.status import find_problems, read_status
 from cachewatch.report.words import number
 from cachewatch.service.context import Context
@@ -168,17 +168,15 @@ class _Samples(Collector):
         self._samples = samples
 
     def collect(self) -> list[Family]:
-        families = {name: _family(name, series) for name, series in SERIES.items()}
+        families: dict[str, Family] = {}
+        for name, series in SERIES.items():
+            kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
+            families[name] = kind(name, series.about, labels=series.labels)
         for name, labels, value in self._samples:
             # An older or newer version may have counted what this one does not know.
             if name in SERIES and labels.keys() == set(SERIES[name].labels):
                 families[name].add_metric([labels[label] for label in SERIES[name].labels], value)
         return list(families.values())
-
-
-def _family(name: str, series: Series) -> Family:
-    kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
-    return kind(name, series.about, labels=series.labels)
 
 
 def expose(samples: Iterable[Sample], accept: str) -> tuple[str, str]:

@@ -264,7 +264,9 @@ class Mirror:
         options = ["--filter=blob:none"] if self._partial or upkeep.is_partial(folder) else []
         for _ in range(_ATTEMPTS + 1):
             if _commit_of(folder, f"refs/heads/{tip.branch}") == tip.commit:
-                _turn_to(folder, tip.branch)
+                ref = f"refs/heads/{tip.branch}"
+                if (folder / "HEAD").read_text("utf-8", "replace").strip() != f"ref: {ref}":
+                    upkeep.read(folder, ["symbolic-ref", "HEAD", ref])
                 return tip
             remote.fetch(folder, tip, most=self._room(), options=options)
             if _commit_of(folder, f"refs/heads/{tip.branch}") != tip.commit:
@@ -381,12 +383,6 @@ def _commit_of(folder: Path, name: str) -> str | None:
     """Return the commit that `name` means in the clone at `folder`, if it is readable."""
     found = upkeep.read(folder, ["rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}"])
     return found.output.decode().strip() or None if found.code == 0 else None
-
-
-def _turn_to(folder: Path, branch: str) -> None:
-    ref = f"refs/heads/{branch}"
-    if (folder / "HEAD").read_text("utf-8", "replace").strip() != f"ref: {ref}":
-        upkeep.read(folder, ["symbolic-ref", "HEAD", ref])
 
 
 def _ref(name: str) -> str:

@@ -42,7 +42,8 @@ def in_processes(
     context = multiprocessing.get_context("fork")
     pipes = [context.Pipe(duplex=False) for _ in range(jobs)]
     for _, writer in pipes:
-        _widen(writer)
+        with suppress(AttributeError, OSError):  # work goes on while an answer waits; only Linux can
+            fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
     processes = [
         context.Process(target=_serve, args=(make_work, items[number::jobs], number, pipes), daemon=True)
         for number in range(jobs)
@@ -96,12 +97,6 @@ def _answer(writer: "Connection", function: Callable[..., Any], arguments: tuple
             writer.send((function(*arguments), None))
         except Exception as error:  # noqa: BLE001  whatever it is, it is raised where it can be told
             writer.send((None, error))
-
-
-def _widen(writer: "Connection") -> None:
-    """Let a process work on while what it answered waits; only Linux can."""
-    with suppress(AttributeError, OSError):
-        fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
 
 
 def _is_started(process: "ForkProcess") -> bool:

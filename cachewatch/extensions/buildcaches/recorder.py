@@ -198,7 +198,10 @@ class _Work:
         new = changed = 0
         for package in found.specs.packages:
             specs = found.specs.read(package)
-            content = write_document(package, found.tag, _sized(specs.listed, sizes))
+            listed = specs.listed
+            if sizes:
+                listed = [ListedSpec(spec.binary, spec.stacks, sizes.get(spec.binary.hash)) for spec in listed]
+            content = write_document(package, found.tag, listed)
             if self._put(found.tag, package, DOCUMENT, content, documents):
                 changed += package in documents
                 new += package not in documents
@@ -273,12 +276,6 @@ class _Work:
         stacks = {**before, **{tag: names - {UNION_STACK} for tag, names in self._stacks.items()}}
         if stacks != before:
             self._recording.write(TAGS_FILE, write_tags_file(stacks))
-
-
-def _sized(specs: Iterable[ListedSpec], sizes: Mapping[str, int]) -> list[ListedSpec]:
-    if not sizes:
-        return list(specs)
-    return [ListedSpec(spec.binary, spec.stacks, sizes.get(spec.binary.hash)) for spec in specs]
 
 
 def _message(address: str, counts: Iterable[TagCounts], otherwise: str) -> str:

@@ -8,7 +8,6 @@ import hashlib
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
-from functools import lru_cache
 
 from msgspec import Struct
 
@@ -41,7 +40,6 @@ def file_name(name: str) -> str:
     return f"{readable or 'x'}~{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
 
 
-@lru_cache(maxsize=65536)
 def shown(text: str, most: int = _LONGEST_NAME) -> str:
     """Return `text` fit to be read: nothing in it is invisible, and of a very long one the two ends."""
     text = safe_name(text)
