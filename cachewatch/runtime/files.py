@@ -330,8 +330,8 @@ def _mounts(path: Path) -> Iterator[tuple[Path, str]]:
         return  # not Linux
     for line in text.splitlines():
         if found := _LINE.match(line):
-            path = re.sub(r"\\([0-7]{3})", lambda escaped: chr(int(escaped[1], 8)), found[1])
-            yield Path(path), found[2]
+            place = re.sub(r"\\([0-7]{3})", lambda escaped: chr(int(escaped[1], 8)), found[1])
+            yield Path(place), found[2]
 
 
 # What real files never come near: an index of a build cache unpacks to some 15 times its size, zeros to 1,000 times.
