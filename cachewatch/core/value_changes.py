@@ -35,7 +35,7 @@ from cachewatch.core.verdicts import Contents, PlaceJudgement
 # Fewer packages than this are told one by one, whatever happened to them.
 FEW_PACKAGES = 5
 _SHARE = 0.8  # of the packages of a stack that had the old value
-_MOST = 100  # changes of one comparison
+_MOST = 100  # changes of one comparison, and pairs of an old and a new value of a package in a stack
 
 
 # Of which kind the values of a stack are, in the order in which they are held.
@@ -75,9 +75,9 @@ class PackageValues(Struct, frozen=True):
 def _with(signature: Signature, found: Mapping[str, frozenset[Attribute]]) -> frozenset[Attribute]:
     if not found:
         return frozenset()
-    values = frozenset[Attribute]().union(*(found.get(stack, frozenset()) for stack in signature.stacks))
     own = ((signature.compiler,), (signature.os,), (signature.target,), signature.variants)
-    return frozenset(value for value in values if value.text in own[_KINDS.index(value.kind)])
+    values = (Attribute(kind, text) for kind, texts in zip(_KINDS, own, strict=True) for text in texts)
+    return frozenset(value for value in values if any(value in found.get(stack, ()) for stack in signature.stacks))
 
 
 def values_of(change: PackageChange) -> PackageValues:
@@ -149,16 +149,26 @@ def _differing(one: _Held, other: _Held) -> frozenset[Attribute]:
 
 
 def _steps(had: _Held, gone: Set[Attribute], new: Set[Attribute]) -> Iterator[Step]:
-    for before in gone:
-        others = [value for value in new if value.kind is before.kind and value.name == before.name]
-        yield from (Step(StatementKind.MIGRATION, before, value) for value in others)
-        if not others:
-            yield Step(StatementKind.NO_LONGER, before, None)
-    replaced = {(value.kind, value.name) for value in gone}
-    for after in new:
-        if (after.kind, after.name) not in replaced:
-            old = (Attribute(after.kind, text) for text in had[_KINDS.index(after.kind)])
-            yield from (Step(StatementKind.BESIDE, before, after) for before in old if before.name == after.name)
+    old, left, came = (
+        _by_name(side)
+        for side in ((Attribute(k, t) for k, texts in zip(_KINDS, had, strict=True) for t in texts), gone, new)
+    )
+    for name in left.keys() | came.keys():
+        if name not in came:
+            yield from (Step(StatementKind.NO_LONGER, before, None) for before in left[name])
+            continue
+        kind = StatementKind.MIGRATION if name in left else StatementKind.BESIDE
+        pairs = left.get(name) or old.get(name, ()), came[name]
+        # of so many values, none took the place of another one
+        if len(pairs[0]) * len(pairs[1]) <= _MOST:
+            yield from (Step(kind, before, after) for before, after in product(*pairs))
+
+
+def _by_name(values: Iterable[Attribute]) -> Mapping[tuple[Kind, str], Sequence[Attribute]]:
+    found: defaultdict[tuple[Kind, str], list[Attribute]] = defaultdict(list)
+    for value in values:
+        found[value.kind, value.name].append(value)
+    return found
 
 
 class ValueChange(Struct, frozen=True, kw_only=True):
@@ -319,6 +329,7 @@ class Remains:
         for one in restacked:
             self._kept[one.before].append(one.after)
         self._by_system: defaultdict[_System, list[Signature]] = defaultdict(list)
+        self._there: dict[tuple[_System, str], _There] = {}  # what runs on a target
         for signature in after:
             if signature.stacks:
                 self._by_system[signature.platform, signature.os].append(signature)
@@ -337,47 +348,66 @@ class Remains:
         for signature in before:
             if version in (signature.versions or ("",)):
                 lost[variants_of(signature)].append(signature)
-        there = [one for one in self._by_system[system] if spack.runs(target, one.target)]
+        if (system, target) not in self._there:
+            self._there[system, target] = _There(
+                one for one in self._by_system[system] if spack.runs(target, one.target)
+            )
         for variants in sorted(lost, key=sorted):
-            yield self._of_variants(version, variants, lost[variants], there)
+            yield self._of_variants(version, variants, lost[variants], self._there[system, target])
 
-    def _of_variants(
-        self, version: str, variants: frozenset[str], lost: Sequence[Signature], there: Sequence[Signature]
-    ) -> Loss:
+    def _of_variants(self, version: str, variants: frozenset[str], lost: Sequence[Signature], there: "_There") -> Loss:
         same = [after for signature in lost for after in self._kept.get(signature, ())]
         built = [after for after in same if after.stacks]
         if built or (same and not self._is_pruned):
             return Loss(loss_class=LossClass.KEPT, version=version, stacks=_stacks(built))
-        equal = [one for one in there if version in (one.versions or ("",)) and variants_of(one) == variants]
-        if equal:
-            compilers = {one.compiler for one in equal}
-            others = {one.compiler for one in lost}
-            named = "" if (compilers & others) or NO_COMPILER in compilers | others else max(compilers)
-            return Loss(loss_class=LossClass.EQUAL, version=version, stacks=_stacks(equal), compiler=named)
-        if same:
-            return Loss(loss_class=LossClass.GOING, version=version)
-        return _without_equal(version, variants, there)
-
-
-def _without_equal(version: str, variants: frozenset[str], there: Sequence[Signature]) -> Loss:
-    """Return the loss of a binary that is nowhere: another build of its version or a newer version is there, or neither."""
-    others = [one for one in there if version in (one.versions or ("",))]
-    if others:
-        nearest = min(others, key=lambda one: (len(variants_of(one) ^ variants), one))
-        return Loss(
-            loss_class=LossClass.OTHER,
-            version=version,
-            stacks=_stacks(one for one in others if variants_of(one) == variants_of(nearest)),
-            variants=tuple(sorted(variants_of(nearest) - variants)),
+        if (version, variants) not in there.equal:
+            if same:
+                return Loss(loss_class=LossClass.GOING, version=version)
+            return there.without_equal(version, variants)
+        stacks, compilers = there.equal[version, variants]
+        is_named = NO_COMPILER not in compilers and not any(
+            one.compiler in compilers or one.compiler == NO_COMPILER for one in lost
         )
-    versions = {one for signature in there for one in signature.versions}
-    best = newest(versions) if versions else ""
-    return Loss(
-        loss_class=LossClass.OTHER if best and is_newer(best, version) else LossClass.GONE,
-        version=version,
-        there=best,
-        stacks=_stacks(one for one in there if best in one.versions) if best else (),
-    )
+        named = max(compilers) if is_named else ""
+        return Loss(loss_class=LossClass.EQUAL, version=version, stacks=stacks, compiler=named)
+
+
+class _There:
+    """What a platform and operating system has that runs on a target."""
+
+    def __init__(self, specs: Iterable[Signature]) -> None:
+        self._builds: defaultdict[str, defaultdict[frozenset[str], list[Signature]]] = defaultdict(
+            lambda: defaultdict(list)
+        )
+        for one in specs:
+            for version in one.versions or ("",):
+                self._builds[version][variants_of(one)].append(one)
+        self.equal = {
+            (version, variants): (_stacks(builds), frozenset(one.compiler for one in builds))
+            for version, by_variants in self._builds.items()
+            for variants, builds in by_variants.items()
+        }
+        versions = self._builds.keys() - {""}
+        self._newest = newest(versions) if versions else ""
+
+    def without_equal(self, version: str, variants: frozenset[str]) -> Loss:
+        """Return the loss of a binary that is nowhere: there is another build of its version, a newer version, or neither."""
+        if version in self._builds:
+            others = self._builds[version]
+            nearest = min(others, key=lambda one: (len(one ^ variants), min(others[one])))
+            return Loss(
+                loss_class=LossClass.OTHER,
+                version=version,
+                stacks=self.equal[version, nearest][0],
+                variants=tuple(sorted(nearest - variants)),
+            )
+        best = self._newest
+        return Loss(
+            loss_class=LossClass.OTHER if best and is_newer(best, version) else LossClass.GONE,
+            version=version,
+            there=best,
+            stacks=_stacks(chain.from_iterable(self._builds[best].values())) if best else (),
+        )
 
 
 def variants_of(signature: Signature) -> frozenset[str]:

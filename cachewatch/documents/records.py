@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -241,8 +242,9 @@ def _misspelt(details: Iterable[Mapping[str, Any]]) -> Mapping[str, str]:
     for record in details:
         if len(missing) >= _MOST_UNKNOWN:
             break
-        for key in record.keys() - _KEYS:
-            missing.setdefault(key, _KEYS - record.keys())
+        lacks = frozenset(key for key in _KEYS if key not in record)
+        for key in islice(record.keys() - _KEYS, _MOST_UNKNOWN):
+            missing.setdefault(key, lacks)
     found = {
         key: get_close_matches(key.lower(), sorted(keys), 1, _RESEMBLANCE)
         for key, keys in sorted(missing.items())

@@ -185,12 +185,12 @@ class OpenSource(Struct, frozen=True, kw_only=True):
             for each in news
             if (found := self.returns.builds(each.tag)) and (tag := each.notes.tag) in gap.tags
         }
+        if builds:
+            bases = _joined({tag: self.returns.bases(found) for tag, found in builds.items()}, bases)
+            news = compare(bases)
         # What the earlier state cannot tell is compared with the last version that could be read.
-        others = _joined(
-            {tag: self.returns.bases(found) for tag, found in builds.items()}, self.documents.earlier(news, bases)
-        )
-        if others:
-            bases = _joined(others, bases)
+        if earlier := self.documents.earlier(news, bases):
+            bases = _joined(bases, earlier)
             news = compare(bases)
         back = {tag: {**builds.get(tag, {}), **documents.get(tag, {})} for tag in sorted({*builds, *documents})}
         departed = list(self._departed(news, gap, steps))

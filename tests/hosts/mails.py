@@ -65,11 +65,13 @@ def _news(table: str) -> Iterator[News]:
         yield News(
             tag=tag,
             base=tag,
+            base_revision="",
             added=_versions(found, "version-added"),
             removed=_versions(found, "version-removed"),
             gone=tuple(sorted({row["package"] for row in found if row["change"] == "package-removed"})),
             is_whole="tag-added" in kinds,
             is_gone="tag-removed" in kinds,
+            named=frozenset(),
         )
 
 

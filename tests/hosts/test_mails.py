@@ -33,7 +33,6 @@ STEPS = (
 )
 EVERYTHING = Stream("all", "regular", ())
 Mails = list[bytes]
-_NEITHER = (False, False)  # new as a whole, gone
 
 
 class Played(NamedTuple):
@@ -88,8 +87,12 @@ def _plain(digest: Digest) -> Digest:
     plain = [news._replace(added=_some(news.added), removed=_some(news.removed)) for news in digest.news]
     return digest._replace(
         bases=frozenset(),
-        news=tuple(news for news in plain if news != News(news.tag, news.base, {}, {}, (), *_NEITHER)),
+        news=tuple(_without_base(news) for news in plain if any(news[news._fields.index("added") :])),
     )
+
+
+def _without_base(news: News) -> News:
+    return news._replace(base_revision="")
 
 
 def _some(versions: Mapping[str, list[str]]) -> dict[str, list[str]]:

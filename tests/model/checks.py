@@ -73,17 +73,19 @@ def _gone_problems(world: World, stream: Stream) -> Iterator[str]:
         digest = read_digest(each.json)
         bases = {news.tag: news.base for news in digest.news}
         for tag, package in (digest.gone() - told).keys() - came:
-            if bases[tag] == tag or not _was_unknown(world, tag, bases[tag], package):
+            if bases[tag] == tag or not _was_unknown(world, tag, package):
                 yield f"{tag}/{package} is gone, which was not told at once"
 
 
-def _was_unknown(world: World, tag: str, base: str, package: str) -> bool:
-    """Tell whether a tag was there while its base had a document of a package that nobody could ever read."""
+def _was_unknown(world: World, tag: str, package: str) -> bool:
+    """Tell whether a tag was there while another one had a document of a package that nobody could ever read."""
     return any(
         tag in tags
-        and isinstance(tags.get(base, {}).get(package), Broken)
+        and isinstance(packages.get(package), Broken)
         and package not in world.last_read[commit].get(base, {})
         for commit, tags in world.published.items()
+        for base, packages in tags.items()
+        if base != tag
     )
 
 

@@ -26,11 +26,13 @@ class News(NamedTuple):
 
     tag: str
     base: str  # the tag that it is compared with
+    base_revision: str
     added: Mapping[str, list[str]]
     removed: Mapping[str, list[str]]
     gone: tuple[str, ...]  # packages
     is_whole: bool  # the tag was not there before
     is_gone: bool
+    named: frozenset[str]  # other tags that it only says are there
 
 
 class Digest(NamedTuple):
@@ -47,7 +49,8 @@ class Digest(NamedTuple):
     @property
     def tags(self) -> frozenset[str]:
         """Return the tags that it says something of."""
-        return self.returned | {news.tag for news in self.news} | {tag for tag, _ in self.unknown}
+        told = {tag for news in self.news for tag in (news.tag, *news.named)}
+        return self.returned | told | {tag for tag, _ in self.unknown}
 
     def gone(self) -> Counter[tuple[str, str]]:
         """Count what it says has gone: packages, and tags, which have no package."""
@@ -81,11 +84,13 @@ def _news(data: dict[str, Any]) -> News:
     return News(
         tag=data["tag"],
         base=data["before"]["tag"],
+        base_revision=data["before"]["revision"],
         added={package: each["added"] for package, each in versions.items()},
         removed={package: each["removed"] for package, each in versions.items()},
         gone=tuple(sorted(gone)),
         is_whole="tag-added" in kinds and data["before"]["tag"] == data["tag"],
         is_gone="tag-removed" in kinds,
+        named=frozenset(one["name"] for one in statements if one["kind"] == "tag-added") - {data["tag"]},
     )
 
 
@@ -104,22 +109,26 @@ def _versions(builds: Builds) -> Versions:
 class Sum:
     """What the readers of one stream know."""
 
-    def __init__(self, first: Tags) -> None:
+    def __init__(self, first: Tags, had: Callable[[str], Tags]) -> None:
+        """Begin with what is there first; `had` tells the last readable versions of the documents of a revision."""
         self.known = content_of(first)
+        self._had = had
         self.gone: set[str] = set()
         self.past: dict[tuple[str, str], Versions] = {}  # what packages had that are gone
 
-    def add(self, digest: Digest, there: Tags, last: Tags) -> Iterator[str]:
-        """Take in a digest of the revision in which upstream had what is `there`; yield what is wrong with it.
-
-        `last` are the last readable versions of all documents up to that revision.
-        """
+    def add(self, digest: Digest, there: Tags) -> Iterator[str]:
+        """Take in a digest of the revision in which upstream had what is `there`; yield what is wrong with it."""
         for tag in sorted(digest.returned):
             if tag not in self.gone and self.known.get(tag):
                 yield f"{tag} is said to be back, which was never said to be gone"
             self.gone.discard(tag)
         for news in digest.news:
-            yield from self._add(news, there, last)
+            for tag in sorted(news.named):
+                if tag in self.known and tag not in self.gone:
+                    yield f"{tag} is said to be there, of which readers knew"
+                self.known[tag] = content_of(self._had(digest.revision))[tag]
+                self.gone.discard(tag)
+            yield from self._add(news)
         for tag, package in sorted(digest.unknown):
             known = self.known.setdefault(tag, {})
             if package in known:
@@ -147,7 +156,7 @@ class Sum:
                 if known != has_it:
                     yield f"{tag}/{package} has {sorted(has_it)}, but readers know {sorted(known)}"
 
-    def _add(self, news: News, there: Tags, last: Tags) -> Iterator[str]:
+    def _add(self, news: News) -> Iterator[str]:
         if news.is_gone:
             if news.tag not in self.known or news.tag in self.gone:
                 yield f"{news.tag} is said to be gone, of which nobody knew"
@@ -158,8 +167,7 @@ class Sum:
             self.known[news.tag] = {}
         elif news.base != news.tag:
             # What cannot be read of the base is compared by its last readable version.
-            packages = last.get(news.base, {}).items()
-            self.known[news.tag] = content_of({"": {p: found for p, found in packages if p in there[news.base]}})[""]
+            self.known[news.tag] = content_of(self._had(news.base_revision)).get(news.base, {})
         elif not is_known:
             self.known[news.tag] = {}  # it had nothing that was asked for
         if is_known and (news.is_whole or news.base != news.tag):
@@ -192,15 +200,22 @@ class Line(NamedTuple):
     first: str
     last: str
     published: Mapping[str, Tags]
-    last_read: Mapping[str, Tags]  # the same, with what broken documents had before
+    last_read: Mapping[str, Tags]  # the last readable versions of all documents up to then
+
+    def had(self, revision: str) -> Tags:
+        """Return what there was, with what broken documents had before."""
+        last = self.last_read[revision]
+        return {
+            tag: {package: last[tag][package] for package in packages if package in last.get(tag, {})}
+            for tag, packages in self.published[revision].items()
+        }
 
 
 def added_up(digests: Sequence[Digest], selected: Callable[[Tags], Tags], line: Line) -> Iterator[str]:
     """Add up the digests of a stream, in order; yield where that is not what happened to what it `selected`."""
-    total = Sum(selected(line.published[line.first]))
+    total = Sum(selected(line.published[line.first]), lambda revision: selected(line.had(revision)))
     for number, digest in enumerate(digests, 1):
-        there, last = (selected(known[digest.revision]) for known in (line.published, line.last_read))
-        for problem in total.add(digest, there, last):
+        for problem in total.add(digest, selected(line.published[digest.revision])):
             yield f"digest {number} of {len(digests)}: {problem}"
     for problem in total.differences(selected(line.published[line.last])):
         yield f"in the end: {problem}"
