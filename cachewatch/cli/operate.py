@@ -65,14 +65,10 @@ def status(command: click.Context, /, *, config: Config, is_check: bool, format_
     if format_ == "json":
         write_json(problems if is_check else found)
     else:
-        write_lines(map(safe, _check_lines(problems) if is_check else _lines(found, problems, now)))
+        lines = [f"problem: {_in_a_line(problem)}" for problem in problems.problems]
+        lines += [f"warning: {_in_a_line(problem)}" for problem in problems.warnings]
+        write_lines(map(safe, (lines or ["no problems"]) if is_check else _lines(found, problems, now)))
     command.exit(int(is_check and not problems.is_ready))
-
-
-def _check_lines(found: ProblemList) -> list[str]:
-    lines = [f"problem: {_in_a_line(problem)}" for problem in found.problems]
-    lines += [f"warning: {_in_a_line(problem)}" for problem in found.warnings]
-    return lines or ["no problems"]
 
 
 def _in_a_line(problem: Problem) -> str:

@@ -26,7 +26,7 @@ from msgspec import Struct, field
 
 from cachewatch import __version__
 from cachewatch.errors import HttpError, RefusedAddress
-from cachewatch.http.addresses import basic, bearer, check_secrecy, check_url, check_way, on_the_way, origin, shown
+from cachewatch.http.addresses import check_url, check_way, on_the_way, origin, shown
 from cachewatch.runtime.files import NotInflated, TooMuch, TooPacked, inflate
 
 
@@ -406,18 +406,3 @@ def _target(url: str, answer: Answer) -> str:
     if url.startswith("https:") and not target.startswith("https:"):
         raise HttpError(f"{shown(url)}: redirects from https to http, which is refused")
     return target
-
-
-__all__ = [
-    "Answer",
-    "Client",
-    "Request",
-    "RequestLimits",
-    "basic",
-    "bearer",
-    "check_secrecy",
-    "check_url",
-    "origin",
-    "post",
-    "shown",
-]

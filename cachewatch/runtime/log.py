@@ -59,7 +59,11 @@ class Log:
 def open_log(form: str = "text", stream: TextIO | None = None, level: int = logging.INFO) -> Log:
     """Return the log, which writes `text` or `json` lines; other libraries' warnings go the same way."""
     handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(_formatter(form))
+    render = JSONRenderer(serializer=json.dumps, default=str) if form == "json" else _text
+    processors = [ProcessorFormatter.remove_processors_meta, _tidy, render]
+    handler.setFormatter(
+        ProcessorFormatter(foreign_pre_chain=[add_log_level, _timestamp, _note], processors=processors)
+    )
     logger = logging.getLogger(_LOGGER)
     logger.handlers[:] = [handler]
     logger.propagate = False
@@ -91,14 +95,6 @@ def _unbound() -> BoundLogger:
         logging.getLogger(_LOGGER), processors=processors, wrapper_class=BoundLogger, context_class=dict
     ).bind()
     return logger
-
-
-def _formatter(form: str) -> logging.Formatter:
-    render = JSONRenderer(serializer=json.dumps, default=str) if form == "json" else _text
-    return ProcessorFormatter(
-        foreign_pre_chain=[add_log_level, _timestamp, _note],
-        processors=[ProcessorFormatter.remove_processors_meta, _tidy, render],
-    )
 
 
 _timestamp = TimeStamper(fmt="%Y-%m-%dT%H:%M:%SZ", utc=True, key="time")

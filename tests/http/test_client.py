@@ -17,6 +17,7 @@ from servers import Asked, Says, over_tls, serving
 from cachewatch.errors import HttpError, RefusedAddress
 from cachewatch.http import client
 from cachewatch.http import client as http
+from cachewatch.http.addresses import basic, bearer
 from cachewatch.http.client import Client, Request, RequestLimits
 from cachewatch.runtime.files import NotInflated, inflate
 
@@ -306,21 +307,21 @@ def test_credentials_come_from_files(tmp_path: Path) -> None:
     file = tmp_path / "secret"
     file.write_text("abc\n")
     file.chmod(0o600)
-    assert http.bearer(file) == {"Authorization": "Bearer abc"}
+    assert bearer(file) == {"Authorization": "Bearer abc"}
     with pytest.raises(RefusedAddress, match="user:password"):
-        http.basic(file)
+        basic(file)
     file.write_text("me:pass:word\n")
-    assert http.basic(file) == {"Authorization": "Basic bWU6cGFzczp3b3Jk"}
+    assert basic(file) == {"Authorization": "Basic bWU6cGFzczp3b3Jk"}
     file.chmod(0o604)
     with pytest.raises(RefusedAddress, match="chmod o-r"):
-        http.basic(file)
+        basic(file)
     file.chmod(0o600)
     for content in (b"", b"two\nlines", b"\xff\xfe"):
         file.write_bytes(content)
         with pytest.raises(RefusedAddress):
-            http.bearer(file)
+            bearer(file)
     with pytest.raises(RefusedAddress, match="cannot be read"):
-        http.bearer(tmp_path / "missing")
+        bearer(tmp_path / "missing")
 
 
 def test_inflating_is_all_or_nothing() -> None:
