@@ -219,14 +219,6 @@ def test_a_machine_without_authorities_trusts_whom_browsers_trust(monkeypatch: p
     assert len(trusted.get_ca_certs()) > 50
 
 
-def test_a_redirect_to_what_is_no_address_is_refused_at_once() -> None:
-    """The server is wrong; asking again would not help."""
-    with serving({"/a": Says(302, headers={"Location": "http://127.0.0.1:port/b"})}) as server:
-        with pytest.raises(HttpError, match="redirects to a forbidden address"):
-            get(f"{server.url}/a")
-        assert len(server.asked) == 1
-
-
 @pytest.mark.parametrize(
     "url", ["ftp://host/x", "file:///etc/passwd", "http://", "http://u:p@127.0.0.1/", "http://[", "/x", "http://h:x/"]
 )
