@@ -34,7 +34,6 @@ from cachewatch.core.spack import NO_COMPILER, newest, sorted_versions, version_
 from cachewatch.core.statement_values import (
     RANKS,
     TOLD_AS,
-    Attribute,
     Counts,
     Items,
     OwnedLoss,
@@ -49,19 +48,6 @@ _PRUNABLE = (SpecClass.PRUNED, SpecClass.SURPLUS, SpecClass.RETIRED)
 # Of these, another operating system, platform or target in the same stacks is told instead.
 _SYSTEM_CLASSES = (SpecClass.DROPPED, SpecClass.SURPLUS, SpecClass.NEW_COMBINATION, SpecClass.EXTRA_COPY)
 _ChangedFact = tuple[Kind, frozenset[str], Callable[[Signature], tuple[str, ...]]]
-
-
-class _Key(Struct, frozen=True):
-    """What makes items equal."""
-
-    stories: tuple[Story, ...]
-    left: frozenset[str] = frozenset()
-    joined: frozenset[str] = frozenset()
-    staying: frozenset[str] = frozenset()
-    gone_values: frozenset[Attribute] = frozenset()
-    new_values: frozenset[Attribute] = frozenset()
-    is_again: bool = False
-    is_prunable: bool = False
 
 
 class _EqualItems(Struct, frozen=True, kw_only=True):
@@ -131,7 +117,7 @@ class _ItemsReader:
         }
         self._values = values
         self._regraded = self._regraded_places()
-        self._sums: dict[_Key, _Sum] = {}
+        self._sums: dict[Items, _Sum] = {}  # by what makes items equal
         self._known_told: dict[tuple[Hashable, ...], _Told] = {}
         self._found_others: dict[tuple[Hashable, ...], _Others] = {}
 
@@ -265,15 +251,16 @@ class _ItemsReader:
     def _add(self, step: _EqualItems) -> None:
         told = self._told(step)
         stories = (*told.stories, step.otherwise) if not step.otherwise.is_system else (step.otherwise,)
-        key = _Key(
-            stories,
-            told.left,
-            told.joined,
-            told.staying,
-            self._values.gone_with(step.before) if step.before else frozenset(),
-            self._values.new_with(step.after) if step.after else frozenset(),
-            step.is_again,
-            step.is_prunable,
+        key = Items(
+            package=self._change.package,
+            stories=stories,
+            left=told.left,
+            joined=told.joined,
+            staying=told.staying,
+            gone_values=self._values.gone_with(step.before) if step.before else frozenset(),
+            new_values=self._values.new_with(step.after) if step.after else frozenset(),
+            is_again=step.is_again,
+            is_prunable=step.is_prunable,
         )
         found = self._sums.get(key)
         if found is None:
@@ -330,7 +317,9 @@ class _ItemsReader:
             counts = sum(map(_counts_of, alike), start=Counts())
             stacks = {stack for match in alike for stack in match.after.stacks if self._sees(stack)}
             story = Story(kind=StatementKind.REBUILT, before=compilers[:1], after=compilers[1:])
-            self._sums[_Key((story,), is_again=True)] = _Sum(counts, stacks, {Kind.REBUILT})
+            self._sums[Items(package=self._change.package, stories=(story,), is_again=True)] = _Sum(
+                counts, stacks, {Kind.REBUILT}
+            )
 
     def _add_empty(self) -> None:
         """Note that a document without specs came or went."""
@@ -339,24 +328,14 @@ class _ItemsReader:
             Status.REMOVED: StatementKind.PACKAGE_REMOVED,
         }.get(self._change.status)
         if kind is not None:
-            self._sums[_Key((Story(kind=kind),))] = _Sum(kinds=set(self._change.kinds))
+            self._sums[Items(package=self._change.package, stories=(Story(kind=kind),))] = _Sum(
+                kinds=set(self._change.kinds)
+            )
 
     def _made(self) -> Iterator[Items]:
         for key, found in self._sums.items():
-            yield Items(
-                package=self._change.package,
-                stories=key.stories,
-                left=key.left,
-                joined=key.joined,
-                staying=key.staying,
-                stacks=frozenset(found.stacks),
-                gone_values=key.gone_values,
-                new_values=key.new_values,
-                is_again=key.is_again,
-                is_prunable=key.is_prunable,
-                counts=found.counts,
-                kinds=frozenset(found.kinds & self._change.kinds),
-            )
+            kinds = frozenset(found.kinds & self._change.kinds)
+            yield replace(key, stacks=frozenset(found.stacks), counts=found.counts, kinds=kinds)
 
     def _whole(self, made: Iterable[Items]) -> tuple[Items, ...]:
         """Sort, and give the first items the kinds that only the package as a whole has."""

@@ -49,7 +49,6 @@ from cachewatch.git.revisions import Revision
 from cachewatch.git.trees import RememberedTrees
 from cachewatch.report.values import Pinned
 from cachewatch.runtime.worker import INLINE, Isolation, Piece
-from cachewatch.service.notes import TagNews
 from cachewatch.service.streams import Stream
 from cachewatch.sources.contents import Problems, Read, about_pair, read
 
@@ -131,12 +130,12 @@ def _chosen(file: Path, packages: Sequence[KeptPackage], selection: Selection) -
         return  # perhaps there is no file
     with file.open("rb") as content:
         for kept in packages:
-            recall = partial(_MEMORY.recall, (file, kept.position), kept.length, partial(_read, content, kept))
+            recall = partial(_MEMORY.recall, (file, kept.position), partial(_read, content, kept), kept.length)
             if selection.takes_all_specs:
                 yield recall()
                 continue
             name = file, kept.position, selection.of_specs
-            chosen = _MEMORY.recall(name, kept.length, partial(_choose, recall, selection))
+            chosen = _MEMORY.recall(name, partial(_choose, recall, selection), kept.length)
             if chosen is not None:
                 yield chosen
 
@@ -151,32 +150,36 @@ def _read(content: BinaryIO, kept: KeptPackage) -> Found:
     return found
 
 
-class _Memory:
-    """What was used last."""
+class Memory:
+    """What was used last, as much of it as memory is to take."""
 
-    def __init__(self) -> None:
-        self._found: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
+    def __init__(self, most: int, largest: int) -> None:
+        """Keep values of `most` in all, and none that is larger than `largest`."""
+        self._most = most
+        self._largest = largest
         self._size = 0
+        self._found: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
 
-    def keep(self, name: Hashable, length: int, found: object) -> None:
-        """Keep what takes `length` bytes in a file, and forget what was not used for longest."""
-        self._found[name] = found, length
-        self._size += length
-        while self._size > _MOST_IN_MEMORY:
-            _, (_, length) = self._found.popitem(last=False)
-            self._size -= length
+    def keep(self, name: Hashable, size: int, found: object) -> None:
+        """Keep a value unless it is too large, and forget what was not used for longest."""
+        if size <= self._largest:
+            self._found[name] = found, size
+            self._size += size
+            while self._size > self._most:
+                _, (_, dropped) = self._found.popitem(last=False)
+                self._size -= dropped
 
-    def recall(self, name: Hashable, length: int, find: Callable[[], Any]) -> Any:
-        """Return what is kept under `name`, or what `find` finds."""
-        if name not in self._found:
-            found = find()
-            self.keep(name, length, found)
-            return found
-        self._found.move_to_end(name)
-        return self._found[name][0]
+    def recall(self, name: Hashable, find: Callable[[], Any], size: int | None = None) -> Any:
+        """Return what is kept under `name`, or what `find` finds; that says its size itself if nobody else does."""
+        if name in self._found:
+            self._found.move_to_end(name)
+            return self._found[name][0]
+        found = find()
+        self.keep(name, found.size if size is None else size, found)
+        return found
 
 
-_MEMORY = _Memory()
+_MEMORY = Memory(_MOST_IN_MEMORY, _MOST_IN_MEMORY)
 
 
 GoOn = Callable[[], None]
@@ -284,32 +287,6 @@ _MOST = 50_000
 _LARGEST = _MOST // 10
 
 
-class RememberedTags:
-    """The news of tags that were asked for last, as much of them as memory is to take."""
-
-    def __init__(self, most: int = _MOST, largest: int = _LARGEST) -> None:
-        """Keep news of about `most` lines in all, and none with more than `largest`."""
-        self._most = most
-        self._largest = largest
-        self._size = 0
-        self._news: OrderedDict[Hashable, tuple[TagNews, int]] = OrderedDict()
-
-    def get(self, key: Hashable, find: Callable[[], TagNews]) -> TagNews:
-        """Return the news that `key` names, which `find` finds if they are not remembered."""
-        if key in self._news:
-            self._news.move_to_end(key)
-            return self._news[key][0]
-        news = find()
-        size = news.size
-        if size <= self._largest:
-            self._news[key] = news, size
-            self._size += size
-            while self._size > self._most:
-                _, (_, dropped) = self._news.popitem(last=False)
-                self._size -= dropped
-        return news
-
-
 def what_is_asked(comparison: Comparison, selection: Selection) -> Hashable:
     """Return all that decides what is told of the only tag of `comparison`: not the patterns, but what they chose."""
     (pair,) = comparison.pairs
@@ -348,7 +325,7 @@ class Comparisons:
         self._repositories: dict[str, Repository] = {}
         self._trees: dict[str, RememberedTrees] = {}
         self._facts: dict[Hashable, Any] = {}
-        self.remembered = RememberedTags()
+        self.remembered = Memory(_MOST, _LARGEST)  # the news of tags that were asked for last
         # What urgent digests told in this pass, and whom, by subscription.
         self.urgent: dict[str, tuple[frozenset[Hashable], frozenset[tuple[str, str]]]] = {}
 

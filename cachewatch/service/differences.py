@@ -490,7 +490,8 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         find = partial(self._news, comparison, selection, room, compare)
         if room is None and compare == self.comparisons.changeset:
             day = self.context.today()
-            news = self.comparisons.remembered.get((self.source.name, day, what_is_asked(comparison, selection)), find)
+            name = self.source.name, day, what_is_asked(comparison, selection)
+            news: TagNews = self.comparisons.remembered.recall(name, find)
         else:
             news = find()
         if news.notes.suspicion or self._asks_for_whole_tags(selection):
