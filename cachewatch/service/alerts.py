@@ -24,8 +24,7 @@ from cachewatch.report.values import RenderedDigest
 from cachewatch.runtime.log import said_of, traceback_of
 from cachewatch.service.context import Context, EndingError
 from cachewatch.service.streams import URGENT, Stream, days
-from cachewatch.store import digests, outbox
-from cachewatch.store import health as alerts
+from cachewatch.store import digests, health, outbox
 from cachewatch.store.database import Connection
 from cachewatch.store.digests import DigestRecord, DigestState, HeldDigest, Hold, HoldEvent, HoldKind, first_held
 from cachewatch.store.health import AlertKey, AlertKind, SourceHealth
@@ -139,8 +138,8 @@ def open_now(context: Context, alert: Alert) -> None:
 def open_within(connection: Connection, context: Context, alert: Alert) -> None:
     """Open an alert, and notify operators unless it was open; in a transaction that is open."""
     now, detail = context.clock(), alert.lines[0] if alert.lines else ""
-    if alerts.put_alert(connection, alert.key, alert.title, detail, now):
-        alerts.note_notified(connection, alert.key, now)
+    if health.put_alert(connection, alert.key, alert.title, detail, now):
+        health.note_notified(connection, alert.key, now)
         queue_within(connection, context, _opened(alert))
         context.log_within(connection).warning("alert.opened", **_fields(alert.key, alert.title))
 
@@ -148,7 +147,7 @@ def open_within(connection: Connection, context: Context, alert: Alert) -> None:
 def resolve_now(context: Context, key: AlertKey, title: str) -> None:
     """Resolve an alert if it is open, and notify operators in the words of `title`."""
     with context.database.read() as connection:
-        if alerts.get(connection, key) is None:
+        if health.get(connection, key) is None:
             return
     with context.database.write() as connection:
         resolve_within(connection, context, key, title)
@@ -180,7 +179,7 @@ def resolve_within(connection: Connection, context: Context, key: AlertKey, titl
 
     Without a title nobody is notified.
     """
-    alert = alerts.remove(connection, key)
+    alert = health.remove(connection, key)
     if alert is None:
         return None
     if title:

@@ -41,8 +41,6 @@ from cachewatch.service.context import Context, EndingError
 from cachewatch.service.stream_state import StreamState, is_unchanged, read_stream
 from cachewatch.service.streams import Stream, first_revision
 from cachewatch.store import cursors, digests, health, outbox
-from cachewatch.store import digests as held
-from cachewatch.store import digests as scheduled_runs
 from cachewatch.store.cursors import Advance, CursorUpdate
 from cachewatch.store.database import Connection
 from cachewatch.store.digests import DigestRecord, DigestState, Slot, first_held
@@ -101,9 +99,9 @@ def store(
     for key in held_before:
         digests.settle(connection, key, DigestState.SUPERSEDED, "a newer digest covers it", now)
     if draft.hold:
-        held.hold(connection, stream.subscription.name, stream.name, draft.holds, now)
+        digests.hold(connection, stream.subscription.name, stream.name, draft.holds, now)
     else:
-        held.let_go(connection, stream.subscription.name, stream.name)
+        digests.let_go(connection, stream.subscription.name, stream.name)
     if not (packed and draft.hold):
         cursors.advance(connection, _certain(draft), now)
     _report_reused_hashes(connection, context, draft)
@@ -392,7 +390,7 @@ def write_decision(
         held_before = ()
     if decision.finished is not None:
         draft_key = next((draft.digest.key for draft, packed in decision.drafts[:1] if packed), None)
-        scheduled_runs.finish(connection, decision.finished, draft_key, now)
+        digests.finish(connection, decision.finished, draft_key, now)
         _plan(connection, stream, now)
     if state.is_failing and decision.failure is None:
         key = AlertKey(AlertKind.DIGEST_FAILED, name, stream.name)
@@ -402,7 +400,7 @@ def write_decision(
 
 def _plan(connection: Connection, stream: Stream, now: datetime) -> None:
     next_one = stream.schedule.next_after(now)
-    scheduled_runs.plan(connection, stream.subscription.name, stream.name, stream.schedule_text, next_one)
+    digests.plan(connection, stream.subscription.name, stream.name, stream.schedule_text, next_one)
 
 
 @contextmanager

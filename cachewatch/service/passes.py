@@ -39,9 +39,6 @@ from cachewatch.service.send import deliver_all
 from cachewatch.service.stream_state import streams_to_look_at
 from cachewatch.service.streams import Stream, streams_of
 from cachewatch.store import cursors, digests, health, messages, outbox
-from cachewatch.store import digests as scheduled_runs
-from cachewatch.store import health as alerts
-from cachewatch.store import messages as suppressions
 from cachewatch.store.health import AlertKey, AlertKind
 from cachewatch.store.opening import open_database
 
@@ -70,7 +67,7 @@ def _forget(context: Context) -> None:
         digests_gone = digests.forget_digests(connection, now - retention.metadata)
         payloads_gone = outbox.delete_payloads(connection, now - retention.payload, kept_channels=feeds)
         messages.delete_unused(connection)
-        scheduled_runs.forget_slots(connection, now - retention.metadata)
+        digests.forget_slots(connection, now - retention.metadata)
         cursors.forget_vanished(connection, now - retention.metadata)
         cursors.forget(connection, now - retention.metadata)
     if digests_gone or payloads_gone:
@@ -110,8 +107,8 @@ def run_pass(context: Context) -> Result:
         follow_poll(context, source, may_be_open=not is_well)
     clean_up(context, may_be_open=not is_well)
     with context.database.read() as connection:
-        suppressed = suppressions.count_since(connection, begun)
-        kinds = Counter(alert.key.kind for alert in alerts.all_open(connection))
+        suppressed = messages.count_since(connection, begun)
+        kinds = Counter(alert.key.kind for alert in health.all_open(connection))
     return Result(
         failed_sources=polls.failed,
         failed_digests=kinds[AlertKind.DIGEST_FAILED],
@@ -259,9 +256,9 @@ def put_in_force(context: Context) -> None:
     with context.database.write() as connection:
         last = health.configuration(connection)
         differs = last is not None and last.host != host and last.hash != hash_
-        for alert in alerts.all_open(connection):
+        for alert in health.all_open(connection):
             if alert.key.kind is AlertKind.CONFIG_DIFFERS:
-                alerts.mark_resolved(connection, alert.key, context.clock())
+                health.mark_resolved(connection, alert.key, context.clock())
         kept = outbox.last_number(connection) if differs else last.last_kept if last is not None else 0
         health.put_configuration(connection, host, hash_, kept)
         if last is not None and differs:
@@ -276,16 +273,16 @@ def compare_with_leader(context: Context) -> None:
         if theirs is None or theirs.host == host:
             return
         alert = _difference(host, theirs.host)
-        known = alerts.get(connection, alert.key)
+        known = health.get(connection, alert.key)
     differs = theirs.hash != _hash(context.config)
     if differs == (known is not None and known.resolved_at is None):
         return
     # As a command would, beside the one that works.
     with closing(open_database(context.config.database, must_exist=True)) as database, database.write() as connection:
         if differs:
-            alerts.put_alert(connection, alert.key, alert.title, alert.lines[0], context.clock())
+            health.put_alert(connection, alert.key, alert.title, alert.lines[0], context.clock())
         else:
-            alerts.mark_resolved(connection, alert.key, context.clock())
+            health.mark_resolved(connection, alert.key, context.clock())
     if differs:
         context.log.warning("config.differs", host=theirs.host)
 

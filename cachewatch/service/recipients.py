@@ -21,8 +21,7 @@ from cachewatch.runtime.files import shared_kind
 from cachewatch.service import alerts
 from cachewatch.service.alerts import DAEMON, OPERATORS, Alert, OperatorNotice, held_for, open_within
 from cachewatch.service.context import Context
-from cachewatch.store import digests, health, outbox
-from cachewatch.store import messages as suppressions
+from cachewatch.store import digests, health, messages, outbox
 from cachewatch.store.database import Connection
 from cachewatch.store.digests import DigestState, DigestSummary
 from cachewatch.store.health import AlertKey, AlertKind
@@ -228,13 +227,13 @@ _RETRIED_AFTER = timedelta(days=7)
 def note_refusal(connection: Connection, context: Context, delivery: Delivery, said: str) -> bool:
     """Suppress the address that refused a delivery if it has done so for days; tell whether it is suppressed now."""
     name, target, now = delivery.channel, delivery.target, context.clock()
-    if suppressions.is_suppressed(connection, name, target):
+    if messages.is_suppressed(connection, name, target):
         return True
-    refusals = suppressions.refusals_in_a_row(connection, name, target)
+    refusals = messages.refusals_in_a_row(connection, name, target)
     is_lasting = len(refusals) >= _REFUSALS and now - min(refusals) >= _REFUSING_FOR
     if not is_lasting or is_operator(context.config, name, target):
         return False
-    suppressions.suppress(connection, name, target, said, now)
+    messages.suppress(connection, name, target, said, now)
     alerts.resolve_within(connection, context, AlertKey(AlertKind.DELIVERY_FAILED, name, target), "")
     alerts.open_within(connection, context, alert(name, target, said))
     return True
@@ -256,12 +255,12 @@ def alert(channel: str, target: str, said: str) -> Alert:
 def try_again(connection: Connection, context: Context) -> None:
     """Let the oldest digest for each suppressed address be due once a week; restore those that are operators' by now."""
     now = context.clock()
-    for each in suppressions.all_suppressed(connection):
+    for each in messages.all_suppressed(connection):
         if is_operator(context.config, each.channel, each.target):
             restore(connection, context, each.channel, each.target)
             continue
         kept = outbox.find(connection, states=(State.SUPPRESSED,), channel=each.channel, target=each.target)
-        last = suppressions.last_attempt(connection, each.channel, each.target) or each.since
+        last = messages.last_attempt(connection, each.channel, each.target) or each.since
         is_under_way = outbox.has_open(connection, each.channel, each.target)
         if kept and not is_under_way and now - last >= _RETRIED_AFTER:
             _send(connection, context, kept[-1], "tried again after a week")
@@ -269,7 +268,7 @@ def try_again(connection: Connection, context: Context) -> None:
 
 def restore(connection: Connection, context: Context, channel: str, target: str) -> bool:
     """Deliver to an address again, what was kept first; tell whether it was suppressed."""
-    was_suppressed = suppressions.restore(connection, channel, target)
+    was_suppressed = messages.restore(connection, channel, target)
     if was_suppressed:
         for each in outbox.find(connection, states=(State.SUPPRESSED,), channel=channel, target=target):
             _send(connection, context, each, "its address was restored")

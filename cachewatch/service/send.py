@@ -27,8 +27,7 @@ from cachewatch.service.alerts import Alert
 from cachewatch.service.context import Context
 from cachewatch.service.recipients import BLOCKED, LONGEST_ASKED, pause, recover, why_not
 from cachewatch.service.streams import days
-from cachewatch.store import digests, health, outbox
-from cachewatch.store import messages as suppressions
+from cachewatch.store import digests, health, messages, outbox
 from cachewatch.store.database import Connection
 from cachewatch.store.health import AlertKey, AlertKind, ChannelHealth, Counter
 from cachewatch.store.outbox import OPEN, Delivery, State
@@ -391,7 +390,7 @@ def _write_down(
 def _event(answer: DeliveryResult, outcome: _Outcome) -> str:
     """Return what the story of the delivery says of an attempt if its state does not say it all."""
     if answer.is_address and answer.outcome is DeliveryOutcome.DEAD:
-        return suppressions.REFUSED
+        return messages.REFUSED
     return "away" if answer.is_channel and outcome.state is State.DEFERRED else ""
 
 
@@ -417,7 +416,7 @@ def _judge(connection: Connection, context: Context, delivery: Delivery, answer:
         return _Outcome(State.SENT, answer.detail)
     if answer.outcome is DeliveryOutcome.DEAD:
         # What is tried once a week is kept until it is taken.
-        is_kept = answer.is_address and suppressions.is_suppressed(connection, delivery.channel, delivery.target)
+        is_kept = answer.is_address and messages.is_suppressed(connection, delivery.channel, delivery.target)
         return _Outcome(State.SUPPRESSED if is_kept else State.DEAD, answer.detail)
     if answer.outcome is DeliveryOutcome.TOO_LARGE:
         return _shortened(connection, context, delivery, answer)
