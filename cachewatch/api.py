@@ -328,20 +328,12 @@ def _only_tag(listings: Sequence[Listing], address: str) -> Listing:
     return found[0]
 
 
-class _Kept:
+class _Kept(streams.ListCollector):
     """Keeps packages as they are."""
-
-    def __init__(self) -> None:
-        self._changes: list[PackageChange] = []
 
     def add(self, change: PackageChange) -> None:
         """Take one package."""
-        self._changes.append(change)
-
-    def take(self) -> Sequence[PackageChange]:
-        """Hand over what was taken since the last time."""
-        changes, self._changes = self._changes, []
-        return changes
+        self.kept.append(change)
 
 
 def _packages_of(found: streams.Changeset, check_open: Callable[[], None]) -> Iterator[PackageChange]:

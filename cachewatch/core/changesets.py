@@ -284,7 +284,7 @@ class Collector(Protocol):
         """Take one package."""
 
     def take(self) -> Any:
-        """Hand over what was taken since the last time; it may cross to another process."""
+        """Hand over what was taken, once; it may cross to another process."""
 
 
 class NoCollector:
@@ -297,21 +297,24 @@ class NoCollector:
         """Hand over nothing."""
 
 
-class FactCollector:
-    """Keeps which values of each fact came to packages and went from them."""
+class ListCollector:
+    """Keeps a list, to which another class adds what it needs of each package."""
 
     def __init__(self) -> None:
-        self._packages: list[tuple[str, Mapping[str, Delta]]] = []
+        self.kept: list[Any] = []
+
+    def take(self) -> list[Any]:
+        """Hand over the list."""
+        return self.kept
+
+
+class FactCollector(ListCollector):
+    """Keeps which values of each fact came to packages and went from them."""
 
     def add(self, change: PackageChange) -> None:
         """Take the facts of one package."""
         if any(change.facts.values()):
-            self._packages.append((change.package, change.facts))
-
-    def take(self) -> list[tuple[str, Mapping[str, Delta]]]:
-        """Hand over the facts."""
-        taken, self._packages = self._packages, []
-        return taken
+            self.kept.append((change.package, change.facts))
 
 
 class Batch(Struct, frozen=True):

@@ -13,12 +13,11 @@ from typing import Any
 import msgspec
 from msgspec.structs import asdict
 
-from cachewatch.core.changesets import Changeset
+from cachewatch.core.changesets import Changeset, ListCollector
 from cachewatch.core.model import (
     FACTS,
     Delta,
     Diagnostic,
-    Event,
     Loss,
     LossClass,
     MatchKind,
@@ -31,7 +30,6 @@ from cachewatch.core.model import (
     Spec,
     SpecCounts,
     Specs,
-    StackChange,
     StackVersions,
     Verdict,
     known_hash,
@@ -79,7 +77,8 @@ def package_json(change: PackageChange) -> bytes:
         _members(counts),
         b'"added":' + _specs(added, bodies),
         b'"removed":' + _specs(removed, bodies),
-        b'"restacked":' + _encode([_restacked(entry) for entry in change.restacked]),
+        b'"restacked":'
+        + _encode([{"hash": one.hash, "gained": one.gained, "lost": one.lost} for one in change.restacked]),
         b'"unreferenced":' + _encode(list(filter(known_hash, change.unreferenced))),
         b'"newly_unreferenced":' + _encode([spec.hash for spec in change.newly_unreferenced if known_hash(spec.hash)]),
     ]
@@ -88,7 +87,10 @@ def package_json(change: PackageChange) -> bytes:
         "status": change.status,
         "kinds": sorted(change.kinds),
         **{fact: delta_values(change.facts[fact]) for fact in FACTS},
-        "stack_versions": list(map(_stack_versions, change.stack_versions)),
+        "stack_versions": [
+            {"stack": one.stack, "before": one.before, "after": one.after, "direction": _direction(one)}
+            for one in change.stack_versions
+        ],
         "places": [
             place_values(place)
             | (
@@ -128,10 +130,6 @@ def with_owners(package: bytes, owners: Owners, whole: str | None) -> bytes:
         return b'"statement":' + encode(owners.get((package, Place(stack, target)), whole))
 
     return _OWNED_PLACE.sub(name, package)
-
-
-def _stack_versions(entry: StackVersions) -> dict[str, Any]:
-    return {"stack": entry.stack, "before": entry.before, "after": entry.after, "direction": _direction(entry)}
 
 
 def _direction(entry: StackVersions) -> str:
@@ -184,11 +182,6 @@ def loss_values(loss: Loss) -> dict[str, str]:
 def side_values(side: Side) -> dict[str, Any]:
     """Return one of the two states."""
     return {"revision": side.revision, "tag": side.tag, "time": side.time, "name": safe(side.name)}
-
-
-def event_values(event: Event) -> dict[str, Any]:
-    """Return one event."""
-    return asdict(event)
 
 
 def statement_values(statement: Statement) -> dict[str, Any]:
@@ -275,10 +268,6 @@ def _hash(key: str) -> str:
     return f'"{key}"' if known_hash(key) else "null"
 
 
-def _restacked(entry: StackChange) -> dict[str, Any]:
-    return {"hash": entry.hash, "gained": entry.gained, "lost": entry.lost}
-
-
 COLUMNS = (
     "tag",
     "package",
@@ -318,20 +307,12 @@ _BEHIND_SEPARATOR = re.compile(rf";(?={_FORMULA.pattern})")
 Line = dict[str, object]
 
 
-class CsvCollector:
+class CsvCollector(ListCollector):
     """The lines of packages."""
-
-    def __init__(self) -> None:
-        self._lines: list[Line] = []
 
     def add(self, change: PackageChange) -> None:
         """Take the lines of one package."""
-        self._lines += ({"package": change.package, **line} for line in _lines(change))
-
-    def take(self) -> list[Line]:
-        """Hand over the lines."""
-        taken, self._lines = self._lines, []
-        return taken
+        self.kept += ({"package": change.package, **line} for line in _lines(change))
 
 
 def write_csv(changesets: Iterable[Changeset]) -> Iterator[bytes]:

@@ -16,7 +16,7 @@ from cachewatch.core import spack
 from cachewatch.core.assessment import Action, AssessedLoss, Fact, Rank
 from cachewatch.core.changesets import Report
 from cachewatch.core.coverage import Need
-from cachewatch.core.model import Diagnostic, Machine, Side
+from cachewatch.core.model import Diagnostic, Machine
 from cachewatch.core.names import safe, safe_name
 from cachewatch.core.statement_values import StatementKind
 from cachewatch.report import first_screen
@@ -128,9 +128,6 @@ class _Maker:
         """Return a name of strangers'; all of it where nobody but a program reads it."""
         return self._clean(text if self._form is WHOLE else safe_name(text))
 
-    def many(self, items: tuple[Any, ...], make: Callable[[Any], Any]) -> list[Any]:
-        return [make(item) for item in items[: self._form.others]]
-
     def lines(self, items: tuple[str, ...], rest: str) -> list[str]:
         """Return whole ones only: half a command or reason says something else."""
         told = [safe(item) for item in items if len(item) <= self._form.longest_line][: self._form.others]
@@ -140,15 +137,12 @@ class _Maker:
     def plain(self, value: Struct) -> Data:
         return {name: self._clean(field) if isinstance(field, str) else field for name, field in asdict(value).items()}
 
-    def side(self, side: Side) -> Data:
-        return self.plain(side)
-
     def span(self, span: Span) -> Data:
         return {
             "source": self._clean(span.source),
             "address": self._clean(span.address),
-            "before": self.side(span.before),
-            "after": self.side(span.after),
+            "before": self.plain(span.before),
+            "after": self.plain(span.after),
             "revisions": span.revisions,
             "newest": moment(span.newest),
             "checked": moment(span.checked),
@@ -250,8 +244,8 @@ class _Maker:
         return {
             "source": self._name(tag.source),
             "tag": self._name(_name(report)),
-            "before": self.side(report.before),
-            "after": self.side(report.after),
+            "before": self.plain(report.before),
+            "after": self.plain(report.after),
             "packages": asdict(report.packages),
             "specs": asdict(report.specs),
             "causes": [
@@ -276,7 +270,7 @@ class _Maker:
                 for example in self._examples(tag)
             ],
             "mirror": mirror_of(self._digest, tag),
-            "warnings": self.many(report.diagnostics, self.warning),
+            "warnings": [self.warning(one) for one in report.diagnostics[: self._form.others]],
             "is_incomplete": any(diagnostic.is_loss for diagnostic in report.diagnostics),
             "more_warnings": max(0, len(report.diagnostics) - self._form.others),
         }

@@ -13,10 +13,10 @@ from tempfile import SpooledTemporaryFile
 from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from cachewatch.core.causes import Explanation
-from cachewatch.core.changesets import Changeset, Report
+from cachewatch.core.changesets import Changeset, ListCollector, Report
 from cachewatch.core.model import Kind, Machine, PackageChange, PackageCounts
 from cachewatch.core.names import safe_name
 from cachewatch.core.spack import is_newer, newest
@@ -28,7 +28,6 @@ from cachewatch.report.data import (
     CsvCollector,
     csv_table,
     encode,
-    event_values,
     fault_values,
     machines_lost,
     owners_of,
@@ -104,20 +103,12 @@ def write_markdown(changesets: Iterable[Changeset], *, asked: Requested) -> Iter
 _IN_MEMORY = 64 * 2**20  # bytes of JSON
 
 
-class JsonCollector:
+class JsonCollector(ListCollector):
     """Encoded packages."""
-
-    def __init__(self) -> None:
-        self._parts: list[bytes] = []
 
     def add(self, change: PackageChange) -> None:
         """Encode one package."""
-        self._parts.append(package_json(change))
-
-    def take(self) -> list[bytes]:
-        """Hand over what was encoded."""
-        taken, self._parts = self._parts, []
-        return taken
+        self.kept.append(package_json(change))
 
 
 def write_json(changesets: Iterable[Changeset], *, wants: Wants) -> Iterator[bytes]:
@@ -150,7 +141,7 @@ def write_jsonl(changesets: Iterable[Changeset], *, wants: Wants) -> Iterator[by
         for cause in attributed_json(attributed(changeset.explain())) if changeset.explain else ():
             yield encode({"type": "cause", **cause}) + b"\n"
         for event in filter(lambda event: wants({event.kind}), report.events):
-            yield encode({"type": "event", **event_values(event)}) + b"\n"
+            yield encode({"type": "event", **asdict(event)}) + b"\n"
         for diagnostic in report.diagnostics:
             yield encode({"type": "warning", **fault_values(diagnostic)}) + b"\n"
         yield encode({"type": "summary", **summary_values(report.packages, report.specs)}) + b"\n"
@@ -176,7 +167,7 @@ def _causes(changeset: Changeset) -> bytes:
 
 
 def _rest(report: Report, wants: Wants) -> bytes:
-    events = encode([event_values(event) for event in report.events if wants({event.kind})])
+    events = encode([asdict(event) for event in report.events if wants({event.kind})])
     summary = encode(summary_values(report.packages, report.specs))
     warnings = encode([fault_values(diagnostic) for diagnostic in report.diagnostics])
     statements = encode([statement_values(statement) for statement in of_kinds(report.statements, wants)])
@@ -197,20 +188,12 @@ def _rest(report: Report, wants: Wants) -> bytes:
 _Numbers = tuple[str, int, int]  # a package, and its specs before and after
 
 
-class StatCollector:
+class StatCollector(ListCollector):
     """Packages with their numbers of specs."""
-
-    def __init__(self) -> None:
-        self._packages: list[_Numbers] = []
 
     def add(self, change: PackageChange) -> None:
         """Take the numbers of one package."""
-        self._packages.append((change.package, change.counts.before, change.counts.after))
-
-    def take(self) -> list[_Numbers]:
-        """Hand over the numbers."""
-        taken, self._packages = self._packages, []
-        return taken
+        self.kept.append((change.package, change.counts.before, change.counts.after))
 
 
 def write_stat(changesets: Iterable[Changeset], *, wants: Wants, width: int) -> Iterator[bytes]:
@@ -287,9 +270,7 @@ class DigestCollector:
 
     def take(self) -> DigestPart:
         """Hand over what was collected."""
-        examples, self._examples = self._examples, []
-        versions, self._versions = tuple(self._versions), []
-        return DigestPart(versions, examples, csv_table(self._csv.take()))
+        return DigestPart(tuple(self._versions), self._examples, csv_table(self._csv.take()))
 
 
 def read_tag_digest(

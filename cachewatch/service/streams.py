@@ -455,9 +455,7 @@ class _SilencedCollector:
 
     def take(self) -> tuple[object, Counter[str], Mapping[str, frozenset[Kind]]]:
         """Hand over what the body has, how many packages each silence kept from it, and the hidden kinds of each."""
-        counts, self._counts = self._counts, Counter()
-        kinds, self._kinds = self._kinds, {}
-        return self._body.take(), counts, kinds
+        return self._body.take(), self._counts, self._kinds
 
     def _wants_any(self, change: PackageChange, hush: _Hush) -> bool:
         silenced = change.kinds & hush.kinds
