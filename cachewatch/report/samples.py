@@ -62,7 +62,7 @@ _AFTER = Side(
 )
 
 
-def sample_digest(subscription: str = "sample", *, created: datetime = _END + timedelta(hours=3)) -> Digest:
+def sample_digest() -> Digest:
     """Return a digest in which everything that templates can say is said once."""
     span = Span(
         source="public",
@@ -71,15 +71,15 @@ def sample_digest(subscription: str = "sample", *, created: datetime = _END + ti
         after=_AFTER,
         revisions=5,
         newest=_END,
-        checked=created,
+        checked=_END + timedelta(hours=3),
         gaps=(Outage(_BEGIN + timedelta(days=1), _BEGIN + timedelta(days=4)),),
         notes=("this is made up: nothing of it happened",),
     )
     return Digest(
         key="0" * 64,
-        subscription=subscription,
+        subscription="sample",
         description="a sample",
-        created=created,
+        created=_END + timedelta(hours=3),
         period="2025-05-25..2025-06-01",
         is_sample=True,
         spans=(span,),
@@ -131,11 +131,11 @@ def _environment() -> CoverageChange:
     )
 
 
-def sample_notice(*, created: datetime = _END + timedelta(hours=3)) -> Notice:
+def sample_notice() -> Notice:
     """Return a notice to operators about something that never happened."""
     return Notice(
         key="1" * 64,
-        created=created,
+        created=_END + timedelta(hours=3),
         title="Source public cannot be read",
         said=("This is a sample: all is well.", "The last three attempts failed: connection timed out."),
         facts=(("last success", "1 June 2025 04:00 UTC"), ("next attempt", "1 June 2025 08:00 UTC")),

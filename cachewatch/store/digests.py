@@ -375,23 +375,11 @@ def count_from(connection: Connection, subscription: str, stream: str, event: Ho
     connection.execute(changed.values(counted_from=moment))
 
 
-def all_held(connection: Connection, subscription: str | None = None) -> list[HeldDigest]:
-    """Return every held digest, or those of one subscription, oldest first."""
-    table = digests.c
-    query = select(table.key, table.subscription, table.stream, table.reason).where(IS_HELD)
-    if subscription is not None:
-        query = query.where(table.subscription == subscription)
-    rows = connection.execute(query.order_by(table.created, table.subscription, table.stream)).all()
-    return [
-        HeldDigest(
-            key=row.key,
-            subscription=row.subscription,
-            stream=row.stream,
-            reason=row.reason,
-            holds=holds_of(connection, row.subscription, row.stream),
-        )
-        for row in rows
-    ]
+def all_held(connection: Connection) -> list[HeldDigest]:
+    """Return every held digest, oldest first."""
+    query = select(*_ABOUT).where(IS_HELD).order_by(digests.c.created, digests.c.subscription, digests.c.stream)
+    rows = connection.execute(query).all()
+    return [read_row(HeldDigest, row, holds=holds_of(connection, row.subscription, row.stream)) for row in rows]
 
 
 def _hold(row: Row[Any]) -> Hold:
