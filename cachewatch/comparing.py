@@ -292,7 +292,8 @@ def conclude(
     if judgement is None:
         judgement = judge_tag(compared, tally, is_counted=tally.selected is not None)
     selected = tally.seen.items if tally.selected is None else tally.selected
-    statements = statements_of(selected, judgement, tag, is_part=tally.selected is not None)
+    part = None if tally.selected is None else (packages.before, pair.difference.takes)
+    statements = statements_of(selected, judgement, tag, part)
     statements = with_turnover(statements, selected, tally.before, packages, judgement, selection)
     return Report(
         before=pair.before,

@@ -90,7 +90,7 @@ class Hooks:
 
     @_declares(firstresult=True)
     def past(self, repository: Any, log: Any) -> Any:
-        """Return what knows the past of a repository, with `stay` and `close`; None where nothing does."""
+        """Return what knows the past of a repository, with `stay`, `alternative` and `close`; None where nothing does."""
 
     @_declares(firstresult=True)
     def causes(self, repository: Any) -> Any:

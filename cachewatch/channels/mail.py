@@ -129,7 +129,12 @@ def _headers(mail: Mail, config: MailConfig) -> list[tuple[str, str | tuple[Addr
     if rendered.is_urgent:
         headers += [("Importance", "high"), ("X-Priority", "1")]
     # What filters can go by; short, and never one per package.
-    own = {"Subscription": [rendered.subscription], "Tag": rendered.tags, "Kinds": rendered.kinds}
+    own = {
+        "Level": [rendered.level],
+        "Subscription": [rendered.subscription],
+        "Tag": rendered.tags,
+        "Kinds": rendered.kinds,
+    }
     own["Revisions"] = rendered.revisions
     headers += [(f"X-Cachewatch-{name}", line) for name, values in own.items() if (line := _ascii_line(values))]
     return headers

@@ -11,7 +11,8 @@ from cachewatch import environments as contents
 from cachewatch.cli.catalogue import REPO_OPTION, open_catalogue
 from cachewatch.cli.mistakes import completing, examples
 from cachewatch.cli.terminal import COLOR_OPTION, FORMAT_OPTION, OUTPUT_OPTION, palette, progress_line, write
-from cachewatch.core.coverage import Availability, Coverage, cover
+from cachewatch.core.coverage import Coverage, cover
+from cachewatch.core.model import MISSED, LossClass
 from cachewatch.core.names import safe
 from cachewatch.environments import CacheContents, open_environment
 from cachewatch.errors import UsageError
@@ -23,9 +24,7 @@ from cachewatch.runtime.worker import INLINE
 if TYPE_CHECKING:
     pass
 
-_NOT_THERE = "not-there"
-_UNREFERENCED = "unreferenced"
-_FAILURES = (_NOT_THERE, *(s.value for s in Availability if s is not Availability.THERE), _UNREFERENCED)
+_FAILURES = {one.value: (one,) for one in LossClass if one is not LossClass.KEPT} | {"lost": MISSED}
 
 
 @click.command(
@@ -54,9 +53,9 @@ _FAILURES = (_NOT_THERE, *(s.value for s in Availability if s is not Availabilit
 @click.option(
     "--fail-on",
     multiple=True,
-    type=click.Choice(_FAILURES),
+    type=click.Choice(tuple(_FAILURES)),
     metavar="WHAT",
-    help=f"Exit with 1 if any spec is {', '.join(_FAILURES[:-1])} or {_FAILURES[-1]}; repeatable.",
+    help="Exit with 1 if any spec is gone, other, going or equal; lost means the first three. Repeatable.",
 )
 @COLOR_OPTION
 @OUTPUT_OPTION
@@ -110,7 +109,7 @@ def coverage(
         )
     if any(diagnostic.is_loss for diagnostic in held.diagnostics):
         context.exit(4)
-    context.exit(int(any(_happened(what, found) for what in fail_on)))
+    context.exit(int(any(found.of_class(one) for what in fail_on for one in _FAILURES[what])))
 
 
 def _with_causes(found: Coverage, opened: "Repository", held: "CacheContents", lockfile: Path) -> Coverage:
@@ -126,11 +125,3 @@ def _with_causes(found: Coverage, opened: "Repository", held: "CacheContents", l
         found, lockfile, folders=(), tags=((held.revision, held.tag),), isolation=INLINE, warn=warn
     )
     return explained
-
-
-def _happened(what: str, found: Coverage) -> bool:
-    if what == _UNREFERENCED:
-        return bool(found.unreferenced)
-    if what == _NOT_THERE:
-        return len(found.of(Availability.THERE)) < len(found.needs)
-    return bool(found.of(Availability(what)))

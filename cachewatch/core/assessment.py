@@ -74,6 +74,8 @@ class Because(StrEnum):
     OTHER = "other"
     DOWNGRADED = "downgraded"
     NO_LONGER = "no-longer"
+    OLD_BUILDS = "old-builds"  # lock files name builds that may go at any prune
+    TURNOVER = "turnover"  # lock files name builds that are gone
 
 
 class ComparedTag(Struct, frozen=True, kw_only=True):
@@ -122,7 +124,7 @@ class Action(Struct, frozen=True, kw_only=True):
     because: Because
     source: str = ""
     tag: str = ""  # that it is about; to stay with, or to move to
-    name: str = ""  # of the stack, or the other snapshot
+    name: str = ""  # of the stack, or the other snapshot; the day before which lock files were made
     names: tuple[str, ...] = ()  # packages
     count: int = 0  # packages, or binaries of an environment
     since: str = ""  # the day on which its cause was first told; empty if that is today
@@ -168,6 +170,11 @@ class EnvironmentState(Struct, frozen=True, kw_only=True):
     by_class: Mapping[LossClass, tuple[Resolution, ...]]  # of those that were ever there
     new: frozenset[str]  # keys of those to which something happened since the last digest
     not_here: tuple[Resolution, ...]  # that were never there
+
+    @property
+    def is_news(self) -> bool:
+        """Whether anything happened to it."""
+        return bool(self.new or self.change.came or self.change.restored)
 
     def of(self, wanted: LossClass, *, is_new: bool | None = None) -> tuple[Resolution, ...]:
         """Return those of one class; only new, or only older ones, if asked for."""
@@ -248,17 +255,25 @@ def assess(
     source cannot be known.
     """
     known = known or Known()
-    own = None if environment is None else state_of(environment, known.met)
+    waiting = frozenset(
+        package
+        for tag in tags
+        for one in tag.statements
+        if one.kind is StatementKind.SUSPICIOUS and (tag.source, tag.tag) not in known.confirmed
+        for package in one.packages
+    )
+    own = None if environment is None else state_of(environment, known.met, waiting)
     gone_pins = [pin for pin in pins if pin.is_gone]
     facts = [
         *(Fact(rank=Rank.PIN_GONE, kind="pin-gone", pin=pin) for pin in gone_pins),
-        *([Fact(rank=Rank.ENVIRONMENT, kind="environment")] if environment else []),
+        *([Fact(rank=Rank.ENVIRONMENT, kind="environment")] if own and own.is_news else []),
         *_facts(tags, known, has_environment=own is not None),
     ]
     facts.sort(key=lambda one: (one.rank, -_ORDER.index(one.worst) if one.worst else 0))
-    actions = [*_waits(facts), *_of_environment(own, tags), *_of_pins(pins)]
+    actions = [*_waits(facts), *_of_environment(own, tags, is_new=False), *_of_pins(pins)]
     actions += _looks([one for one in facts if not _is_compared_with(one, pins)], has_environment=own is not None)
     actions = [each for action in actions for each in _dated(action, known)]
+    actions += _of_environment(own, tags, is_new=True)  # whatever was asked for before, something happened to these now
     actions.sort(key=lambda one: (_VERBS.index(one.verb), _CAUSES.index(one.because), one.since))
     return Assessment(
         actions=tuple(actions),
@@ -344,13 +359,20 @@ def key_of(covered: Resolution) -> str:
     return need.hash or f"{need.package}@{need.version}"
 
 
-def state_of(change: CoverageChange, met: frozenset[str] = frozenset()) -> EnvironmentState:
-    """Say what the cache has of each binary; `met` are the hashes that were there at any time."""
+def state_of(
+    change: CoverageChange, met: frozenset[str] = frozenset(), waiting: frozenset[str] = frozenset()
+) -> EnvironmentState:
+    """Say what the cache has of each binary; `met` are the hashes that were there at any time.
+
+    Binaries that are not there of packages that are `waiting`, as publishing may have failed, are set aside.
+    """
     was_there = {key_of(one) for one in change.before.needs if one.is_met} | met
     had_build = {key_of(one) for one in change.newly_lost}
     by_class: dict[LossClass, list[Resolution]] = {}
     not_here = []
     for one in change.after.needs:
+        if not one.is_met and one.need.package in waiting:
+            continue
         if one.is_met or key_of(one) in was_there or key_of(one) in had_build:
             by_class.setdefault(one.loss_class, []).append(one)
         else:
@@ -359,7 +381,7 @@ def state_of(change: CoverageChange, met: frozenset[str] = frozenset()) -> Envir
     return EnvironmentState(
         change=change,
         by_class={name: tuple(found) for name, found in by_class.items()},
-        new=frozenset(map(key_of, new)),
+        new=frozenset(key_of(one) for one in new if one.is_met or one.need.package not in waiting),
         not_here=tuple(not_here),
     )
 
@@ -372,12 +394,12 @@ def _waits(facts: Iterable[Fact]) -> Iterator[Action]:
                 yield _action(Verb.WAIT, Because.SUSPICIOUS, tag, names)
 
 
-def _of_environment(own: EnvironmentState | None, tags: Sequence[ComparedTag]) -> Iterator[Action]:
+def _of_environment(own: EnvironmentState | None, tags: Sequence[ComparedTag], *, is_new: bool) -> Iterator[Action]:
     if own is None:
         return
     tag = tags[0] if len(tags) == 1 else None
     for loss_class, because in _CLASSES.items():
-        if found := own.of(loss_class):
+        if found := own.of(loss_class, is_new=is_new):
             yield Action(
                 verb=Verb.BUILD if loss_class is LossClass.GONE else Verb.RECONCRETIZE,
                 because=because,
@@ -434,6 +456,8 @@ def _looks(facts: Iterable[Fact], *, has_environment: bool) -> Iterator[Action]:
         if because is None or (has_environment and because not in (Because.CONFIRMED, Because.TAG_REMOVED)):
             continue
         name = statement.name if because in (Because.STACK_REMOVED, Because.TAG_REMOVED) else ""
+        if because in (Because.OLD_BUILDS, Because.TURNOVER):
+            name = one.tags[0].day
         found.setdefault((because, one.tags[0].source, name), []).append(one)
     for (because, _, name), group in found.items():
         names = tuple(dict.fromkeys(package for one in group for package in one.packages))
@@ -448,6 +472,10 @@ def _because(fact: Fact) -> Because | None:
         return _LOOKED_AT[kind]
     if fact.worst in MISSED and fact.worst is not None:
         return Because(fact.worst.value)
+    if kind in (StatementKind.REBUILD_WAVE, StatementKind.TURNOVER) and any(tag.base for tag in fact.tags):
+        return None  # the earlier snapshot still has what lock files name
+    if kind is StatementKind.REBUILD_WAVE and fact.statement and not fact.statement.counts.beside:
+        return None
     return _LOOKED_AT_LAST.get(kind) if kind else None
 
 
@@ -461,6 +489,8 @@ _LOOKED_AT = {
 _LOOKED_AT_LAST = {
     StatementKind.DOWNGRADED: Because.DOWNGRADED,
     StatementKind.NO_LONGER: Because.NO_LONGER,
+    StatementKind.REBUILD_WAVE: Because.OLD_BUILDS,
+    StatementKind.TURNOVER: Because.TURNOVER,
 }
 
 

@@ -93,6 +93,7 @@ class Difference(Struct, frozen=True, kw_only=True):
     count_other_unchanged: Callable[[], int] = lambda: 0
     # The later documents of all packages that have the same on both sides, asked for or not.
     unchanged: Callable[[], Iterable[Blob]] = tuple
+    takes: Callable[[str], bool] = lambda _: True  # packages that were asked for
 
     @property
     def all_documents(self) -> tuple[DocumentPair, ...]:

@@ -6,7 +6,6 @@ two states of a cache, or what moving from one snapshot to another would gain an
 Stacks mean nothing here: whoever installs takes a binary from wherever it was built.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 
@@ -105,7 +104,7 @@ class Resolution(Struct, frozen=True):
 
     @property
     def is_unreferenced(self) -> bool:
-        """Whether it is there, but no stack builds it any more, so that the next prune removes it."""
+        """Whether it is there, but no stack builds it any more, so that it may go at any prune."""
         return self.is_met and self.after_prune is not None
 
     @property
@@ -121,7 +120,7 @@ class Resolution(Struct, frozen=True):
 
     @property
     def left(self) -> Availability:
-        """How it stands after the next prune."""
+        """How it stands once what no stack builds is pruned."""
         return self.after_prune or self.standing
 
     @property
@@ -145,16 +144,9 @@ class Coverage(Struct, frozen=True):
         """How many needs are met."""
         return sum(covered.is_met for covered in self.needs)
 
-    @property
-    def unreferenced(self) -> tuple[Resolution, ...]:
-        """Return those that are there, but not for long."""
-        return tuple(covered for covered in self.needs if covered.is_unreferenced)
-
-    @property
-    def counts(self) -> Mapping[Availability, int]:
-        """How many there are of each standing."""
-        counted = Counter(covered.standing for covered in self.needs)
-        return {standing: counted[standing] for standing in Availability}
+    def of_class(self, wanted: LossClass) -> tuple[Resolution, ...]:
+        """Return those of one class."""
+        return tuple(covered for covered in self.needs if covered.loss_class is wanted)
 
 
 class CoverageChange(Struct, frozen=True):
@@ -171,31 +163,8 @@ class CoverageChange(Struct, frozen=True):
     restored: tuple[Resolution, ...]  # are still not there, but have another build, which they had not
     newly_unreferenced: tuple[Resolution, ...]
 
-    @property
-    def lost(self) -> tuple[Resolution, ...]:
-        """Those removed of which no build is left: they need source builds."""
-        return self._removed(Availability.LOST)
-
-    @property
-    def rebuilt(self) -> tuple[Resolution, ...]:
-        """Those removed of which there is an equal build with another hash."""
-        return self._removed(Availability.REBUILT)
-
-    @property
-    def usable(self) -> tuple[Resolution, ...]:
-        """Those removed of whose version another build is left that will do."""
-        return self._removed(Availability.USABLE)
-
-    @property
-    def with_another_build(self) -> int:
-        """How many of those removed need no source build."""
-        return len(self.removed) - len(self.lost)
-
     def __bool__(self) -> bool:
         return any((self.removed, self.came, self.newly_lost, self.restored, self.newly_unreferenced))
-
-    def _removed(self, standing: Availability) -> tuple[Resolution, ...]:
-        return tuple(covered for covered in self.removed if covered.standing is standing)
 
 
 def cover(environment: Environment, holdings: Holdings, *, is_pruned: bool = True) -> Coverage:

@@ -164,7 +164,7 @@ class Signature(Struct, frozen=True, order=True, cache_hash=True, gc=False):
 
     @property
     def is_unreferenced(self) -> bool:
-        """Whether no stack builds this any more, so that the next prune takes it."""
+        """Whether no stack builds this any more, so that it may go at any prune."""
         return not self.stacks
 
 

@@ -39,7 +39,7 @@ MEANINGS: Mapping[Kind, tuple[str, bool]] = {
     Kind.GOING: ("of what a stack lost, no stack builds the binary any more: a prune may take it", True),
     Kind.OTHER: ("of what a stack lost, there is a newer version, or one with other variants", True),
     Kind.PLACE_GAINED: ("a stack has its first build of the package for a target", True),
-    Kind.UNREFERENCED: ("no stack builds a spec any longer; the next prune removes it", True),
+    Kind.UNREFERENCED: ("no stack builds a spec any longer: it may go at any prune", True),
     Kind.VERSION_REMOVED: ("a version is gone from the package", True),
     Kind.VERSION_ADDED: ("a version appeared in the package", True),
     Kind.DOWNGRADED: ("a stack, or specs, went to an older version", True),

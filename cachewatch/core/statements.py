@@ -164,12 +164,12 @@ def _is_of(value: Attribute, lost: OwnedLoss) -> bool:
 
 
 def statements_of(
-    items: Iterable[Items], judgement: Judgement, tag: str = "", *, is_part: bool = False
+    items: Iterable[Items], judgement: Judgement, tag: str = "", part: tuple[int, Callable[[str], bool]] | None = None
 ) -> tuple[Statement, ...]:
     """Return everything that happened to `items` of a tag, most important first.
 
-    Each item, lost place, lost machine and package with changed versions is in exactly one statement. `is_part` tells
-    that they are only some of the tag; statements on the whole tag then say of how many.
+    Each item, lost place, lost machine and package with changed versions is in exactly one statement. `part` tells that
+    they are only some of the tag, of how many packages, and which; statements on the whole tag then say of how many.
     """
     assignment = _Assignment(judgement, tag)
     found: defaultdict[_Head, _Taken] = defaultdict(_Taken)
@@ -183,9 +183,20 @@ def statements_of(
         for row in one.regraded if judgement.whole is None else ():
             found[_Head(row.kind, one.package)].rows[one.package] = row
     made = [_statement(head, taken, assignment, judgement) for head, taken in found.items()]
-    if is_part:
+    if part is not None:
+        packages, takes = part
         of = judgement.counts
-        made = [replace(one, of=of.get((one.kind, one.name), 0)) if is_of_tag(one.kind) else one for one in made]
+        made = [
+            replace(
+                one,
+                of=of.get((one.kind, one.name), 0),
+                of_packages=packages,
+                exceptions=tuple(filter(takes, one.exceptions)),
+            )
+            if is_of_tag(one.kind)
+            else one
+            for one in made
+        ]
     if judgement.suspicion and not any(one.kind is StatementKind.SUSPICIOUS for one in made):
         made.append(_statement(_Head(StatementKind.SUSPICIOUS, judgement.suspicion), _Taken(), assignment, judgement))
     return in_order(made)

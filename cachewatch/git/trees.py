@@ -510,6 +510,7 @@ class TreeDifference:
             unchanged=lambda: blobs_of(
                 self._repository, self._folder, [(name, _tree(entry)) for name, entry in self._same]
             ),
+            takes=wanted,
         )
 
     @cached_property

@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from cachewatch.core import spack
-from cachewatch.core.assessment import Action, AssessedLoss, Fact, Rank
+from cachewatch.core.assessment import Action, AssessedLoss, Because, Fact, Verb
 from cachewatch.core.changesets import Report
 from cachewatch.core.coverage import Need
 from cachewatch.core.model import Diagnostic, Machine
@@ -226,7 +226,10 @@ class _Maker:
     def install(self) -> str | None:
         """Return one line that installs what is new, unless there is something more pressing to do."""
         found = self._digest.assessment
-        if any(one.rank in (Rank.SUSPICION, Rank.PIN_GONE) for one in found.facts) or (found.environment and found.due):
+        is_pressing = any(
+            one.verb in (Verb.WAIT, Verb.STAY) or one.because is Because.PIN_GONE for one in found.actions
+        )
+        if is_pressing or (found.environment and found.due):
             return None
         examples = [one for tag in self._digest.tags for one in self._examples(tag)]
         words = [_install_words(one) for one in examples]

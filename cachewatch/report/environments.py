@@ -17,17 +17,16 @@ from cachewatch.report.values import Pinned
 from cachewatch.report.wording import Words
 from cachewatch.report.words import number, reasons_in_words
 
-SCHEMA = "cachewatch.coverage/2"
+SCHEMA = "cachewatch.coverage/3"
 
-# What each verdict means, in the order of good to bad.
+# What each class means, in the order of good to bad, and its colour.
 MEANINGS = {
-    Availability.THERE: "in the cache, by its hash",
-    Availability.REBUILT: "the same version, target and variants, another hash",
-    Availability.USABLE: "another build of the version that these machines run",
-    Availability.LOST: "no build of the version that these machines run",
+    LossClass.KEPT: ("in the cache, by its hash", ""),
+    LossClass.EQUAL: ("an equal build with another hash, compiler or target", "yellow"),
+    LossClass.GOING: ("built by no stack: it may go at any prune", "yellow"),
+    LossClass.OTHER: ("other variants, or a newer version", "yellow"),
+    LossClass.GONE: ("nothing that these machines run, or only older versions", "red"),
 }
-UNREFERENCED = "built by no stack, so the next prune removes it"
-_COLOURS = {Availability.LOST: "red", Availability.USABLE: "yellow", Availability.REBUILT: "yellow"}
 _ABSTRACT = "It names no hashes, so that only versions were looked up; with a spack.lock there is a sure answer."
 _LEFT = {
     Availability.REBUILT: "a second copy is left",
@@ -46,15 +45,13 @@ def render_coverage(coverage: Coverage, against: str, palette: Palette) -> Itera
     if environment.needs and not environment.hashes:
         yield _ABSTRACT
     yield ""
-    width = max(map(len, MEANINGS.values()))
-    for standing, meaning in MEANINGS.items():
-        count = coverage.counts[standing]
-        yield f"{standing.value:<12}  {meaning.ljust(width)}  {count:>6,}  {_share(count, len(coverage.needs))}"
-    yield f"{'unreferenced':<12}  {UNREFERENCED.ljust(width)}  {len(coverage.unreferenced):>6,}"
-    for standing, colour in _COLOURS.items():
-        heading = f"{standing.value}: {MEANINGS[standing]}"
-        yield from _section(heading, coverage.of(standing), palette, colour)
-    yield from _section(f"unreferenced: {UNREFERENCED}", coverage.unreferenced, palette, "yellow")
+    width = max(len(meaning) for meaning, _ in MEANINGS.values())
+    for name, (meaning, _) in MEANINGS.items():
+        count = len(coverage.of_class(name))
+        yield f"{name.value:<5}  {meaning.ljust(width)}  {count:>6,}  {_share(count, len(coverage.needs))}"
+    for name, (meaning, colour) in MEANINGS.items():
+        if name is not LossClass.KEPT:
+            yield from _section(f"{name.value}: {meaning}", coverage.of_class(name), palette, colour)
 
 
 def coverage_json(coverage: Coverage, against: str) -> bytes:
@@ -67,8 +64,7 @@ def coverage_json(coverage: Coverage, against: str) -> bytes:
         "counts": {
             "specs": len(environment.needs),
             "externals": environment.externals,
-            **{standing.value: count for standing, count in coverage.counts.items()},
-            "unreferenced": len(coverage.unreferenced),
+            **{name.value: len(coverage.of_class(name)) for name in MEANINGS},
         },
         "specs": [_values(covered) for covered in coverage.needs],
     }
@@ -76,7 +72,7 @@ def coverage_json(coverage: Coverage, against: str) -> bytes:
 
 
 def remark(covered: Resolution) -> str:
-    """Say what there is instead of a binary, and what the next prune leaves of it; empty where it is simply there."""
+    """Say what there is instead of a binary, and what a prune leaves of it; empty where it is simply there."""
     return "; ".join(filter(None, (_instead(covered), _after_prune(covered))))
 
 
@@ -95,7 +91,7 @@ def _instead(covered: Resolution) -> str:
 
 
 def _after_prune(covered: Resolution) -> str:
-    return "" if covered.after_prune is None else f"after the next prune {_LEFT[covered.after_prune]}"
+    return "" if covered.after_prune is None else f"after a prune {_LEFT[covered.after_prune]}"
 
 
 def _share(count: int, total: int) -> str:
@@ -137,9 +133,7 @@ def _values(covered: Resolution) -> dict[str, object]:
         "os": need.os,
         "target": need.target,
         "root": need.is_root,
-        "verdict": covered.standing.value,
-        "after_prune": covered.left.value,
-        "unreferenced": covered.is_unreferenced,
+        "class": covered.loss_class.value,
         "other_builds": list(covered.others),
         "differs": list(covered.differs),
         "other_versions": list(covered.versions),
@@ -159,7 +153,7 @@ _MOST_BINARIES = 4
 def headlines_of(found: Assessment, words: Words) -> Sequence[str]:
     """Say what became of an environment, as in a subject: in as many words as there is room for, the longest first."""
     own = found.environment
-    if own is None or not own.change:
+    if own is None or not own.is_news:
         return ()
     change = own.change
     total = len(change.after.needs)

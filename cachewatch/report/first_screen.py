@@ -5,7 +5,7 @@ from zoneinfo import ZoneInfo
 
 from msgspec import Struct
 
-from cachewatch.core.assessment import LOSSES, Action, AssessedLoss, Because, Fact, Rank
+from cachewatch.core.assessment import LOSSES, Action, AssessedLoss, Because, Fact, Rank, Verb
 from cachewatch.core.model import LossClass
 from cachewatch.core.names import safe, safe_name
 from cachewatch.core.statement_values import RANKS, Line, Severity, Statement, StatementKind, is_of_tag, severity_of
@@ -14,6 +14,7 @@ from cachewatch.report.headline import Clause, capitalized, clauses_of, day_of, 
 from cachewatch.report.values import Digest, TagDigest
 from cachewatch.report.wording import Words
 from cachewatch.report.words import (
+    MOST_NAMES,
     and_more,
     fact,
     number,
@@ -92,15 +93,18 @@ def advice(digest: Digest, words: Words) -> str:
 
 
 def still_open(digest: Digest, words: Words) -> list[str]:
-    """Return what earlier digests asked for, with the day."""
+    """Return what earlier digests asked for, with the day; nothing while readers are to wait."""
+    if any(one.verb is Verb.WAIT for one in digest.assessment.actions):
+        return []
     said = []
     for one in digest.assessment.still_open:
-        what = _binaries(one, digest, words) if one.because in _OF_ENVIRONMENT else _action(one, digest, words)
+        is_named = one.because in (Because.ENVIRONMENT_GONE, Because.ENVIRONMENT_OTHER)
+        what = _binaries(one, digest, words) if is_named else _action(one, digest, words, "open-")
         said.append(words.say("todo", "since", day=day_of(one.since), what=what.rstrip(".") + "."))
     return said
 
 
-def _action(one: Action, digest: Digest, words: Words) -> str:
+def _action(one: Action, digest: Digest, words: Words, prefix: str = "") -> str:
     key = one.because.value
     if one.because is Because.GONE and any(
         (tag.tag, tag.source) == (one.tag, one.source) and tag.base
@@ -113,11 +117,13 @@ def _action(one: Action, digest: Digest, words: Words) -> str:
     changes = {clause.items[0] for clause in _clauses_of(digest, one, words) if clause.items}
     return words.say(
         "todo",
-        key,
+        f"{prefix}{key}" if words.text("todo", f"{prefix}{key}") else key,
         one.count if one.names else 1,
         name=safe_name(one.name),
         tag=safe_name(one.tag),
+        day=day_of(one.name),
         names=and_more(one.names, words),
+        named=f" ({and_more(one.names, words)})" if one.count <= MOST_NAMES else "",
         Count=next((word for n, word in _COUNTS if n == one.count), f"{one.count:,}"),
         binaries=_binaries(one, digest, words) if one.because in _OF_ENVIRONMENT else "",
         to=f" to {safe_name(one.tag)}" if one.tag else "",
@@ -150,7 +156,8 @@ def _binaries(one: Action, digest: Digest, words: Words) -> str:
 
 def happened(digest: Digest, words: Words, rows: int, most: int = _MOST_SAID) -> list[str]:
     """Return a sentence for each of the first things that happened; `rows` are in the table below."""
-    loud = [one for one in digest.assessment.facts if one.rank < Rank.HARMLESS and one.kind != "environment"]
+    loud = [one for one in digest.assessment.facts if one.rank < Rank.HARMLESS]
+    loud = [one for one in loud or _prunes(digest, is_news=True) if one.kind != "environment"]
     snapshots = [one for one in loud if one.kind == "snapshot"]
     news = {tag for one in snapshots for tag in one.tags}
     has_turnover = any(one.kind == StatementKind.TURNOVER for one in loud)
@@ -205,9 +212,10 @@ def _in_tags(one: Fact, digest: Digest) -> str:
 
 def routine(digest: Digest, words: Words) -> list[str]:
     """Return sentences about what nobody has to act on."""
-    facts = [one for one in digest.assessment.facts if one.rank is Rank.PRUNE]
-    said = [clause.said for clause in clauses_of(digest, facts, words)]
-    rest = [one for tag in digest.tags for one in tag.rest]
+    said = [clause.said for clause in clauses_of(digest, _prunes(digest, is_news=False), words)]
+    tags = {(tag.source, tag.tag) for fact in digest.assessment.facts if fact.kind == "snapshot" for tag in fact.tags}
+    # Of new snapshots it is said how many hashes differ.
+    rest = [one for tag in digest.tags if (tag.source, _name(tag)) not in tags for one in tag.rest]
     wave = (StatementKind.REBUILD_WAVE, StatementKind.REBUILT)
     hidden = [one for one in rest if one.kind in wave or severity_of(one.kind) is Severity.ROUTINE]
     told = [Fact(rank=Rank.PRUNE, kind=one.kind, statement=one) for one in _first_of_kind(hidden)]
@@ -235,6 +243,13 @@ def routine(digest: Digest, words: Words) -> list[str]:
         since, until = (f"{day.day} {day:%B %Y}" for day in (gap.since.astimezone(zone), gap.until.astimezone(zone)))
         said.append(words.say("other", "gap", since=since, until=until))
     return list(dict.fromkeys(filter(None, said)))
+
+
+def _prunes(digest: Digest, *, is_news: bool) -> list[Fact]:
+    """Return what is routine, or else the prune that is all that happened."""
+    facts = digest.assessment.facts
+    is_all = all(one.rank >= Rank.HARMLESS for one in facts)
+    return [one for one in facts if one.rank is Rank.PRUNE and (is_all and one.kind == "prune") is is_news]
 
 
 def _first_of_kind(found: Iterable[Statement]) -> Iterator[Statement]:
@@ -342,11 +357,11 @@ def _versions(digest: Digest, kind: StatementKind, words: Words) -> Section:
     lines = _lines(digest, kind)
     rows = _merged(digest, [(line, tag, _change(line)) for line, tag in lines])
     old = any(line.story.stays or line.story.behind for line, _ in lines)
-    is_replaced = kind is StatementKind.UPGRADED and rows and not old
+    remark = ("old_but" if old else "no_old") if kind is StatementKind.UPGRADED and rows else ""
     return Section(
         name=_ROWS[kind],
         heading=words.text("sections", _ROWS[kind]),
-        remark=words.text("sections", "no_old") if is_replaced else "",
+        remark=words.text("sections", remark),
         is_bad=kind is StatementKind.DOWNGRADED,
         rows=rows,
     )

@@ -9,9 +9,10 @@ from functools import cached_property
 from itertools import zip_longest
 from zoneinfo import ZoneInfo
 
-from cachewatch.core.assessment import LOSSES, Assessment, ComparedTag, Fact, Rank, assess, lacking, packages_of
+from cachewatch.core.assessment import LOSSES, Assessment, ComparedTag, Fact, Level, Rank, assess, lacking, packages_of
 from cachewatch.core.model import LossClass
 from cachewatch.core.names import safe
+from cachewatch.core.remembered import AnnouncedWave
 from cachewatch.core.statement_values import OwnedLoss, Statement, StatementKind
 from cachewatch.report.environments import headlines_of
 from cachewatch.report.values import Digest, TagDigest
@@ -56,6 +57,8 @@ class Clause:
     def _class(self) -> str:
         if self.kind == StatementKind.SUSPICIOUS:
             return "confirmed" if self.first.rank is not Rank.SUSPICION else ""
+        if self.kind == StatementKind.STACK_MERGED:
+            return "renamed" if len(self.statement.before) == len(self.statement.after) == 1 else ""
         if self.kind == StatementKind.RETURNED:
             return "named" if self.statement.name else ""
         if self.kind == StatementKind.REBUILD_WAVE:
@@ -148,7 +151,9 @@ class Clause:
         """The sentence that says it in a digest."""
         words = self._words
         if not self.is_list:
-            return capitalized(words.say(self.path, "said", self._n, **self._values))
+            values = self._values
+            key = "announced" if "announced" in values else "said"
+            return capitalized(words.say(self.path, key, self._n, **values))
         n = len(self.items)
         listed = ", ".join(self.items[:_MOST_ITEMS])
         listed += f", {words.say('other', 'more', n - _MOST_ITEMS)}" if n > _MOST_ITEMS else ""
@@ -188,7 +193,7 @@ class Clause:
             "names": and_more(packages, self._words),
             "change": change_of_values(one),
             "tag": " and ".join(safe(tag.tag)[:_LONGEST_NAME] for tag in self.first.tags),
-            "day": self._day(self.first.tags[0].day) if self.first.tags else "",
+            "day": day_of(self.first.tags[0].day) if self.first.tags else "",
             "where": self._where_all(one),
             "lost": number(len(packages_of(one.losses, LossClass.GONE)), "package"),
             "going": number(len(packages_of(one.losses, LossClass.GOING)), "package"),
@@ -201,6 +206,10 @@ class Clause:
             if self.kind != StatementKind.REBUILT
             else reason_of(one),
         }
+        if one.kind is StatementKind.PRUNE and (wave := self._announced(one)):
+            more = one.counts.vanished - wave.count
+            values |= {"announced": day_of(wave.day), "old": number(wave.count, "old build")}
+            values["more"] = f", and {number(more, 'binary', 'binaries')} more" if more else ""
         if one.kind is StatementKind.REBUILD_WAVE:
             values |= self._wave(one)
         if one.kind is StatementKind.TURNOVER:
@@ -208,7 +217,7 @@ class Clause:
         if one.kind is StatementKind.RETURNED:
             values |= self._returned(one)
         if self.kind == "missing":
-            values["since"] = self._day(one.before[-1])
+            values["since"] = day_of(one.before[-1])
         return values
 
     @property
@@ -223,8 +232,11 @@ class Clause:
             return max(one.counts.vanished, one.counts.new)
         return len(self.first.packages)
 
-    def _day(self, day: str) -> str:
-        return day_of(day)
+    def _announced(self, one: Statement) -> AnnouncedWave | None:
+        """Return the old builds that were announced to go, if so many went."""
+        (tag, *_) = self.first.tags or (None,)
+        wave = self._digest.remembered.wave(tag.source, tag.tag) if self._digest and tag else None
+        return wave if wave and wave.count <= one.counts.vanished else None
 
     def _where_all(self, one: Statement) -> str:
         stacks = {place.stack for place in one.places} or set(one.stacks)
@@ -265,14 +277,17 @@ class Clause:
         parts = [
             self._words.say("turnover", name, percent=f"{part:.0%}") for name, part in shares_.items() if part >= 0.005
         ]
+        if len(parts) == 1:
+            parts = [parts[0].partition(" ")[0]] if found.others < found.gone else []
         told = "all" if found.gone == found.before else "most" if share >= _NEARLY_ALL else "some"
         hashes = self._words.say("turnover", told, percent=percent)
+        much = {"all": "all", "most": "nearly all"}.get(told, percent)
         since = day_of(self.first.tags[0].since) if self.first.tags and self.first.tags[0].since else ""
         return {
-            "share": "nearly all" if share >= _NEARLY_ALL else percent,
-            "Share": "Nearly all" if share >= _NEARLY_ALL else percent,
+            "share": much,
+            "Share": capitalized(much),
             "hashes": capitalized(hashes),
-            "fates": f" ({', '.join(parts)})" if len(parts) > 1 or found.others < found.gone else "",
+            "fates": f" ({', '.join(parts)})" if parts else "",
             "of": f"of {since} " if since else "",
         }
 
@@ -294,6 +309,7 @@ class Clause:
             "last": last,
             "missing": missing,
             "unchanged": but,
+            "still": "" if n == of else words.say("returned", "still", of - n),
             "name": one.name,
         }
 
@@ -386,6 +402,9 @@ def _nothing(digest: Digest, words: Words) -> str:
         many = words.say("other", "unread_many", n=len(unread))
         return words.say("other", "unread", name=unread[0][:_LONGEST_NAME]) if len(unread) == 1 else many
     own = digest.assessment.environment
+    if digest.assessment.still_open and digest.assessment.level is Level.CALM:
+        first = digest.assessment.still_open[0]
+        return words.say("other", "open", what=words.say("todo.verbs", first.verb, tag=safe(first.tag)))
     if own is not None:
         return words.forms(
             "environment",

@@ -97,6 +97,11 @@ def short(revision: str | None) -> str:
     return (revision or "")[:10]
 
 
+def _revisions(span: Mapping[str, Any]) -> str:
+    """Name both revisions, or the only one: between two snapshots of one revision."""
+    return "..".join(dict.fromkeys(short(side["revision"]) or side["name"] for side in (span["before"], span["after"])))
+
+
 _INLINE = 12  # columns of a heading that stands before its first row
 _WIDEST_PACKAGE, _WIDEST_CHANGE = 28, 24
 
@@ -138,6 +143,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "fill": fill,
     "table_lines": table_lines,
     "arrows": arrows,
+    "revisions": _revisions,
     "short": short,
 }
 

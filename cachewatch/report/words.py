@@ -220,7 +220,7 @@ def fates(one: Statement, own: Words) -> str:
     said: list[str] = []
     for loss_class in LossClass:
         found = packages_of(one.losses, loss_class)
-        if found:
+        if found and (one.kind is not StatementKind.STACK_MERGED or loss_class is not LossClass.KEPT):
             is_part = len(found) < len(one.packages) and one.kind not in VALUES
             of = f" of its {number(len(one.packages), 'package')}" if is_part else f" package{'s'[: len(found) > 1]}"
             where = Counter(

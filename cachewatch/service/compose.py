@@ -117,6 +117,14 @@ def _assembled(
         tags=tags,
         remembered=state.remembered.learned(learned).of_lock(stream.name, _lock_of(environment)),
         environment=environment,
+        alternative=next(
+            (
+                part.alternative
+                for part in parts
+                if part.alternative and environment and part.alternative.has > environment.after.met
+            ),
+            None,
+        ),
         pinned=found_pins([part.pinned for part in parts if part.pinned]),
         silenced=tuple(_silenced(context, hidden)),
         why=notice_sentences.why(stream),
@@ -180,12 +188,22 @@ def with_actions(draft: PendingDigest, stream: Stream, *, is_sent: bool) -> Pend
         for subject in each.names or (each.name,)
     ]
     keys = {each.key for each in asked}
+    # While readers wait, nobody knows what is still open.
+    is_waiting = any(each.verb is Verb.WAIT for each in digest.assessment.actions)
+    forgotten = [key for key in known if key not in keys and not is_waiting]
+    remembered = ((tag, digest.remembered.wave(tag.source, tag.report.after.tag or "")) for tag in digest.tags)
+    told_pruned = (
+        wave.key
+        for tag, wave in remembered
+        for one in (*tag.statements, *tag.rest)
+        if wave and one.kind is StatementKind.PRUNE and one.counts.vanished >= wave.count
+    )
     learned: list[Fact] = [*(asked if is_sent else ()), *_met(digest)]
     first, *others = draft.advances
     first = replace(
         first,
         learned=(*first.learned, *learned),
-        forgotten=(*first.forgotten, *(key for key in known if key not in keys)),
+        forgotten=(*first.forgotten, *forgotten, *told_pruned),
     )
     return replace(draft, advances=(first, *others))
 

@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from datetime import timedelta
 from functools import partial
 from itertools import count
@@ -12,6 +12,7 @@ from msgspec import Struct, structs
 
 from cachewatch.config.sources import Source
 from cachewatch.core import names as tag_names
+from cachewatch.core.assessment import Alternative
 from cachewatch.core.changesets import Changeset, Comparison, TagPair
 from cachewatch.core.coverage import Coverage, Environment, compare_coverage
 from cachewatch.core.model import Kind
@@ -104,6 +105,7 @@ class SourceDiff(Struct, frozen=True, kw_only=True):
     advance: Advance | None = None  # None where nothing was ever fetched
     steps: tuple[tuple[str, str, str, str], ...] = ()  # source, tag, before, after: what the key is made of
     coverage: tuple[Coverage, Coverage] | None = None  # of the environment, before and after
+    alternative: Alternative | None = None  # the snapshot that has most of it
     pinned: Pinned | None = None
     lacks_pin: bool = False  # and never had it
     is_lost: bool = False  # recipients must read that something cannot be known
@@ -163,6 +165,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
                 for tag in sorted(gap.tags)
             ),
             coverage=self._coverage(bases),
+            alternative=self._alternative(),
             pinned=pinned,
             lacks_pin=pinned is None and self._lacks_pin(),
             is_lost=bool(self.ranges.lost or unread.unknown),
@@ -332,6 +335,15 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         after = [structs.replace(self.newest, tag=tag) for tag in self.ranges.places]
         had, has = cover_both(self.repository, self.environment, before, after, bases=bases, isolation=self.isolation)
         return had, self._explained(has)
+
+    def _alternative(self) -> Alternative | None:
+        """Return the snapshot that has most of the environment, where the past of the source is known."""
+        if self.environment is None or self.stream.is_urgent:
+            return None
+        past = extensions().hook.past(repository=self.repository, log=self.context.log.bind(source=self.source.name))
+        with nullcontext() if past is None else closing(past):
+            found: Alternative | None = past and past.alternative(self.environment.hashes)
+        return found
 
     def _explained(self, has: Coverage) -> Coverage:
         """Say why binaries of the environment have other hashes, where the source records what they are made of."""

@@ -1,10 +1,12 @@
 """What happened in a week, and in which statements it is told: sequences that were once told wrongly."""
 
 import json
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import pytest
+import scripted
 from conftest import Run
 from helpers import Record, catalogue, history, record
 
@@ -138,3 +140,30 @@ def test_gates_are_of_classes(run: Run, tmp_path: Path, group: str, code: int) -
     repository = history(tmp_path / "r.git", catalogue(before), catalogue(after))
 
     assert run("diff", "HEAD~1", "--repo", repository, "--fail-on", group).exit_code == code
+
+
+@pytest.mark.slow
+def test_several_revisions_are_told_as_shortly_as_single_ones(run: Run, tmp_path: Path) -> None:
+    """Of any two revisions each event that lasts is one statement, and there are at most twice the lines of all steps."""
+    states = [scripted.packages()]
+    states.append(states[-1] | {"hdf5": scripted.again(states[-1]["hdf5"], versions=["9.9"])})
+    migrated = {name: scripted.again(states[-1][name], "c", compiler="gcc@13.3.0") for name in scripted.NAMES[:200]}
+    states.append(states[-1] | migrated)
+    kept = {name: [one for one in found if "radiuss" not in one["stacks"]] for name, found in states[-1].items()}
+    states.append({name: found for name, found in kept.items() if found})
+    states.append({name: scripted.again(found, "d") for name, found in states[-1].items()})
+    repository = history(tmp_path / "r.git", *map(catalogue, states))
+    events = [("upgraded", "hdf5"), ("migration", "gcc@11.4.0 -> gcc@13.3.0"), ("stack-removed", "radiuss")]
+    last = len(states) - 1
+
+    def ask(older: int, newer: int, *options: str) -> str:
+        ends = [f"HEAD~{last - number}" if number < last else "HEAD" for number in (older, newer)]
+        return run("diff", *ends, "--repo", repository, *options).output
+
+    steps = [len(ask(number, number + 1).splitlines()) for number in range(last)]
+    for older, newer in combinations(range(last + 1), 2):
+        assert len(ask(older, newer).splitlines()) <= 2 * sum(steps[older:newer]), (older, newer)
+        (found,) = json.loads(ask(older, newer, "--format", "json"))["changesets"]
+        told = [(one["kind"], one["name"]) for one in found["statements"]]
+        for number, event in enumerate(events):
+            assert told.count(event) == (older <= number < newer), (older, newer, event)

@@ -49,6 +49,7 @@ def test_a_stack_is_removed_and_a_compiler_changes(tmp_path: Path) -> None:
     assert rendered.level == "alarm"
     assert body.startswith(
         "To do If you use radiuss: keep what is installed. Two packages have no other build (raja, umpire). "
+        "Re-concretize lock files made before 2 June: they may name builds that are gone. "
         "What happened Stack radiuss was removed; 12 of its 14 packages have equal builds in e4s, 2 are gone. "
         "gcc 11.4.0 -> 13.3.0: 20 packages; cuda, hdf5 still on 11.4.0 in e4s."
     )
@@ -209,7 +210,7 @@ def test_a_binary_that_is_gone_is_to_be_built(tmp_path: Path) -> None:
     assert rendered.level == "alarm"
     assert body.startswith(
         "To do Build from source, or choose another version: cuda 12.8.0 is gone, only 11.0 is there. "
-        "Re-concretize: 1 binary has an equal build with another hash."
+        "Re-concretize: 1 binary has an equal build with another hash (hdf5)."
     )
 
 
@@ -229,17 +230,17 @@ def test_a_binary_that_is_gone_is_to_be_built(tmp_path: Path) -> None:
         (
             [record(1, stacks=["root"]), record(2, stacks=E4S, target="zen4")],
             "BUILT BY NO STACK ANY MORE, a prune may take them zlib 1.0 radiuss",
-            "To do Copy zlib if you need it: no stack builds it any more, and a prune may take it.",
+            "To do Copy zlib to a mirror of your own if you need it (spack buildcache sync): no stack builds it any more, and a prune may take it.",
         ),
         (
             [record(2, stacks=E4S, target="zen4")],
             "GONE for x86_64_v3 zlib 1.0 radiuss",
-            "To do Keep what is installed of zlib: nothing that serves is left.",
+            "To do Keep what is installed of zlib: the cache has nothing to replace it on the same machines.",
         ),
         (
             [record(2, stacks=E4S, versions=["0.9"])],
             "GONE for x86_64_v3 zlib 1.0 radiuss; only 0.9 is there",
-            "To do Keep what is installed of zlib: nothing that serves is left.",
+            "To do Keep what is installed of zlib: the cache has nothing to replace it on the same machines.",
         ),
         (
             [record(2, stacks=E4S, versions=["1.1"])],

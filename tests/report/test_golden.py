@@ -4,8 +4,10 @@ import csv
 import gzip
 import io
 import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import scripted
@@ -52,6 +54,20 @@ def test_a_scripted_week(golden: Golden, tmp_path: Path, name: str) -> None:
     assert rendered.html == golden(f"weeks/{name}.html", rendered.html)
     assert lint_digest(rendered) == ()
     assert len(rendered.text.splitlines()) < 60
+    said = re.findall(
+        r"(?<![\w.])(\d[\d,]*) (?:packages?|binar(?:y|ies)|old builds?|upgrades?|downgrades?|specs?)\b", rendered.text
+    )
+    assert {int(number.replace(",", "")) for number in said} <= set(numbers_of(json.loads(rendered.json)))
+
+
+def numbers_of(value: Any) -> Iterator[int]:
+    """Yield the numbers of a digest's JSON, and how many entries its lists have."""
+    if isinstance(value, dict | list):
+        yield len(value)
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from numbers_of(each)
+    elif isinstance(value, int):
+        yield value
 
 
 @pytest.mark.slow

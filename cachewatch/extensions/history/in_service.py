@@ -3,16 +3,21 @@
 Of a removed version or package, a digest then says since when it had been there. No digest depends on the index.
 """
 
+from collections.abc import Callable, Collection
 from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from cachewatch.config.sources import Source
+from cachewatch.core.assessment import Alternative
 from cachewatch.core.model import Side
+from cachewatch.core.names import is_snapshot
 from cachewatch.core.selection import Globs
 from cachewatch.core.spack import version_identity
 from cachewatch.core.statement_values import Line, StatementKind, Stay
 from cachewatch.errors import CachewatchError, NoHistoryIndex, UnknownRevision
+from cachewatch.extensions.history.blame import find_best
 from cachewatch.extensions.history.build import IndexUpdate, bring_up_to_date, in_jobs
 from cachewatch.extensions.history.read import Index, days_between
 from cachewatch.extensions.history.schema import DamagedIndex, NotAnIndex, index_path
@@ -24,6 +29,8 @@ from cachewatch.runtime.log import Log
 from cachewatch.runtime.worker import Limits, Worker
 from cachewatch.service.alerts import contained
 from cachewatch.service.context import Context, EndingError, watched_copy
+
+_Answer = TypeVar("_Answer")
 
 # No digest waits for an index that is being written.
 _BUSY_MILLISECONDS = 200
@@ -46,11 +53,18 @@ class Past:
 
         None where the index does not have the earlier one, or cannot be read.
         """
+        return self._asked(lambda index: _stay(index, line, before, after))
+
+    def alternative(self, hashes: Collection[str]) -> Alternative | None:
+        """Return the snapshot, still there, that has most of an environment."""
+        return self._asked(lambda index: _alternative(index, hashes))
+
+    def _asked(self, ask: Callable[[Index], _Answer | None]) -> _Answer | None:
         if self._index is None:
             return None
         try:
             with self._index.explained():
-                return _stay(self._index, line, before, after)
+                return ask(self._index)
         except CachewatchError as error:
             self._log.warning("history.failed", error=str(error))
             self.close()
@@ -96,6 +110,11 @@ def _stay(index: Index, line: Line, before: Side, after: Side) -> Stay | None:
     return Stay(
         day=first.time[:10], or_before=found.is_baseline, days=days if days and days > 0 else None, is_least=not is_over
     )
+
+
+def _alternative(index: Index, hashes: Collection[str]) -> Alternative | None:
+    found = find_best(index, hashes, takes_tag=is_snapshot).snapshots
+    return next((Alternative(one.tag, one.found, one.of) for one in found if one.is_current), None)
 
 
 def _number(index: Index, side: Side) -> int | None:

@@ -31,7 +31,7 @@ class WhenRow(Struct, frozen=True, kw_only=True):
     """One version in one stack for one target."""
 
     version: str
-    stack: str | None  # None: no stack builds it, and the next prune removes it
+    stack: str | None  # None: no stack builds it, so that it may go at any prune
     target: str
     first: IndexPoint
     baseline: bool  # it came in `first` or before

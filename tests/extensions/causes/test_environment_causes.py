@@ -35,7 +35,7 @@ def test_causes_have_paths_in_json(run: Run, histories: dict[str, History], lock
     (cause,) = specs["cw-stack"]["causes"]
     assert (cause["package"], cause["what"], cause["before"], cause["after"]) == ("zlib", "version", "1.3", "1.3.1")
     assert (cause["path"][0], cause["path"][-1]) == ("cw-stack", "zlib")
-    assert specs["zlib"]["verdict"] == "lost"
+    assert specs["zlib"]["class"] == "other"
     assert specs["zlib"]["causes"] == []
 
 

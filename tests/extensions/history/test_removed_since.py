@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from helpers import catalogue, history, record, records
+from helpers import catalogue, history, lock, record, records, spec_hash
 from history_questions import Everything
 from indexes import Catalogue, build, dump, write
 from station import Site
@@ -77,6 +77,23 @@ def test_what_is_gone_was_there_since(site: Site) -> None:
         assert re.search(r"1\.1.{0,300}was there since 2025-06-02, at least 2 days", text)
         assert re.search(r"0\.9.{0,300}was there since 2025-06-03, at least 1 day\b", text)
         assert text.count("was there since") == 4
+
+
+def test_the_snapshot_that_has_most_of_an_environment_is_named(tmp_path: Path) -> None:
+    """Where the index knows one that is still there, and has more than the tags that are watched."""
+    old = {"hdf5": records([1]), "zlib": records([2])}
+    snapshot = catalogue(old, "develop-2025-06-01")
+    made = Site(
+        tmp_path, [catalogue(old) | snapshot, catalogue({"hdf5": records([3]), "zlib": records([2])}) | snapshot]
+    )
+    lock(tmp_path / "spack.lock", ("hdf5", "1.0", spec_hash(1)), ("zlib", "1.0", spec_hash(2)))
+    match = f'match: {{tags: [develop], environment: "{tmp_path}/spack.lock"}}'
+    made.configure(CONFIG.replace("changes: [all]", match))
+    made.run()
+    made.publish(1)
+    made.run(later=DAY)
+
+    assert "Or install from develop-2025-06-01, which has 2 of 2." in _last(made)
 
 
 @pytest.mark.slow
