@@ -2,7 +2,6 @@
 
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 from click.core import ParameterSource
@@ -20,9 +19,6 @@ from cachewatch.git.repository import Repository
 from cachewatch.hooks import extensions
 from cachewatch.report.environments import coverage_json, render_coverage
 from cachewatch.runtime.worker import INLINE
-
-if TYPE_CHECKING:
-    pass
 
 _FAILURES = {one.value: (one,) for one in LossClass if one is not LossClass.KEPT} | {"lost": MISSED}
 

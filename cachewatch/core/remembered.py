@@ -41,6 +41,7 @@ class Departure(Struct, frozen=True, kw_only=True, tag="departure"):
     is_confirmed: bool = False  # the operators said that it did not
     is_settled: bool = False  # it was suspicious for so long that it is told as a loss
     back: tuple[tuple[str, tuple[str, ...]], ...] = ()  # streams, and the packages that each told as back
+    told: tuple[tuple[str, str], ...] = ()  # streams, and the revision of which each had told before
 
     @property
     def key(self) -> str:
@@ -76,6 +77,7 @@ class Departure(Struct, frozen=True, kw_only=True, tag="departure"):
             is_confirmed=self.is_confirmed or later.is_confirmed,
             is_settled=self.is_settled or later.is_settled,
             back=tuple((stream, tuple(sorted(back[stream]))) for stream in sorted(back)),
+            told=tuple(sorted((dict(later.told) | dict(self.told)).items())),
         )
 
 

@@ -56,7 +56,8 @@ class Clause:
     @property
     def _class(self) -> str:
         if self.kind == StatementKind.SUSPICIOUS:
-            return "confirmed" if self.first.rank is not Rank.SUSPICION else ""
+            own = "" if self.first.rank is Rank.SUSPICION else "confirmed"
+            return own if self.statement.packages else "elsewhere"
         if self.kind == StatementKind.STACK_MERGED:
             return "renamed" if len(self.statement.before) == len(self.statement.after) == 1 else ""
         if self.kind == StatementKind.RETURNED:
@@ -274,11 +275,10 @@ class Clause:
         share = found.gone / max(1, found.before)
         percent = f"{share:.0%}"
         shares_ = {name: getattr(found, name) / max(1, found.before) for name in ("rebuilt", "pruned", "others")}
-        parts = [
-            self._words.say("turnover", name, percent=f"{part:.0%}") for name, part in shares_.items() if part >= 0.005
-        ]
-        if len(parts) == 1:
-            parts = [parts[0].partition(" ")[0]] if found.others < found.gone else []
+        said = {name: f"{part:.0%}" for name, part in shares_.items() if part >= 0.005}
+        if len(said) == 1:  # the share of all stands before it
+            said = {name: "" for name in said if found.others < found.gone}
+        parts = [self._words.say("turnover", name, percent=part).strip() for name, part in said.items()]
         told = "all" if found.gone == found.before else "most" if share >= _NEARLY_ALL else "some"
         hashes = self._words.say("turnover", told, percent=percent)
         much = {"all": "all", "most": "nearly all"}.get(told, percent)

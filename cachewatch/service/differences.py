@@ -282,13 +282,17 @@ class OpenSource(Struct, frozen=True, kw_only=True):
     def _departed(self, news: Iterable[TagNews], gap: PendingRange, steps: Steps) -> Iterator[Departure]:
         """Yield what went from the tags of a range, and from tags that went as a whole."""
         departures = Departures(self.repository, self.source.name, self.newest)
+        found: list[Departure] = []
         for each in news:
             if self.ranges.places.get(each.notes.tag) is not None:
-                yield from departures.of_tag(each.tag, steps, gap.base)
+                found += departures.of_tag(each.tag, steps, gap.base)
         going_on = {place_of(tag) for tag, revision in self.ranges.places.items() if revision is not None}
         for tag in sorted(gap.tags):
             if tag in self.ranges.places and self.ranges.places[tag] is None and place_of(tag) not in going_on:
-                yield departures.of_lost_tag(tag, steps)
+                found.append(departures.of_lost_tag(tag, steps))
+        for one in found:
+            is_of_snapshot = one.last.tag != one.first.tag
+            yield one if is_of_snapshot else structs.replace(one, told=((self.stream.name, gap.base.commit),))
 
     def _returned(
         self, back: Mapping[str, Mapping[str, Sequence[Departure]]], news: Iterable[TagNews]
@@ -740,8 +744,9 @@ def _wants_nothing(_: Set[Kind]) -> bool:
 
 def _decided(news: TagNews, confirmed: Set[str], settled: Set[str]) -> TagNews:
     """Ask operators no more about what they confirmed, or what is a loss by now."""
-    if news.notes.tag in settled:
-        news = structs.replace(news, tag=_without_suspicion(news.tag))
-    elif news.notes.tag not in confirmed:
+    if news.notes.tag not in confirmed | settled:
         return news
+    is_own = any(one.packages for one in told(news.tag) if one.kind is StatementKind.SUSPICIOUS)
+    if news.notes.tag in settled or not is_own:
+        news = structs.replace(news, tag=_without_suspicion(news.tag))
     return structs.replace(news, notes=structs.replace(news.notes, suspicion=""))

@@ -222,12 +222,23 @@ class Returns:
         return found
 
     def bases(self, found: Mapping[str, Sequence[Departure]]) -> Mapping[str, Revision]:
-        """Return with what to compare packages that are back: with the last revision that had them."""
+        """Return with what to compare packages that are back: with the last revision that had them.
+
+        Where they had changed before they went, which no digest told, it is the revision that readers know.
+        """
         bases = {}
         for package, (departure, *_) in found.items():
-            with suppress(UnknownRevision):  # upstream rewrote its history, and our copy was lost
-                last = resolve(self._repository, departure.last.revision)
-                bases[package] = replace(last, tag=departure.last.tag)
+            tag, told = departure.last.tag, dict(departure.told)
+            if told and self._stream not in told:
+                continue  # its readers know nothing of the loss
+            sides = []
+            for commit in (departure.last.revision, told.get(self._stream, departure.last.revision)):
+                with suppress(UnknownRevision):  # upstream rewrote its history, and our copy was lost
+                    side = replace(resolve(self._repository, commit), tag=tag)
+                    sides.append((packages_of(self._repository, side, tag).get(package), side))
+            if sides:
+                has_changed = sides[-1][0] is not None and sides[-1][0] != sides[0][0]
+                bases[package] = sides[-1 if has_changed else 0][1]
         return bases
 
     def still_missing(self, tag: str, wanted: Callable[[str], bool]) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
 
-from model.catalogue import Broken
+from cachewatch.core.names import is_snapshot
 from model.sums import Digest, Line, added_up, read_digest
 from model.world import Stream, Told, World
 
@@ -60,7 +60,7 @@ def _read(world: World, stream: Stream) -> Iterator[Digest]:
 def _gone_problems(world: World, stream: Stream) -> Iterator[str]:
     """What the regular digests say has gone was said at once too, or it came and went while a digest was held.
 
-    That does not hold for what a new snapshot lacks where nobody could know that the snapshot before had it.
+    Of snapshots nothing is said at once.
     """
     regular = next(each for each in world.streams if each.subscription == stream.subscription)
     told, came = Counter[tuple[str, str]](), set[tuple[str, str]]()
@@ -71,22 +71,9 @@ def _gone_problems(world: World, stream: Stream) -> Iterator[str]:
             came |= _named(world, digest.revision).difference(*(_named(world, base) for base in digest.bases))
     for each in _of(world, regular, *_OUT):
         digest = read_digest(each.json)
-        bases = {news.tag: news.base for news in digest.news}
         for tag, package in (digest.gone() - told).keys() - came:
-            if bases[tag] == tag or not _was_unknown(world, tag, package):
+            if not is_snapshot(tag):
                 yield f"{tag}/{package} is gone, which was not told at once"
-
-
-def _was_unknown(world: World, tag: str, package: str) -> bool:
-    """Tell whether a tag was there while another one had a document of a package that nobody could ever read."""
-    return any(
-        tag in tags
-        and isinstance(packages.get(package), Broken)
-        and package not in world.last_read[commit].get(base, {})
-        for commit, tags in world.published.items()
-        for base, packages in tags.items()
-        if base != tag
-    )
 
 
 def _named(world: World, revision: str) -> set[tuple[str, str]]:
