@@ -19,6 +19,7 @@ from deepdiff.helper import notpresent
 from msgspec import Struct, field
 from msgspec.structs import astuple, replace
 
+from cachewatch.core.losses import judge_losses
 from cachewatch.core.model import (
     FACTS,
     NO_FACTS,
@@ -45,7 +46,6 @@ from cachewatch.core.model import (
 from cachewatch.core.names import safe, safe_name
 from cachewatch.core.selection import Selection
 from cachewatch.core.spack import NO_COMPILER, VersionKey, agrees, sorted_versions, version_identity
-from cachewatch.core.value_changes import judge_losses
 from cachewatch.core.verdicts import (
     account,
     class_of_new,

@@ -1,0 +1,200 @@
+"""What a tag still has of what a package lost in a place, or for a machine.
+
+A place is one stack and one target; a machine is a platform, operating system and target. The question is what whoever
+installs there finds now, in whatever stack of the tag: the same binary, an equal one, another one, or nothing. The newest
+version that was there for each platform and operating system is judged, with each of its sets of variants; what is worst
+is the class of the loss.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+
+from cachewatch.core import spack
+from cachewatch.core.model import (
+    Loss,
+    LossClass,
+    Machine,
+    MachineLoss,
+    Place,
+    Signature,
+    StackChange,
+    Verdict,
+    places_in,
+)
+from cachewatch.core.spack import NO_COMPILER, is_newer, newest, sorted_versions
+from cachewatch.core.verdicts import Contents, PlaceJudgement
+
+# Variants that say nothing about what a binary can do for whoever installs it.
+_IGNORED = ("patches=", "build_system=")
+_ORDER = list(LossClass)
+
+_System = tuple[str, str]  # platform and operating system
+
+
+class Remains:
+    """What a tag has now of one package, beside the specs that only some places lost."""
+
+    def __init__(
+        self, after: Iterable[Signature], restacked: Iterable[StackChange] = (), *, is_pruned: bool = True
+    ) -> None:
+        """Take all specs of the later state, and the kept ones whose stacks changed.
+
+        `is_pruned` tells whether specs that no stack builds will go, as they do from branches.
+        """
+        self._is_pruned = is_pruned
+        self._kept: defaultdict[Signature, list[Signature]] = defaultdict(list)
+        for one in restacked:
+            self._kept[one.before].append(one.after)
+        self._by_system: defaultdict[_System, list[Signature]] = defaultdict(list)
+        self._there: dict[tuple[_System, str], _There] = {}  # what runs on a target
+        for signature in after:
+            if signature.stacks:
+                self._by_system[signature.platform, signature.os].append(signature)
+
+    def judge(self, before: Iterable[Signature], target: str) -> Loss:
+        """Return the loss of a place, or of a machine, that had the specs `before`."""
+        systems: defaultdict[_System, list[Signature]] = defaultdict(list)
+        for signature in before:
+            systems[signature.platform, signature.os].append(signature)
+        losses = (loss for system in sorted(systems) for loss in self._of_system(system, systems[system], target))
+        return max(losses, key=lambda loss: (_ORDER.index(loss.loss_class), loss.version))
+
+    def _of_system(self, system: _System, before: Sequence[Signature], target: str) -> Iterator[Loss]:
+        version = newest({version for signature in before for version in signature.versions} or {""})
+        lost: defaultdict[frozenset[str], list[Signature]] = defaultdict(list)
+        for signature in before:
+            if version in (signature.versions or ("",)):
+                lost[variants_of(signature)].append(signature)
+        if (system, target) not in self._there:
+            self._there[system, target] = _There(
+                one for one in self._by_system[system] if spack.runs(target, one.target)
+            )
+        for variants in sorted(lost, key=sorted):
+            yield self._of_variants(version, variants, lost[variants], self._there[system, target])
+
+    def _of_variants(self, version: str, variants: frozenset[str], lost: Sequence[Signature], there: "_There") -> Loss:
+        same = [after for signature in lost for after in self._kept.get(signature, ())]
+        built = [after for after in same if after.stacks]
+        if built or (same and not self._is_pruned):
+            return Loss(loss_class=LossClass.KEPT, version=version, stacks=_stacks(built))
+        if (version, variants) not in there.equal:
+            if same:
+                return Loss(loss_class=LossClass.GOING, version=version)
+            return there.without_equal(version, variants)
+        stacks, compilers = there.equal[version, variants]
+        is_named = NO_COMPILER not in compilers and not any(
+            one.compiler in compilers or one.compiler == NO_COMPILER for one in lost
+        )
+        named = max(compilers) if is_named else ""
+        return Loss(loss_class=LossClass.EQUAL, version=version, stacks=stacks, compiler=named)
+
+
+class _There:
+    """What a platform and operating system has that runs on a target."""
+
+    def __init__(self, specs: Iterable[Signature]) -> None:
+        self._builds: defaultdict[str, defaultdict[frozenset[str], list[Signature]]] = defaultdict(
+            lambda: defaultdict(list)
+        )
+        for one in specs:
+            for version in one.versions or ("",):
+                self._builds[version][variants_of(one)].append(one)
+        self.equal = {
+            (version, variants): (_stacks(builds), frozenset(one.compiler for one in builds))
+            for version, by_variants in self._builds.items()
+            for variants, builds in by_variants.items()
+        }
+        versions = self._builds.keys() - {""}
+        self._newest = newest(versions) if versions else ""
+
+    def without_equal(self, version: str, variants: frozenset[str]) -> Loss:
+        """Return the loss of a binary that is nowhere: there is another build of its version, a newer version, or neither."""
+        if version in self._builds:
+            others = self._builds[version]
+            nearest = min(others, key=lambda one: (len(one ^ variants), min(others[one])))
+            return Loss(
+                loss_class=LossClass.OTHER,
+                version=version,
+                stacks=self.equal[version, nearest][0],
+                variants=tuple(sorted(nearest - variants)),
+            )
+        best = self._newest
+        return Loss(
+            loss_class=LossClass.OTHER if best and is_newer(best, version) else LossClass.GONE,
+            version=version,
+            there=best,
+            stacks=_stacks(chain.from_iterable(self._builds[best].values())) if best else (),
+        )
+
+
+def variants_of(signature: Signature) -> frozenset[str]:
+    """Return the variants that matter to whoever installs a binary."""
+    return frozenset(filter(does_matter, signature.variants))
+
+
+def does_matter(variant: str) -> bool:
+    """Tell whether a variant says something about what a binary can do."""
+    return not variant.startswith(_IGNORED)
+
+
+def _stacks(signatures: Iterable[Signature]) -> tuple[str, ...]:
+    return tuple(sorted({stack for signature in signatures for stack in signature.stacks}))
+
+
+def judge_losses(
+    judged: Mapping[Place, PlaceJudgement],
+    before: Iterable[Signature],
+    after: Iterable[Signature],
+    restacked: Iterable[StackChange],
+    *,
+    is_pruned: bool,
+) -> tuple[Mapping[Place, Loss], tuple[MachineLoss, ...]]:
+    """Return the loss of each lost place, and the machines that the other places lost.
+
+    `before` and `after` are the signatures of both states, and `restacked` the kept specs whose stacks changed.
+    """
+    lost = {
+        place: _systems(one.before) - _systems(one.after)
+        for place, one in judged.items()
+        if one.verdict is Verdict.LOST
+    }
+    # What a record does not give is no machine.
+    lost |= {
+        place: systems
+        for place, one in judged.items()
+        if one.after and (systems := {one for one in _systems(one.before) - _systems(one.after) if all(one)})
+    }
+    if not lost:
+        return {}, ()
+    remains = Remains(after, restacked, is_pruned=is_pruned)
+    had = _in_places(before, lost)
+    losses, machines = {}, []
+    for place, systems in sorted(lost.items()):
+        if judged[place].verdict is Verdict.LOST:
+            losses[place] = remains.judge(had[place], place.target)
+            continue
+        for platform, os in sorted(systems):
+            specs = [one for one in had[place] if (one.platform, one.os) == (platform, os)]
+            machines.append(
+                MachineLoss(
+                    stack=place.stack,
+                    machine=Machine(platform, os, place.target),
+                    versions=tuple(sorted_versions({version for one in specs for version in one.versions})),
+                    loss=remains.judge(specs, place.target),
+                )
+            )
+    return losses, tuple(machines)
+
+
+def _systems(contents: Contents) -> set[_System]:
+    return {(one.platform, one.os) for one in contents}
+
+
+def _in_places(signatures: Iterable[Signature], places: Collection[Place]) -> Mapping[Place, list[Signature]]:
+    found: dict[Place, list[Signature]] = {place: [] for place in places}
+    for signature in signatures:
+        for place in places_in(signature.stacks, signature.target):
+            if place in found:
+                found[place].append(signature)
+    return found
