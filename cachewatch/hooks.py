@@ -5,19 +5,30 @@ uses: rows name objects as `module:object`, and `load` imports one when it is ne
 """
 
 import pkgutil
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import SimpleNamespace
+from typing import Any, NamedTuple, TypeVar
 
 import pluggy
 
 from cachewatch.errors import UsageError
 
-extends = pluggy.HookimplMarker("cachewatch")
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 _declares = pluggy.HookspecMarker("cachewatch")
+_extends = pluggy.HookimplMarker("cachewatch")
+# By package and name, for a submodule such as `commands` takes the place of a function of its name as soon as it is imported.
+_implemented: defaultdict[str, dict[str, Callable[..., Any]]] = defaultdict(dict)
+
+
+def extends(function: _Function) -> _Function:
+    """Mark a function of an extension's package as what it implements of a hook."""
+    _implemented[function.__module__][function.__name__] = _extends(function)
+    return function
 
 
 class Command(NamedTuple):
@@ -109,7 +120,7 @@ class Extensions:
         for name, import_it in _found().items():
             try:
                 package = import_it()
-                self._manager.register(package, name)
+                self._manager.register(SimpleNamespace(**{**vars(package), **_implemented[package.__name__]}), name)
                 self._manager.check_pending()
                 for declared in (
                     self.hook.commands,

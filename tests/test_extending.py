@@ -73,3 +73,15 @@ def test_the_package_of_the_page_adds_a_channel_a_source_and_a_command(installed
     assert "zlib" in line
     recorded = _run(installed, tmp_path, "newest", "--repo", "state/sources/ours.git")
     assert re.fullmatch(r"[0-9a-f]{40} \d{4}-\d\d-\d\d\n", recorded)
+
+
+@pytest.mark.parametrize("first", ["causes.commands", "history.settings"])
+def test_a_submodule_that_is_called_as_a_hook_is(first: str) -> None:
+    """What a package implements stays, whatever was imported of it before."""
+    asked = "from cachewatch.hooks import extensions; e = extensions(); print(e.failed, len(e.commands), len(e.hook.settings()))"
+    said = {
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+        for code in (asked, f"import cachewatch.extensions.{first}; {asked}")
+    }
+    assert len(said) == 1
+    assert said.pop().startswith("{}")
