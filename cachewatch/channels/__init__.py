@@ -29,7 +29,7 @@ def open_channel(config: ChannelConfig) -> Channel:
     return channel
 
 
-# Times the timeout of a mail server: a session that is lost before the end of a message, 3 and 10, and a new one, 4, 3 and 10.
+# Times the timeout of a mail server: a session that is lost before the end of a message, and a new one, 15 each.
 LONGEST_ATTEMPT = 30
 # Names that are looked up, disks of other machines, the plugins of a chat: what has no deadline of ours.
 _OTHERS = timedelta(minutes=15)

@@ -1,7 +1,7 @@
 """Deliver mail through an SMTP server: one connection per run, one transaction per recipient.
 
 smtplib's timeout is one for each read, so a server that sends a byte now and then, or lines without end, would
-hold a session for ever. Here every step has a deadline at which the connection is shut, and a reply has a size.
+hold a session for ever. Here every attempt has a deadline at which the connection is shut, and a reply has a size.
 """
 
 import re
@@ -11,9 +11,8 @@ import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from enum import StrEnum
 from io import BufferedReader
-from typing import IO, cast
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -23,259 +22,169 @@ from cachewatch.config.channels import EmailConfig, Smtp
 from cachewatch.config.types import is_loopback
 from cachewatch.report.values import SENT, DeliveryOutcome, DeliveryResult, Message, SentHistory, Transport
 
+# Times the timeout of a reply: an attempt, and the reply to the end of a message, for which RFC 5321 grants 10 minutes.
+ATTEMPT, _PATIENCE = 15, 10
+_QUIT_SECONDS = 5
+_REPLY_SIZE = 64 * 2**10
+_LONE_DOT = re.compile(rb"^\.", re.MULTILINE)
+# How far a session has come: the command that was sent last, or one of these.
+_CONNECTING, _SENDING, _END = "connecting", "sending the message", "the end of the message"
+_OPENING = frozenset({_CONNECTING, "EHLO", "HELO", "STARTTLS", "AUTH"})
+_COMMANDS = _OPENING | {"MAIL", "RCPT", "DATA"}
+
 _LOGIN = frozenset({530, 534, 535, 538})
 _SIZE = re.compile(r"5\.(2\.3|3\.4)\b")
 _OTHER_THAN_SIZE = re.compile(r"5\.[67]\.\d")
 
 
-class SmtpStep(StrEnum):
-    """How far a session has come."""
-
-    CONNECT = "connecting"
-    HELLO = "EHLO"
-    TLS = "STARTTLS"
-    LOGIN = "AUTH"
-    MAIL = "MAIL"
-    RECIPIENT = "RCPT"
-    DATA = "DATA"
-    BODY = "sending the message"
-    END = "the end of the message"
-
-
-_OPENING = frozenset({SmtpStep.CONNECT, SmtpStep.HELLO, SmtpStep.TLS, SmtpStep.LOGIN})
-
-
-class Refused(Exception):
-    """The server's reply to a step is not the one that lets us go on."""
-
-    def __init__(self, step: SmtpStep, code: int, words: bytes | str) -> None:
-        """Remember what was said, and to what."""
-        super().__init__(code, words)
-        self.step = step
-        self.code = code
-        self.words = words.decode("utf-8", "replace") if isinstance(words, bytes) else words
-
-
-def of_reply(refused: Refused) -> DeliveryResult:
-    """Return what a reply means."""
-    said = one_line(f"{refused.step}: {refused.code} {refused.words}", 300)
-    code, step = refused.code, refused.step
+def _of_reply(step: str, code: int, words: str) -> DeliveryResult:
+    """Return what it means that a server refuses a step."""
+    said, is_opening = one_line(f"{step}: {code} {words}", 300), step in _OPENING
     if not 400 <= code < 600:  # no server of mail speaks like this
-        return DeliveryResult(
-            outcome=DeliveryOutcome.DEFERRED, detail=said, is_channel=True, may_have_arrived=step is SmtpStep.END
-        )
+        return DeliveryResult(DeliveryOutcome.DEFERRED, said, is_channel=True, may_have_arrived=step == _END)
     if code < 500:
-        is_channel = step in _OPENING
-        is_lost = code == 421 and not is_channel  # the server ends the session, perhaps because of this message
-        return DeliveryResult(outcome=DeliveryOutcome.DEFERRED, detail=said, is_channel=is_channel, is_lost=is_lost)
-    if step in _OPENING or code in _LOGIN:
-        return DeliveryResult(outcome=DeliveryOutcome.BLOCKED, detail=said, is_channel=True)
+        is_lost = code == 421 and not is_opening  # the server ends the session, perhaps because of this message
+        return DeliveryResult(DeliveryOutcome.DEFERRED, said, is_channel=is_opening, is_lost=is_lost)
+    if is_opening or code in _LOGIN:
+        return DeliveryResult(DeliveryOutcome.BLOCKED, said, is_channel=True)
     if code == 552:
-        return DeliveryResult(outcome=_of_552(step, refused.words), detail=said)
-    if step is SmtpStep.MAIL:  # it is our own address that is not welcome
-        return DeliveryResult(outcome=DeliveryOutcome.BLOCKED, detail=said, is_channel=True)
-    return DeliveryResult(outcome=DeliveryOutcome.DEAD, detail=said, is_address=step is SmtpStep.RECIPIENT)
+        return DeliveryResult(_of_552(step, words), said)
+    if step == "MAIL":  # it is our own address that is not welcome
+        return DeliveryResult(DeliveryOutcome.BLOCKED, said, is_channel=True)
+    return DeliveryResult(DeliveryOutcome.DEAD, said, is_address=step == "RCPT")
 
 
-def _of_552(step: SmtpStep, words: str) -> DeliveryOutcome:
+def _of_552(step: str, words: str) -> DeliveryOutcome:
     """Tell a message that is too large from a full mailbox, which may be emptied, and from unwelcome content."""
     if _SIZE.match(words):
         return DeliveryOutcome.TOO_LARGE
-    if step is SmtpStep.RECIPIENT:
+    if step == "RCPT":
         return DeliveryOutcome.DEFERRED
     return DeliveryOutcome.DEAD if _OTHER_THAN_SIZE.match(words) else DeliveryOutcome.TOO_LARGE
 
 
-def of_failure(step: SmtpStep, error: Exception) -> DeliveryResult:
+def _of_failure(step: str, error: OSError) -> DeliveryResult:
     """Return what a lost or impossible connection means."""
+    outcome, is_opening = DeliveryOutcome.DEFERRED, step in _OPENING
     match error:
         case ssl.SSLCertVerificationError():
             why = error.verify_message or "it cannot be verified"
-            said = f"{step}: the server's certificate is not trusted: {why}; name its authority in ca_file"
-            return DeliveryResult(outcome=DeliveryOutcome.BLOCKED, detail=one_line(said, 300), is_channel=True)
-        case smtplib.SMTPNotSupportedError():
-            return DeliveryResult(
-                outcome=DeliveryOutcome.BLOCKED, detail=one_line(f"{step}: {error}", 300), is_channel=True
-            )
+            words = f"the server's certificate is not trusted: {why}; name its authority in ca_file"
+            outcome = DeliveryOutcome.BLOCKED
         case TimeoutError() | smtplib.SMTPServerDisconnected(__context__=TimeoutError()):
             words = "no answer in time"
         case smtplib.SMTPServerDisconnected():
             words = "the connection was lost"
-        case OSError():
-            words = error.strerror or str(error) or type(error).__name__
+        case smtplib.SMTPException():  # the server lacks what the configuration asks for
+            words, outcome = str(error), DeliveryOutcome.BLOCKED
         case _:
-            words = str(error) or type(error).__name__
+            words = error.strerror or str(error) or type(error).__name__
     return DeliveryResult(
-        outcome=DeliveryOutcome.DEFERRED,
-        detail=one_line(f"{step}: {words}", 300),
-        may_have_arrived=step is SmtpStep.END,
-        is_channel=step in _OPENING,
-        is_lost=step not in _OPENING,
+        outcome,
+        one_line(f"{step}: {words}", 300),
+        may_have_arrived=step == _END,
+        is_channel=is_opening or outcome is DeliveryOutcome.BLOCKED,
+        is_lost=not is_opening,
     )
 
 
-_REPLY_SIZE = 64 * 2**10
-_PATIENCE = 10  # times the timeout: RFC 5321 grants 10 minutes after the end of a message
-_LONE_DOT = re.compile(rb"^\.", re.MULTILINE)
-
-
-class Session:
-    """One connection, from the greeting to QUIT. Raises Refused, smtplib's errors and OSError."""
+class Session(smtplib.SMTP):
+    """smtplib's client, with a second handle on the connection, and limits to the time and the size of replies."""
 
     def __init__(self, config: Smtp) -> None:
-        self.step = SmtpStep.CONNECT
+        """Connect to nothing yet."""
+        self.step = _CONNECTING
         self._config = config
         self._seconds = config.timeout.total_seconds()
-        self._server: _Server | None = None
+        self._line: socket.socket | None = None
+        super().__init__(local_hostname="localhost", timeout=self._seconds)
 
-    def open(self) -> None:
+    def begin(self) -> None:
         """Connect, agree on TLS, and log in."""
-        self._server = _Server(self._seconds, self._context() if self._config.security == "tls" else None)
-        with self._within(4 * self._seconds):
-            self._expect({220}, self._server.connect(self._config.host, self._config.port))
-            self._hello()
-            if self._config.security == "starttls":
-                self._start_tls()
-            if self._config.user is not None:
-                self._log_in()
+        config = self._config
+        code, words = self.connect(config.host, config.port)
+        if code != 220:
+            raise smtplib.SMTPConnectError(code, words)
+        self.ehlo_or_helo_if_needed()
+        if config.security == "starttls":
+            self.starttls(context=self._context())
+            self.ehlo_or_helo_if_needed()
+        if config.user is not None:
+            self.step = "AUTH"
+            password = config.password.reveal() if config.password else ""
+            if config.security == "none" and not (self._line and is_loopback(str(self._line.getpeername()[0]))):
+                raise smtplib.SMTPException(f"{config.host} is another machine: passwords are sent only with TLS")
+            if not f"{config.user}{password}".isascii():
+                raise smtplib.SMTPException("user and password must be plain ASCII")
+            self.login(config.user, password)
 
-    def send(self, sender: str, recipient: str, message: bytes) -> None:
-        """Hand over one message; when this returns, the server has taken it."""
-        with self._within(3 * self._seconds):
-            self.step = SmtpStep.MAIL
-            size = [f"size={len(message)}"] if self._open.has_extn("size") else []
-            self._expect({250}, self._open.mail(sender, size))
-            self.step = SmtpStep.RECIPIENT
-            self._expect({250, 251}, self._open.rcpt(recipient))
-            self.step = SmtpStep.DATA
-            self._expect({354}, self._open.docmd("DATA"))
-        with self._within(_PATIENCE * self._seconds):
-            self._open.be_patient(_PATIENCE * self._seconds)
-            self.step = SmtpStep.BODY
-            self._open.send(_with_dots(message))
-            self.step = SmtpStep.END
-            self._expect(range(200, 300), self._open.getreply())
-            self._open.be_patient(self._seconds)
-
-    def reset(self) -> None:
-        """Make the connection ready for the next message."""
-        with self._within(self._seconds):
-            self._expect({250}, self._open.docmd("RSET"))
-
-    def close(self) -> None:
+    def end(self) -> None:
         """Say goodbye, if the server still listens; what it answers is of no interest."""
-        if self._server is None:
-            return
-        with suppress(smtplib.SMTPException, OSError), self._within(5):
-            self._server.quit()
-        self._server.close()
-        self._server = None
-
-    @property
-    def _open(self) -> "_Server":
-        if self._server is None:
-            raise smtplib.SMTPServerDisconnected("not connected")
-        return self._server
-
-    def _hello(self) -> None:
-        self.step = SmtpStep.HELLO
-        code, words = self._open.ehlo()
-        if code != 250:
-            self._expect({250}, self._open.helo() if code >= 500 else (code, words))
-
-    def _start_tls(self) -> None:
-        self.step = SmtpStep.TLS
-        if not self._open.has_extn("starttls"):
-            raise smtplib.SMTPNotSupportedError(
-                f"{self._config.host} does not offer STARTTLS, or it was removed in transit; nothing was sent in clear"
-            )
-        self._expect({220}, self._open.starttls(context=self._context()))
-        self._hello()
-
-    def _log_in(self) -> None:
-        self.step = SmtpStep.LOGIN
-        if self._config.security == "none" and not self._open.is_here:
-            raise smtplib.SMTPNotSupportedError(
-                f"{self._config.host} is another machine: passwords are sent only with TLS"
-            )
-        try:
-            self._open.login(self._config.user or "", self._config.password.reveal() if self._config.password else "")
-        except (smtplib.SMTPResponseException, smtplib.SMTPServerDisconnected):
-            raise
-        except ValueError:  # not ASCII; the error would tell the password
-            raise smtplib.SMTPNotSupportedError("user and password must be plain ASCII") from None
-        except smtplib.SMTPException as error:  # no way of logging in that both know
-            raise smtplib.SMTPNotSupportedError(str(error)) from error
-
-    def _context(self) -> ssl.SSLContext:
-        try:
-            return ssl.create_default_context(cafile=self._config.ca_file)
-        except OSError as error:
-            raise smtplib.SMTPNotSupportedError(f"{self._config.ca_file}: {error.strerror}") from error
-
-    def _expect(self, codes: set[int] | range, reply: tuple[int, bytes]) -> None:
-        if reply[0] not in codes:
-            raise Refused(self.step, *reply)
+        with suppress(OSError), self.within(_QUIT_SECONDS):
+            self.quit()
+        self.close()
 
     @contextmanager
-    def _within(self, seconds: float) -> Iterator[None]:
+    def within(self, seconds: float) -> Iterator[None]:
         """Shut the connection if what follows takes longer."""
-        expired = threading.Event()
+        is_over = threading.Event()
 
         def shut() -> None:
-            expired.set()
-            self._open.shut()
+            is_over.set()
+            if self._line is not None:
+                with suppress(OSError):
+                    self._line.shutdown(socket.SHUT_RDWR)  # so that whoever reads from it wakes up
 
         timer = threading.Timer(seconds, shut)
         timer.daemon = True
         timer.start()
         try:
             yield
-        except (smtplib.SMTPServerDisconnected, OSError) as error:
-            if expired.is_set():
+        except OSError as error:
+            if is_over.is_set():
                 raise TimeoutError from error
             raise
         finally:
             timer.cancel()
 
-
-class _Server(smtplib.SMTP):
-    """smtplib's client, with a second handle on the connection and a limit to replies."""
-
-    def __init__(self, seconds: float, context: ssl.SSLContext | None) -> None:
-        self._tls = context
-        self._line: socket.socket | None = None
-        super().__init__(local_hostname="localhost", timeout=seconds)
-
     def _get_socket(self, host: str, port: int, timeout: float) -> socket.socket:
-        raw = socket.create_connection((host, port), timeout)
-        self._line = raw.dup()  # stays valid when TLS takes the first one over
-        self.local_hostname = _own_name(raw)
+        context = self._context() if self._config.security == "tls" else None
+        connection = socket.create_connection((host, port), timeout)
+        self._line = connection.dup()  # stays valid when TLS takes the first one over
+        self.local_hostname = _own_name(connection)
         self._host = host  # smtplib compares the certificate with it
-        return self._tls.wrap_socket(raw, server_hostname=host) if self._tls else raw
+        return context.wrap_socket(connection, server_hostname=host) if context else connection
 
-    @property
-    def is_here(self) -> bool:
-        """Whether the other side is this machine itself."""
-        return self._line is not None and is_loopback(str(self._line.getpeername()[0]))
+    def _context(self) -> ssl.SSLContext:
+        try:
+            return ssl.create_default_context(cafile=self._config.ca_file)
+        except OSError as error:
+            raise smtplib.SMTPException(f"{self._config.ca_file}: {error.strerror}") from error
 
-    def shut(self) -> None:
-        """End the connection from another thread, so that whoever reads from it wakes up."""
-        if self._line is not None:
-            with suppress(OSError):
-                self._line.shutdown(socket.SHUT_RDWR)
+    def putcmd(self, cmd: str, args: str = "") -> None:
+        """Send a command, and remember it."""
+        self.step = cmd.upper() if cmd.upper() in _COMMANDS else self.step
+        super().putcmd(cmd, args)
 
-    def be_patient(self, seconds: float) -> None:
-        """Wait so long for whatever comes next."""
-        if self.sock is not None:
-            self.sock.settimeout(seconds)
+    def data(self, msg: Any) -> tuple[int, bytes]:
+        """Send a message as it is; the reply to its end may take longer than others."""
+        code, words = self.docmd("DATA")
+        if code != 354 or self.sock is None:
+            raise smtplib.SMTPDataError(code, words)
+        self.sock.settimeout(_PATIENCE * self._seconds)
+        self.step = _SENDING
+        self.send(_LONE_DOT.sub(b"..", msg) + (b".\r\n" if msg.endswith(b"\r\n") else b"\r\n.\r\n"))
+        self.step = _END
+        reply = self.getreply()
+        self.sock.settimeout(self._seconds)
+        return reply
 
     def getreply(self) -> tuple[int, bytes]:
         """Return the next reply, unless it is too long to be one."""
         if self.file is None and self.sock is not None:
-            self.file = cast("IO[bytes]", _Limited(self.sock.makefile("rb")))
+            self.file = _Replies(self.sock.makefile("rb", buffering=0))
         if self.file is not None:
-            cast("_Limited", self.file).left = _REPLY_SIZE
+            self.file.left = _REPLY_SIZE
         return super().getreply()
 
     def close(self) -> None:
@@ -286,24 +195,18 @@ class _Server(smtplib.SMTP):
             self._line = None
 
 
-class _Limited:
+class _Replies(BufferedReader):
     """A stream of replies, each of them of a size."""
 
-    def __init__(self, stream: BufferedReader) -> None:
-        self._stream = stream
-        self.left = _REPLY_SIZE
+    left = _REPLY_SIZE
 
-    def readline(self, size: int) -> bytes:
+    def readline(self, size: int | None = -1) -> bytes:
         """Return the next line."""
-        line = self._stream.readline(size)
+        line = super().readline(size)
         self.left -= len(line)
         if self.left < 0:
             raise OSError("an endless reply")
         return line
-
-    def close(self) -> None:
-        """Close the stream."""
-        self._stream.close()
 
 
 def _own_name(connection: socket.socket) -> str:
@@ -313,12 +216,6 @@ def _own_name(connection: socket.socket) -> str:
         return name
     address = str(connection.getsockname()[0])
     return f"[IPv6:{address}]" if ":" in address else f"[{address}]"
-
-
-def _with_dots(message: bytes) -> bytes:
-    """Return `message` as it goes over the line, with the dot that ends it."""
-    end = b"" if message.endswith(b"\r\n") else b"\r\n"
-    return _LONE_DOT.sub(b"..", message) + end + b".\r\n"
 
 
 class EmailChannel(MailChannel):
@@ -331,14 +228,14 @@ class EmailChannel(MailChannel):
     @contextmanager
     def open(self, sent_history: SentHistory) -> Iterator[Transport]:  # noqa: ARG002  the contract of a channel
         """Begin a run; it connects when the first message comes."""
-        transport = SmtpTransport(self._smtp, self.envelope_sender)
+        transport = _SmtpTransport(self._smtp, self.envelope_sender)
         try:
             yield transport
         finally:
             transport.close()
 
 
-class SmtpTransport:
+class _SmtpTransport:
     """Takes messages to one server."""
 
     def __init__(self, config: Smtp, sender: str) -> None:
@@ -364,38 +261,34 @@ class SmtpTransport:
     def close(self) -> None:
         """End the session."""
         if self._session is not None:
-            self._session.close()
+            self._session.end()
             self._session = None
 
     def _attempt(self, message: Message) -> DeliveryResult:
-        session = self._session or Session(self._config)
+        is_new, session = self._session is None, self._session or Session(self._config)
+        self._session = session
         try:
-            if self._session is None:
-                self._session = session
-                session.open()
-            session.send(self._sender, message.target, message.payload)
-        except Refused as refused:
-            return self._refused(refused)
+            with session.within(ATTEMPT * self._config.timeout.total_seconds()):
+                if is_new:
+                    session.begin()
+                session.sendmail(self._sender, message.target, message.payload)
+            return SENT
+        except smtplib.SMTPRecipientsRefused as error:
+            code, words = error.recipients[message.target]
+            answer = _of_reply(session.step, code, words.decode("utf-8", "replace"))
         except smtplib.SMTPResponseException as error:
-            return self._refused(Refused(session.step, error.smtp_code, error.smtp_error))
-        except (smtplib.SMTPException, OSError) as error:
+            words = error.smtp_error if isinstance(error.smtp_error, bytes) else error.smtp_error.encode()
+            answer = _of_reply(session.step, error.smtp_code, words.decode("utf-8", "replace"))
+        except OSError as error:
+            answer = _of_failure(session.step, error)
+        if answer.is_channel or answer.is_lost or not self._is_ready(session):
             self.close()
-            return self._discreet(of_failure(session.step, error))
-        return SENT
-
-    def _refused(self, refused: Refused) -> DeliveryResult:
-        """Make the session fit for the next message, or end it."""
-        answer = of_reply(refused)
-        try:
-            if answer.is_channel or answer.is_lost or self._session is None:
-                self.close()
-            else:
-                self._session.reset()
-        except (Refused, smtplib.SMTPException, OSError):
-            self.close()
-        return self._discreet(answer)
-
-    def _discreet(self, answer: DeliveryResult) -> DeliveryResult:
-        """Return `answer` without the password, should a server ever repeat it."""
+        # Without the password, should a server ever repeat it.
         secret = self._config.password.reveal() if self._config.password else ""
         return replace(answer, detail=answer.detail.replace(secret, "***")) if secret else answer
+
+    def _is_ready(self, session: Session) -> bool:
+        """Make a session ready for the next message after it refused one, and tell whether it is."""
+        with suppress(OSError), session.within(self._config.timeout.total_seconds()):
+            return session.rset()[0] == 250
+        return False

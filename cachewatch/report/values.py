@@ -346,7 +346,7 @@ class DeliveryOutcome(StrEnum):
     RAISED = "raised"  # the channel has a bug, which this message or any other brings to light
 
 
-class DeliveryResult(Struct, frozen=True, kw_only=True):
+class DeliveryResult(Struct, frozen=True):
     """What a transport reports of one attempt."""
 
     outcome: DeliveryOutcome

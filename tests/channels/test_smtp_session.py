@@ -267,7 +267,7 @@ def test_no_attempt_is_longer_than_the_longest(monkeypatch: pytest.MonkeyPatch) 
     The server hangs up instead of falling silent, so the deadlines are added up and no time has to pass.
     """
     deadlines: list[float] = []
-    within, hangs_up = Session._within, threading.Event()
+    within, hangs_up = Session.within, threading.Event()
 
     def record(session: Session, seconds: float) -> AbstractContextManager[None]:
         deadlines.append(seconds)
@@ -286,7 +286,7 @@ def test_no_attempt_is_longer_than_the_longest(monkeypatch: pytest.MonkeyPatch) 
                 pass
             connection.sendall(b"250 taken\r\n")
 
-    monkeypatch.setattr(Session, "_within", record)
+    monkeypatch.setattr(Session, "within", record)
     with talking(talk) as port:
         config = email_config(port, smtp={"timeout": timedelta(seconds=30)})
         channel = open_channel(config)
@@ -322,7 +322,7 @@ def test_a_reply_without_end_is_cut_at_its_size() -> None:
     [
         ({"GREETING": b"421 too busy\r\n"}, "deferred"),
         ({"GREETING": b"554 not you\r\n"}, "blocked"),
-        ({"EHLO": b"421 closing\r\n"}, "deferred"),
+        ({"EHLO": b"421 closing\r\n", "HELO": b"421 closing\r\n"}, "deferred"),
         ({"EHLO": b"502 what?\r\n"}, "sent"),
         ({"EHLO": b"502 what?\r\n", "HELO": b"504 no\r\n"}, "blocked"),
         ({"RCPT": b"251 not here; will forward\r\n"}, "sent"),
