@@ -137,11 +137,8 @@ def bars_of_index(
     yield Bar(number=8, promise=promise, limit=1.6, measured=two, form="{:.2f} x", is_least=True)
     yield Bar(number=8, promise="history index, bytes a spec event", limit=50, measured=size, form="{:.1f}")
     for name, seconds in questions.items():
-        if name.startswith(("when", "blame")):
-            more = seconds.minus(version)
-            yield Bar(number=8, promise=f"{name}, more than --version", limit=0.05, measured=more, form="{:.3f} s")
-        else:
-            yield Bar(number=8, promise=name, limit=0.3, measured=seconds, form="{:.3f} s")
+        more = seconds.minus(version)
+        yield Bar(number=8, promise=f"{name}, more than --version", limit=1, measured=more, form="{:.3f} s")
 
 
 def bars_of_answers(answers: Sequence[Answer]) -> Iterator[Bar]:

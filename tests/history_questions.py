@@ -89,15 +89,14 @@ class Everything(Told):
         return found
 
     def blame(self, spec_hash: str) -> dict[Key, list[tuple[list[Row], Row]]]:
-        """Return by document the lives: stays in stacks, and (born, whether then or before, died, alike, successors)."""
+        """Return by document the lives: stays in stacks, and (born, whether then or before, died)."""
         found = {}
         for key in self.documents:
             if lives := self._lives(key, spec_hash):
                 ends = [self.end(stays[-1][2] - 1) for stays in lives]
-                after = [(0, set()) if died is None else self._successors(key, died, spec_hash) for died in ends]
                 found[key] = [
-                    (stays, (stays[0][0], stays[0][0] == self.baselines[key], died, *successors))
-                    for stays, died, successors in zip(lives, ends, after, strict=True)
+                    (stays, (stays[0][0], stays[0][0] == self.baselines[key], died))
+                    for stays, died in zip(lives, ends, strict=True)
                 ]
         return found
 
@@ -120,25 +119,15 @@ class Everything(Told):
             last = s
         return lives
 
-    def _successors(self, key: Key, number: int, spec_hash: str) -> Row:
-        (change,) = (one.change for one in self.changes if (one.number, one.key) == (number, key))
-        own = change.specs_before[spec_hash]
-        pairs = {(p.kind.value, p.after, p.count) for p in change.matches if p.before == own}
-        return change.went.counts[own], pairs
-
-    def log(self, tag: str, package: str | None = None) -> dict[Row, Row]:
-        """Return (specs, stacks) by revision, package, change, version and the version before."""
-        counts: Counter[Row] = Counter()
-        stacks: defaultdict[Row, set[str]] = defaultdict(set)
+    def log(self, tag: str, package: str | None = None) -> dict[int, set[str]]:
+        """Return the revisions that did anything, each with the packages that could not be read."""
+        found: defaultdict[int, set[str]] = defaultdict(set)
         for number, (own, name), change, is_baseline in self.changes:
-            if own == tag and package in (None, name) and not is_baseline:
-                for item, signature, count in _items(change):
-                    counts[number, name, *item] += count
-                    stacks[number, name, *item].update(signature.stacks)
-        found: dict[Row, Row] = {key: (count, tuple(sorted(stacks[key]))) for key, count in counts.items()}
+            if own == tag and package in (None, name) and not is_baseline and any(_items(change)):
+                found[number] |= set()
         for own, name, number in self.diagnostics:
             if own == tag and package in (None, name):
-                found[number, name, "unreadable", "", None] = (0, ())
+                found[number].add(name)
         return found
 
     def churn(self, tag: str, by: str, since: int, until: int) -> dict[str, Row]:
@@ -166,14 +155,8 @@ class Everything(Told):
         return found
 
 
-def _items(change: PackageChange) -> Iterator[tuple[Row, Signature, int]]:
-    for pair in change.matches:
-        before, after = (", ".join(s.versions) for s in (pair.before, pair.after))
-        yield (pair.kind.value, after, None if before == after else before), pair.after, pair.count
-    for name, some in (("new", change.new), ("gone", change.gone)):
-        yield from (((name, ", ".join(one.signature.versions), None), one.signature, one.count) for one in some)
-    for kept in change.restacked:
-        yield ("restacked", ", ".join(kept.after.versions), None), kept.after, 1
+def _items(change: PackageChange) -> Iterator[object]:
+    yield from (*change.matches, *change.new, *change.gone, *change.restacked)
 
 
 def _packages(package: str, change: PackageChange) -> Iterator[tuple[str, tuple[int, int, int]]]:

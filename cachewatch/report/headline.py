@@ -161,6 +161,11 @@ class Clause:
         builds = number(sum(one.statement.counts.kept for one in self.facts if one.statement), "build")
         return capitalized(words.say(self.path, "said", n, items=listed, where=self.where, builds=builds))
 
+    @property
+    def line(self) -> str:
+        """What it says in a list of what happened."""
+        return self.forms[0] if self.is_list else self.said.rstrip(".")
+
     @cached_property
     def where(self) -> str:
         """The stacks or machines that lost packages."""

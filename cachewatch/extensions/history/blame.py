@@ -14,12 +14,15 @@ from cachewatch.core import names as tag_names
 from cachewatch.core.model import Signature
 from cachewatch.core.names import in_order
 from cachewatch.core.package_changes import is_same_spec
+from cachewatch.core.selection import Globs, Selection
 from cachewatch.errors import UsageError
-from cachewatch.extensions.history.read import Index, IndexPoint, Where, read_step
+from cachewatch.extensions.history.log import facts_of
+from cachewatch.extensions.history.read import Index, IndexPoint
+from cachewatch.extensions.history.states import held_at
 from cachewatch.extensions.history.values import UNUSUAL, members, pack, prefix_of, prefix_range, unpack
 from cachewatch.extensions.history.when import Span, baseline_of, joined
 
-BLAME_SCHEMA = "cachewatch.blame/1"
+BLAME_SCHEMA = "cachewatch.blame/2"
 BLAME_QUERY = """
     SELECT i.tag, i.package, i.build, i.stacks, i.first, i.last, i.hashes
     FROM (
@@ -44,14 +47,6 @@ class SpecStay(Struct, frozen=True, kw_only=True):
     last: IndexPoint | None  # the first revision in which that was no longer so; None while it is
 
 
-class Successor(Struct, frozen=True, kw_only=True):
-    """Specs that took the place of specs of its signature: how many, and how they are alike."""
-
-    match: str  # rebuilt, moved, upgraded, ...
-    signature: Signature
-    count: int
-
-
 class Life(Struct, frozen=True, kw_only=True):
     """One spec in one document: a package that was renamed has another one, and so has a hash that names another spec now."""
 
@@ -61,12 +56,12 @@ class Life(Struct, frozen=True, kw_only=True):
     born: IndexPoint
     baseline: bool  # it was born in that revision or before
     died: IndexPoint | None
-    alike: int = 0  # so many specs of its signature vanished in the revision in which it died, itself included
-    successors: tuple[Successor, ...] = ()  # of these
+    facts: tuple[str, ...] = ()  # what happened to its package, in its stacks, in the revision in which it died
+    stays: tuple[str, ...] = ()  # stacks that had the same version of the package afterwards
 
 
 class Blame(Struct, frozen=True, kw_only=True):
-    """The answer; `died` and `successor` are of the last document that lost it, and empty while any has it."""
+    """The answer; `died` is of the last document that lost it, and empty while any has it."""
 
     schema: str = BLAME_SCHEMA
     indexed: IndexPoint
@@ -76,7 +71,6 @@ class Blame(Struct, frozen=True, kw_only=True):
     intervals: tuple[SpecStay, ...]
     lives: tuple[Life, ...]
     died: IndexPoint | None
-    successor: Successor | None
 
 
 class _IndexRow(NamedTuple):
@@ -162,7 +156,6 @@ def _blame(index: Index, spec_hash: str, rows: Sequence[_IndexRow]) -> Blame:
         ),
         lives=tuple(lives),
         died=None if last is None else lives[last].died,
-        successor=None if last is None else next(iter(lives[last].successors), None),
     )
 
 
@@ -209,29 +202,29 @@ def _stays(index: Index, life: int, document: _DocumentName, rows: Sequence[_Ind
 
 def _life(index: Index, document: _DocumentName, rows: Sequence[_IndexRow]) -> Life:
     first, end = rows[0], _end(index, rows)
-    alike, successors = (0, ()) if end is None else _successors(index, rows[-1], end)
+    spec = index.signature(rows[-1].build, rows[-1].stacks)
+    facts, stays = ((), ()) if end is None else _end_of(index, document, spec, end)
     return Life(
         tag=document.tag,
         package=document.package,
-        spec=index.signature(rows[-1].build, rows[-1].stacks),
+        spec=spec,
         born=index.point(first.first),
         baseline=first.first == baseline_of(index, first.tag, first.package),
         died=None if end is None else index.point(end),
-        alike=alike,
-        successors=successors,
+        facts=facts,
+        stays=stays,
     )
 
 
-def _successors(index: Index, row: _IndexRow, revision: int) -> tuple[int, tuple[Successor, ...]]:
-    """Return how many specs of this signature vanished, and what was matched with them; which with which is unknowable."""
-    step = read_step(index, Where(row.tag, row.package, revision))
-    own = step.spelled(index.signature(row.build, row.stacks))
-    found = tuple(
-        Successor(match=one.kind.value, signature=one.after, count=one.count)
-        for one in step.account.matches
-        if one.before == own
-    )
-    return step.vanished.get(own, 0), found
+def _end_of(
+    index: Index, document: _DocumentName, spec: Signature, number: int
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return what the revision did where the spec died, and which stacks kept its version; which other spec took its place is unknowable."""
+    selection = Selection(packages=Globs([document.package]), stacks=Globs(spec.stacks), targets=Globs([spec.target]))
+    facts, _ = facts_of(index, document.tag, number, selection)
+    held = held_at(index, document.tag, number, document.package).get(document.package, ())
+    stays = {stack for one in held if one.signature.versions == spec.versions for stack in one.signature.stacks}
+    return facts, tuple(sorted(stays))
 
 
 BEST_SCHEMA = "cachewatch.best-snapshot/1"

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -452,10 +453,10 @@ def when(
 def blame(
     *, hash_: str, tag: tuple[str, ...], repo: str | None, db: Path | None, format_: str, output: str | None
 ) -> None:
-    """Show when a spec was born and died, its stacks, and its successors.
+    """Show when a spec was born and died, its stacks, and what happened then.
 
     HASH may be shortened; 7 letters are usually enough. Which spec replaced which cannot be known where several are
-    alike, so successors are counted by kind of match: rebuilt, moved, upgraded and so on.
+    alike, so what happened to its package in its stacks is said, as `cachewatch diff` says it.
     """
     with open_history(repo, db) as index:
         answer = find_blame(index, hash_, tag)
@@ -492,13 +493,15 @@ def log(
 ) -> None:
     """Show what each revision did to a package, or to all of a tag.
 
-    One line for each version and kind of change, newest revision first. Specs are counted as `cachewatch diff`
-    counts them between the revision before and that one. A document that cannot be read keeps the state before it.
+    What `cachewatch diff` says of the revision before and that one, newest revision first. A document that cannot be
+    read keeps the state before it.
     """
     with open_history(repo, db) as index:
         first, last = numbers_of(index, since, until)
         answer = find_log(index, tag, package, Range(first, last, most))
-    write_answer(answer, answer.indexed, lambda: log_table(answer), format_=format_, output=output)
+    is_for_people = format_ in ("text", "markdown")
+    make_table = partial(log_table, answer, is_for_people=is_for_people)
+    write_answer(answer, answer.indexed, make_table, format_=format_, output=output)
 
 
 _MOST_SHOWN = 20

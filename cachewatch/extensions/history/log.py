@@ -1,39 +1,37 @@
-"""What each revision did, as a comparison with the one before says it, and how many specs came and went in a range.
+"""What each revision did, in the statements of every report, and how many specs came and went in a range.
 
 The numbers of a range are by package, by stack, or by the cause of rebuilds.
 """
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from cachewatch.core.model import MatchKind, Signature
-from cachewatch.core.spack import version_key
-from cachewatch.extensions.history.read import DocumentStep, Index, IndexPoint, Part, Where, step_of
+from cachewatch.core.selection import Globs, Selection
+from cachewatch.extensions.history.read import Index, IndexPoint
+from cachewatch.extensions.history.states import TagStates
+from cachewatch.report.data import statement_values
+from cachewatch.report.headline import clauses_of_statements
 
-LOG_SCHEMA = "cachewatch.log/1"
-UNREADABLE = "unreadable"
-BEGIN = "SELECT first, package, build, stacks, hashes, 1 FROM interval"
-END = "SELECT last, package, build, stacks, hashes, 0 FROM interval"
+LOG_SCHEMA = "cachewatch.log/2"
 
 
-class LogRow(Struct, frozen=True, kw_only=True):
-    """So many specs of one version to which the same thing happened in one revision."""
+class UnreadVersion(Struct, frozen=True):
+    """A document that could not be compared, and why."""
+
+    package: str
+    message: str
+
+
+class LogRevision(Struct, frozen=True, kw_only=True):
+    """What one revision did."""
 
     revision: str
     time: str | None
-    tag: str
-    package: str
-    change: str  # new, gone, rebuilt, upgraded, ..., restacked (kept, in other stacks), unreadable
-    version: str  # of several, all; of what vanished, the one that it had
-    before: str | None = None  # the version that this one took the place of, where it is another
-    specs: int = 0
-    stacks: tuple[str, ...] = ()  # all in which they are now, or were
-    left: tuple[str, ...] = ()  # those in which they were and are not now, of what was kept, or built again elsewhere
-    message: str | None = None  # why the document was not compared
+    facts: tuple[str, ...]  # the statements in clauses, the most important first
+    statements: tuple[dict[str, Any], ...]
+    unreadable: tuple[UnreadVersion, ...]
 
 
 class RevisionLog(Struct, frozen=True, kw_only=True):
@@ -42,7 +40,7 @@ class RevisionLog(Struct, frozen=True, kw_only=True):
     schema: str = LOG_SCHEMA
     indexed: IndexPoint
     tag: str
-    rows: tuple[LogRow, ...]
+    revisions: tuple[LogRevision, ...]
     earlier: int  # so many revisions with changes, before these, were left out
 
 
@@ -54,37 +52,22 @@ class Range(NamedTuple):
     most: int | None
 
 
-class _Item(NamedTuple):
-    change: str
-    version: str
-    before: str | None
-
-
 def find_log(index: Index, tag: str, package: str | None, asked: Range) -> RevisionLog:
     """Return what the newest revisions of `asked` did to `tag`, or to one package of it."""
-    tag_id = index.tag(tag)
     package_id = None if package is None else index.package(package)
-    numbers = sorted(_revisions(index, tag_id, package_id, asked), reverse=True)
-    shown = numbers[: asked.most]
-    if not shown:
-        return RevisionLog(indexed=index.indexed, tag=tag, rows=(), earlier=len(numbers))
-    names = dict(index.rows("SELECT id, name FROM package"))
-    rows = [
-        LogRow(revision=point.revision, time=point.time, tag=tag, package=names[package_id], **values)
-        for number, package_id, values in _told(index, tag_id, package_id, Range(shown[-1] - 1, shown[0], None))
-        for point in [index.point(number)]
-    ]
-    places = {index.point(number).revision: place for place, number in enumerate(shown)}
-    rows.sort(
-        key=lambda row: (places[row.revision], row.package, version_key(row.version), row.change, row.before or "")
+    values = {"since": asked.since, "until": asked.until, "tag": index.tag(tag), "package": package_id}
+    numbers = sorted(_revisions(index, values), reverse=True)
+    return RevisionLog(
+        indexed=index.indexed,
+        tag=tag,
+        revisions=tuple(_told(index, tag, number, package) for number in numbers[: asked.most]),
+        earlier=len(numbers[asked.most :]) if asked.most else 0,
     )
-    return RevisionLog(indexed=index.indexed, tag=tag, rows=tuple(rows), earlier=len(numbers) - len(shown))
 
 
-def _revisions(index: Index, tag: int, package: int | None, asked: Range) -> set[int]:
-    """Return the revisions in which anything happened."""
-    bounds = {"since": asked.since, "until": asked.until, "tag": tag, "package": package}
-    if package is None:
+def _revisions(index: Index, values: Mapping[str, int | None]) -> set[int]:
+    """Return the revisions in which anything happened, or a document could not be read."""
+    if values["package"] is None:
         queries = ["SELECT DISTINCT revision FROM tally WHERE tag = :tag AND revision > :since AND revision <= :until"]
     else:
         where = "package = :package AND tag = :tag"
@@ -92,71 +75,40 @@ def _revisions(index: Index, tag: int, package: int | None, asked: Range) -> set
             f"SELECT DISTINCT first FROM interval WHERE {where} AND first > :since AND first <= :until",  # noqa: S608
             f"SELECT DISTINCT last FROM interval WHERE {where} AND +last > :since AND +last <= :until",  # noqa: S608
         ]
-    found = {number for query in queries for (number,) in index.rows(query, bounds)} - {0}
-    if package is not None:
+    found = {number for query in queries for (number,) in index.rows(query, values)} - {0}
+    if values["package"] is not None:
         query = "SELECT baseline FROM document WHERE tag = :tag AND package = :package"
-        found -= {number for (number,) in index.rows(query, bounds)}
-    return found | {number for (number,) in index.rows(_DIAGNOSTICS.format(what="DISTINCT revision"), bounds)}
+        found -= {number for (number,) in index.rows(query, values)}
+    unread = (
+        "SELECT DISTINCT revision FROM diagnostic WHERE tag = :tag AND revision > :since AND revision <= :until"
+        " AND (:package IS NULL OR package = :package)"
+    )
+    return found | {number for (number,) in index.rows(unread, values)}
 
 
-_DIAGNOSTICS = (
-    "SELECT {what} FROM diagnostic WHERE tag = :tag AND revision > :since AND revision <= :until"
-    " AND (:package IS NULL OR package = :package)"
-)
-
-_Told = Iterator[tuple[int, int, Mapping[str, Any]]]
-
-
-def _told(index: Index, tag: int, package: int | None, shown: Range) -> _Told:
-    """Yield (revision, package, values of a row)."""
-    bounds = {"since": shown.since, "until": shown.until, "tag": tag, "package": package}
-    baselines = dict(index.rows("SELECT package, baseline FROM document WHERE tag = ?", (tag,)))
-    found = sorted(_parts(index, bounds), key=lambda row: row[:2])
-    for (number, one), rows in groupby(found, key=lambda row: row[:2]):
-        if baselines.get(one) != number:
-            step = step_of(index, Where(tag, one, number), [Part(*row[2:]) for row in rows])
-            yield from ((number, one, values) for values in _of_step(step))
-    for number, one, message in index.rows(_DIAGNOSTICS.format(what="revision, package, message"), bounds):
-        yield number, one, {"change": UNREADABLE, "version": "", "message": message}
+def facts_of(index: Index, tag: str, number: int, selection: Selection) -> tuple[tuple[str, ...], list[dict[str, Any]]]:
+    """Return what a revision did to what is selected of a tag, in clauses and as values for JSON."""
+    if not number:
+        return (), []
+    _, report = TagStates(index, tag, number - 1, lambda _: True).tell_next(selection)
+    clauses = clauses_of_statements(report.statements)
+    return tuple(clause.line for clause in clauses), [statement_values(one) for one in report.statements]
 
 
-def _parts(index: Index, bounds: Mapping[str, object]) -> Iterator[tuple[int, int, int, int, bytes | str, bool]]:
-    """Yield what begins and ends in a range of revisions; of one package, by its own index."""
-    where = "tag = :tag" if bounds["package"] is None else "package = :package AND tag = :tag"
-    hint = "" if bounds["package"] is None else "+"
-    yield from index.rows(f"{BEGIN} WHERE {where} AND first > :since AND first <= :until", bounds)
-    yield from index.rows(f"{END} WHERE {where} AND {hint}last > :since AND {hint}last <= :until", bounds)
-
-
-def _of_step(step: DocumentStep) -> Iterator[Mapping[str, Any]]:
-    """Yield the values of rows: what happened to how many specs of a version, and in which stacks."""
-    counts: defaultdict[_Item, int] = defaultdict(int)
-    stacks: defaultdict[_Item, tuple[set[str], set[str]]] = defaultdict(lambda: (set(), set()))
-    for item, signature, was_in, count in _items(step):
-        counts[item] += count
-        for found, more in zip(stacks[item], (signature.stacks, was_in), strict=True):
-            found.update(more)
-    for item, count in counts.items():
-        are, were = stacks[item]
-        yield {**item._asdict(), "specs": count, "stacks": tuple(sorted(are)), "left": tuple(sorted(were - are))}
-
-
-def _items(step: DocumentStep) -> Iterator[tuple[_Item, Signature, tuple[str, ...], int]]:
-    """Yield what happened to specs, what they are, or were, the stacks that they moved from, and how many they are."""
-    for pair in step.account.matches:
-        before, after = _version(pair.before), _version(pair.after)
-        item = _Item(pair.kind.value, after, before if before != after else None)
-        yield item, pair.after, pair.before.stacks if pair.kind is MatchKind.MOVED else (), pair.count
-    for signature, count in step.account.new:
-        yield _Item("new", _version(signature), None), signature, (), count
-    for signature, count in step.account.gone:
-        yield _Item("gone", _version(signature), None), signature, (), count
-    for (was, now), count in step.restacked.items():
-        yield _Item("restacked", _version(now), None), now, was.stacks, count
-
-
-def _version(signature: Signature) -> str:
-    return ", ".join(signature.versions)
+def _told(index: Index, tag: str, number: int, package: str | None) -> LogRevision:
+    facts, statements = facts_of(index, tag, number, Selection(packages=Globs([package] if package else [])))
+    query = (
+        "SELECT name, message FROM diagnostic JOIN package ON id = package"
+        " WHERE tag = ? AND revision = ? AND name = coalesce(?, name) ORDER BY name"
+    )
+    point, unread = index.point(number), index.rows(query, (index.tag(tag), number, package))
+    return LogRevision(
+        revision=point.revision,
+        time=point.time,
+        facts=facts,
+        statements=tuple(statements),
+        unreadable=tuple(UnreadVersion(*row) for row in unread),
+    )
 
 
 CHURN_SCHEMA = "cachewatch.churn/1"

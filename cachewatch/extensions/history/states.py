@@ -1,12 +1,20 @@
-"""The documents of a tag in each revision, as the index knows them: for whoever tells a whole history."""
+"""The documents of a tag in each revision, as the index knows them, and what each revision did to them."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from functools import partial
+from itertools import islice
 from typing import NamedTuple
 
-from cachewatch.core.model import CompilerForm, Document, Signature
-from cachewatch.core.names import Wanted
-from cachewatch.core.package_changes import spellings_of
+from cachewatch.comparing import select_package, with_turnover
+from cachewatch.core.changesets import NoCollector, Report, Tally
+from cachewatch.core.items import items_of
+from cachewatch.core.model import CompilerForm, Document, PackageChange, PackageCounts, Side, Signature
+from cachewatch.core.names import Wanted, is_mutable
+from cachewatch.core.package_changes import Pair, compare_all, spellings_of
+from cachewatch.core.selection import Selection
+from cachewatch.core.statements import counted, statements_of
+from cachewatch.core.whole_tag import judge
 from cachewatch.extensions.history.follow import document_of
 from cachewatch.extensions.history.read import Index
 from cachewatch.extensions.history.values import BYTES, names_of, pack, unpack
@@ -52,6 +60,13 @@ class DocumentChange(NamedTuple):
     is_baseline: bool  # its specs came then or before
 
 
+class ChangedPackage(NamedTuple):
+    """A document that a revision changed, and how."""
+
+    document: DocumentChange
+    change: PackageChange
+
+
 class _Noted(NamedTuple):
     """What the index notes of a revision beside the specs that came and went."""
 
@@ -69,6 +84,18 @@ class VersionStay(NamedTuple):
     last: int | None  # the first revision without it
     lead: int  # in which the first stack had the version
     baseline: int | None  # what came in this revision came then or before
+
+
+_EVERYTHING = Selection()
+_DOCUMENTS_AT_ONCE = 64  # in one call of DeepDiff
+
+
+def compared(documents: Iterable[DocumentChange], tag: str) -> Iterator[ChangedPackage]:
+    """Compare documents of a tag; those that did not change are left out."""
+    left = iter(documents)
+    while some := list(islice(left, _DOCUMENTS_AT_ONCE)):
+        changes = compare_all([Pair(*one[:3]) for one in some], is_pruned=is_mutable(tag))
+        yield from (ChangedPackage(one, change) for one, change in zip(some, changes, strict=True) if change)
 
 
 def held_at(index: Index, tag: str, number: int, package: str | None = None) -> Mapping[str, Sequence[HeldSpecs]]:
@@ -134,11 +161,64 @@ class TagStates:
             for package in packages
         ]
 
-    def others(self, changed: Set[str]) -> Iterator[Document]:
-        """Yield the documents of this revision but those of the packages that it changed."""
-        for package, held in held_at(self._index, self._tag, self.number).items():
-            if package in self.packages and package not in changed:
-                yield _of_held(package, held)
+    def tell_next(
+        self,
+        selection: Selection = _EVERYTHING,
+        stacks_of: Callable[[str], frozenset[str] | None] = lambda _: None,
+    ) -> tuple[Sequence[ChangedPackage], Report]:
+        """Go to the next revision; return what it changed, and what `cachewatch diff` says of it and the one before.
+
+        `stacks_of` tells which stacks a revision says that the tag has, where it says so.
+        """
+        count = self.count()
+        found = list(compared(self.advance(), self._tag))
+        tally = Tally(selected=None if selection.packages.is_open and selection.takes_all_specs else [])
+        for document, change in found:
+            if not document.is_baseline:
+                items = items_of(change)
+                tally.observe(change, items)
+                if selection.packages(document.package):
+                    select_package(change, items, selection, tally, NoCollector())
+        removed = sum(document.after is None for document, _ in found)
+        packages = PackageCounts(
+            before=count,
+            after=self.count(),
+            added=self.count() - count + removed,
+            removed=removed,
+            changed=tally.changed,
+            rebuilt_only=tally.rebuilt_only,
+        )
+        points = [self._index.point(number) for number in (self.number - 1, self.number)]
+        has_moved = any(tally.seen.moved_stacks())
+        declared = [stacks_of(point.revision) if has_moved else None for point in points]
+        judgement = judge(
+            tally.seen,
+            packages,
+            whole=None,
+            declared=(declared[0], declared[1]),
+            survey=partial(self._survey, {document.package for document, _ in found}),
+            is_pruned=is_mutable(self._tag),
+        )
+        selected, part = tally.seen.items, None
+        if tally.selected is not None:
+            judgement = counted(tally.seen.items, judgement, self._tag)
+            selected, part = tally.selected, (packages.before, selection.packages)
+        statements = statements_of(selected, judgement, self._tag, part)
+        before, after = (Side(name=p.revision, revision=p.revision, tag=self._tag, time=p.time) for p in points)
+        return found, Report(
+            before=before,
+            after=after,
+            revisions_between=1,
+            packages=packages,
+            specs=tally.specs,
+            statements=with_turnover(statements, selected, tally.before, packages, judgement, selection),
+        )
+
+    def _survey(self, changed: Set[str]) -> dict[str, Mapping[Signature, int]]:
+        """Return what the documents of this revision have, but for those that it changed."""
+        held = held_at(self._index, self._tag, self.number).items()
+        documents = (_of_held(name, found) for name, found in held if name in self.packages and name not in changed)
+        return {document.package: document.specs.counts for document in documents}
 
     def _parts(self, column: str) -> Mapping[str, list[tuple[int, int, bytes | str]]]:
         """Return the intervals that begin or end here, by package."""

@@ -17,8 +17,10 @@ from cachewatch.extensions.history.log import Churn, RevisionLog
 from cachewatch.extensions.history.read import IndexPoint
 from cachewatch.extensions.history.when import When
 from cachewatch.report.tables import Row, Table
+from cachewatch.report.words import number
 
 _NO_STACK = "(no stack)"
+_LOG_COLUMNS = ("date", "revision", "what happened")
 _NOT_RECORDED = (
     "Causes are known where the dependency graph is recorded, which Spack's public catalogue does not have: "
     "`cachewatch record` keeps it from now on."
@@ -57,27 +59,19 @@ def when_table(answer: When) -> Table:
     return Table(columns, rows, after=("",) * bool(rows) + (indexed_up_to(answer.indexed),))
 
 
-def log_table(answer: RevisionLog) -> Table:
-    """Return a row for each revision, package, version and change."""
-    columns = ("date", "revision", "package", "version", "change", "specs", "stacks", "left")
+def log_table(answer: RevisionLog, *, is_for_people: bool) -> Table:
+    """Return a row for each thing that a revision did; people read the revision once."""
     more: tuple[str, ...] = (
         (f"{answer.earlier:,} earlier revisions with changes; --most N shows more",) if answer.earlier else ()
     )
-    rows = [
-        (
-            (row.time or "")[:10],
-            row.revision[:10],
-            row.package,
-            f"{row.before} -> {row.version}" if row.before else row.version,
-            row.change,
-            row.specs,
-            row.stacks if row.message is None else row.message,
-            row.left,
-        )
-        for row in answer.rows
-    ]
+    rows: list[Row] = []
+    for one in answer.revisions:
+        unread = [f"{document.package} is unreadable: {document.message}" for document in one.unreadable]
+        for place, fact in enumerate((*one.facts, *unread)):
+            is_told = place and is_for_people
+            rows.append((" ", " ", fact) if is_told else ((one.time or "")[:10], one.revision[:10], fact))
     more += () if rows else (f"no changes of {answer.tag} in that range",)
-    return Table(columns, rows, after=("",) * bool(rows) + (*more, indexed_up_to(answer.indexed)))
+    return Table(_LOG_COLUMNS, rows, after=("",) * bool(rows) + (*more, indexed_up_to(answer.indexed)))
 
 
 def blame_table(answer: Blame) -> Table:
@@ -133,14 +127,8 @@ def _moved(before: SpecStay, after: SpecStay) -> str:
 
 
 def _death(life: Life) -> str:
-    alike = f" with {life.alike - 1:,} more specs that are alike" if life.alike > 1 else ""
-    if not life.successors:
-        return f"gone{alike}; no successor"
-    successors = (
-        f"{one.count:,} {one.match} ({', '.join(one.signature.versions)}, {one.signature.compiler})"
-        for one in life.successors
-    )
-    return f"gone{alike}; successors: {', '.join(successors)}"
+    stays = f"{life.package} {', '.join(life.spec.versions)} stays in {number(len(life.stays), 'stack')}"
+    return "; ".join(("gone", *life.facts, *([stays] if life.stays else ["no stack has this version any more"])))
 
 
 def churn_table(answer: Churn) -> Table:

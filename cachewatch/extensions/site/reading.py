@@ -13,24 +13,22 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch import __version__
-from cachewatch.comparing import with_turnover
 from cachewatch.core import names as tag_names
-from cachewatch.core.changesets import Report, Tally
-from cachewatch.core.items import items_of
-from cachewatch.core.model import Diagnostic, DiagnosticKind, Document, PackageCounts, Side, Signature
+from cachewatch.core.changesets import Report
+from cachewatch.core.model import Diagnostic, DiagnosticKind
 from cachewatch.core.names import DOCUMENT
-from cachewatch.core.package_changes import Pair, compare_all
-from cachewatch.core.selection import Globs, Selection
-from cachewatch.core.statements import statements_of, with_causes
-from cachewatch.core.whole_tag import judge
+from cachewatch.core.selection import Globs
+from cachewatch.core.statements import with_causes
 from cachewatch.errors import DocumentError, UnknownRevision
 from cachewatch.extensions.causes.rebuilds import Chain, find_chains, rebuilt_in
 from cachewatch.extensions.causes.recorded import GraphStep
 from cachewatch.extensions.history.read import Index
 from cachewatch.extensions.history.states import (
+    ChangedPackage,
     LastChanges,
     TagStates,
     VersionStay,
+    compared,
     find_stays,
     held_at,
     last_changes,
@@ -226,89 +224,23 @@ class _Reading:
             yield from told
 
     def _revision(self, states: TagStates, number: int, repository: Repository) -> _RevisionTold:
-        is_begin = number == self._begin
-        before = states.count()
-        changes = states.begin() if is_begin else states.advance()
-        tally, steps, removed = Tally(), [], 0
-        for some in _in_runs(changes, _DOCUMENTS_AT_ONCE):
-            pairs = [Pair(one.package, one.before, one.after) for one in some]
-            for one, change in zip(some, compare_all(pairs, is_pruned=tag_names.is_mutable(self._tag)), strict=True):
-                if change is None:
-                    continue
-                removed += one.after is None
-                is_gone, is_baseline = one.after is None, one.is_baseline
-                step = step_of(number - self._begin, change, is_gone=is_gone, is_baseline=is_baseline)
-                steps.append((one.package, step))
-                if not is_baseline:
-                    tally.observe(change, items_of(change))
-                    tally.note(change)
-                    tally.add(change)
-        if is_begin:
-            return _RevisionTold(steps, None)
-        after = states.count()
-        packages = PackageCounts(
-            before=before,
-            after=after,
-            added=after - before + removed,
-            removed=removed,
-            changed=tally.changed,
-            rebuilt_only=tally.rebuilt_only,
-        )
-        others = partial(states.others, {package for package, _ in steps})
-        return _RevisionTold(steps, self._report(number, tally, packages, repository, others))
-
-    def _report(
-        self,
-        number: int,
-        tally: Tally,
-        packages: PackageCounts,
-        repository: Repository,
-        others: Callable[[], Iterable[Document]],
-    ) -> Report:
-        """Report on a revision, as `cachewatch diff` would of it and the one before."""
-
-        def survey() -> dict[str, Mapping[Signature, int]]:
-            return {document.package: document.specs.counts for document in others()}
-
-        before, after = (self._chain[n] for n in (number - 1, number))
-        declared: list[frozenset[str] | None] = [None, None]
-        if any(tally.seen.moved_stacks()):
-            for place, (commit, time) in enumerate((before, after)):
-                declared[place] = stacks_of(repository, Revision(commit, commit, None, time)).get(self._tag)
-        judgement = judge(
-            tally.seen,
-            packages,
-            whole=None,
-            declared=(declared[0], declared[1]),
-            survey=survey,
-            is_pruned=tag_names.is_mutable(self._tag),
-        )
-        sides = (
-            Side(
-                name=commit,
-                revision=commit,
-                tag=self._tag,
-                time=time.isoformat().replace("+00:00", "Z") if time else None,
+        found: Iterable[ChangedPackage]
+        if number == self._begin:
+            found, report = compared(states.begin(), self._tag), None
+        else:
+            found, report = states.tell_next(stacks_of=partial(self._stacks_of, repository))
+        steps = [
+            (
+                one.package,
+                step_of(number - self._begin, change, is_gone=one.after is None, is_baseline=one.is_baseline),
             )
-            for commit, time in (before, after)
-        )
-        return Report(
-            before=next(sides),
-            after=next(sides),
-            revisions_between=1,
-            packages=packages,
-            specs=tally.specs,
-            events=(),
-            diagnostics=(),
-            statements=with_turnover(
-                statements_of(tally.seen.items, judgement, self._tag),
-                tally.seen.items,
-                tally.before,
-                packages,
-                judgement,
-                Selection(),
-            ),
-        )
+            for one, change in found
+        ]
+        return _RevisionTold(steps, report)
+
+    def _stacks_of(self, repository: Repository, commit: str) -> frozenset[str] | None:
+        """Return the stacks that a revision says that the tag has."""
+        return stacks_of(repository, Revision(commit, commit, None, None)).get(self._tag)
 
     def _histories(self, steps: Mapping[str, Sequence[PackageStep]], last: LastChanges) -> Iterator[PackageHistory]:
         """Yield the history of each package; of one that did not change since, the known one."""

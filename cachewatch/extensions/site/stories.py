@@ -172,7 +172,7 @@ def _facts(statements: Sequence[Statement]) -> Iterator[ToldFact]:
         is_harmless = tone is Tone.ATTENTION and clause.first.rank is Rank.HARMLESS
         yield ToldFact(
             Tone.CHANGED if is_harmless else tone,
-            _bounded(clause.forms[0] if clause.is_list else clause.said.rstrip(".")),
+            _bounded(clause.line),
         )
 
 

@@ -123,37 +123,39 @@ def test_an_ambiguous_beginning_lists_its_specs(run: Run, tmp_path: Path) -> Non
 
 @pytest.mark.usefixtures("asked")
 def test_log(run: Run) -> None:
-    """As `cachewatch diff` counts the same two revisions."""
-    rows = json.loads(run("log", "--format", "json").output)["rows"]
-    packages = json.loads(run("diff", "HEAD~1", "HEAD", "--tag", "develop", "--format", "json").output)["changesets"][
-        0
-    ]["packages"]
-    for name in ("rebuilt", "upgraded", "new", "gone"):
-        counted = {each["name"]: each["specs"][name] for each in packages if each["specs"][name]}
-        found: dict[str, int] = {}
-        for row in rows:
-            if row["change"] == name:
-                found[row["package"]] = found.get(row["package"], 0) + row["specs"]
-        assert found == counted
-    assert [row["before"] for row in rows if row["change"] == "upgraded"] == ["1.2.0"]
+    """As `cachewatch diff` says of the same two revisions, of the whole tag and of one package."""
+    for package in ((), ("py-build",)):
+        (found,) = json.loads(run("log", *package, "--format", "json").output)["revisions"]
+        compared = ("diff", "HEAD~1", "HEAD", "--tag", "develop", *(["--package", *package] if package else []))
+        assert (
+            found["statements"] == json.loads(run(*compared, "--format", "json").output)["changesets"][0]["statements"]
+        )
+    shown = run("log").output.splitlines()
+    assert shown[1] == "2025-06-01  f9449d145a  py-ml-dtypes 0.3.1 -> 0.4.0 (0.3.1 stays), py-build 1.2.0 -> 1.2.1"
+    assert shown[2].startswith(" " * 24)
+    assert all(
+        line.startswith("2025-06-01,f9449d145a,") for line in run("log", "--format", "csv").output.splitlines()[1:]
+    )
 
 
-def test_log_names_the_stacks_that_specs_left(run: Run, tmp_path: Path) -> None:
-    """Those of the same binary, and of one that is built again elsewhere."""
-    states = [[record(1), record(2)], [record(1, stacks=["ml"]), record(3, stacks=["ml", "hep"])]]
+def test_a_spec_dies_in_the_words_of_a_report(run: Run, tmp_path: Path) -> None:
+    """What happened in its stacks, and where its version stays."""
+    kept = [record(9, stacks=["e4s"]), record(8, stacks=["hep"])]
+    states = [[*kept, record(1, stacks=["ml"])], [*kept, record(2, stacks=["ml"], versions=["1.1"])], kept]
     folder = history(tmp_path / "r.git", *(catalogue({"zlib": state}) for state in states))
     run("history", "build", "--repo", folder, "--no-progress")
-    rows = json.loads(run("log", "--repo", folder, "--format", "json").output)["rows"]
 
-    found = [(row["change"], row["stacks"], row["left"]) for row in rows]
-    assert found == [("moved", ["hep", "ml"], ["e4s"]), ("restacked", ["ml"], ["e4s"])]
+    ends = [run("blame", record(n)["hash"], "--repo", folder).output.splitlines()[4] for n in (1, 2)]
+    assert ends[0].endswith("  gone; zlib 1.0 -> 1.1; zlib 1.0 stays in 2 stacks")
+    assert ends[1].endswith("no stack has this version any more")
+    assert "ml" in ends[1]
 
 
 @pytest.mark.usefixtures("asked")
 def test_ranges(run: Run) -> None:
     """Dates and revisions; a date before all others is the beginning."""
-    assert len(json.loads(run("log", "--since", "2020-01-01", "--format", "json").output)["rows"]) == 6
-    assert json.loads(run("log", "--since", "2025-06-01", "--format", "json").output)["rows"] == []
+    assert len(json.loads(run("log", "--since", "2020-01-01", "--format", "json").output)["revisions"]) == 1
+    assert json.loads(run("log", "--since", "2025-06-01", "--format", "json").output)["revisions"] == []
     assert (
         json.loads(run("churn", "--since", "HEAD~1", "--until", "f9449d1", "--format", "json").output)["revisions"] == 1
     )
