@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 from collections.abc import Collection
 from contextlib import closing
@@ -43,7 +44,12 @@ _PORTS = {"starttls": 587, "tls": 465, "none": 25}
     help=f"Catalogue to watch: a git repository, or a folder of documents; `{PUBLIC}` is that of Spack's public build cache.",
 )
 @click.option("--documents", metavar="PATTERN", help="Where its documents are, if not found by what they are.")
-@click.option("--name", default="public", metavar="NAME", help="Name of the source.")
+@click.option(
+    "--name",
+    metavar="NAME",
+    show_default="that of the repository or folder; public for Spack's public build cache",
+    help="Name of the source.",
+)
 @click.option(
     "--since",
     metavar="REVISION",
@@ -98,7 +104,7 @@ def _values(options: dict[str, Any]) -> dict[str, Any]:
     tags = _look(source, layout, since) if is_local else [DEFAULT_TAG]
     return {
         "timezone": zone,
-        "source_name": check_name(options["name"]),
+        "source_name": check_name(options["name"] or _name_of(source)),
         "source": json.dumps(str(Path(source).resolve()) if is_local else source),
         "since": json.dumps(since) if since else "",
         "documents": json.dumps(documents) if documents else "",
@@ -111,6 +117,15 @@ def _values(options: dict[str, Any]) -> dict[str, Any]:
         "security": security,
         "when": json.dumps(options["when"]),
     }
+
+
+def _name_of(source: str) -> str:
+    """Name a source after its repository or folder."""
+    if source == PUBLIC_REPOSITORY:
+        return PUBLIC
+    path = Path(source).resolve() if Path(source).exists() else Path(source.rstrip("/"))
+    name = (path.parent if path.name == ".git" else path).name.removesuffix(".git")
+    return re.sub(r"^[^A-Za-z0-9]+|[^\w.-]+", "-", name, flags=re.ASCII).strip("-._")[:64] or "catalogue"
 
 
 def _state(file: Path, given: str | None) -> str:

@@ -107,4 +107,7 @@ def _meant_option(name: str, command: click.Command) -> str:
             return f"; did you mean --format {name.lstrip('-')}?"
         if name == "--as":
             return "; did you mean --format?"
-    return did_you_mean(name, ["--help", *(opt for option in options for opt in option.opts)])
+    names = [opt for option in options for opt in option.opts]
+    if name == "--repo" and "--config" in names:
+        return "; it reads the sources of a configuration, which --config names"
+    return did_you_mean(name, names)

@@ -92,6 +92,8 @@ def is_in_repository(path: Path) -> bool:
         return _git_dir(_physical(path)) is not None
     except RefusedFile:
         return True  # which opening it will explain
+    except PermissionError as error:
+        raise SourceError(f"{Path(error.filename).parent}: the folder cannot be read: {error.strerror}") from error
 
 
 def shared_git_dir(path: Path) -> Path | None:

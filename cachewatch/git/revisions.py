@@ -20,6 +20,7 @@ _TAG = re.compile(r"[A-Za-z0-9._+@-]{1,128}")
 _STEPS = re.compile(r"(.+?)(?:~\d*|\^)+")
 # The end of today is not yet here, nor is that of a zone's tomorrow.
 _SOON = timedelta(days=1)
+_YEAR = re.compile(r"(19|20)\d\d")
 _NOTHING = "0" * 40
 _NO_REVISIONS = "is a folder, which has no revisions"
 _NEAR = 16
@@ -305,6 +306,7 @@ def _complaint(repository: Repository, name: str) -> str:
     revision, _, path = name.partition(":")
     is_path = path and revision and _ask(repository, f"{revision}^{{commit}}") is not None
     otherwise = f"is not a revision, a date, a file or a folder{_near(repository, name)}"
+    otherwise = "is no date; write YYYY-MM-DD" if _YEAR.fullmatch(name) else otherwise
     return _no_file(repository, revision, path) if is_path else f"{where} {otherwise}"
 
 

@@ -90,25 +90,26 @@ class Arrangement:
     def completed(self, repository: "Repository", commit: str, others: Collection[str]) -> str | None:
         """Return the tree of the tags of a revision, with each file that is a document in one of `others` alone.
 
-        Such a file was overwritten with something else: it cannot be read, and its package was not removed.
+        Such a file was overwritten with something else, or a link or module took its place or that of its folder: it
+        cannot be read, and its package was not removed.
         """
         catalogue = self.catalogues[commit]
         if not self.layout.reads_contents or commit not in self.diagnostics:
             return catalogue  # in git's own tree, a file is a document by its name
-        lacking: dict[str, dict[str, tuple[str, str]]] = {}
+        lacking: dict[str, dict[str, tuple[str, bytes, str]]] = {}
         for other in others:
             if other != commit and other in self.diagnostics:
-                for tag, package, path, key in self._overwritten(repository, other, commit):
-                    lacking.setdefault(tag, {}).setdefault(package, (path, key))
+                for tag, package, *instead in self._overwritten(repository, other, commit):
+                    lacking.setdefault(tag, {}).setdefault(package, instead)
         if not lacking:
             return catalogue
         tags = self._made_folders(repository, catalogue, commit)
         for tag, documents in lacking.items():
             found = self._made_folders(repository, tags.get(tag.encode()), commit)
-            for package, (path, key) in documents.items():
+            for package, (path, mode, key) in documents.items():
                 if package.encode() not in found:
                     self.paths[package, key] = path
-                    found[package.encode()] = self._package(b"100644", key)
+                    found[package.encode()] = self._package(mode, key)
             tags[tag.encode()] = self._keep(_tree_of(found), commit, *others)
         return self._keep(_tree_of(tags), commit, *others)
 
@@ -123,8 +124,8 @@ class Arrangement:
         content = self.tree(repository, tree) if tree else None
         return {name: key.hex() for _, name, key in tree_entries(content or b"", len(like) // 2)}
 
-    def _overwritten(self, repository: "Repository", old: str, new: str) -> Iterator[tuple[str, str, str, str]]:
-        """Yield tag, package, path and new id of each file that is a document in one revision and none in the other."""
+    def _overwritten(self, repository: "Repository", old: str, new: str) -> Iterator[tuple[str, str, str, bytes, str]]:
+        """Yield tag, package, path, new mode and new id of each file that is a document in one revision alone."""
         roots = [root.id for commit in (old, new) if (root := repository.objects().get(f"{commit}:"))]
         if len(roots) < 2:
             return
@@ -132,13 +133,31 @@ class Arrangement:
         for path, is_new, key in self._differing(repository, *roots):
             if self.layout.may_be(path):
                 keys[path][is_new] = key
-        changed = {path: (each[False], each[True]) for path, each in keys.items() if len(each) > 1}
-        self._read(repository, (key for pair in changed.values() for key in pair))
-        for path, (was, key) in changed.items():
+        changed = {path: (each[False], FILES[0], each[True]) for path, each in keys.items() if len(each) > 1}
+        for path in (path for path, each in keys.items() if True not in each):
+            if instead := self._odd_at(repository, roots[1], path):
+                changed[path] = (keys[path][False], *instead)
+        changes = changed.values()
+        self._read(repository, (key for was, mode, now in changes for key in (was, now) if key == was or mode in FILES))
+        for path, (was, mode, key) in changed.items():
             claim = self._claims[was]
             tag, package = self.layout.names(path, claim.title, claim.category) if claim else ("", "")
-            if is_name(tag.encode()) and is_name(package.encode("utf-8", "replace")) and self._claims[key] is None:
-                yield tag, package, path, key
+            is_named = is_name(tag.encode()) and is_name(package.encode("utf-8", "replace"))
+            if is_named and (mode in _ODD or self._claims[key] is None):
+                yield tag, package, path, mode, key
+
+    def _odd_at(self, repository: "Repository", tree: str, path: str) -> tuple[bytes, str] | None:
+        """Return mode and id of the link or module that has the place of a file or of one of its folders."""
+        for part in path.encode("utf-8", "surrogateescape").split(b"/"):
+            found = repository.objects().get(tree)
+            entries = tree_entries(found.content, len(tree) // 2) if found else ()
+            mode, key = next(((mode.lstrip(b"0"), key.hex()) for mode, name, key in entries if name == part), (b"", ""))
+            if mode in _ODD:
+                return mode, key
+            if mode != FOLDER:
+                return None
+            tree = key
+        return None
 
     def stored(self, repository: "Repository", commit: str) -> str | None:
         """Return the tree of the tags of a revision if git has it; one that nobody named must have a document."""
@@ -241,6 +260,12 @@ class Arrangement:
         found = recognize(
             self.layout, sorted(self._files(repository, commit)), lambda keys: [self._claims[key] for key in keys]
         )
+        root = repository.objects().get(f"{commit}:")
+        if not found.documents and root and not self.layout.pattern and self._odd_at(repository, root.id, CATALOGUE):
+            raise BrokenSource(
+                f"{repository.path}: in revision {commit[:10]}, {CATALOGUE} is a link or a module, and what it leads to"
+                " is not read; it has to be a folder"
+            )
         tags: dict[bytes, str] = {}
         for tag in found.documents.keys() | found.contested.keys():
             packages: dict[bytes, str] = {}

@@ -100,6 +100,7 @@ def view(digest: Digest, form: DigestForm = WHOLE, *, clean: Clean = str, own: W
         "pinned": [pinned_data(pinned, clean) for pinned in digest.pinned[:_MOST_SPANS]],
         "silenced": [made.plain(silence) for silence in digest.silenced[:_MOST_SPANS]],
         "install": made.install(),
+        "install_more": made.not_installed(),
         "why": made.lines(digest.why, "and {} more"),
         "commands": made.lines(digest.commands, "# and {} more"),
         "archive_url": web_address(digest.archive_url),
@@ -239,6 +240,13 @@ class _Maker:
         system = systems.pop()
         named = " ".join(dict.fromkeys(filter(None, words)))
         return f"spack install --cache-only {named}{'' if system == _USUAL_PLATFORM else f' platform={system}'}"
+
+    def not_installed(self) -> int:
+        """Return how many packages the line that installs what is new does not name; of an environment, nobody counts."""
+        if self.install() is None or self._digest.environment is not None:
+            return 0
+        named = {one.package for tag in self._digest.tags for one in self._examples(tag)}
+        return len({package for tag in self._digest.tags for package in tag.installable} - named)
 
     def tag(self, tag: TagDigest) -> Data:
         """Return what one tag is, for programs: its statements, and totals."""

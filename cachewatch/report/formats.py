@@ -243,6 +243,7 @@ class DigestPart(Struct, frozen=True):
 
     versions: tuple[VersionsChange, ...]
     examples: list[Ranked]
+    installable: tuple[str, ...]  # packages
     csv: bytes
 
 
@@ -254,6 +255,7 @@ class DigestCollector:
         self._wants = wants
         self._versions: list[VersionsChange] = []
         self._examples: list[Ranked] = []
+        self._installable: list[str] = []
         self._csv = CsvCollector()
         self._has_table = has_table
 
@@ -266,11 +268,14 @@ class DigestCollector:
             self._versions.append(VersionsChange(change.package, delta.added, delta.removed))
         if self._has_table:
             self._csv.add(change)
-        self._examples = _best([*self._examples, *_examples(change)])
+        examples = list(_examples(change))
+        self._installable += [package for _, _, package, _ in examples]
+        self._examples = _best([*self._examples, *examples])
 
     def take(self) -> DigestPart:
         """Hand over what was collected."""
-        return DigestPart(tuple(self._versions), self._examples, csv_table(self._csv.take()))
+        table = csv_table(self._csv.take())
+        return DigestPart(tuple(self._versions), self._examples, tuple(self._installable), table)
 
 
 def read_tag_digest(
@@ -287,11 +292,13 @@ def read_tag_digest(
     table may take as many bytes as there is `room`, and MOST_CSV if nothing is said.
     """
     examples: list[Ranked] = []
+    installable: list[str] = []
     versions: list[VersionsChange] = []
     table = _Packer(changeset.after.tag or "", MOST_CSV if room is None else room)
     for taken in changeset.collected():
         versions += taken.versions
         examples = _best([*examples, *taken.examples])
+        installable += taken.installable
         table.add(taken.csv)
     report = changeset.report
     parted = select_statements(report.statements, wants_line or (lambda line: wants(line.kinds)), wants)
@@ -302,6 +309,7 @@ def read_tag_digest(
         rest=parted.rest,
         versions=tuple(versions),
         examples=tuple(example for *_, example in examples),
+        installable=tuple(installable),
         table=table.finish(),
         unreadable=report.unreadable,
     )

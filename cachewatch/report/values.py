@@ -87,6 +87,7 @@ class TagDigest(Struct, frozen=True, kw_only=True):
     rest: tuple[Statement, ...] = ()  # that are only summed up: kinds that nobody asked for, or somebody silenced
     versions: tuple[VersionsChange, ...] = ()
     examples: tuple[Example, ...] = ()
+    installable: tuple[str, ...] = ()  # packages of which there is a newer version than before, or which are new
     table: CsvTable = CsvTable()
     unreadable: tuple[Unreadable, ...] = ()  # documents that could not be compared
     still_missing: tuple[str, ...] = ()  # packages that snapshots before the base had, to be said of a new snapshot

@@ -146,12 +146,14 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         """Compare everything that the stream has not reported yet."""
         news: list[TagNews] = []
         bases: dict[str, Mapping[str, Revision]] = {}
+        earlier: dict[str, Mapping[str, Revision]] = {}
         learned: list[Fact] = []
         for each in self.ranges.ranges:  # each tag is in one of them
-            of_range, bases_of_range = self._news_of(each, learned)
+            of_range, bases_of_range, readable = self._news_of(each, learned)
             news += of_range
             bases.update(bases_of_range)
-        unread = self.documents.after(self.ranges, news, bases)
+            earlier.update(readable)
+        unread = self.documents.after(self.ranges, news, bases, earlier)
         pinned = self._pinned(learned)
         learned += (wave for each in news for wave in announced(self.source.name, each.tag))
         return SourceDiff(
@@ -172,10 +174,10 @@ class OpenSource(Struct, frozen=True, kw_only=True):
             vanished=self.ranges.vanished,
         )
 
-    def _news_of(self, gap: PendingRange, learned: list[Fact]) -> tuple[tuple[TagNews, ...], Bases]:
+    def _news_of(self, gap: PendingRange, learned: list[Fact]) -> tuple[tuple[TagNews, ...], Bases, Bases]:
         """Return the news of the tags of a range, and which packages were compared with which other versions.
 
-        What went and what is back is `learned`.
+        The last are those of them that cannot be read where the range begins. What went and what is back is `learned`.
         """
         steps, wanted = Steps(self.repository, gap.base, self.newest), self._wants(self._selection())
         compare = partial(self._compared_range, gap, steps, self._new_snapshots(gap))
@@ -209,7 +211,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         news = tuple(self._with_missing(each, wanted, learned) for each in news)
         if self.stream.is_urgent:
             news = tuple(structs.replace(each, tag=urgent_only(each.tag)) for each in news)
-        return news, bases
+        return news, bases, earlier
 
     def _compared_range(
         self, gap: PendingRange, steps: Steps, snapshots: Mapping[str, NewSnapshot], bases: Bases

@@ -118,20 +118,32 @@ class UnreadDocuments:
         side = digest.report.before
         return replace(resolve(self._repository, side.revision), tag=side.tag) if side.revision else None
 
-    def after(self, gaps: PendingRanges, news: Iterable[TagNews], bases: Bases) -> UnreadAfter:
-        """Return what is left to be compared later, once everything in `gaps` was compared, with `bases`."""
+    def after(
+        self, gaps: PendingRanges, news: Iterable[TagNews], bases: Bases, earlier: Bases = NO_BASES
+    ) -> UnreadAfter:
+        """Return what is left to be compared later, once everything in `gaps` was compared, with `bases`.
+
+        The documents of `earlier` could not be read where their ranges begin.
+        """
         left = {tag: entries for tag, entries in self._known.items() if gaps.places.get(tag)}
         resolved: dict[str, tuple[Unread, ...]] = {}
         unknown: dict[str, tuple[str, ...]] = {}
         seen = {each.tag.report.after.tag: each.tag for each in news}
-        for tag in (tag for gap in gaps.ranges for tag in gap.tags):
+        for begun_at, tag in ((gap.base.commit, tag) for gap in gaps.ranges for tag in gap.tags):
             known = {entry.package: entry for entry in self._known.get(tag, ())}
             now = dict(self._unread(seen[tag], known, bases.get(tag, {}))) if tag in seen else {}
             left[tag] = tuple(now.values())
             if lacking := tuple(_without_base(seen[tag])) if tag in seen else ():
                 unknown[tag] = lacking
             done = known.keys() - now.keys() - set(lacking)
-            resolved[tag] = tuple(entry for package, entry in known.items() if package in done)
+            begun = {
+                package: Unread(package=package, base=base.commit, base_tag=base.tag or "", since=begun_at, reason="")
+                for package, base in earlier.get(tag, {}).items()
+                if package not in now
+            }
+            resolved[tag] = tuple(
+                {**begun, **{package: known[package] for package in known if package in done}}.values()
+            )
         return UnreadAfter(left, resolved, unknown)
 
     def _unread(

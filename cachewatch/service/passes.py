@@ -13,7 +13,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from urllib.parse import urlsplit, urlunsplit
 
 from msgspec import Struct
@@ -21,6 +21,7 @@ from msgspec import Struct
 from cachewatch.channels.chats import without_secret_url
 from cachewatch.config.channels import FeedConfig
 from cachewatch.config.model import Config
+from cachewatch.config.schedule import minute
 from cachewatch.config.showing import shown_values
 from cachewatch.config.sources import Source
 from cachewatch.errors import AnotherInstance, CachewatchError, StateError
@@ -39,6 +40,7 @@ from cachewatch.service.send import deliver_all
 from cachewatch.service.stream_state import streams_to_look_at
 from cachewatch.service.streams import Stream, streams_of
 from cachewatch.store import cursors, digests, health, messages, outbox
+from cachewatch.store.database import Connection
 from cachewatch.store.health import AlertKey, AlertKind
 from cachewatch.store.opening import open_database
 
@@ -72,6 +74,9 @@ def _forget(context: Context) -> None:
         cursors.forget(connection, now - retention.metadata)
     if digests_gone or payloads_gone:
         context.log.info("state.cleaned", digests=digests_gone or None, payloads=payloads_gone or None)
+
+
+_MOST_LOGGED = 10
 
 
 class Result(Struct, frozen=True, kw_only=True):
@@ -109,6 +114,7 @@ def run_pass(context: Context) -> Result:
     with context.database.read() as connection:
         suppressed = messages.count_since(connection, begun)
         kinds = Counter(alert.key.kind for alert in health.all_open(connection))
+        _log_what_waits(connection, context, begun)
     return Result(
         failed_sources=polls.failed,
         failed_digests=kinds[AlertKind.DIGEST_FAILED],
@@ -116,6 +122,22 @@ def run_pass(context: Context) -> Result:
         suppressed=suppressed,
         blocked=kinds[AlertKind.CHANNEL_DOWN],
     )
+
+
+def _log_what_waits(connection: Connection, context: Context, begun: datetime) -> None:
+    """Log which deliveries wait for a channel that failed in an earlier pass, and when they are tried again."""
+    for name in context.config.channels:
+        found = health.channel(connection, name)
+        waiting = outbox.find(connection, states=outbox.OPEN, channel=name)
+        if waiting and found.blocked_until is not None and found.error_at is not None and found.error_at < begun:
+            context.log.error(
+                "channel.waiting",
+                channel=name,
+                deliveries=", ".join(str(each.id) for each in waiting[:_MOST_LOGGED]),
+                next_attempt=minute(found.blocked_until, context.config.timezone),
+                error=found.error,
+                advice=f"cachewatch deliveries retry {waiting[0].id}",
+            )
 
 
 def create_digests(context: Context, beat: Callable[[], None] = lambda: None) -> None:

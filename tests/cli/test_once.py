@@ -156,6 +156,23 @@ def test_a_source_that_cannot_be_read(configured: Path, run: Run) -> None:
     assert "  public  cannot be read: " in result.output
 
 
+def test_a_delivery_that_waits_for_a_repaired_channel_is_named(configured: Path, run: Run) -> None:
+    """The log of each pass says what waits, until when, and how not to wait."""
+    configure("HEAD~1")
+    (configured / "out").touch()
+    run("once")
+    (configured / "out").unlink()
+    again = run("once")
+
+    assert again.exit_code == 7
+    assert "error channel.waiting channel=files deliveries=1 next_attempt=" in again.error
+    assert 'advice="cachewatch deliveries retry 1"' in again.error
+    run("deliveries", "retry", "1")
+    last = run("once")
+    assert last.exit_code == 0
+    assert "channel.waiting" not in last.error
+
+
 @pytest.mark.usefixtures("configured")
 def test_nothing_is_said_to_a_file(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Cron and systemd read the log, which is on standard error."""

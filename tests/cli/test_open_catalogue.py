@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -426,3 +427,14 @@ def test_init_says_what_will_be_fetched(nowhere: Path, run: Run) -> None:
 
     assert said in run("init", "a.yaml").error
     assert said not in run("init", "b.yaml", "--source", nowhere / "public.git").error
+
+
+def test_a_folder_that_may_not_be_read_is_named(nowhere: Path) -> None:
+    folder = nowhere / "closed"
+    folder.mkdir(mode=0)
+    as_others = ["setpriv", "--inh-caps=-all", "--bounding-set=-all"] if os.geteuid() == 0 else []
+    command = [*as_others, sys.executable, "-m", "cachewatch", "packages", "--repo", str(folder)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    folder.chmod(0o700)
+    assert done.stderr == f"cachewatch: {folder}: the folder cannot be read: Permission denied\n"
+    assert done.returncode == 3

@@ -13,6 +13,11 @@ from conftest import Run
         (["preview", "--as", "eml"], "preview has no option --as; did you mean --format?\n"),
         (["diff", "--formt", "json"], "diff has no option --formt; did you mean --format?\n"),
         (["diff", "--xyzzy"], "diff has no option --xyzzy\n"),
+        (["diff", "--repoo", "x"], "diff has no option --repoo; did you mean --repo?\n"),
+        (
+            ["explain", "zlib", "--repo", "x"],
+            "explain has no option --repo; it reads the sources of a configuration, which --config names\n",
+        ),
         (
             ["diff", "--format", "jsn"],
             "--format: 'jsn' is not one of text, json, jsonl, csv, markdown, html; did you mean json",

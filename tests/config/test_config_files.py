@@ -314,6 +314,21 @@ def test_init_knows_what_is_safe(run: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        ("public", "public"),
+        ("https://git.example.org/team/our-cache.git", "our-cache"),
+        ("my cache (old).git", "my-cache-old"),
+        (".config", "config"),
+        ("...", "catalogue"),
+    ],
+)
+def test_init_names_a_source_after_its_place(run: Run, tmp_path: Path, source: str, name: str) -> None:
+    assert run("init", tmp_path / "a.yaml", "--source", source).exit_code == 0
+    assert list(read_config(tmp_path / "a.yaml").sources) == [name]
+
+
+@pytest.mark.parametrize(
     ("options", "said"),
     [
         (["--to", "kim"], "'kim' is not a mail address"),

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from conftest import Run
 from helpers import document, history, record, records
+from upstream import git
 
 from cachewatch.core.names import Layout
 from cachewatch.git import trees as arranged_trees
@@ -199,6 +200,40 @@ def test_a_document_that_was_overwritten_cannot_be_read(
     run("history", "build", "--repo", repository, "--no-progress")
     log = json.loads(run("log", "--repo", repository, "--format", "json").output)
     assert {row["change"] for row in log["rows"] if row["package"] in ("zlib", "hdf5")} == {"unreadable"}
+
+
+def _with_link(folder: Path, place: Path, files: Mapping[str, bytes]) -> Path:
+    """Return a work tree whose second revision has a link at `place` that leads out of it."""
+    tree = folder / "tree"
+    git(history(folder / "r.git", files), "clone", "-q", str(folder / "r.git"), str(tree))
+    (tree / place).rename(folder / "elsewhere")
+    (tree / place).symlink_to(folder / "elsewhere")
+    for command in (("add", "-A"), ("commit", "-q", "-m", "linked")):
+        git(tree / ".git", f"--work-tree={tree}", *command)
+    return tree
+
+
+@pytest.mark.parametrize("layout", ["{package}.md", "packages/{package}.md", "_cache/{tag}/{package}/specs.md"])
+@pytest.mark.parametrize("is_folder", [False, True])
+def test_a_link_that_took_the_place_of_a_document_cannot_be_read(
+    run: Run, tmp_path: Path, layout: str, is_folder: bool
+) -> None:
+    """Its package was not removed, wherever the link leads; also if the folder of the document is the link."""
+    path = Path(layout.format(tag="develop", package="zlib"))
+    place = path.parent if is_folder and path.parent.name else path
+    tree = _with_link(tmp_path, place, _state(layout, TWO_STATES[0]) | {"other.md": b"# none"})
+
+    result = run("diff", "HEAD~1", "HEAD", "--repo", tree, "--format", "json")
+    (found,) = json.loads(result.output)["changesets"]
+    assert (result.exit_code, found["packages"]) == (4, [])
+    assert {warning["kind"] for warning in found["warnings"]} == {"unreadable"}
+
+
+def test_a_link_that_took_the_place_of_the_catalogue_is_an_error(run: Run, tmp_path: Path) -> None:
+    tree = _with_link(tmp_path, Path("_cache"), _state("_cache/{tag}/{package}/specs.md", TWO_STATES[0]))
+    result = run("diff", "HEAD~1", "HEAD", "--repo", tree)
+    assert result.exit_code == 3
+    assert "_cache is a link or a module" in result.error
 
 
 def test_a_name_that_no_package_can_have_is_a_warning(run: Run, tmp_path: Path) -> None:

@@ -126,7 +126,7 @@ def test_init_says_that_a_source_has_no_documents(tmp_path: Path, run: Run) -> N
     assert "warning: " in result.error
     assert "'HEAD' has no documents: looked for" in result.error
     checked = run("config", "check", "--source", "--config", tmp_path / "cachewatch.yaml").error
-    assert "sources.public: 'HEAD' has no documents: looked for" in checked
+    assert "sources.r: 'HEAD' has no documents: looked for" in checked
 
 
 @pytest.mark.parametrize(("tag", "tags"), [("develop", ("develop",)), ("v0.23", ("*",))])
@@ -139,7 +139,7 @@ def test_init_asks_for_tags_that_there_are(tmp_path: Path, run: Run, tag: str, t
     assert "warning" not in result.error
     config = read_config(path)
     assert config.subscriptions["all"].match.tags == tags
-    assert getattr(config.sources["public"], "documents", None) == "x/{tag}/{package}.rst"
+    assert getattr(config.sources["r"], "documents", None) == "x/{tag}/{package}.rst"
 
 
 def test_a_pattern_without_a_package_is_a_mistake(tmp_path: Path, run: Run) -> None:
@@ -233,6 +233,7 @@ def test_init_takes_a_folder(tmp_path: Path, run: Run) -> None:
 
     assert "warning" not in result.error
     assert read_config(path).subscriptions["all"].match.tags == ("*",)
+    assert list(read_config(path).sources) == ["documents"]
     refused = run("init", tmp_path / "b.yaml", "--source", folder, "--since", "yesterday")
     assert refused.exit_code == 2
     assert "is a folder, which has no revisions" in refused.error

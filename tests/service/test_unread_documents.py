@@ -99,6 +99,18 @@ def test_what_changed_meanwhile_is_told_when_it_can_be_read_again(tmp_path: Path
     ]
 
 
+@pytest.mark.parametrize("last", [pa("2.0", 11), {}], ids=["repaired", "removed"])
+def test_what_cannot_be_read_where_a_digest_begins_is_said(tmp_path: Path, last: Mapping[str, bytes]) -> None:
+    made = Site(tmp_path, [state(0, pa("1.0", 10)), state(1, {PATH: BROKEN["empty"]}), state(2, last)])
+    made.configure(CONFIG.replace("stale_after: 4000d", f"stale_after: 4000d, since: {made.commits[1]}"))
+    made.publish(2)
+    made.run(later=DAY)
+    (digest,) = made.told()
+    again = f"documents of develop can be read again: pa, compared with revision {made.commits[0][:10]}"
+    removed = "unreadable documents of develop were removed: pa"
+    assert (again if last else removed) in " ".join(digest.split())
+
+
 @pytest.mark.slow
 def test_it_stays_unread_for_as_long_as_it_takes(tmp_path: Path) -> None:
     broken = [{PATH: content} for content in BROKEN.values()]

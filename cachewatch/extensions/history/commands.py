@@ -196,8 +196,18 @@ UNTIL_OPTION = click.option(
 
 
 def numbers_of(index: Index, since: str | None, until: str) -> tuple[int, int]:
-    """Return the numbers of both revisions; a date before the oldest one means the beginning."""
-    return -1 if since is None else index.number_of(since, may_precede=True), index.number_of(until)
+    """Return the numbers of both revisions; a date before the oldest one means the beginning.
+
+    Says so if there is no revision between them.
+    """
+    first = -1 if since is None else index.number_of(since, may_precede=True)
+    last = index.number_of(until)
+    if first >= last:
+        newest = index.point(last)
+        named = f"{newest.revision[:10]} of {(newest.time or 'an unknown time')[:10]}"
+        said = f"no revision is newer than --since {since}: the newest{'' if until == 'HEAD' else f' up to {until}'} is {named}"
+        click.echo(f"cachewatch: {safe(said)}", err=True)
+    return first, last
 
 
 _LOOSE_OBJECTS = 5_000

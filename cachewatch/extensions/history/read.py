@@ -4,7 +4,7 @@ import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Self
 
@@ -27,6 +27,7 @@ from cachewatch.extensions.history.schema import (
 )
 
 _COMMIT = re.compile(r"[0-9a-f]{4,64}")
+_YEAR = re.compile(r"(19|20)\d\d")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}.*")
 # For each query: a file of a stranger may have rows that no build makes.
 _SECONDS = 120.0
@@ -153,8 +154,11 @@ class Index:
         HEAD is the last indexed revision; a date is the newest revision up to the end of that day, UTC. A date
         before all revisions is -1 if it `may_precede` them.
         """
-        moment = as_datetime(name, datetime.now(UTC))
+        now = datetime.now(UTC)
+        moment = as_datetime(name, now)
         if moment is not None:
+            if may_precede and moment > now + timedelta(days=1):
+                raise UnknownRevision(f"{name!r} is in the future")
             number = self._until(moment)
             if number is None and not may_precede:
                 oldest = self.point(0).time or "unknown"
@@ -188,6 +192,8 @@ class Index:
             raise UnknownRevision(f"{beginning}: several revisions begin so; write more of it")
         if any(self.rows('SELECT 1 FROM rewritten WHERE "commit" >= ? AND "commit" < ?', bounds)):
             raise UnknownRevision(f"{beginning}: a force-push removed this revision from the history")
+        if _YEAR.fullmatch(beginning):
+            raise UnknownRevision(f"{beginning} is no date; write YYYY-MM-DD")
         raise UnknownRevision(
             f"{beginning}: no such revision is indexed; `cachewatch history update` adds new ones "
             "(only revisions on the first-parent chain are indexed)"

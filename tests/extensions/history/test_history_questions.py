@@ -159,6 +159,10 @@ def test_ranges(run: Run) -> None:
     assert (
         json.loads(run("churn", "--since", "HEAD~1", "--until", "f9449d1", "--format", "json").output)["revisions"] == 1
     )
+    newer = run("log", "--since", "2025-06-01").error
+    assert newer == "cachewatch: no revision is newer than --since 2025-06-01: the newest is f9449d145a of 2025-06-01\n"
+    assert run("log", "--since", "2999-01-01").error == "cachewatch: '2999-01-01' is in the future\n"
+    assert run("log", "--since", "2030").error == "cachewatch: 2030 is no date; write YYYY-MM-DD\n"
     assert run("churn", "--until", "2020-01-01").error == (
         "cachewatch: '2020-01-01': there is no revision that old; the oldest is of 2025-05-25T04:00:00Z\n"
     )
