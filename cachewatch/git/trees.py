@@ -99,8 +99,8 @@ class Arrangement:
         lacking: dict[str, dict[str, tuple[str, bytes, str]]] = {}
         for other in others:
             if other != commit and other in self.diagnostics:
-                for tag, package, *instead in self._overwritten(repository, other, commit):
-                    lacking.setdefault(tag, {}).setdefault(package, instead)
+                for tag, package, path, mode, key in self._overwritten(repository, other, commit):
+                    lacking.setdefault(tag, {}).setdefault(package, (path, mode, key))
         if not lacking:
             return catalogue
         tags = self._made_folders(repository, catalogue, commit)
