@@ -326,12 +326,6 @@ def _by_dots(version: str) -> tuple[int, str]:
     return (sum(map(version.count, "_-")), version)
 
 
-def one_spelling(versions: Iterable[str]) -> Callable[[Signature], Signature]:
-    """Return what writes each of `versions` in one way, wherever a signature has it."""
-    spellings = spellings_of(versions)
-    return (lambda signature: _spelled(signature, spellings)) if spellings else (lambda signature: signature)
-
-
 def _respelled(specs: Specs, spellings: Mapping[str, str]) -> Specs:
     respelled = {s: _spelled(s, spellings) for s in specs.counts}
     return Specs.of({spec_hash: respelled[s] for spec_hash, s in specs.items()})

@@ -1,7 +1,7 @@
 """Build the site: all pages of a catalogue and its past, its Atom feeds, and the archive of digests.
 
 `reading.py` asks the history index for all, and the repository why specs were rebuilt; `past.py` has what happened to
-each package. A module for each kind of page says what it shows, as the values in `values.py`: `overview.py` the first
+each package. A module for each kind of page says what it shows, in the values of `values.py`: `overview.py` the first
 page, `packages.py` the pages of packages, `lists.py` those of stacks, tags and revisions and the search index.
 templates/ makes pages of them, and `Folder` writes those that changed.
 
@@ -29,8 +29,8 @@ from cachewatch.errors import SourceError, UsageError
 from cachewatch.extensions.site.lists import (
     hash_files,
     index_file,
-    package_names,
     package_rows,
+    packages_of,
     revision_list,
     revision_pages,
     revision_path,
@@ -43,8 +43,7 @@ from cachewatch.extensions.site.packages import Sources, package_page
 from cachewatch.extensions.site.past import TagHistory, totals_of
 from cachewatch.extensions.site.reading import LastBuild, SiteContents
 from cachewatch.extensions.site.stories import RevisionStory, file_name, page, shown
-from cachewatch.extensions.site.values import DigestRow, DigestsPage, Happening, Link, PackagePage, StackPage
-from cachewatch.extensions.site.words import Times
+from cachewatch.extensions.site.values import Happening, Link, Times, View
 from cachewatch.report.templates import render
 from cachewatch.report.values import Neighbours, with_neighbours
 from cachewatch.runtime.files import put, read_inside, remove, shipped_template
@@ -57,71 +56,48 @@ _MOST_ENTRIES = 20
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-class FeedEntry(Struct, frozen=True):
-    """One change."""
-
-    id: str
-    title: str
-    updated: str  # RFC 3339
-    address: str  # relative to the feed
-    paragraphs: tuple[str, ...]
-
-
-class Feed(Struct, frozen=True):
-    """One feed; relative addresses start where it lies."""
-
-    id: str
-    title: str
-    home: str
-    updated: str
-    entries: tuple[FeedEntry, ...]
-
-
-def tag_feed(past: TagHistory, stories: Sequence[RevisionStory], times: Times, title: str) -> Feed:
+def tag_feed(past: TagHistory, stories: Sequence[RevisionStory], times: Times, title: str) -> View:
     """Return the feed of all revisions that did anything."""
     told = [n for n, story in enumerate(stories) if story.facts][::-1][:_MOST_ENTRIES]
     entries = [
-        FeedEntry(
-            id=_urn("revision", past.tag, past.revisions[n][0]),
-            title=_clean("; ".join(fact.text for fact in stories[n].facts[:3])),
-            updated=_time(times.times[n]),
-            address=revision_path(past.revisions[n][0]),
-            paragraphs=tuple(_clean(fact.text) for fact in stories[n].facts),
-        )
+        {
+            "id": _urn("revision", past.tag, past.revisions[n][0]),
+            "title": _clean("; ".join(fact.text for fact in stories[n].facts[:3])),
+            "updated": _time(times.times[n]),
+            "address": revision_path(past.revisions[n][0]),
+            "paragraphs": [_clean(fact.text) for fact in stories[n].facts],
+        }
         for n in told
     ]
-    return _feeds_feed(("tag", past.tag), f"{title}: {shown(past.tag)}", "index.html", entries, times)
+    return _feed(("tag", past.tag), f"{title}: {shown(past.tag)}", "index.html", entries, times)
 
 
-def page_feed(kind: str, name: str, told: PackagePage | StackPage, times: Times) -> Feed:
+def page_feed(kind: str, name: str, told: View, times: Times) -> View:
     """Return the feed of one package or stack: what was added and removed, but not what was merely rebuilt."""
     home = f"{file_name(name)}.html"
-    entries = list(_entries((kind, name), told.name, home, told.happenings, times))
-    return _feeds_feed((kind, name), f"{told.name} in {told.tag}", home, entries, times)
-
-
-def _feeds_feed(name: Sequence[str], title: str, home: str, entries: Sequence[FeedEntry], times: Times) -> Feed:
-    # Only a change makes another feed: without one, it is as old as the history.
-    updated = entries[0].updated if entries else _time(times.times[0])
-    return Feed(_urn(*name), _clean(title), home, updated, tuple(entries))
-
-
-def _entries(
-    name: Sequence[str], called: str, home: str, happened: Iterable[Happening], times: Times
-) -> Iterator[FeedEntry]:
     when = dict(zip(times.moments, times.times, strict=True))
-    told = [one for one in happened if one.came or one.went][:_MOST_ENTRIES]
-    for one in told:
-        paragraphs = tuple(
-            filter(None, (_side("added", one.came, one.more_came), _side("removed", one.went, one.more_went)))
+    happened: list[Happening] = [one for one in told["happenings"] if one.came or one.went]
+    entries = []
+    for one in happened[:_MOST_ENTRIES]:
+        sides = (_side("added", one.came, one.more_came), _side("removed", one.went, one.more_went))
+        paragraphs = list(filter(None, sides))
+        entries.append(
+            {
+                "id": _urn(kind, name, one.moment.commit),
+                "title": _clean(f"{told['name']}: {'; '.join(paragraphs)}")[:200],
+                "updated": _time(when[one.moment]),
+                "address": home,
+                "paragraphs": paragraphs,
+            }
         )
-        yield FeedEntry(
-            id=_urn(*name, one.moment.commit),
-            title=_clean(f"{called}: {'; '.join(paragraphs)}")[:200],
-            updated=_time(when[one.moment]),
-            address=home,
-            paragraphs=paragraphs,
-        )
+    return _feed((kind, name), f"{told['name']} in {told['tag']}", home, entries, times)
+
+
+def _feed(name: Sequence[str], title: str, home: str, entries: Sequence[View], times: Times) -> View:
+    """Return a feed; relative addresses start where it lies."""
+    # Only a change makes another feed: without one, it is as old as the history.
+    updated = entries[0]["updated"] if entries else _time(times.times[0])
+    return {"id": _urn(*name), "title": _clean(title), "home": home, "updated": updated, "entries": entries}
 
 
 def _side(word: str, links: Sequence[Link], more: int) -> str:
@@ -155,21 +131,21 @@ class ArchivedDigest(Struct, frozen=True, kw_only=True):
     feed: str | None = None  # the address of the subscription's Atom feed, relative to the site or absolute
 
 
-def digests_page(digests: Sequence[ArchivedDigest]) -> DigestsPage:
+def digests_page(digests: Sequence[ArchivedDigest]) -> View:
     """List digests, the newest first, with the feeds of their subscriptions."""
     feeds = sorted({(digest.subscription, digest.feed) for digest in digests if digest.feed})
-    return DigestsPage(
-        digests=tuple(
-            DigestRow(
-                Link(shown(digest.title, 160), page("digest", digest.key)),
-                shown(digest.subscription),
-                shown(digest.period),
-                digest.created.date().isoformat(),
-            )
+    return {
+        "digests": [
+            {
+                "title": Link(shown(digest.title, 160), page("digest", digest.key)),
+                "subscription": shown(digest.subscription),
+                "period": shown(digest.period),
+                "day": digest.created.date().isoformat(),
+            }
             for digest in digests
-        ),
-        feeds=tuple(Link(shown(name), feed) for name, feed in feeds),
-    )
+        ],
+        "feeds": [Link(shown(name), feed) for name, feed in feeds],
+    }
 
 
 def digest_pages(digests: Sequence[ArchivedDigest]) -> Iterator[tuple[str, bytes]]:
@@ -397,7 +373,7 @@ def _files(catalogue: SiteContents, digests: Sequence[ArchivedDigest]) -> Iterat
     """Yield everything that no template makes."""
     for name in _ASSETS:
         yield f"assets/{name}", _asset(name)
-    packages = package_names(catalogue)
+    packages = sorted(packages_of(catalogue))
     yield "assets/index.js", index_file(packages, catalogue, totals_of(catalogue.past))
     yield from hash_files(packages, catalogue)
     yield from digest_pages(digests)
@@ -415,42 +391,38 @@ def _pages(
     tags = tag_pages(catalogue)
     yield _Page("tags.html", "tags", {"tags": tag_rows(catalogue, tags), "told": told})
     yield _Page("revisions.html", "revisions", {"rows": revision_list(past, stories, totals, times), "tag": told})
-    yield _building_feed("feed", tag_feed(past, stories, times, title))
+    yield _Page("feed.atom", "feed", {"feed": tag_feed(past, stories, times, title)})
     if digests:
         yield _Page("digests.html", "digests", {"view": digests_page(digests)})
     for path, revision_view in revision_pages(past, stories, times):
         yield _Page(path, "revision", {"view": revision_view})
     for stack, stack_view in stack_pages(past, totals, times).items():
         yield _Page(page("stack", stack), "stack", {"view": stack_view})
-        yield _building_feed(f"stack/{file_name(stack)}", page_feed("stack", stack, stack_view, times))
+        feed = page_feed("stack", stack, stack_view, times)
+        yield _Page(f"stack/{file_name(stack)}.atom", "feed", {"feed": feed})
     for tag, tag_view in tags.items():
         yield _Page(page("tag", tag), "tag", {"view": tag_view})
     yield from _package_pages(catalogue, times, sources)
 
 
 def _package_pages(catalogue: SiteContents, times: Times, sources: Sources) -> Iterator[_Page]:
-    histories = {history.package: history for history in catalogue.past.packages}
-    names = package_names(catalogue)
-    has_page = frozenset(names).__contains__
-    for package in names:
+    histories = packages_of(catalogue)
+    for package in sorted(histories):
         in_tags = {tag: packages[package] for tag, packages in catalogue.tags.items() if package in packages}
         view = package_page(
             package,
             catalogue.past.tag,
-            histories.get(package),
+            histories[package],
             in_tags,
             times=times,
             sources=sources,
             causes=catalogue.causes.get(package),
-            has_page=has_page,
+            has_page=histories.__contains__,
         )
         yield _Page(page("package", package), "package", {"view": view})
-        if view.feed:
-            yield _building_feed(f"package/{file_name(package)}", page_feed("package", package, view, times))
-
-
-def _building_feed(path: str, feed: Feed) -> _Page:
-    return _Page(f"{path}.atom", "feed", {"feed": feed})
+        if view["feed"]:
+            feed = page_feed("package", package, view, times)
+            yield _Page(f"package/{file_name(package)}.atom", "feed", {"feed": feed})
 
 
 def _render(pages: Sequence[_Page], title: str, jobs: int, *, has_digests: bool) -> Iterator[list[tuple[str, bytes]]]:

@@ -4,26 +4,31 @@ from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from statistics import median, quantiles
+from typing import NamedTuple
 
 from cachewatch.core import names as tag_names
-from cachewatch.extensions.site import values as plots
 from cachewatch.extensions.site.lists import revision_path
-from cachewatch.extensions.site.past import StackStay, Totals, lost_by
+from cachewatch.extensions.site.past import StackStay, Totals, calendar_day, lost_by
 from cachewatch.extensions.site.reading import SiteContents
 from cachewatch.extensions.site.stories import NewVersion, RevisionStory, Tone, shown
-from cachewatch.extensions.site.values import Card, CardLine, Curve, IndexPage, LagRow, Link, Plot, Tick
-from cachewatch.extensions.site.words import (
+from cachewatch.extensions.site.values import (
     KINDS,
+    Curve,
+    Link,
+    Plot,
+    Tick,
     Times,
-    calendar_day,
+    View,
+    bars,
+    clock,
     curve,
     days,
     figures,
     marks_of,
     package_link,
+    plot_of,
     stack_in_sentence,
     stack_link,
-    table,
 )
 from cachewatch.report.words import names, number
 
@@ -35,33 +40,41 @@ _WEEK = timedelta(days=7)
 _MANY_UNREFERENCED = 0.1  # of all specs
 
 
-def cards(catalogue: SiteContents, totals: Totals, times: Times) -> tuple[Card, ...]:
+class CardLine(NamedTuple):
+    """One line of a card: a clause that may begin with a link."""
+
+    text: str
+    link: Link | None = None
+    tone: str = ""
+
+
+def _card(title: str, lines: Sequence[CardLine], most: int, nothing: str, onward: Link | None = None) -> View:
+    """Return a few lines of the first screen; `nothing` is said where there are none."""
+    more = [CardLine(f"and {len(lines) - most:,} more")] if len(lines) > most else []
+    return {"title": title, "lines": [*lines[:most], *more], "nothing": nothing, "onward": onward}
+
+
+def cards(catalogue: SiteContents, totals: Totals, times: Times) -> tuple[View, ...]:
     """Return the cards: what is unusual first, unless nothing is; then the news."""
     unusual = unusual_card(catalogue, totals, times)
     latest, versions = latest_card(catalogue, times), versions_card(catalogue, times)
-    return (unusual, latest, versions) if unusual.lines else (latest, unusual, versions)
+    return (unusual, latest, versions) if unusual["lines"] else (latest, unusual, versions)
 
 
-def latest_card(catalogue: SiteContents, times: Times) -> Card:
+def latest_card(catalogue: SiteContents, times: Times) -> View:
     """Say what the newest revision did that changed anything in this tag."""
     stories = catalogue.stories
-    number_of = next((n for n in range(len(stories) - 1, 0, -1) if stories[n].facts), 0)
-    facts = stories[number_of].facts
-    lines = [CardLine(fact.text, tone=fact.tone.value) for fact in facts[:_MOST_LINES]]
-    if len(facts) > _MOST_LINES:
-        lines.append(CardLine(f"and {len(facts) - _MOST_LINES} more"))
-    is_latest = number_of == len(stories) - 1
-    return Card(
-        title="Latest revision" if is_latest else f"Latest change, {calendar_day(times.times[number_of])}",
-        lines=tuple(lines),
-        nothing="Nothing has changed since the first revision.",
-        onward=Link("All of this revision", revision_path(catalogue.past.revisions[number_of][0]))
-        if number_of
-        else None,
+    n = next((n for n in range(len(stories) - 1, 0, -1) if stories[n].facts), 0)
+    return _card(
+        "Latest revision" if n == len(stories) - 1 else f"Latest change, {calendar_day(times.times[n])}",
+        [CardLine(fact.text, tone=fact.tone.value) for fact in stories[n].facts],
+        _MOST_LINES,
+        "Nothing has changed since the first revision.",
+        Link("All of this revision", revision_path(catalogue.past.revisions[n][0])) if n else None,
     )
 
 
-def unusual_card(catalogue: SiteContents, totals: Totals, times: Times) -> Card:
+def unusual_card(catalogue: SiteContents, totals: Totals, times: Times) -> View:
     """Say what is not as it was: by change, not by size."""
     fallen = _fallen(totals)
     lines = [
@@ -70,15 +83,10 @@ def unusual_card(catalogue: SiteContents, totals: Totals, times: Times) -> Card:
         *_lost(catalogue, fallen, times),
         *_unreferenced(catalogue, totals),
     ]
-    shown_lines = lines[:_MOST_LINES]
-    if len(lines) > _MOST_LINES:
-        shown_lines.append(CardLine(f"and {len(lines) - _MOST_LINES} more"))
-    return Card(
-        # It names the day of the newest revision: a page may be read long after it.
-        title=f"Unusual on {calendar_day(times.times[-1])}" if times.times[-1] else "Unusual now",
-        lines=tuple(shown_lines),
-        nothing="Nothing: every stack has about what it had, and no package was lost in four weeks.",
-    )
+    # It names the day of the newest revision: a page may be read long after it.
+    title = f"Unusual on {calendar_day(times.times[-1])}" if times.times[-1] else "Unusual now"
+    nothing = "Nothing: every stack has about what it had, and no package was lost in four weeks."
+    return _card(title, lines, _MOST_LINES, nothing)
 
 
 def _fallen(totals: Totals) -> Mapping[str, int]:
@@ -130,22 +138,15 @@ def _unreferenced(catalogue: SiteContents, totals: Totals) -> Iterator[CardLine]
         yield CardLine(f"{count:,} of {number(specs, 'spec')} are in no stack any more and may go at any prune")
 
 
-def versions_card(catalogue: SiteContents, times: Times) -> Card:
+def versions_card(catalogue: SiteContents, times: Times) -> View:
     """Name the packages that were upgraded or are new in the last seven days."""
-    found = _of_last_week(catalogue, times)
     lines: list[CardLine] = []
-    for one in found[:_MOST_VERSIONS]:
+    for one in _of_last_week(catalogue, times):
         after = shown(one.after, 40)
         text = f"{shown(one.before, 40)} -> {after} {one.where}" if one.before else f"{after}, new package"
         lines.append(CardLine(text.rstrip(), package_link(one.package, ""), Tone.NEWS.value))
-    if len(found) > _MOST_VERSIONS:
-        lines.append(CardLine(f"and {len(found) - _MOST_VERSIONS:,} more"))
-    return Card(
-        title=f"New versions in the {f'week to {calendar_day(times.times[-1])}' if times.times[-1] else 'last week'}",
-        lines=tuple(lines),
-        nothing="No package has a new version.",
-        onward=Link("All revisions", "revisions.html"),
-    )
+    title = f"New versions in the {f'week to {calendar_day(times.times[-1])}' if times.times[-1] else 'last week'}"
+    return _card(title, lines, _MOST_VERSIONS, "No package has a new version.", Link("All revisions", "revisions.html"))
 
 
 def _of_last_week(catalogue: SiteContents, times: Times) -> Sequence[NewVersion]:
@@ -163,52 +164,39 @@ def _of_last_week(catalogue: SiteContents, times: Times) -> Sequence[NewVersion]
 _PAST = 0.96
 
 
-def index_page(catalogue: SiteContents, totals: Totals, times: Times) -> IndexPage:
+def index_page(catalogue: SiteContents, totals: Totals, times: Times) -> View:
     """Return the figures of the tag, and what happened last."""
     past = catalogue.past
     lags, ticks = lag_rows(stay for history in past.packages for stay in history.stays if stay.is_telling)
-    newest = times.times[-1]
-    return IndexPage(
-        tag=shown(past.tag),
-        day=calendar_day(newest),
-        published=newest.isoformat() if newest else "",
-        lead=_lead(times),
-        cards=cards(catalogue, totals, times),
-        figures=figures(
+    first, last, newest = times.moments[0].calendar_day, times.moments[-1].calendar_day, times.times[-1]
+    several = f"{number(len(times.moments), 'revision')} from {first} to {last}."
+    return {
+        "tag": shown(past.tag),
+        "day": calendar_day(newest),
+        "published": newest.isoformat() if newest else "",
+        "lead": several if len(times.moments) > 1 else f"One revision, of {last}.",
+        "cards": cards(catalogue, totals, times),
+        "figures": figures(
             package=totals.packages[-1],
             spec=totals.specs[-1],
             stack=sum(1 for counts in totals.stacks.values() if counts[-1]),
             tag=len(catalogue.tags) + 1,
         ),
-        churn=churn_plot(totals, times, catalogue.stories),
-        stacks=stacks_plot(totals, times, catalogue.stories),
-        lags=lags,
-        lag_ticks=ticks,
-    )
-
-
-def _lead(times: Times) -> str:
-    first, last = times.moments[0].calendar_day, times.moments[-1].calendar_day
-    if len(times.moments) == 1:
-        return f"One revision, of {last}."
-    return f"{number(len(times.moments), 'revision')} from {first} to {last}."
+        "churn": churn_plot(totals, times, catalogue.stories),
+        "stacks": stacks_plot(totals, times, catalogue.stories),
+        "lags": lags,
+        "lag_ticks": ticks,
+    }
 
 
 def churn_plot(totals: Totals, times: Times, stories: Sequence[RevisionStory]) -> Plot | None:
     """Plot what became of specs, kind by kind, each on a scale of its own."""
     if len(times.moments) < 2:
         return None
-    where = plots.clock(times.times, past=_PAST)
-    kinds = [kind for kind in KINDS if any(totals.churn.get(kind, ()))]
-    return Plot(
-        curves=tuple(_churn(kind, totals.churn[kind], where.places, times) for kind in kinds),
-        ticks=where.ticks,
-        first=times.moments[0],
-        last=times.moments[-1],
-        columns=("date", "revision", *kinds),
-        rows=table(times.moments, [totals.churn[kind] for kind in kinds]),
-        marks=marks_of(stories, where.places, times),
-    )
+    where = clock(times.times, past=_PAST)
+    churn = {kind: totals.churn[kind] for kind in KINDS if any(totals.churn.get(kind, ()))}
+    curves = [_churn(kind, numbers, where.places, times) for kind, numbers in churn.items()]
+    return plot_of(where, times.moments, curves, churn, marks_of(stories, where.places, times))
 
 
 def _churn(kind: str, numbers: Sequence[int], places: Sequence[float], times: Times) -> Curve:
@@ -217,11 +205,8 @@ def _churn(kind: str, numbers: Sequence[int], places: Sequence[float], times: Ti
     return Curve(
         name=Link(kind),
         title=f"{kind}: {number(sum(numbers), 'spec')} in all, at most {top:,} in one revision, on {peak}",
-        line="",
-        area="",
-        bars=plots.bars(places, numbers, top),
+        bars=bars(places, numbers, top),
         value=f"{sum(numbers):,}",
-        note="",
         tone=kind,
         about=KINDS[kind],
         top=f"{top:,}",
@@ -230,25 +215,19 @@ def _churn(kind: str, numbers: Sequence[int], places: Sequence[float], times: Ti
 
 def stacks_plot(totals: Totals, times: Times, stories: Sequence[RevisionStory]) -> Plot | None:
     """Plot the specs of all stacks together and of each, the largest first."""
-    where = plots.clock(times.times, past=_PAST)
+    where = clock(times.times, past=_PAST)
     ordered = sorted(totals.stacks, key=lambda stack: (-totals.stacks[stack][-1], stack))
     if not ordered:
         return None
-    return Plot(
-        curves=(
-            curve(Link("all together"), totals.specs, where.places, times.moments),
-            *(curve(stack_link(s, ""), totals.stacks[s], where.places, times.moments) for s in ordered),
-        ),
-        ticks=where.ticks,
-        first=times.moments[0],
-        last=times.moments[-1],
-        columns=("date", "revision", "all together", *(shown(stack, 40) for stack in ordered)),
-        rows=table(times.moments, [totals.specs, *(totals.stacks[stack] for stack in ordered)]),
-        marks=marks_of(stories, where.places, times),
-    )
+    curves = [
+        curve(Link("all together"), totals.specs, where.places, times.moments),
+        *(curve(stack_link(s, ""), totals.stacks[s], where.places, times.moments) for s in ordered),
+    ]
+    columns = {"all together": totals.specs, **{shown(stack, 40): totals.stacks[stack] for stack in ordered}}
+    return plot_of(where, times.moments, curves, columns, marks_of(stories, where.places, times))
 
 
-def lag_rows(stays: Iterable[StackStay]) -> tuple[tuple[LagRow, ...], tuple[Tick, ...]]:
+def lag_rows(stays: Iterable[StackStay]) -> tuple[list[View], list[Tick]]:
     """Sum up how late versions come to each stack, and return the axis as well."""
     by_stack: defaultdict[str, list[float]] = defaultdict(list)
     for stay in stays:
@@ -259,19 +238,19 @@ def lag_rows(stays: Iterable[StackStay]) -> tuple[tuple[LagRow, ...], tuple[Tick
     }
     top = max((until for _, until in spread.values()), default=0.0) or 1.0
     rows = [
-        LagRow(
-            stack=stack_link(stack, ""),
-            arrivals=len(by_stack[stack]),
-            median=days(middle),
-            most=days(until),
-            at=round(100 * middle / top, 2),
-            until=round(100 * until / top, 2),
-            title=f"{shown(stack)}: {number(len(by_stack[stack]), 'version')}; after the first stack had them: half of them "
+        {
+            "stack": stack_link(stack, ""),
+            "arrivals": len(by_stack[stack]),
+            "median": days(middle),
+            "most": days(until),
+            "at": round(100 * middle / top, 2),
+            "until": round(100 * until / top, 2),
+            "title": f"{shown(stack)}: {number(len(by_stack[stack]), 'version')}; after the first stack had them: half of them "
             f"{_within(middle)}, nine tenths {_within(until)}",
-        )
+        }
         for stack, (middle, until) in sorted(spread.items(), key=lambda item: (item[1], item[0]))
     ]
-    return tuple(rows), tuple(Tick(100.0 * n / 4, days(top * n / 4) if n else "0") for n in range(0, 5, 2))
+    return rows, [Tick(100.0 * n / 4, days(top * n / 4) if n else "0") for n in range(0, 5, 2)]
 
 
 def _within(count: float) -> str:

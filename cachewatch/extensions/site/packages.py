@@ -10,31 +10,16 @@ from cachewatch.core.causes import What
 from cachewatch.core.model import known_hash
 from cachewatch.core.spack import NO_COMPILER, newest, sorted_versions, version_key
 from cachewatch.extensions.causes.rebuilds import Chain
-from cachewatch.extensions.site import values as plots
 from cachewatch.extensions.site.past import AlikeSpecs, PackageHistory, PackageStep, Present, StackStay, lost_by
 from cachewatch.extensions.site.reading import PackageCauses
 from cachewatch.extensions.site.stories import file_name, page, shown
 from cachewatch.extensions.site.values import (
-    Bar,
-    BuildRow,
-    Builds,
-    CauseChain,
-    ChainStep,
-    Happening,
-    Install,
-    Lane,
-    Link,
-    LostRow,
-    Matrix,
-    MatrixRow,
-    PackagePage,
-    Reasons,
-    StayRow,
-    TagRow,
-)
-from cachewatch.extensions.site.words import (
     PAST,
+    Happening,
+    Link,
     Times,
+    View,
+    clock,
     counts_of,
     days,
     figures,
@@ -64,19 +49,19 @@ class Sources(Struct, frozen=True):
 
     def page_of(self, package: str) -> str:
         """Return the address of the page about a package."""
-        if not self.packages or not is_plain(package):
-            return ""
-        return web_address(self.packages.replace("{package}", package)) or ""
+        return _filled(self.packages, "{package}", package)
 
     def mirror_of(self, tag: str) -> str:
         """Return the address that Spack installs from."""
-        if not self.mirror or not is_plain(tag):
-            return ""
-        return web_address(self.mirror.replace("{tag}", tag)) or ""
+        return _filled(self.mirror, "{tag}", tag)
 
 
-def matrix_of(present: Present) -> Matrix | None:
-    """Return stacks by versions; what no stack builds comes last."""
+def _filled(address: str, field: str, name: str) -> str:
+    return (web_address(address.replace(field, name)) or "") if address and is_plain(name) else ""
+
+
+def matrix_of(present: Present) -> View | None:
+    """Return how many specs each stack has of each version, the newest version first; what no stack builds comes last."""
     if not present.copies:
         return None
     counts: Counter[tuple[str, str]] = Counter()
@@ -86,20 +71,20 @@ def matrix_of(present: Present) -> Matrix | None:
         targets[copies.stack].add(copies.target)
     ordered = sorted_versions(present.versions)[::-1]
     columns, older = ordered[:_MOST_VERSIONS], ordered[_MOST_VERSIONS:]
-    return Matrix(
-        versions=tuple(shown(version, 24) for version in columns),
-        rows=tuple(
-            MatrixRow(
-                stack_link(stack, _UP),
-                _named(sorted(targets[stack]), _MOST_TARGETS),
-                tuple(counts[stack, version] for version in columns),
-                is_unreferenced=not stack,
-            )
+    return {
+        "versions": [shown(version, 24) for version in columns],
+        "rows": [
+            {
+                "stack": stack_link(stack, _UP),
+                "targets": _named(sorted(targets[stack]), _MOST_TARGETS),
+                "counts": [counts[stack, version] for version in columns],
+                "is_unreferenced": not stack,
+            }
             for stack in sorted(targets, key=lambda stack: (stack == "", stack))
-        ),
-        older=tuple(shown(version, 24) for version in older[:_MOST_OLDER]),
-        more_older=max(0, len(older) - _MOST_OLDER),
-    )
+        ],
+        "older": [shown(version, 24) for version in older[:_MOST_OLDER]],
+        "more_older": max(0, len(older) - _MOST_OLDER),
+    }
 
 
 def _named(words: Sequence[str], most: int) -> str:
@@ -107,7 +92,7 @@ def _named(words: Sequence[str], most: int) -> str:
     return ", ".join(shown(word, 24) for word in words[:most]) + more
 
 
-def install_of(package: str, tag: str, present: Present, sources: Sources) -> Install | None:
+def install_of(package: str, tag: str, present: Present, sources: Sources) -> View | None:
     """Say how to install the newest version, in the build that most stacks have."""
     built = [build for build in present.builds if build.stacks and build.version]
     if not built:
@@ -121,7 +106,8 @@ def install_of(package: str, tag: str, present: Present, sources: Sources) -> In
     setup = (f"spack mirror add {tag} {mirror}", "spack buildcache keys --install --trust") if mirror else ()
     stacks = _named([stack_name(stack) for stack in chosen.stacks], 3)
     variants = " ".join(shown(variant) for variant in chosen.variants)
-    return Install(setup, command, f"for {_configuration(chosen)}, from {stacks}", variants)
+    about = f"for {_configuration(chosen)}, from {stacks}"
+    return {"setup": setup, "command": command, "about": about, "variants": variants}
 
 
 def _configuration(build: AlikeSpecs) -> str:
@@ -129,46 +115,33 @@ def _configuration(build: AlikeSpecs) -> str:
     return ", ".join(shown(value, 40) for value in (build.target, build.os, compiler) if value)
 
 
-def builds_of(present: Present) -> Builds:
-    """List all specs, alike ones together, the newest version first."""
-    shared = _shared(present.builds)
-    ordered = _in_order(present.builds)
-    rows: list[BuildRow] = []
+def builds_of(present: Present) -> View:
+    """List all specs, those together that differ in their hash only: the newest version first, and last what no stack builds."""
+    sets = [set(build.variants) for build in present.builds]
+    shared = set.intersection(*sets) if sets else set()
+    ordered = sorted(present.builds, key=lambda build: (build.stacks, build.target, build.hashes))
+    ordered.sort(key=lambda build: version_key(build.version), reverse=True)
+    ordered.sort(key=lambda build: not build.stacks)
+    rows: list[View] = []
     letters = 0
     for build in ordered[:_MOST_BUILDS]:
-        row = _row(build, shared)
-        letters += len(row.variants)
+        hashes = [spec_hash for spec_hash in build.hashes if known_hash(spec_hash)]
+        variants = " ".join(shown(variant) for variant in build.variants if variant not in shared)
+        letters += len(variants)
         if letters > _MOST_LETTERS:
             break
-        rows.append(row)
+        rows.append(
+            {
+                "version": shown(build.version, 40),
+                "hashes": [shown(spec_hash, 40) for spec_hash in hashes[:_MOST_HASHES]],
+                "more_hashes": max(0, len(hashes) - _MOST_HASHES),
+                "configuration": _configuration(build),
+                "stacks": _named([stack_name(stack) for stack in build.stacks], 4) if build.stacks else "no stack",
+                "variants": variants,
+            }
+        )
     more = sum(len(build.hashes) for build in ordered[len(rows) :])
-    return Builds(tuple(rows), present.specs, more, " ".join(shown(variant) for variant in shared))
-
-
-def _in_order(builds: Iterable[AlikeSpecs]) -> list[AlikeSpecs]:
-    """Sort builds: the newest version first, and last what no stack builds."""
-    ordered = sorted(builds, key=lambda build: (build.stacks, build.target, build.hashes))
-    ordered.sort(key=lambda build: version_key(build.version), reverse=True)
-    return sorted(ordered, key=lambda build: not build.stacks)
-
-
-def _shared(builds: Iterable[AlikeSpecs]) -> tuple[str, ...]:
-    """Return the variants that all builds have."""
-    sets = [set(build.variants) for build in builds]
-    return tuple(sorted(set.intersection(*sets))) if sets else ()
-
-
-def _row(build: AlikeSpecs, shared: Iterable[str]) -> BuildRow:
-    own = [variant for variant in build.variants if variant not in set(shared)]
-    hashes = [spec_hash for spec_hash in build.hashes if known_hash(spec_hash)]
-    return BuildRow(
-        version=shown(build.version, 40),
-        hashes=tuple(shown(spec_hash, 40) for spec_hash in hashes[:_MOST_HASHES]),
-        more_hashes=max(0, len(hashes) - _MOST_HASHES),
-        configuration=_configuration(build),
-        stacks=_named([stack_name(stack) for stack in build.stacks], 4) if build.stacks else "no stack",
-        variants=" ".join(shown(variant) for variant in own),
-    )
+    return {"rows": rows, "count": present.specs, "more": more, "shared": " ".join(map(shown, sorted(shared)))}
 
 
 _STEP = 40  # pixels from one package to the next
@@ -177,32 +150,29 @@ _MOST_STEPS = 7
 _LONGEST = 300
 
 
-def reasons_of(causes: PackageCauses, times: Times, has_page: Callable[[str], bool]) -> Reasons:
+def reasons_of(causes: PackageCauses, times: Times, has_page: Callable[[str], bool]) -> View:
     """Return why a package was rebuilt the last time; packages that have a page are linked to."""
-    return Reasons(times.moments[causes.revision], tuple(_picture(chain, has_page) for chain in causes.chains))
+    return {"moment": times.moments[causes.revision], "chains": [_chain(one, has_page) for one in causes.chains]}
 
 
-def _picture(chain: Chain, has_page: Callable[[str], bool]) -> CauseChain:
+def _chain(chain: Chain, has_page: Callable[[str], bool]) -> View:
+    """Return a cause in words, and the way from it to the package as a picture, unless it is in the package itself."""
     words = f"{number(chain.specs, 'spec')} {shown(because([chain.cause]), _LONGEST)}"
-    # From the cause to the package that was rebuilt.
-    names = tuple(reversed(chain.path))
+    names = chain.path[::-1]  # from the cause to the package that was rebuilt
     if len(names) < 2 or chain.cause.what in (What.SPACK, What.NOT_RECORDED):
-        return CauseChain(words, "", (), 0)
-    steps = tuple(_steps(names, shown(change_of(chain.cause), _LONGEST), has_page))
-    title = ", which needs ".join(shown(name, 40) for name in chain.path)
-    return CauseChain(words, title, steps, _STEP * (len(steps) - 1) + _LAST)
-
-
-def _steps(names: tuple[str, ...], note: str, has_page: Callable[[str], bool]) -> Iterator[ChainStep]:
+        return {"words": words, "steps": ()}
     # An empty name stands for those in the middle of a long way.
     few = names if len(names) <= _MOST_STEPS else (*names[: _MOST_STEPS - 3], "", *names[-2:])
+    steps = []
     for place, name in enumerate(few):
-        if not name:
-            link = Link(f"{len(names) - len(few) + 1} more packages")
-        else:
-            is_here = place == len(few) - 1
-            link = Link(shown(name, 40), _UP + page("package", name) if has_page(name) and not is_here else "")
-        yield ChainStep(link, note if place == 0 else "", place * _STEP)
+        link = Link(f"{len(names) - len(few) + 1} more packages")
+        if name:
+            is_linked = has_page(name) and place < len(few) - 1
+            link = Link(shown(name, 40), _UP + page("package", name) if is_linked else "")
+        note = "" if place else shown(change_of(chain.cause), _LONGEST)
+        steps.append({"name": link, "note": note, "top": place * _STEP})
+    title = ", which needs ".join(shown(name, 40) for name in chain.path)
+    return {"words": words, "title": title, "steps": steps, "height": _STEP * (len(steps) - 1) + _LAST}
 
 
 _MOST_HAPPENINGS = 24
@@ -221,58 +191,60 @@ def package_page(
     sources: Sources,
     causes: PackageCauses | None = None,
     has_page: Callable[[str], bool] = lambda _: False,
-) -> PackagePage:
+) -> View:
     """Tell of one package; one without a history is only in other tags."""
     present = history.present if history else Present()
     steps = history.steps if history else ()
     stays = history.stays if history else ()
     # The stacks that had the package and have no build of it now, the latest loss first.
-    found = (
-        sorted(lost_by(history).items(), key=lambda item: (-item[1], item[0])) if history and history.is_there else ()
+    lost = (
+        sorted(lost_by(history).items(), key=lambda item: (-item[1], item[0])) if history and history.is_there else []
     )
-    lost = tuple(LostRow(stack_in_sentence(stack, _UP), times.moments[revision]) for stack, revision in found)
     runs = _runs([step for step in steps if not step.is_baseline])
     is_pruned = tag_names.is_mutable(tag)
     # The axis ends with the last change of this package, so that only a change makes another page.
     revisions = [step.revision for step in steps]
     ends = {end for stay in stays for end in (stay.first, stay.last) if end is not None}
     drawn = sorted(ends.union(revisions))
-    where = plots.clock([times.times[number] for number in drawn], past=PAST)
+    where = clock([times.times[number] for number in drawn], past=PAST)
     places = dict(zip(drawn, where.places, strict=True)) if len(drawn) > 1 else {}
-    return PackagePage(
-        name=shown(package),
-        tag=shown(tag),
-        lead=_lead(present, tag, is_pruned=is_pruned),
-        gone=times.moments[steps[-1].revision] if steps and steps[-1].is_gone else None,
-        since=times.moments[history.changed] if history else None,
-        lost=lost[:_MOST_LOST],
-        more_lost=len(lost[_MOST_LOST:]),
-        figures=figures(
+    return {
+        "name": shown(package),
+        "tag": shown(tag),
+        "lead": _lead(present, tag, is_pruned=is_pruned),
+        "gone": times.moments[steps[-1].revision] if steps and steps[-1].is_gone else None,
+        "since": times.moments[history.changed] if history else None,
+        "lost": [
+            {"stack": stack_in_sentence(stack, _UP), "moment": times.moments[revision]}
+            for stack, revision in lost[:_MOST_LOST]
+        ],
+        "more_lost": len(lost[_MOST_LOST:]),
+        "figures": figures(
             spec=present.specs,
             version=len(present.versions),
             stack=len(present.stacks),
             target=len(present.targets),
         ),
-        upstream=sources.page_of(package),
-        install=install_of(package, tag, present, sources),
-        matrix=matrix_of(present),
-        is_pruned=is_pruned,
-        builds=builds_of(present),
-        lanes=tuple(_lanes(stays, places, times)) if places else (),
-        ticks=where.ticks,
-        stays=tuple(_stay_rows(stays, times))[:_MOST_STAYS],
-        more_stays=max(0, len(stays) - _MOST_STAYS),
-        specs=line_plot("specs", [step.specs for step in steps], revisions, times),
-        reasons=reasons_of(causes, times, has_page) if causes else None,
-        happenings=tuple(_happening(run, times) for run in runs[:_MOST_HAPPENINGS]),
-        more_happenings=sum(len(run) for run in runs[_MOST_HAPPENINGS:]),
-        baseline=times.moments[steps[0].revision] if steps and steps[0].is_baseline else None,
-        tags=tuple(_tag_row(name, found) for name, found in in_tags.items()),
-        feed=f"{file_name(package)}.atom" if history else "",
-        stack_feeds=tuple(
+        "upstream": sources.page_of(package),
+        "install": install_of(package, tag, present, sources),
+        "matrix": matrix_of(present),
+        "is_pruned": is_pruned,
+        "builds": builds_of(present),
+        "lanes": list(_lanes(stays, places, times)) if places else [],
+        "ticks": where.ticks,
+        "stays": _stay_rows(stays, times),
+        "more_stays": max(0, len(stays) - _MOST_STAYS),
+        "specs": line_plot("specs", [step.specs for step in steps], revisions, times),
+        "reasons": reasons_of(causes, times, has_page) if causes else None,
+        "happenings": [_happening(run, times) for run in runs[:_MOST_HAPPENINGS]],
+        "more_happenings": sum(len(run) for run in runs[_MOST_HAPPENINGS:]),
+        "baseline": times.moments[steps[0].revision] if steps and steps[0].is_baseline else None,
+        "tags": [_tag_row(name, found) for name, found in in_tags.items()],
+        "feed": f"{file_name(package)}.atom" if history else "",
+        "stack_feeds": [
             Link(shown(stack, 40), f"{_UP}stack/{file_name(stack)}.atom") for stack in sorted(present.stacks)
-        ),
-    )
+        ],
+    }
 
 
 def _lead(present: Present, tag: str, *, is_pruned: bool) -> str:
@@ -292,7 +264,7 @@ def _lead(present: Present, tag: str, *, is_pruned: bool) -> str:
     return text
 
 
-def _lanes(stays: Sequence[StackStay], places: Mapping[int, float], times: Times) -> Iterable[Lane]:
+def _lanes(stays: Sequence[StackStay], places: Mapping[int, float], times: Times) -> Iterator[View]:
     """Draw each stack by itself; versions that overlap lie in lanes of their own."""
     there = [stay.version for stay in stays if stay.last is None]
     latest = newest(there) if there else None
@@ -309,8 +281,10 @@ def _lanes(stays: Sequence[StackStay], places: Mapping[int, float], times: Times
                 continue  # the table has it
             ends[lane : lane + 1] = [right]
             tone = "past" if stay.last is not None else "newest" if stay.version == latest else "there"
-            drawn.append(Bar(left, round(max(0.8, right - left), 2), lane, shown(stay.version, 40), tone))
-        yield Lane(stack_link(stack, _UP), _lane_title(stack, by_stack[stack], times), len(ends), tuple(drawn))
+            width = round(max(0.8, right - left), 2)
+            drawn.append({"left": left, "width": width, "lane": lane, "label": shown(stay.version, 40), "tone": tone})
+        title = _lane_title(stack, by_stack[stack], times)
+        yield {"stack": stack_link(stack, _UP), "title": title, "height": len(ends), "bars": drawn}
 
 
 def _lane_title(stack: str, stays: Sequence[StackStay], times: Times) -> str:
@@ -322,18 +296,20 @@ def _lane_title(stack: str, stays: Sequence[StackStay], times: Times) -> str:
     return f"{shown(stack)}: {', '.join(said)}"
 
 
-def _stay_rows(stays: Sequence[StackStay], times: Times) -> Iterable[StayRow]:
+def _stay_rows(stays: Sequence[StackStay], times: Times) -> list[View]:
     ordered = sorted(stays, key=lambda stay: stay.stack)
     ordered.sort(key=lambda stay: (stay.first, version_key(stay.version)), reverse=True)
-    for stay in ordered:
-        yield StayRow(
-            stack=stack_link(stay.stack, _UP),
-            version=shown(stay.version, 40),
-            came=stay.came,
-            is_dated=stay.is_dated,
-            went=None if stay.last is None else times.moments[stay.last],
-            lag="" if stay.lag is None else "first" if stay.is_first else f"{days(stay.lag)} later",
-        )
+    return [
+        {
+            "stack": stack_link(stay.stack, _UP),
+            "version": shown(stay.version, 40),
+            "came": stay.came,
+            "is_dated": stay.is_dated,
+            "went": None if stay.last is None else times.moments[stay.last],
+            "lag": "" if stay.lag is None else "first" if stay.is_first else f"{days(stay.lag)} later",
+        }
+        for stay in ordered[:_MOST_STAYS]
+    ]
 
 
 def _runs(steps: Sequence[PackageStep]) -> list[list[PackageStep]]:
@@ -375,8 +351,7 @@ def _versions(places: Iterable[tuple[str, str]]) -> tuple[Link, ...]:
     )
 
 
-def _tag_row(tag: str, present: Present) -> TagRow:
+def _tag_row(tag: str, present: Present) -> View:
     versions, more = newest_versions(present.versions, 4)
-    return TagRow(
-        Link(shown(tag), _UP + page("tag", tag)), 1, present.specs, versions + (f" and {more} more" if more else "")
-    )
+    name = Link(shown(tag), _UP + page("tag", tag))
+    return {"name": name, "specs": present.specs, "versions": versions + (f" and {more} more" if more else "")}

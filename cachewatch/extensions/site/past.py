@@ -13,10 +13,27 @@ from msgspec import Struct
 from cachewatch.core.model import PackageChange, Signature
 from cachewatch.extensions.history.states import HeldSpecs
 from cachewatch.extensions.history.values import members, unpack
-from cachewatch.extensions.site.values import DatedRevision
 
 # The stack of specs that no stack builds any more.
 NO_STACK = ""
+
+
+class DatedRevision(Struct, frozen=True):
+    """A revision, to be read."""
+
+    day: str  # 2025-05-24, or empty where the commit has no date that a calendar holds
+    commit: str  # short
+    calendar_day: str = ""  # 24 May 2025
+
+
+def dated_revision(commit: str, time: datetime | None) -> DatedRevision:
+    """Return a revision as pages name it."""
+    return DatedRevision("" if time is None else time.date().isoformat(), commit[:10], calendar_day(time))
+
+
+def calendar_day(time: datetime | None) -> str:
+    """Return a day as people write it: 20 Nov 2026."""
+    return f"{time.day} {time:%b %Y}" if time else "no date"
 
 
 class Copies(Struct, frozen=True, array_like=True):

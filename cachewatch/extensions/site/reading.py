@@ -40,11 +40,11 @@ from cachewatch.extensions.site.past import (
     Present,
     StackStay,
     TagHistory,
+    dated_revision,
     present_of,
     step_of,
 )
 from cachewatch.extensions.site.stories import RevisionStory, story_of
-from cachewatch.extensions.site.words import dated_revision
 from cachewatch.git.catalogue import stacks_of, tags_of
 from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import Revision, commit_time

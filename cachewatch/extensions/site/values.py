@@ -1,16 +1,25 @@
-"""What pages say, as values for templates, and where the plots draw it.
+"""What several kinds of pages say, as values for templates, and where the plots draw it.
 
-All text from documents has passed `stories.shown`. Shapes are drawn in percent of the width that there is, and words
+A page is a mapping of names to values (`View`), which its template alone reads. All text from documents has passed
+`stories.shown`. Shapes are drawn in percent of the width that there is, and words
 are ordinary text beside them, so that a plot is as readable on a phone as on paper. docs/site.md says why no library
 draws them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from msgspec import Struct
 
-from cachewatch.extensions.site.stories import ToldFact
+from cachewatch.core.spack import sorted_versions
+from cachewatch.core.statement_values import severity_of
+from cachewatch.extensions.site.past import DatedRevision, Present, TagHistory, dated_revision
+from cachewatch.extensions.site.stories import RevisionStory, page, shown
+from cachewatch.report.wording import words
+from cachewatch.report.words import number, stack_name
+
+View = dict[str, Any]
 
 _MOST_TICKS = 4
 _LAST_TICK = 84.0  # beyond it a mark would touch the one at the end
@@ -107,14 +116,6 @@ class Link(Struct, frozen=True):
     address: str = ""
 
 
-class DatedRevision(Struct, frozen=True):
-    """A revision, to be read."""
-
-    day: str  # 2025-05-24, or empty where the commit has no date that a calendar holds
-    commit: str  # short
-    calendar_day: str = ""  # 24 May 2025
-
-
 class Figure(Struct, frozen=True):
     """A number and what it counts."""
 
@@ -127,11 +128,11 @@ class Curve(Struct, frozen=True):
 
     name: Link
     title: str  # the plot in a sentence
-    line: str  # paths; one of them may be empty
-    area: str
-    bars: str
     value: str  # now, or in total
-    note: str
+    line: str = ""  # paths
+    area: str = ""
+    bars: str = ""
+    note: str = ""
     tone: str = ""  # a class of site.css
     about: str = ""  # what the name means
     top: str = ""  # what the top of the plot stands for; the bottom is 0
@@ -158,317 +159,153 @@ class Plot(Struct, frozen=True):
     marks: tuple[PlotMark, ...] = ()
 
 
-class LagRow(Struct, frozen=True):
-    """How late versions came to one stack."""
-
-    stack: Link
-    arrivals: int
-    median: str
-    most: str
-    at: float  # the median, in percent of the axis
-    until: float  # nine tenths of all
-    title: str
-
-
-class MatrixRow(Struct, frozen=True):
-    """One stack: for which targets it builds, and how many specs it has of each version."""
-
-    stack: Link
-    targets: str
-    counts: tuple[int, ...]
-    is_unreferenced: bool = False
-
-
-class Matrix(Struct, frozen=True):
-    """Stacks by versions, the newest version first."""
-
-    versions: tuple[str, ...]
-    rows: tuple[MatrixRow, ...]
-    older: tuple[str, ...] = ()  # versions for which there is no room
-    more_older: int = 0
-
-
-class BuildRow(Struct, frozen=True):
-    """Specs that differ in nothing but their hash."""
-
-    version: str
-    hashes: tuple[str, ...]
-    more_hashes: int
-    configuration: str  # compiler, operating system and target
-    stacks: str
-    variants: str  # that not all builds of the package have
-
-
-class Builds(Struct, frozen=True):
-    """What can be installed: all specs, alike ones together."""
-
-    rows: tuple[BuildRow, ...]
-    count: int
-    more: int
-    shared: str  # variants that all of them have
-
-
-class Install(Struct, frozen=True):
-    """How to install one binary: the newest version, where most stacks build it."""
-
-    setup: tuple[str, ...]  # commands that are given once
-    command: str
-    about: str
-    variants: str
-
-
-class Bar(Struct, frozen=True):
-    """One stay of a version in a stack, drawn."""
-
-    left: float
-    width: float
-    lane: int
-    label: str
-    tone: str
-
-
-class Lane(Struct, frozen=True):
-    """All stays in one stack."""
-
-    stack: Link
-    title: str
-    height: int  # in lanes
-    bars: tuple[Bar, ...]
-
-
-class StayRow(Struct, frozen=True):
-    """One stay of a version in a stack, in words."""
-
-    stack: Link
-    version: str
-    came: DatedRevision
-    is_dated: bool
-    went: DatedRevision | None
-    lag: str
-
-
 class Happening(Struct, frozen=True):
     """What one revision did."""
 
     moment: DatedRevision
-    counts: tuple[Figure, ...]
     specs: str
+    counts: tuple[Figure, ...] = ()
     came: tuple[Link, ...] = ()
     went: tuple[Link, ...] = ()
     more_came: int = 0
     more_went: int = 0
-    packages: int = 0
     note: str = ""
 
 
-class PackageRow(Struct, frozen=True):
-    """One package in a list."""
-
-    name: Link
-    versions: str
-    more_versions: int
-    specs: int
-    stacks: int
-    targets: str
-    day: str = ""
-    note: str = ""
-    tone: str = ""
-
-
-class TagRow(Struct, frozen=True):
-    """One tag in a list."""
-
-    name: Link
-    packages: int
-    specs: int
-    versions: str = ""
-    note: str = ""
+# The kinds in the order of the page, with the words that say what they mean.
+KINDS = {
+    "new": "came, and replaced nothing",
+    "gone": "went, and nothing took their place",
+    "upgraded": "replaced an older version",
+    "downgraded": "replaced a newer version",
+    "recompiled": "the same, by another compiler",
+    "reconfigured": "the same, with other variants",
+    "moved": "the same, in other stacks",
+    "rebuilt": "the same, built again",
+}
+_MOST_ROWS = 60
+# How much of the width of a plot is for the time up to the last change.
+PAST = 0.86
 
 
-class ChainStep(Struct, frozen=True):
-    """One package on the way from a cause to a rebuild."""
+class Times:
+    """The revisions of a past, as pages name them."""
 
-    name: Link
-    note: str  # what happened to it, at the cause
-    top: int  # pixels
-
-
-class CauseChain(Struct, frozen=True):
-    """A cause in words, and the way from it to the package as a picture; without steps it is in the package itself."""
-
-    words: str
-    title: str
-    steps: tuple[ChainStep, ...]
-    height: int  # pixels
+    def __init__(self, past: TagHistory) -> None:
+        self.times = [time for _, time in past.revisions]
+        self.moments = [dated_revision(commit, time) for commit, time in past.revisions]
 
 
-class Reasons(Struct, frozen=True):
-    """Why a package was rebuilt the last time."""
-
-    moment: DatedRevision
-    chains: tuple[CauseChain, ...]
-
-
-class LostRow(Struct, frozen=True):
-    """A stack that has no build of a package any more."""
-
-    stack: Link
-    moment: DatedRevision
+def days(count: float) -> str:
+    """Return a number of days: 3 days, 1.5 days, the same day."""
+    if count < 0.1:
+        return "at once"
+    text = f"{count:.0f}" if count >= 10 or abs(count - round(count)) < 0.05 else f"{count:.1f}"
+    return f"{text} day{'' if text == '1' else 's'}"
 
 
-class PackagePage(Struct, frozen=True, kw_only=True):
-    """Everything about one package."""
-
-    name: str
-    tag: str
-    lead: str
-    gone: DatedRevision | None
-    since: DatedRevision | None
-    lost: tuple[LostRow, ...]
-    more_lost: int
-    figures: tuple[Figure, ...]
-    upstream: str  # the address of Spack's own page about it, if there is one
-    install: Install | None
-    matrix: Matrix | None
-    is_pruned: bool
-    builds: Builds
-    lanes: tuple[Lane, ...]
-    ticks: tuple[Tick, ...]
-    stays: tuple[StayRow, ...]
-    more_stays: int
-    specs: Plot | None
-    reasons: Reasons | None
-    happenings: tuple[Happening, ...]
-    more_happenings: int
-    baseline: DatedRevision | None
-    tags: tuple[TagRow, ...]
-    feed: str
-    stack_feeds: tuple[Link, ...]
+def figures(**counts: int) -> tuple[Figure, ...]:
+    """Return numbers with the nouns that they count: `spec=2` is 2 specs."""
+    return tuple(Figure(f"{count:,}", noun if count == 1 else f"{noun}s") for noun, count in counts.items())
 
 
-class StackPage(Struct, frozen=True, kw_only=True):
-    """Everything about one stack."""
-
-    name: str
-    tag: str
-    lead: str
-    figures: tuple[Figure, ...]
-    plot: Plot | None
-    happenings: tuple[Happening, ...]
-    more_happenings: int
-    packages: tuple[PackageRow, ...]
-    feed: str
+def counts_of(step_counts: Mapping[str, int]) -> tuple[Figure, ...]:
+    """Return the kinds that happened, in the order of KINDS."""
+    return tuple(Figure(f"{step_counts[kind]:,}", kind) for kind in KINDS if step_counts.get(kind))
 
 
-class MoveSection(Struct, frozen=True):
-    """What happened to some packages between two tags, a line each."""
-
-    title: str
-    tone: str
-    rows: tuple[tuple[Link, str, str], ...]  # package, what happened, where
-    more: int
+def package_link(package: str, up: str) -> Link:
+    """Return the link to the page of a package."""
+    return Link(shown(package), up + page("package", package))
 
 
-class Move(Struct, frozen=True):
-    """What moving from another tag to that of the page means, or on from it to another one."""
-
-    key: str  # of the part of the page
-    word: str  # from or to
-    other: Link
-    verdict: str
-    counts: tuple[Figure, ...]
-    sections: tuple[MoveSection, ...]
+def stack_link(stack: str, up: str) -> Link:
+    """Return the link to the page of a stack; specs that no stack builds have none."""
+    return Link(shown(stack), up + page("stack", stack)) if stack else Link("no stack")
 
 
-class TagPage(Struct, frozen=True, kw_only=True):
-    """Everything about one tag."""
-
-    name: str
-    figures: tuple[Figure, ...]
-    moves: tuple[Move, ...]
-    packages: tuple[PackageRow, ...]
+def stack_text(stack: str) -> str:
+    """Return the name of a stack in a sentence."""
+    return shown(stack_name(stack), 40)
 
 
-class DigestRow(Struct, frozen=True):
-    """One digest in the list."""
-
-    title: Link
-    subscription: str
-    period: str
-    day: str
+def stack_in_sentence(stack: str, up: str) -> Link:
+    """Return the link to the page of a stack, with its name as a sentence has it."""
+    return Link(stack_text(stack), up + page("stack", stack))
 
 
-class DigestsPage(Struct, frozen=True, kw_only=True):
-    """The digests that were published."""
-
-    digests: tuple[DigestRow, ...]
-    feeds: tuple[Link, ...]
-
-
-class Card(Struct, frozen=True):
-    """A few lines of the first screen."""
-
-    title: str
-    lines: tuple["CardLine", ...]
-    nothing: str  # what is said where there are no lines
-    onward: Link | None = None
+def newest_versions(versions: frozenset[str], most: int = 2) -> tuple[str, int]:
+    """Return the newest versions in a line, and how many more there are."""
+    ordered = sorted_versions(versions)[::-1]
+    return ", ".join(shown(version, 24) for version in ordered[:most]), max(0, len(ordered) - most)
 
 
-class CardLine(Struct, frozen=True):
-    """One line of a card: a clause that may begin with a link."""
-
-    text: str
-    link: Link | None = None
-    tone: str = ""
-
-
-class RevisionRow(Struct, frozen=True):
-    """One revision in a list: what it did, in clauses."""
-
-    moment: DatedRevision
-    address: str
-    facts: tuple[ToldFact, ...]
-    more: int
-    size: str
+def plot_of(
+    where: Clock,
+    moments: Sequence[DatedRevision],
+    curves: Iterable[Curve],
+    columns: Mapping[str, Sequence[int]],
+    marks: tuple[PlotMark, ...] = (),
+) -> Plot:
+    """Return a plot with its numbers as a table, the newest first, and of very many the newest."""
+    rows = [
+        (moment.day, moment.commit, *(f"{column[number]:,}" for column in columns.values()))
+        for number, moment in enumerate(moments)
+    ]
+    shown_rows = tuple(rows[::-1][:_MOST_ROWS])
+    return Plot(tuple(curves), where.ticks, moments[0], moments[-1], ("date", "revision", *columns), shown_rows, marks)
 
 
-class RevisionSection(Struct, frozen=True):
-    """Statements of one kind, or one about the whole tag."""
-
-    tone: str
-    title: str
-    name: str
-    total: str
-    notes: tuple[str, ...]
-    named: tuple[Link, ...]
-    more_named: str
-    rows: tuple[tuple[Link, str, str, str], ...]
-    more: str
+def line_plot(name: str, numbers: Sequence[int], revisions: Sequence[int], times: Times) -> Plot | None:
+    """Plot one number over the revisions `revisions`; of one revision there is nothing to plot."""
+    if len(revisions) < 2:
+        return None
+    where = clock([times.times[number] for number in revisions], past=PAST)
+    moments = [times.moments[number] for number in revisions]
+    return plot_of(where, moments, [curve(Link(name), numbers, where.places, moments)], {name: numbers})
 
 
-class RevisionPage(Struct, frozen=True, kw_only=True):
-    """What one revision did."""
+def curve(name: Link, numbers: Sequence[int], places: Sequence[float], moments: Sequence[DatedRevision]) -> Curve:
+    """Draw a number that holds from one revision to the next."""
+    top, low, change = max(numbers), min(numbers), numbers[-1] - numbers[0]
+    peak = moments[numbers.index(top)].day
+    sign = "+" if change > 0 else "\N{MINUS SIGN}" if change else "\N{PLUS-MINUS SIGN}"
+    return Curve(
+        name=name,
+        title=f"{name.text}: {number(numbers[0], 'spec')} on {moments[0].day}, {numbers[-1]:,} on {moments[-1].day}; "
+        f"at least {low:,}, at most {top:,} (on {peak})",
+        line=steps(places, numbers, top),
+        area=area(places, numbers, top),
+        value=f"{numbers[-1]:,}",
+        note=f"{sign}{abs(change):,}",
+        tone="more" if change > 0 else "fewer" if change < 0 else "",
+        top=f"{top:,}",
+    )
 
-    tag: str
-    commit: str
-    moment: DatedRevision
-    before: DatedRevision
-    earlier: Link | None
-    later: Link | None
-    total: str
-    sections: tuple[RevisionSection, ...]
+
+_MOST_MARKS = 12
 
 
-class IndexPage(Struct, frozen=True, kw_only=True):
-    """The first page."""
+def marks_of(stories: Sequence[RevisionStory], places: Sequence[float], times: Times) -> tuple[PlotMark, ...]:
+    """Return what happened to the whole tag, where it is on the axis; of very much, the newest."""
+    found = []
+    for story, place, moment in zip(stories, places, times.moments, strict=True):
+        for mark in story.marks:
+            letter, word = words().text(mark.kind, "letter"), words().text(mark.kind, "mark")
+            said = f"{word} {shown(mark.name)}".strip()
+            found.append(PlotMark(place, severity_of(mark.kind).value, letter, f"{said}, {moment.calendar_day}"))
+    return tuple(found[-_MOST_MARKS:])
 
-    tag: str
-    day: str  # 20 Nov 2026
-    published: str  # RFC 3339; empty where the commit has no date that a calendar holds
-    lead: str
-    cards: tuple[Card, ...]
-    figures: tuple[Figure, ...]
-    churn: Plot | None
-    stacks: Plot | None
-    lags: tuple[LagRow, ...]
-    lag_ticks: tuple[Tick, ...]
+
+def package_row(package: str, present: Present, *, up: str = "", day: str = "", note: str = "") -> View:
+    """Return a package as one row of a list."""
+    versions, more_versions = newest_versions(present.versions)
+    return {
+        "name": package_link(package, up),
+        "versions": versions,
+        "more_versions": more_versions,
+        "specs": present.specs,
+        "stacks": len(present.stacks),
+        "day": day,
+        "note": note,
+    }

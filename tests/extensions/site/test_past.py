@@ -9,8 +9,7 @@ from conftest import Run
 from helpers import catalogue, history, record, records
 from sites import read_site
 
-from cachewatch.extensions.site.past import NO_STACK, PackageHistory, TagHistory, totals_of
-from cachewatch.extensions.site.values import DatedRevision
+from cachewatch.extensions.site.past import NO_STACK, DatedRevision, PackageHistory, TagHistory, totals_of
 
 E4S, ML = ["e4s", "root"], ["ml", "root"]
 

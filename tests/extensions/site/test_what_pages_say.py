@@ -41,8 +41,7 @@ from cachewatch.extensions.site.past import (
     totals_of,
 )
 from cachewatch.extensions.site.reading import LastBuild, SiteContents
-from cachewatch.extensions.site.values import Card, PackagePage
-from cachewatch.extensions.site.words import Times
+from cachewatch.extensions.site.values import Times, View
 from cachewatch.report.formats import read_report
 from cachewatch.report.headline import clauses_of_statements
 from cachewatch.report.text import ALL, Requested
@@ -51,11 +50,11 @@ from cachewatch.sources.opening import open_comparison
 _ATOM = "{http://www.w3.org/2005/Atom}"
 
 
-def _lines(card: Card) -> list[str]:
-    return [f"{line.link.text if line.link else ''} {line.text}".strip() for line in card.lines]
+def _lines(card: View) -> list[str]:
+    return [f"{line.link.text if line.link else ''} {line.text}".strip() for line in card["lines"]]
 
 
-def _page_of(found: SiteContents, package: str) -> PackagePage:
+def _page_of(found: SiteContents, package: str) -> View:
     past = next(one for one in found.past.packages if one.package == package)
     return package_page(package, "develop", past, {}, times=Times(found.past), sources=Sources())
 
@@ -110,7 +109,7 @@ def test_what_is_unusual_comes_first_with_its_day(lost: SiteContents, tmp_path: 
 
 
 def _titles(found: SiteContents) -> list[str]:
-    return [card.title for card in cards(found, totals_of(found.past), Times(found.past))]
+    return [card["title"] for card in cards(found, totals_of(found.past), Times(found.past))]
 
 
 def test_what_is_as_ever_is_not_unusual(tmp_path: Path) -> None:
@@ -152,15 +151,14 @@ def test_the_stack_of_a_recorded_cache_is_called_one(tmp_path: Path) -> None:
     ]
     told = _page_of(read_site(history(tmp_path / "r.git", *map(catalogue, states))), "zlib")
 
-    assert told.lead == "The newest version is 1.1, in stack cache."
-    assert told.install
-    assert told.install.about.endswith("from stack cache")
-    assert [link.text for link in told.happenings[0].came] == ["1.1 in stack cache"]
+    assert told["lead"] == "The newest version is 1.1, in stack cache."
+    assert told["install"]["about"].endswith("from stack cache")
+    assert [link.text for link in told["happenings"][0].came] == ["1.1 in stack cache"]
     lost = read_site(
         history(tmp_path / "l.git", catalogue({"zlib": states[0]["zlib"]}), catalogue({"zlib": [record(9)]}))
     )
     assert _unusual(lost) == ["stack cache has no build of zlib since 2 Jun 2025"]
-    assert [row.stack.text for row in _page_of(lost, "zlib").lost] == ["stack cache"]
+    assert [row["stack"].text for row in _page_of(lost, "zlib")["lost"]] == ["stack cache"]
 
 
 def test_only_what_is_added_is_marked_as_new(tmp_path: Path) -> None:
@@ -207,8 +205,8 @@ def test_a_stack_that_lost_a_package_is_at_the_top_of_its_page(tmp_path: Path) -
     found = read_site(history(tmp_path / "a.git", *files))
     back = read_site(history(tmp_path / "b.git", *files, catalogue({"zlib": everywhere})))
 
-    assert [row.stack.text for row in _page_of(found, "zlib").lost] == ["hep", "radiuss"]
-    assert _page_of(back, "zlib").lost == ()
+    assert [row["stack"].text for row in _page_of(found, "zlib")["lost"]] == ["hep", "radiuss"]
+    assert _page_of(back, "zlib")["lost"] == []
 
 
 @pytest.mark.slow_cases
@@ -227,10 +225,10 @@ def test_revisions_say_what_digests_say(tmp_path: Path, week: str) -> None:
     ((path, page),) = revision_pages(found.past, found.stories, Times(found.past))
 
     clauses = clauses_of_statements(report.statements)
-    said = [one.forms[0] if one.is_list else one.said.rstrip(".") for one in clauses]
-    assert [fact.text for fact in row.facts] == said[: len(row.facts)]
-    assert path == row.address
-    assert {link.address for section in page.sections for link, *_ in section.rows if link.address} <= {
+    said = [one.line for one in clauses]
+    assert [fact.text for fact in row["facts"]] == said[: len(row["facts"])]
+    assert path == row["address"]
+    assert {link.address for section in page["sections"] for link, *_ in section["rows"] if link.address} <= {
         f"../package/{name}.html" for name in scripted.NAMES
     }
 
@@ -300,16 +298,16 @@ def test_a_tag_is_compared_with_several(tmp_path: Path) -> None:
         state |= catalogue({"a": [record(1, versions=[f"1.{week}"])]}, f"develop-2025-05-0{week + 1}")
     pages = tag_pages(read_site(history(tmp_path / "r.git", state)))
 
-    moves = pages["develop-2025-05-06"].moves
-    assert [f"{move.word} {move.other.text}" for move in moves] == [
+    moves = pages["develop-2025-05-06"]["moves"]
+    assert [f"{move['word']} {move['other'].text}" for move in moves] == [
         "from develop-2025-05-05",
         "from develop-2025-05-02",
         "to develop",
     ]
-    assert [figure.number + figure.label for figure in moves[0].counts] == ["1upgraded"]
-    assert moves[2].verdict == "1 downgraded (a)"
-    assert [figure.number + figure.label for figure in moves[2].counts] == ["1downgraded", "1gained"]
-    assert [f"{move.word} {move.other.text}" for move in pages["develop"].moves] == ["from develop-2025-05-06"]
+    assert [figure.number + figure.label for figure in moves[0]["counts"]] == ["1upgraded"]
+    assert moves[2]["verdict"] == "1 downgraded (a)"
+    assert [figure.number + figure.label for figure in moves[2]["counts"]] == ["1downgraded", "1gained"]
+    assert [f"{move['word']} {move['other'].text}" for move in pages["develop"]["moves"]] == ["from develop-2025-05-06"]
 
 
 def _builds(*builds: AlikeSpecs) -> Present:
@@ -334,12 +332,12 @@ def test_the_newest_version_is_installed_that_most_stacks_have() -> None:
     unknown = install_of("hdf5", "develop", present, Sources())
 
     assert known is not None
-    assert known.setup[0] == "spack mirror add develop https://cache.example.org/develop"
-    assert known.command == "spack install --cache-only hdf5@2.0/bbbbbbb"
-    assert known.about == "for zen4, ubuntu24.04, gcc@13.2.0, from e4s, hep"
-    assert known.variants == "+mpi"
+    assert known["setup"][0] == "spack mirror add develop https://cache.example.org/develop"
+    assert known["command"] == "spack install --cache-only hdf5@2.0/bbbbbbb"
+    assert known["about"] == "for zen4, ubuntu24.04, gcc@13.2.0, from e4s, hep"
+    assert known["variants"] == "+mpi"
     assert unknown is not None
-    assert unknown.setup == ()
+    assert unknown["setup"] == ()
 
 
 @pytest.mark.parametrize("name", ["$(reboot)", "-rf", "a b"])
@@ -365,10 +363,10 @@ def test_variants_that_all_builds_have_are_said_once() -> None:
         )
     )
 
-    assert builds.shared == "+mpi"
-    assert [(row.version, row.variants, row.hashes) for row in builds.rows] == [
-        ("2.0", "+hl", ("bbbbbbbbb",)),
-        ("1.0", "~hl", ("aaaaaaaaa",)),
+    assert builds["shared"] == "+mpi"
+    assert [(row["version"], row["variants"], row["hashes"]) for row in builds["rows"]] == [
+        ("2.0", "+hl", ["bbbbbbbbb"]),
+        ("1.0", "~hl", ["aaaaaaaaa"]),
     ]
 
 
@@ -382,10 +380,10 @@ def test_stacks_are_rows_and_the_newest_version_comes_first() -> None:
     )
 
     assert matrix is not None
-    assert matrix.versions == ("1.10", "1.9", "1.0")
-    assert [(row.stack.text, row.targets, row.counts, row.is_unreferenced) for row in matrix.rows] == [
-        ("e4s", "zen3, zen4", (1, 2, 0), False),
-        ("no stack", "zen4", (0, 0, 1), True),
+    assert matrix["versions"] == ["1.10", "1.9", "1.0"]
+    assert [(row["stack"].text, row["targets"], row["counts"], row["is_unreferenced"]) for row in matrix["rows"]] == [
+        ("e4s", "zen3, zen4", [1, 2, 0], False),
+        ("no stack", "zen4", [0, 0, 1], True),
     ]
 
 
@@ -442,9 +440,9 @@ def test_feeds_are_the_same_in_every_build(lost: SiteContents) -> None:
     feed = tag_feed(lost.past, lost.stories, Times(lost.past), "Build cache")
 
     assert feed == tag_feed(lost.past, lost.stories, Times(lost.past), "Build cache")
-    assert feed.entries[0].title == "up 1.0 -> 1.1; new new 1.0"
-    assert len({entry.id for entry in feed.entries}) == len(feed.entries) == 3
-    assert feed.updated == feed.entries[0].updated > feed.entries[1].updated
+    assert feed["entries"][0]["title"] == "up 1.0 -> 1.1; new new 1.0"
+    assert len({entry["id"] for entry in feed["entries"]}) == len(feed["entries"]) == 3
+    assert feed["updated"] == feed["entries"][0]["updated"] > feed["entries"][1]["updated"]
 
 
 def test_a_package_has_a_feed_of_versions(tmp_path: Path, lost: SiteContents) -> None:
