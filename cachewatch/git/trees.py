@@ -8,7 +8,7 @@ documents that were moved compare as equal. The trees of compared packages are r
 
 import hashlib
 import re
-from collections import OrderedDict, defaultdict
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from itertools import islice
@@ -24,9 +24,10 @@ from cachewatch.errors import BrokenSource, SourceError
 from cachewatch.git.repository import Repository
 
 FOLDER, FILES = b"40000", (b"100644", b"100755", b"100664")
-_ODD = (b"120000", b"160000")  # links and modules
+ODD = (b"120000", b"160000")  # links and modules
 # What stands for the mode of an entry that is there twice, and of a document that several files are.
 TWICE, CONTESTED = b"twice", b"contested"
+REPLACED = "its folder is a link or a module, or is listed twice"
 MAX_ENTRIES = 200_000
 
 # What is kept in memory, of all revisions together; what was dropped is made once more.
@@ -35,14 +36,22 @@ _MOST_CLAIMS = 500_000
 _MOST_LISTED = 500_000
 _LONGEST_PATH = 4096
 _MOST_BESIDE = 100
+_TREES_AT_ONCE = 1024
+
+_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_MODES = {mode: mode for mode in (FOLDER, *FILES)}
+
+# Mode and id of an entry of a tree, both as git stores them; one that stands twice has no id.
+TreeEntry = tuple[bytes, bytes]
+Listing = dict[bytes, TreeEntry]
 
 
 class _Listed(Struct, frozen=True):
     """What matters of a folder: how many entries it has, its folders, and the files that may be documents."""
 
-    entries: int
-    folders: tuple[tuple[str, str], ...]
-    files: tuple[tuple[str, str], ...]
+    entries: int = 0
+    folders: tuple[tuple[str, str], ...] = ()
+    files: tuple[tuple[str, str], ...] = ()
 
 
 class Arrangement:
@@ -54,7 +63,7 @@ class Arrangement:
         self.diagnostics: dict[str, tuple[Diagnostic, ...]] = {}  # by revision
         self.paths: dict[tuple[str, str], str] = {}  # of documents that are elsewhere, by their packages and ids
         self.contested: dict[str, tuple[str, ...]] = {}  # the paths of several files, by an id of our own
-        self._filled: dict[bytes, bool] = {}  # whether the tree of a tag has a document
+        self._filled: dict[bytes, bool] = {}  # whether a tree of `_cache/` has a document
         self._claims: dict[str, Claim | None] = {}
         self._listed: dict[str, _Listed] = {}
         self._listed_entries = 0
@@ -63,21 +72,17 @@ class Arrangement:
         self._tree_bytes = 0
         self._origins: dict[str, tuple[str, ...]] = {}  # the revisions that they were made of
 
-    def add(self, repository: "Repository", commits: Iterable[str]) -> None:
+    def add(self, repository: Repository, commits: Iterable[str]) -> None:
         """Find the documents of these revisions; what is not here is fetched in one go."""
-        elsewhere = []
-        for commit in commits:
-            tree = self.stored(repository, commit)
-            if tree is None:
-                elsewhere.append(commit)
-            else:
-                self.catalogues[commit] = tree
+        trees = {commit: self.stored(repository, commit) for commit in commits}
+        elsewhere = [commit for commit, tree in trees.items() if tree is None]
+        self.catalogues |= {commit: tree for commit, tree in trees.items() if tree}
         if self.layout.reads_contents:
-            self._read(repository, (key for commit in elsewhere for _, key in self._files(repository, commit)))
+            self._read(repository, (key for commit in elsewhere for _, key in self.files(repository, commit)))
         for commit in elsewhere:
             self._arrange(repository, commit)
 
-    def tree(self, repository: "Repository", name: str) -> bytes | None:
+    def tree(self, repository: Repository, name: str) -> bytes | None:
         """Return a tree that was made here, by its id; None if this is none of ours."""
         found = self._packages.get(name) or self._trees.get(name)
         if found is None and name in self._origins:
@@ -87,7 +92,7 @@ class Arrangement:
             return self._trees.get(name)
         return found
 
-    def completed(self, repository: "Repository", commit: str, others: Collection[str]) -> str | None:
+    def completed(self, repository: Repository, commit: str, others: Collection[str]) -> str | None:
         """Return the tree of the tags of a revision, with each file that is a document in one of `others` alone.
 
         Such a file was overwritten with something else, or a link or module took its place or that of its folder: it
@@ -96,217 +101,58 @@ class Arrangement:
         catalogue = self.catalogues[commit]
         if not self.layout.reads_contents or commit not in self.diagnostics:
             return catalogue  # in git's own tree, a file is a document by its name
-        lacking: dict[str, dict[str, tuple[str, bytes, str]]] = {}
+        lacking: dict[tuple[str, str], tuple[str, bytes, str]] = {}
         for other in others:
             if other != commit and other in self.diagnostics:
                 for tag, package, path, mode, key in self._overwritten(repository, other, commit):
-                    lacking.setdefault(tag, {}).setdefault(package, (path, mode, key))
+                    lacking.setdefault((tag, package), (path, mode, key))
         if not lacking:
             return catalogue
         tags = self._made_folders(repository, catalogue, commit)
-        for tag, documents in lacking.items():
-            found = self._made_folders(repository, tags.get(tag.encode()), commit)
-            for package, (path, mode, key) in documents.items():
-                if package.encode() not in found:
-                    self.paths[package, key] = path
-                    found[package.encode()] = self._package(mode, key)
-            tags[tag.encode()] = self._keep(_tree_of(found), commit, *others)
-        return self._keep(_tree_of(tags), commit, *others)
+        changed = {tag: self._made_folders(repository, tags.get(tag.encode()), commit) for tag, _ in lacking}
+        for (tag, package), (path, mode, key) in lacking.items():
+            if package.encode() not in changed[tag]:
+                self._add_package(changed[tag], package, path, key, mode)
+        for tag, packages in changed.items():
+            tags[tag.encode()] = self._keep(packages, commit, *others)
+        return self._keep(tags, commit, *others)
 
-    def moved(self, repository: "Repository", before: str, after: str) -> bool:
+    def moved(self, repository: Repository, before: str, after: str) -> bool:
         """Tell whether files with documents differ between two revisions, by their places if by nothing else."""
-        roots = [root.id for commit in (before, after) if (root := repository.objects().get(f"{commit}:"))]
-        return len(roots) > 1 and any(
-            self._is_document(repository, key) for *_, key in self._differing(repository, *roots)
-        )
+        return any(self._is_document(repository, key) for *_, key in self._differing(repository, before, after))
 
-    def _made_folders(self, repository: "Repository", tree: str | None, like: str) -> dict[bytes, str]:
-        content = self.tree(repository, tree) if tree else None
-        return {name: key.hex() for _, name, key in tree_entries(content or b"", len(like) // 2)}
-
-    def _overwritten(self, repository: "Repository", old: str, new: str) -> Iterator[tuple[str, str, str, bytes, str]]:
-        """Yield tag, package, path, new mode and new id of each file that is a document in one revision alone."""
-        roots = [root.id for commit in (old, new) if (root := repository.objects().get(f"{commit}:"))]
-        if len(roots) < 2:
-            return
-        keys: defaultdict[str, dict[bool, str]] = defaultdict(dict)
-        for path, is_new, key in self._differing(repository, *roots):
-            if self.layout.may_be(path):
-                keys[path][is_new] = key
-        changed = {path: (each[False], FILES[0], each[True]) for path, each in keys.items() if len(each) > 1}
-        for path in (path for path, each in keys.items() if True not in each):
-            if instead := self._odd_at(repository, roots[1], path):
-                changed[path] = (keys[path][False], *instead)
-        changes = changed.values()
-        self._read(repository, (key for was, mode, now in changes for key in (was, now) if key == was or mode in FILES))
-        for path, (was, mode, key) in changed.items():
-            claim = self._claims[was]
-            tag, package = self.layout.names(path, claim.title, claim.category) if claim else ("", "")
-            is_named = is_name(tag.encode()) and is_name(package.encode("utf-8", "replace"))
-            if is_named and (mode in _ODD or self._claims[key] is None):
-                yield tag, package, path, mode, key
-
-    def _odd_at(self, repository: "Repository", tree: str, path: str) -> tuple[bytes, str] | None:
-        """Return mode and id of the link or module that has the place of a file or of one of its folders."""
-        for part in path.encode("utf-8", "surrogateescape").split(b"/"):
-            found = repository.objects().get(tree)
-            entries = tree_entries(found.content, len(tree) // 2) if found else ()
-            mode, key = next(((mode.lstrip(b"0"), key.hex()) for mode, name, key in entries if name == part), (b"", ""))
-            if mode in _ODD:
-                return mode, key
-            if mode != FOLDER:
-                return None
-            tree = key
-        return None
-
-    def stored(self, repository: "Repository", commit: str) -> str | None:
+    def stored(self, repository: Repository, commit: str) -> str | None:
         """Return the tree of the tags of a revision if git has it; one that nobody named must have a document."""
         folder = self.layout.catalogue
         found = repository.objects().get(f"{commit}:{folder}") if folder else None
         if found is None or found.type != "tree":
             return None
-        return found.id if self.layout.pattern or self._is_catalogue(repository, found.id, found.content) else None
+        return found.id if self.layout.pattern or self._has_document(repository, bytes.fromhex(found.id), 2) else None
 
-    def path(self, repository: "Repository", commit: str, key: str) -> str | None:
+    def path(self, repository: Repository, commit: str, key: str) -> str | None:
         """Return where a revision has the document with this id; None if it is in the tree of its tag."""
         if self.stored(repository, commit):
             return None
-        return min((path for path, found in self._files(repository, commit) if found == key), default=None)
+        return min((path for path, found in self.files(repository, commit) if found == key), default=None)
 
-    def no_documents(self, repository: "Repository", commit: str) -> tuple[Diagnostic, ...]:
+    def no_documents(self, repository: Repository, commit: str) -> tuple[Diagnostic, ...]:
         """Return a note on files that are called as documents are and are none, where documents may be anywhere."""
         if commit not in self.diagnostics or not self.layout.reads_contents:
             return ()
         return no_documents(
-            path for path, key in self._files(repository, commit) if self._claims.get(key, self) is None
+            path for path, key in self.files(repository, commit) if self._claims.get(key, self) is None
         )
 
-    def instead(self, repository: "Repository", commit: str) -> str:
-        """Say what a revision without documents has."""
-        candidates = sorted(path for path, _ in self._files(repository, commit))
-        if candidates:
-            return f"{candidates[0]}{_and_more(len(candidates) - 1)}, which {'is not one' if not candidates[1:] else 'are not'}"
-        root = repository.objects().get(f"{commit}:")
-        entries = tree_entries(root.content, len(root.id) // 2) if root else ()
-        names = [f"{name.decode('utf-8', 'replace')}{'/' if mode == FOLDER else ''}" for mode, name, _ in entries]
-        return f"{', '.join(names[:3])}{_and_more(len(names) - 3)}" if names else "nothing"
-
-    def beside(self, repository: "Repository", before: str, after: str) -> list[str]:
+    def beside(self, repository: Repository, before: str, after: str) -> list[str]:
         """Return the paths of documents that are not compared because there is `_cache/`, too.
 
         They are those that differ between the two revisions; all, if only one of them has `_cache/`.
         """
         stored = [commit for commit in (before, after) if not self.layout.pattern and self.stored(repository, commit)]
-        if not stored:
-            return []
-        roots = [root.id for commit in stored if (root := repository.objects().get(f"{commit}:"))]
-        files = islice(self._differing(repository, roots[0], roots[1] if roots[1:] else None), _MOST_BESIDE)
+        files = islice(self._differing(repository, *stored), _MOST_BESIDE)
         return sorted({path for path, _, key in files if self._is_document(repository, key)})
 
-    def _differing(self, repository: "Repository", old: str, new: str | None) -> Iterator[tuple[str, bool, str]]:
-        """Yield each file outside of `_cache/` that may be a document and that only one of two trees has.
-
-        Of each, the path, whether the new tree has it, and the id.
-        """
-        waiting: list[tuple[str, str | None, str | None]] = [("", old, new)]
-        entries = 0
-        while waiting and entries < MAX_ENTRIES:
-            place, *trees = waiting.pop()
-            had, has = (self._list(repository, tree) if tree else _Listed(0, (), ()) for tree in trees)
-            entries += had.entries + has.entries
-            for is_new, (files, others) in enumerate(((had.files, has.files), (has.files, had.files))):
-                yield from ((place + name, bool(is_new), key) for name, key in {*files}.difference(others))
-            were, are = dict(had.folders), dict(has.folders)
-            waiting += [
-                (f"{place}{name}/", were.get(name), are.get(name))
-                for name in sorted(were.keys() | are.keys())
-                if were.get(name) != are.get(name) and place + name != CATALOGUE
-            ]
-
-    def _is_document(self, repository: "Repository", key: str) -> bool:
-        """Tell whether a file is a document; what a clone left out is not fetched to know that."""
-        if key not in self._claims:
-            try:
-                found = repository.objects().get(key)
-            except SourceError:
-                return False  # it is larger than any document
-            if found is None:
-                return False
-            self._claims[key] = claim_of(found.content)
-        return self._claims[key] is not None
-
-    def _is_catalogue(self, repository: "Repository", tree: str, content: bytes) -> bool:
-        entries = list(tree_entries(content, len(tree) // 2))
-        tags = [key for mode, name, key in entries if mode.lstrip(b"0") == FOLDER and is_name(name)]
-        # Most revisions share tags with one that was looked at. A link may stand for a tag or package that was there.
-        return (
-            any(self._filled.get(tag) for tag in tags)
-            or any(self._has_document(repository, tag) for tag in tags)
-            or any(mode in _ODD and is_name(name) for mode, name, _ in entries)
-        )
-
-    def _has_document(self, repository: "Repository", tag: bytes) -> bool:
-        if tag not in self._filled:
-            found = repository.objects().get(tag.hex())
-            # A tree that is missing is a fault that is found when it is read.
-            self._filled[tag] = found is None or any(
-                mode in _ODD or (mode.lstrip(b"0") == FOLDER and _holds_document(repository, key))
-                for mode, name, key in tree_entries(found.content, len(tag))
-                if is_name(name)
-            )
-        return self._filled[tag]
-
-    def _arrange(self, repository: "Repository", commit: str) -> None:
-        found = recognize(
-            self.layout, sorted(self._files(repository, commit)), lambda keys: [self._claims[key] for key in keys]
-        )
-        root = repository.objects().get(f"{commit}:")
-        if not found.documents and root and not self.layout.pattern and self._odd_at(repository, root.id, CATALOGUE):
-            raise BrokenSource(
-                f"{repository.path}: in revision {commit[:10]}, {CATALOGUE} is a link or a module, and what it leads to"
-                " is not read; it has to be a folder"
-            )
-        tags: dict[bytes, str] = {}
-        for tag in found.documents.keys() | found.contested.keys():
-            packages: dict[bytes, str] = {}
-            for package, (path, key) in found.documents.get(tag, {}).items():
-                self.paths[package, key] = path
-                packages[package.encode()] = self._package(b"100644", key)
-            for package, paths in found.contested.get(tag, {}).items():
-                key = _id_of("\0".join(paths).encode("utf-8", "surrogateescape"), commit)
-                self.contested[key] = paths
-                self.paths[package, key] = paths[0]
-                packages[package.encode()] = self._package(CONTESTED, key)
-            tags[tag.encode()] = self._keep(_tree_of(packages), commit)
-        self.catalogues[commit] = self._keep(_tree_of(tags), commit) if tags else None
-        self.diagnostics[commit] = found.diagnostics
-
-    def _package(self, mode: bytes, key: str) -> str:
-        content = mode + b" " + DOCUMENT.encode() + b"\0" + bytes.fromhex(key)
-        name = _id_of(content, key)
-        self._packages[name] = content
-        return name
-
-    def _keep(self, content: bytes, *commits: str) -> str:
-        name = _id_of(content, commits[0])
-        if name not in self._trees:
-            self._trees[name], self._origins[name] = content, commits
-            self._tree_bytes += len(content)
-            while self._tree_bytes > _MOST_TREE_BYTES and len(self._trees) > 2:
-                self._tree_bytes -= len(self._trees.pop(next(iter(self._trees))))
-        return name
-
-    def _read(self, repository: "Repository", keys: Iterable[str]) -> None:
-        """Read what these files say of themselves, each content once."""
-        if len(self._claims) > _MOST_CLAIMS:
-            self._claims.clear()
-        wanted = [key for key in dict.fromkeys(keys) if key not in self._claims]
-        if wanted:
-            repository.obtain(wanted)
-        for key, content in zip(wanted, repository.objects().beginnings(wanted, most=MOST_BYTES), strict=True):
-            self._claims[key] = claim_of(content)
-
-    def _files(self, repository: "Repository", commit: str) -> Iterator[tuple[str, str]]:
+    def files(self, repository: Repository, commit: str) -> Iterator[tuple[str, str]]:
         """Yield path and id of each file that may be a document."""
         start = f"{self.layout.folder}/" if self.layout.folder else ""
         root = repository.objects().get(f"{commit}:{self.layout.folder}")
@@ -324,18 +170,161 @@ class Arrangement:
             waiting += [(f"{before}{name}/", key) for name, key in listed.folders if len(before) < _LONGEST_PATH]
             yield from ((path, key) for name, key in listed.files if self.layout.may_be(path := before + name))
 
-    def _list(self, repository: "Repository", tree: str) -> _Listed:
+    def _overwritten(self, repository: Repository, old: str, new: str) -> Iterator[tuple[str, str, str, bytes, str]]:
+        """Yield tag, package, path, new mode and new id of each file that is a document in one revision alone."""
+        keys: defaultdict[str, dict[bool, str]] = defaultdict(dict)
+        for path, is_new, key in self._differing(repository, old, new):
+            if self.layout.may_be(path):
+                keys[path][is_new] = key
+        changed: dict[str, tuple[str, bytes, str]] = {}
+        for path, each in keys.items():
+            if len(each) > 1:
+                changed[path] = each[False], FILES[0], each[True]
+            elif False in each and (instead := self._odd_at(repository, new, path)):
+                changed[path] = each[False], *instead
+        changes = changed.values()
+        self._read(repository, (key for was, mode, now in changes for key in (was, now) if key == was or mode in FILES))
+        for path, (was, mode, key) in changed.items():
+            claim = self._claims[was]
+            tag, package = self.layout.names(path, claim.title, claim.category) if claim else ("", "")
+            is_named = is_name(tag.encode()) and is_name(package.encode("utf-8", "replace"))
+            if is_named and (mode in ODD or self._claims[key] is None):
+                yield tag, package, path, mode, key
+
+    def _odd_at(self, repository: Repository, commit: str, path: str) -> tuple[bytes, str] | None:
+        """Return mode and id of the link or module that has the place of a file or of one of its folders."""
+        tree, mode, key = f"{commit}:", b"", ""
+        for part in path.encode("utf-8", "surrogateescape").split(b"/"):
+            found = repository.objects().get(tree)
+            entries = tree_entries(found.content, len(found.id) // 2) if found else ()
+            mode, key = next(((mode.lstrip(b"0"), key.hex()) for mode, name, key in entries if name == part), (b"", ""))
+            if mode != FOLDER:
+                break
+            tree = key
+        return (mode, key) if mode in ODD else None
+
+    def _differing(self, repository: Repository, *commits: str) -> Iterator[tuple[str, bool, str]]:
+        """Yield each file outside of `_cache/` that may be a document and that only one of two revisions has.
+
+        Of each, the path, whether the later one has it, and the id; of a single revision, all files.
+        """
+        roots = [root.id for commit in commits if (root := repository.objects().get(f"{commit}:"))]
+        waiting: list[tuple[str, str | None, str | None]] = []
+        if roots and len(roots) == len(commits):
+            waiting = [("", roots[0], roots[1] if roots[1:] else None)]
+        entries = 0
+        while waiting and entries < MAX_ENTRIES:
+            place, *trees = waiting.pop()
+            had, has = (self._list(repository, tree) if tree else _Listed() for tree in trees)
+            entries += had.entries + has.entries
+            for is_new, (files, others) in enumerate(((had.files, has.files), (has.files, had.files))):
+                yield from ((place + name, bool(is_new), key) for name, key in {*files}.difference(others))
+            were, are = dict(had.folders), dict(has.folders)
+            waiting += [
+                (f"{place}{name}/", were.get(name), are.get(name))
+                for name in sorted(were.keys() | are.keys())
+                if were.get(name) != are.get(name) and place + name != CATALOGUE
+            ]
+
+    def _is_document(self, repository: Repository, key: str) -> bool:
+        """Tell whether a file is a document; what a clone left out is not fetched to know that."""
+        if key not in self._claims:
+            try:
+                found = repository.objects().get(key)
+            except SourceError:
+                return False  # it is larger than any document
+            if found is None:
+                return False
+            self._claims[key] = claim_of(found.content)
+        return self._claims[key] is not None
+
+    def _has_document(self, repository: Repository, tree: bytes, depth: int) -> bool:
+        """Tell whether a document is `depth` folders below this one, or may be.
+
+        A link may stand for a tag or package that was there, and a tree that is missing is a fault that is found when it
+        is read. Most revisions share tags with one that was looked at.
+        """
+        found = repository.objects().get(tree.hex())
+        entries = tree_entries(found.content, len(tree)) if found else iter(())
+        if not depth or found is None:
+            return found is None or any(name == DOCUMENT.encode() for _, name, _ in entries)
+        named = [(mode.lstrip(b"0"), key) for mode, name, key in entries if is_name(name)]
+        below = [key for mode, key in named if mode == FOLDER]
+        self._filled[tree] = (
+            any(self._filled.get(key) for key in below)
+            or any(mode in ODD for mode, _ in named)
+            or any(self._filled.get(key, True) and self._has_document(repository, key, depth - 1) for key in below)
+        )
+        return self._filled[tree]
+
+    def _arrange(self, repository: Repository, commit: str) -> None:
+        found = recognize(
+            self.layout, sorted(self.files(repository, commit)), lambda keys: [self._claims[key] for key in keys]
+        )
+        if not found.documents and not self.layout.pattern and self._odd_at(repository, commit, CATALOGUE):
+            raise BrokenSource(
+                f"{repository.path}: in revision {commit[:10]}, {CATALOGUE} is a link or a module, and what it leads to"
+                " is not read; it has to be a folder"
+            )
+        tags: dict[bytes, str] = {}
+        for tag in found.documents.keys() | found.contested.keys():
+            packages: dict[bytes, str] = {}
+            for package, (path, key) in found.documents.get(tag, {}).items():
+                self._add_package(packages, package, path, key)
+            for package, paths in found.contested.get(tag, {}).items():
+                key = _id_of("\0".join(paths).encode("utf-8", "surrogateescape"), commit)
+                self.contested[key] = paths
+                self._add_package(packages, package, paths[0], key, CONTESTED)
+            tags[tag.encode()] = self._keep(packages, commit)
+        self.catalogues[commit] = self._keep(tags, commit) if tags else None
+        self.diagnostics[commit] = found.diagnostics
+
+    def _add_package(
+        self, packages: dict[bytes, str], package: str, path: str, key: str, mode: bytes = FILES[0]
+    ) -> None:
+        content = mode + b" " + DOCUMENT.encode() + b"\0" + bytes.fromhex(key)
+        packages[package.encode()] = name = _id_of(content, key)
+        self._packages[name] = content
+        self.paths[package, key] = path
+
+    def _keep(self, folders: Mapping[bytes, str], *commits: str) -> str:
+        """Make a tree of folders as git stores it, sorted as if each name ended in a slash; return its id."""
+        ordered = sorted(folders.items(), key=lambda item: item[0] + b"/")
+        content = b"".join(FOLDER + b" " + name + b"\0" + bytes.fromhex(key) for name, key in ordered)
+        name = _id_of(content, commits[0])
+        if name not in self._trees:
+            self._trees[name], self._origins[name] = content, commits
+            self._tree_bytes += len(content)
+            while self._tree_bytes > _MOST_TREE_BYTES and len(self._trees) > 2:
+                self._tree_bytes -= len(self._trees.pop(next(iter(self._trees))))
+        return name
+
+    def _made_folders(self, repository: Repository, tree: str | None, like: str) -> dict[bytes, str]:
+        content = self.tree(repository, tree) if tree else None
+        return {name: key.hex() for _, name, key in tree_entries(content or b"", len(like) // 2)}
+
+    def _read(self, repository: Repository, keys: Iterable[str]) -> None:
+        """Read what these files say of themselves, each content once."""
+        if len(self._claims) > _MOST_CLAIMS:
+            self._claims.clear()
+        wanted = [key for key in dict.fromkeys(keys) if key not in self._claims]
+        if wanted:
+            repository.obtain(wanted)
+        for key, content in zip(wanted, repository.objects().beginnings(wanted, most=MOST_BYTES), strict=True):
+            self._claims[key] = claim_of(content)
+
+    def _list(self, repository: Repository, tree: str) -> _Listed:
         if tree in self._listed:
             return self._listed[tree]
         found = repository.objects().get(tree)
         if found is None:
-            raise missing_tree(repository, tree)
+            raise _missing_tree(repository, tree)
         entries = list(tree_entries(found.content, len(tree) // 2))
-        named = [(mode, name.decode("utf-8", "surrogateescape"), key) for mode, name, key in entries]
+        named = [(mode.lstrip(b"0"), name.decode("utf-8", "surrogateescape"), key.hex()) for mode, name, key in entries]
         listed = _Listed(
             len(entries),
-            tuple((name, key.hex()) for mode, name, key in named if mode.lstrip(b"0") == FOLDER),
-            tuple((n, k.hex()) for mode, n, k in named if mode.lstrip(b"0") in FILES and self.layout.may_be_called(n)),
+            tuple((name, key) for mode, name, key in named if mode == FOLDER),
+            tuple((name, key) for mode, name, key in named if mode in FILES and self.layout.may_be_called(name)),
         )
         if self._listed_entries > _MOST_LISTED:
             self._listed.clear()
@@ -351,15 +340,14 @@ def arrangement_of(layout: Layout) -> Arrangement:
     return Arrangement(layout)
 
 
-def catalogues_of(repository: "Repository", commits: Sequence[str]) -> list[str | None]:
+def catalogues_of(repository: Repository, commits: Sequence[str]) -> list[str | None]:
     """Return the tree of the tags of each of these revisions; None where it has no documents."""
     arrangement = arrangement_of(repository.layout)
-    unknown = [commit for commit in dict.fromkeys(commits) if commit not in arrangement.catalogues]
-    arrangement.add(repository, unknown)
+    arrangement.add(repository, [commit for commit in commits if commit not in arrangement.catalogues])
     return [arrangement.catalogues[commit] for commit in commits]
 
 
-def catalogue_of(repository: "Repository", commit: str, others: Collection[str] = ()) -> str | None:
+def catalogue_of(repository: Repository, commit: str, others: Collection[str] = ()) -> str | None:
     """Return the tree of the tags of a revision; None where it has no documents.
 
     A file that is a document in one of the revisions `others` counts as one, though it cannot be read.
@@ -368,54 +356,31 @@ def catalogue_of(repository: "Repository", commit: str, others: Collection[str] 
     return arrangement_of(repository.layout).completed(repository, commit, others) if others else found
 
 
-def nothing_found(repository: "Repository", commit: str, name: str) -> str:
+def nothing_found(repository: Repository, commit: str, name: str) -> str:
     """Say of a revision without documents what was looked for, and what there is instead."""
-    found = arrangement_of(repository.layout).instead(repository, commit)
+    candidates = sorted(path for path, _ in arrangement_of(repository.layout).files(repository, commit))
+    if candidates:
+        are = "are not" if candidates[1:] else "is not one"
+        found = f"{candidates[0]}{_and_more(len(candidates) - 1)}, which {are}"
+    else:
+        root = repository.objects().get(f"{commit}:")
+        entries = tree_entries(root.content, len(root.id) // 2) if root else ()
+        names = [f"{each.decode('utf-8', 'replace')}{'/' if mode == FOLDER else ''}" for mode, each, _ in entries]
+        found = f"{', '.join(names[:3])}{_and_more(len(names) - 3)}" if names else "nothing"
     return f"{name!r} has no documents: looked for {repository.layout.wanted}; found {found}"
 
 
-def beside(repository: "Repository", before: str, after: str) -> list[Diagnostic]:
+def beside(repository: Repository, before: str, after: str) -> list[Diagnostic]:
     """Return a note if there are documents that are not compared because there is `_cache/`, too."""
     found = arrangement_of(repository.layout).beside(repository, before, after)
-    if not found:
-        return []
-    message = f"not compared: where there is {CATALOGUE}/, documents are {CATALOGUE}/<tag>/<package>/{DOCUMENT}"
-    more = f"{len(found) - 1} more" if found[1:] else ""
-    return [
-        Diagnostic(
-            found[0], DiagnosticKind.INCONSISTENT, f"{f'this and {more} are ' if more else ''}{message}", is_loss=False
-        )
-    ]
+    are = f"this and {len(found) - 1} more are " if found[1:] else ""
+    message = f"{are}not compared: where there is {CATALOGUE}/, documents are {CATALOGUE}/<tag>/<package>/{DOCUMENT}"
+    return [Diagnostic(path, DiagnosticKind.INCONSISTENT, message, is_loss=False) for path in found[:1]]
 
 
-def folder_of(repository: "Repository", tag: str) -> str:
+def folder_of(repository: Repository, tag: str) -> str:
     """Return the path of the documents of a tag, for messages; those that are elsewhere have their own."""
     return f"{repository.layout.catalogue or CATALOGUE}/{tag}"
-
-
-def blob_of(repository: "Repository", folder: str, package: str, key: str, size: int = USUAL_BYTES) -> Blob:
-    """Return the document of a package, of which the id is `key`."""
-    path = arrangement_of(repository.layout).paths.get((package, key))
-    return Blob(key, size, folder, package) if path is None else Blob(key, size, path)
-
-
-def problem_of(repository: "Repository", mode: bytes, key: str) -> str:
-    """Return why an entry cannot be a document; "" if it can."""
-    if mode in FILES:
-        return ""
-    if mode == CONTESTED:
-        return why_contested(arrangement_of(repository.layout).contested[key])
-    return "stands twice in its folder" if mode == TWICE else f"is not a regular file (mode {mode.decode()})"
-
-
-def made_tree(repository: "Repository", name: str) -> bytes | None:
-    """Return the tree of this id if git has none, because documents are elsewhere than its folders would say."""
-    return arrangement_of(repository.layout).tree(repository, name)
-
-
-def missing_tree(repository: "Repository", tree: str) -> SourceError:
-    """Return the error of a tree that is not there."""
-    return SourceError(f"{repository.path}: tree {tree} is missing; the repository is damaged or incomplete")
 
 
 def tree_entries(content: bytes, id_bytes: int) -> Iterator[tuple[bytes, bytes, bytes]]:
@@ -432,49 +397,10 @@ def _and_more(count: int) -> str:
     return f" and {count:,} more" if count > 0 else ""
 
 
-def _holds_document(repository: "Repository", package: bytes) -> bool:
-    found = repository.objects().get(package.hex())
-    entries: Collection[tuple[bytes, bytes, bytes]] = list(tree_entries(found.content, len(package))) if found else ()
-    return any(name == DOCUMENT.encode() for _, name, _ in entries)
-
-
-def _tree_of(folders: dict[bytes, str]) -> bytes:
-    """Return a tree of folders as git stores it, sorted as if each name ended in a slash."""
-    ordered = sorted(folders.items(), key=lambda item: item[0] + b"/")
-    return b"".join(FOLDER + b" " + name + b"\0" + bytes.fromhex(key) for name, key in ordered)
-
-
 def _id_of(content: bytes, like: str) -> str:
     """Return the id that git gives a tree of this content, in a repository that has the id `like`."""
     algorithm = "sha256" if len(like) == 64 else "sha1"
     return hashlib.new(algorithm, b"tree %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
-
-
-_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
-_RECORD = re.compile(rb":(\d{6}) (\d{6}) ([0-9a-f]+) ([0-9a-f]+) [A-Z]\d*\0")
-_NO_MODE, _LINK, _MODULE = b"0", b"120000", b"160000"
-_MODES = {mode: mode for mode in (FOLDER, *FILES)}
-_ODD_MODES = (_LINK, _MODULE, TWICE)
-_EMPTY_TREE = {
-    40: "4b825dc642cb6eb9a060e54bf8d69288fbee4904",
-    64: "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321",
-}
-REPLACED = "its folder is a link or a module, or is listed twice"
-_TREES_AT_ONCE = 1024
-
-# Mode and id of an entry of a tree, both as git stores them; one that stands twice has neither.
-TreeEntry = tuple[bytes, bytes]
-Listing = dict[bytes, TreeEntry]
-
-
-class TreeChange(Struct, frozen=True):
-    """One name that differs between two folders; an id is None on a side that lacks it."""
-
-    name: bytes
-    before_mode: bytes
-    after_mode: bytes
-    before: str | None
-    after: str | None
 
 
 class Folders(Struct, frozen=True):
@@ -486,7 +412,7 @@ class Folders(Struct, frozen=True):
 
 def folders(repository: Repository, name: str) -> Folders:
     """Return the folders in the tree that `name` names; of no tree, none."""
-    listed = _listing(repository, name)
+    listed = listing(repository, name)
     return Folders(
         {n.decode(): i.hex() for n, (mode, i) in listed.items() if mode == FOLDER and is_name(n)},
         frozenset(n for n, entry in listed.items() if _is_odd(entry) or (entry[0] == FOLDER and not is_name(n))),
@@ -502,20 +428,25 @@ class TreeDifference:
         self._repository = repository
         self._folder = folder_of(repository, tag)
         self._odd = [n for n in differing if not is_name(n) or _is_odd(old.get(n)) or _is_odd(new.get(n))]
-        odd = frozenset(self._odd)
-        names = [name for name in differing if name not in odd]
-        self._documents, self._unreadable, same = _documents(repository, self._folder, names, old, new)
         self._replaced = [
             Unreadable(package=n.decode(), reason=REPLACED, before=_is_odd(old.get(n)), after=_is_odd(new.get(n)))
             for n in self._odd
             if is_name(n)
         ]
+        self._documents: list[DocumentPair] = []
+        self._unreadable: list[tuple[Unreadable, str]] = []  # with their paths
+        odd = frozenset(self._odd)
+        same = self._compare([name for name in differing if name not in odd], old, new)
         # A list: what is asked later must not keep the two states in memory until then.
-        self._same = [(n, entry) for n, entry in new.items() if (old.get(n) == entry and is_name(n)) or n in same]
+        self._same = [
+            (name, _tree(entry))
+            for name, entry in new.items()
+            if (old.get(name) == entry and is_name(name)) or name in same
+        ]
         repository.obtain(blob.name for pair in self._documents for blob in (pair.before, pair.after) if blob)
 
     @property
-    def entries(self) -> int:
+    def size(self) -> int:
         """How many packages are known here, which says how much memory this takes."""
         return len(self._documents) + len(self._same)
 
@@ -532,96 +463,80 @@ class TreeDifference:
             unreadable=(*(each for each in self._replaced if wanted(each.package)), *(each for each, _ in unreadable)),
             others=tuple(pair for pair in self._documents if not wanted(pair.package)),
             count_other_unchanged=cache(lambda: sum(not wanted(package) for package in self._unchanged_packages)),
-            unchanged=lambda: blobs_of(
-                self._repository, self._folder, [(name, _tree(entry)) for name, entry in self._same]
-            ),
+            unchanged=lambda: blobs_of(self._repository, self._folder, self._same),
             takes=wanted,
         )
 
     @cached_property
     def _unchanged_packages(self) -> tuple[str, ...]:
         """The packages that have the same document on both sides."""
-        entries = _document_entries(self._repository, (_tree(entry) for _, entry in self._same))
+        entries = _document_entries(self._repository, (tree for _, tree in self._same))
         return tuple(
             intern(name.decode()) for (name, _), entry in zip(self._same, entries, strict=False) if entry is not None
         )
 
+    def _compare(self, names: Sequence[bytes], old: Listing, new: Listing) -> frozenset[bytes]:
+        """Find the documents of these packages that differ and those that are none; return the packages with the same one."""
+        repository, folder, same = self._repository, self._folder, []
+        entries = _document_entries(repository, (_tree(side.get(name)) for name in names for side in (old, new)))
+        for name, before, after in zip(names, entries, entries, strict=False):
+            package = name.decode()
+            had, has = problem_of(repository, before), problem_of(repository, after)
+            blobs = _blob(repository, folder, package, before), _blob(repository, folder, package, after)
+            if had or has:
+                blob = blobs[1] if has else blobs[0]
+                unreadable = Unreadable(package=package, reason=has or had, before=bool(had), after=bool(has))
+                self._unreadable.append((unreadable, blob.path if blob else folder))
+            elif before != after:
+                self._documents.append(DocumentPair(package, *blobs))
+            elif after is not None:
+                same.append(name)
+        return frozenset(same)
+
 
 def compare_trees(repository: Repository, tag: str, before: str | None, after: str | None) -> TreeDifference:
     """Find what differs between two trees of packages; None is a tree without any."""
-    old, new = (_listing(repository, tree) if tree else {} for tree in (before, after))
+    old, new = (listing(repository, tree) if tree else {} for tree in (before, after))
     return TreeDifference(repository, tag, old, new)
 
 
 def blobs_of(repository: Repository, folder: str, trees: Sequence[tuple[bytes, str | None]]) -> list[Blob]:
     """Return the documents in the trees of some packages."""
     entries = _document_entries(repository, (tree for _, tree in trees))
-    found = (
-        _blob(repository, folder, name.decode(), entry)
+    blobs = [
+        blob
         for (name, _), entry in zip(trees, entries, strict=False)
-        if not _problem(repository, entry)
-    )
-    blobs = [blob for blob in found if blob is not None]
+        if not problem_of(repository, entry) and (blob := _blob(repository, folder, name.decode(), entry))
+    ]
     repository.obtain(blob.name for blob in blobs)
     return blobs
 
 
-def _listing(repository: Repository, name: str) -> Listing:
-    """Return mode and id of each entry of a tree; of an entry that stands twice, neither."""
-    content = made_tree(repository, name)
-    if content is None:
-        found = repository.objects().get(name)
-        if found is None and _ID.fullmatch(name):
-            raise missing_tree(repository, name)
-        if found is None or found.type != "tree":
-            return {}
-        name, content = found.id, found.content
-    listing: Listing = {}
-    for mode, entry, object_id in tree_entries(content, len(name) // 2):
-        listing[entry] = (_mode(mode), object_id) if entry not in listing else (TWICE, b"")
-    if len(listing) > MAX_ENTRIES:
-        raise SourceError(_too_many(repository))
-    return listing
-
-
-def _tree(entry: TreeEntry | None) -> str | None:
-    return entry[1].hex() if entry is not None and entry[0] == FOLDER else None
-
-
-def _is_odd(entry: TreeEntry | None) -> bool:
-    return entry is not None and entry[0] in _ODD_MODES
-
-
-def _documents(
-    repository: Repository, folder: str, names: Iterable[bytes], old: Listing, new: Listing
-) -> tuple[list[DocumentPair], list[tuple[Unreadable, str]], frozenset[bytes]]:
-    """Return the documents that differ, those that are none, with the path of each, and the packages with the same one."""
-    documents: list[DocumentPair] = []
-    same: list[str] = []
-    unreadable: list[tuple[Unreadable, str]] = []
-    entries = _document_entries(repository, (_tree(side.get(name)) for name in names for side in (old, new)))
-    for name, before, after in zip((name.decode() for name in names), entries, entries, strict=False):
-        had, has = _problem(repository, before), _problem(repository, after)
-        blobs = _blob(repository, folder, name, before), _blob(repository, folder, name, after)
-        if had or has:
-            path = next(
-                blob.path for blob, problem in zip(reversed(blobs), (has, had), strict=True) if problem and blob
-            )
-            unreadable.append((Unreadable(package=name, reason=has or had, before=bool(had), after=bool(has)), path))
-        elif before != after:
-            documents.append(DocumentPair(name, *blobs))
-        elif after is not None:
-            same.append(name)
-    return documents, unreadable, frozenset(map(str.encode, same))
-
-
 def document_of(repository: Repository, folder: str, tree: str | None, package: str) -> Blob | str | None:
     """Return the document of one package in a tree of packages, why it is none, or None where there is none."""
-    entry = _listing(repository, tree).get(package.encode("utf-8", "replace")) if tree else None
+    entry = listing(repository, tree).get(package.encode("utf-8", "replace")) if tree else None
     if _is_odd(entry):
         return REPLACED
     (found,) = _document_entries(repository, iter([_tree(entry)]))
-    return _problem(repository, found) or _blob(repository, folder, package, found)
+    return problem_of(repository, found) or _blob(repository, folder, package, found)
+
+
+def listing(repository: Repository, name: str) -> Listing:
+    """Return mode and id of each entry of a tree; of an entry that stands twice, no id."""
+    content = arrangement_of(repository.layout).tree(repository, name)
+    if content is None:
+        found = repository.objects().get(name)
+        if found is None and _ID.fullmatch(name):
+            raise _missing_tree(repository, name)
+        if found is None or found.type != "tree":
+            return {}
+        name, content = found.id, found.content
+    entries: Listing = {}
+    for mode, entry, object_id in tree_entries(content, len(name) // 2):
+        entries[entry] = (mode_of(mode), object_id) if entry not in entries else (TWICE, b"")
+    if len(entries) > MAX_ENTRIES:
+        raise too_many(repository)
+    return entries
 
 
 def _document_entries(repository: Repository, trees: Iterator[str | None]) -> Iterator[TreeEntry | None]:
@@ -637,97 +552,52 @@ def _document_entries(repository: Repository, trees: Iterator[str | None]) -> It
             for mode, name, object_id in tree_entries(content, id_bytes):
                 entries += 1
                 if entries > MAX_ENTRIES:
-                    raise SourceError(_too_many(repository))
+                    raise too_many(repository)
                 if name == DOCUMENT.encode():
-                    found = (_mode(mode), object_id) if found is None else (TWICE, b"")
+                    found = (mode_of(mode), object_id) if found is None else (TWICE, b"")
             yield found
         next(contents, None)
 
 
-def _problem(repository: Repository, entry: TreeEntry | None) -> str:
-    return problem_of(repository, entry[0], entry[1].hex()) if entry is not None else ""
+def problem_of(repository: Repository, entry: TreeEntry | None) -> str:
+    """Return why an entry cannot be a document; "" if it can, or there is none."""
+    mode, key = entry or (FILES[0], b"")
+    if mode in FILES:
+        return ""
+    if mode == CONTESTED:
+        return why_contested(arrangement_of(repository.layout).contested[key.hex()])
+    return "stands twice in its folder" if mode == TWICE else f"is not a regular file (mode {mode.decode()})"
 
 
 def _blob(repository: Repository, folder: str, package: str, entry: TreeEntry | None) -> Blob | None:
-    return None if entry is None else blob_of(repository, folder, package, entry[1].hex())
+    if entry is None:
+        return None
+    key = entry[1].hex()
+    path = arrangement_of(repository.layout).paths.get((package, key))
+    return Blob(key, USUAL_BYTES, folder, package) if path is None else Blob(key, USUAL_BYTES, path)
 
 
-def _too_many(repository: Repository) -> str:
-    return f"{repository.path}: a tree has more than {MAX_ENTRIES:,} entries, which no catalogue has"
+def _tree(entry: TreeEntry | None) -> str | None:
+    return entry[1].hex() if entry is not None and entry[0] == FOLDER else None
 
 
-def diff_trees(
-    repository: Repository, pairs: Sequence[tuple[str | None, str | None]]
-) -> Iterator[tuple[int, TreeChange]]:
-    """Yield what differs between the trees of each pair, with the number of the pair."""
-    if any(tree and made_tree(repository, tree) is not None for pair in pairs for tree in pair):
-        for number, (before, after) in enumerate(pairs):
-            yield from ((number, change) for change in _listed_changes(repository, before, after))
-        return
-    empty = _EMPTY_TREE[max((len(tree) for pair in pairs for tree in pair if tree), default=40)]
-    lines = [f"{before or empty} {after or empty}" for before, after in pairs]
-    if not lines:
-        return
-    printed = repository.run(["diff-tree", "--stdin", "-z", "--raw", "--no-renames", "--no-abbrev"], lines)
-    number, position, entries = -1, 0, 0
-    while position < len(printed):
-        if printed[position : position + 1] != b":":
-            # The pair that follows, as it was asked for. Git passes over a pair that it cannot read.
-            end = printed.index(b"\n", position)
-            number += 1
-            if number >= len(lines) or printed[position:end].decode() != lines[number]:
-                raise SourceError(
-                    f"{repository.path}: git could not read a tree; the repository is damaged or incomplete"
-                )
-            position = end + 1
-            continue
-        match = _RECORD.match(printed, position)
-        if match is None:
-            raise SourceError(f"{repository.path}: git diff-tree printed what cannot be understood")
-        end = printed.index(b"\0", match.end())
-        entries += 1
-        if entries > MAX_ENTRIES:
-            raise SourceError(_too_many(repository))
-        name = printed[match.end() : end]
-        yield number, TreeChange(name, _mode(match[1]), _mode(match[2]), _id(match[3]), _id(match[4]))
-        position = end + 1
-    if number + 1 < len(lines):
-        raise SourceError(f"{repository.path}: git could not read a tree; the repository is damaged or incomplete")
+def _is_odd(entry: TreeEntry | None) -> bool:
+    return entry is not None and (entry[0] in ODD or entry[0] == TWICE)
 
 
-def _listed_changes(repository: Repository, before: str | None, after: str | None) -> Iterator[TreeChange]:
-    """Yield what differs between two trees, of which git may not have both."""
-    old, new = (_listing(repository, tree) if tree else {} for tree in (before, after))
-    for name in sorted(old.keys() | new.keys()):
-        (old_mode, old_id), (new_mode, new_id) = (side.get(name, (_NO_MODE, b"")) for side in (old, new))
-        if (old_mode, old_id) != (new_mode, new_id):
-            # An entry that is there twice is as little of a folder as a link is.
-            was, is_now = (_LINK if mode == TWICE else mode for mode in (old_mode, new_mode))
-            yield TreeChange(name, was, is_now, old_id.hex() or None, new_id.hex() or None)
+def _missing_tree(repository: Repository, tree: str) -> SourceError:
+    return SourceError(f"{repository.path}: tree {tree} is missing; the repository is damaged or incomplete")
 
 
-def one_change(entries: Sequence[TreeChange]) -> TreeChange | None:
-    """Return the one change of a name, or None if it stands twice in a folder.
-
-    Of a folder that replaces a link, or the other way round, git says that one went and the other came.
-    """
-    if len(entries) == 1:
-        return entries[0]
-    went = [entry for entry in entries if entry.after is None]
-    came = [entry for entry in entries if entry.before is None]
-    if len(entries) == 2 and len(went) == len(came) == 1:
-        return TreeChange(went[0].name, went[0].before_mode, came[0].after_mode, went[0].before, came[0].after)
-    return None
+def too_many(repository: Repository) -> SourceError:
+    """Return the error of a tree that is too large."""
+    return SourceError(f"{repository.path}: a tree has more than {MAX_ENTRIES:,} entries, which no catalogue has")
 
 
-def _mode(text: bytes) -> bytes:
-    # Old tools wrote modes with zeros before them. Thousands of entries share one of each.
-    mode = text.lstrip(b"0") or _NO_MODE
+def mode_of(text: bytes) -> bytes:
+    """Return the mode without the zeros that old tools wrote before it; thousands of entries share one of each."""
+    mode = text.lstrip(b"0") or b"0"
     return _MODES.get(mode, mode)
-
-
-def _id(text: bytes) -> str | None:
-    return text.decode() if text.strip(b"0") else None
 
 
 def ignored(label: str, names: Collection[bytes]) -> list[Diagnostic]:
@@ -738,29 +608,3 @@ def ignored(label: str, names: Collection[bytes]) -> list[Diagnostic]:
     more = f" and {len(names) - 1} more" if len(names) > 1 else ""
     reason = "a link, a module, listed twice, or of a name that nothing in a catalogue can have"
     return [Diagnostic(label, DiagnosticKind.UNREADABLE, f"ignored {first!r}{more}: {reason}")]
-
-
-# Packages: a hundred bytes each.
-_MOST = 150_000
-
-_Name = tuple[str, str | None, str | None]
-
-
-class RememberedTrees:
-    """Compares trees of one repository as `compare_trees` does, each pair of them once while there is room."""
-
-    def __init__(self) -> None:
-        self._known: OrderedDict[_Name, TreeDifference] = OrderedDict()
-        self._packages = 0
-
-    def __call__(self, repository: Repository, tag: str, before: str | None, after: str | None) -> TreeDifference:
-        """Return what differs between two trees of packages."""
-        name = tag, before, after
-        if name in self._known:
-            self._known.move_to_end(name)
-            return self._known[name]
-        found = self._known[name] = compare_trees(repository, tag, before, after)
-        self._packages += found.entries
-        while self._packages > _MOST and len(self._known) > 1:
-            self._packages -= self._known.popitem(last=False)[1].entries
-        return found

@@ -46,7 +46,7 @@ from cachewatch.errors import UsageError, WorkerEnded, WorkFailed
 from cachewatch.git.catalogue import CompareTrees, tags_of
 from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import Revision
-from cachewatch.git.trees import RememberedTrees
+from cachewatch.git.trees import compare_trees
 from cachewatch.report.values import Pinned
 from cachewatch.runtime.worker import INLINE, Isolation, Piece
 from cachewatch.service.streams import Stream
@@ -56,6 +56,8 @@ from cachewatch.sources.contents import Problems, Read, about_pair, read
 MOST_ON_DISK = 512 * 2**20
 # Bytes of the file whose content stays in memory, where it takes about four times as much.
 _MOST_IN_MEMORY = 8 * 2**20
+# Of which trees are remembered, a hundred bytes each.
+_MOST_PACKAGES = 150_000
 
 Found = tuple[PackageChange, tuple[Items, ...]]
 
@@ -323,7 +325,7 @@ class Comparisons:
         self._compared: dict[str, ComparedTags] = {}
         self._rebuilt: dict[Hashable, tuple[RebuiltSpecs, ...]] = {}
         self._repositories: dict[str, Repository] = {}
-        self._trees: dict[str, RememberedTrees] = {}
+        self._trees: dict[str, Memory] = {}
         self._facts: dict[Hashable, Any] = {}
         self.remembered = Memory(_MOST, _LARGEST)  # the news of tags that were asked for last
         # What urgent digests told in this pass, and whom, by subscription.
@@ -367,7 +369,8 @@ class Comparisons:
 
     def trees(self, source: str) -> CompareTrees:
         """Return what compares trees of the repository of a source, and remembers what it found."""
-        return self._trees.setdefault(source, RememberedTrees())
+        memory = self._trees.setdefault(source, Memory(_MOST_PACKAGES, _MOST_PACKAGES))
+        return lambda repository, *trees: memory.recall(trees, partial(compare_trees, repository, *trees))
 
     @contextmanager
     def opened(self, source: str, open_repository: Callable[[], Repository]) -> Iterator[Repository]:

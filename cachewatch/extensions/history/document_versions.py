@@ -5,6 +5,7 @@ first parents. What cannot be a document (a link, a module, a name that is there
 before it is remembered, so that it is compared with what comes after.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -13,25 +14,34 @@ from typing import NamedTuple, TypeVar
 from msgspec import Struct
 
 from cachewatch.core.names import DOCUMENT, is_name
+from cachewatch.errors import SourceError
 from cachewatch.git.repository import Repository
 from cachewatch.git.trees import (
     FOLDER,
+    MAX_ENTRIES,
+    ODD,
     REPLACED,
     TWICE,
-    TreeChange,
     arrangement_of,
     catalogue_of,
     catalogues_of,
-    diff_trees,
-    one_change,
+    listing,
+    mode_of,
     problem_of,
+    too_many,
 )
 
 # How many pairs of trees one git process is given: bounds what is held at once.
 _REVISIONS_AT_ONCE = 64
 _TREES_AT_ONCE = 10_000
 _LOOKED_BACK = 50  # revisions, for documents that were overwritten before the first one
-_ODD = (b"120000", b"160000")  # links and modules
+_ODD = (*ODD, TWICE)
+_NOTHING = b"0"  # the mode of what is not there
+_PRINTED = re.compile(rb"([0-9a-f]+ [0-9a-f]+)\n|:(\d{6}) (\d{6}) ([0-9a-f]+) ([0-9a-f]+) [A-Z]\d*\0([^\0]+)\0")
+_EMPTY_TREE = {
+    40: "4b825dc642cb6eb9a060e54bf8d69288fbee4904",
+    64: "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321",
+}
 
 Key = TypeVar("Key", bound=tuple[object, ...])
 # What is being followed, and its tree on either side.
@@ -43,6 +53,16 @@ class ChainRevision(NamedTuple):
 
     commit: str
     time: int | None  # of the committer, in seconds since 1970
+
+
+class TreeChange(NamedTuple):
+    """One name that differs between two folders; an id is empty on a side that lacks it."""
+
+    name: bytes
+    before_mode: bytes
+    after_mode: bytes
+    before: str
+    after: str
 
 
 class Version(NamedTuple):
@@ -141,43 +161,83 @@ class _FolderNames:
         self._start = start
         self._before: dict[tuple[str, ...], str | None] = {}
 
-    def pair(self, key: Key, name: tuple[str, ...], entry: TreeChange | None) -> _Pair[Key] | None:
-        """Return what to compare for this change of `name`; None if it is no folder now (an entry of None is two)."""
-        if entry is None or entry.after_mode in _ODD:
+    def pair(self, key: Key, name: tuple[str, ...], entry: TreeChange) -> _Pair[Key] | None:
+        """Return what to compare for this change of `name`; None if it is no folder now."""
+        if entry.after_mode in _ODD:
             if name not in self._before:
                 self._before[name] = self._was(entry)
             return None
         before = self._before.pop(name) if name in self._before else self._was(entry)
         return key, before, entry.after if entry.after_mode == FOLDER else None
 
-    def _was(self, entry: TreeChange | None) -> str | None:
-        if entry is not None and entry.before_mode not in _ODD:
+    def _was(self, entry: TreeChange) -> str | None:
+        if entry.before_mode not in _ODD:
             return entry.before if entry.before_mode == FOLDER else None
         if self._start:
             raise _Uncertain
         return None
 
 
-def _changes(repository: Repository, pairs: Sequence[_Pair[Key]]) -> Iterator[tuple[Key, str, TreeChange | None]]:
-    """Yield the entries that differ between the trees of each pair; without the change if the name is there twice."""
+def _changes(repository: Repository, pairs: Sequence[_Pair[Key]]) -> Iterator[tuple[Key, str, TreeChange]]:
+    """Yield the entries that differ between the trees of each pair."""
     entries: defaultdict[tuple[int, bytes], list[TreeChange]] = defaultdict(list)
-    for place, entry in diff_trees(repository, [(before, after) for _, before, after in pairs]):
+    for place, entry in _diff_trees(repository, [(before, after) for _, before, after in pairs]):
         if is_name(entry.name):
             entries[place, entry.name].append(entry)
     for (place, name), found in entries.items():
-        yield pairs[place][0], name.decode(), one_change(found)
+        change = found[0]
+        if len(found) > 1:
+            # Of a folder that replaces a link, or the other way round, git says that one went and the other came.
+            went, came = sorted(found, key=lambda each: bool(each.after))[:2]
+            is_one = len(found) == 2 and not went.after and not came.before
+            change = came._replace(before_mode=went.before_mode, before=went.before)
+            change = change if is_one else TreeChange(name, TWICE, TWICE, "", "")
+        yield pairs[place][0], name.decode(), change
+
+
+def _diff_trees(
+    repository: Repository, pairs: Sequence[tuple[str | None, str | None]]
+) -> Iterator[tuple[int, TreeChange]]:
+    """Yield what differs between the trees of each pair, with the number of the pair."""
+    arrangement = arrangement_of(repository.layout)
+    if any(tree and arrangement.tree(repository, tree) is not None for pair in pairs for tree in pair):
+        for number, trees in enumerate(pairs):  # of which git may not have both
+            old, new = (listing(repository, tree) if tree else {} for tree in trees)
+            for name in sorted(old.keys() | new.keys()):
+                (was, had), (mode, has) = (side.get(name, (_NOTHING, b"")) for side in (old, new))
+                if (was, had) != (mode, has):
+                    yield number, TreeChange(name, was, mode, had.hex(), has.hex())
+        return
+    empty = _EMPTY_TREE[max((len(tree) for pair in pairs for tree in pair if tree), default=40)]
+    lines = [f"{before or empty} {after or empty}" for before, after in pairs]
+    asked = ["diff-tree", "--stdin", "-z", "--raw", "--no-renames", "--no-abbrev"]
+    printed = repository.run(asked, lines) if lines else b""
+    number, position, entries = -1, 0, 0
+    damaged = SourceError(f"{repository.path}: git could not read a tree; the repository is damaged or incomplete")
+    while match := _PRINTED.match(printed, position):
+        position = match.end()
+        pair, was, mode, *ids, name = match.groups()
+        if pair:  # as it was asked for; git passes over one that it cannot read
+            number += 1
+            if lines[number : number + 1] != [pair.decode()]:
+                raise damaged
+            continue
+        entries += 1
+        if entries > MAX_ENTRIES:
+            raise too_many(repository)
+        before, after = (text.decode() if text.strip(b"0") else "" for text in ids)
+        yield number, TreeChange(name, mode_of(was), mode_of(mode), before, after)
+    if position < len(printed) or number + 1 < len(lines):
+        raise damaged
 
 
 def _documents(repository: Repository, pairs: Sequence[_Pair[Key]]) -> Iterator[tuple[Key, Version]]:
     for key, name, entry in _changes(repository, pairs):
-        if name != DOCUMENT:
-            continue
-        if entry is None:
-            yield key, Version(0, None, problem_of(repository, TWICE, ""))
-        elif entry.after and (problem := problem_of(repository, entry.after_mode, entry.after)):
-            yield key, Version(0, None, problem)
-        else:
-            yield key, Version(0, entry.after)
+        if name == DOCUMENT and entry.after_mode == _NOTHING:
+            yield key, Version(0, None)
+        elif name == DOCUMENT:
+            problem = problem_of(repository, (entry.after_mode, bytes.fromhex(entry.after)))
+            yield key, Version(0, None if problem else entry.after, problem)
 
 
 def _in_runs(items: Sequence[_Pair[Key]], most: int) -> Iterator[Sequence[_Pair[Key]]]:
