@@ -79,11 +79,11 @@ def _settled(number: int, target: str, old: int) -> dict[str, object]:
 
 def _add(connection: Connection, targets: list[str], number: int) -> None:
     _store(connection, number, number)
-    for target in targets:
-        message = Message(
-            key=f"digest-{number}", target=target, payload=b"x", content_type="message/rfc822", created=_NOW
-        )
-        outbox.add(connection, "mail", message, state=State.QUEUED, lasting=timedelta(days=5))
+    messages = [
+        Message(key=f"digest-{number}", target=target, payload=b"x", content_type="message/rfc822", created=_NOW)
+        for target in targets
+    ]
+    outbox.add(connection, "mail", messages, state=State.QUEUED, lasting=timedelta(days=5))
 
 
 def _store(connection: Connection, number: int, old: int) -> None:

@@ -59,8 +59,7 @@ def message(key: str, target: str = "a@example.org") -> Message:
 
 def queue(connection: Connection, key: str, *targets: str, channel: str = "mail", state: State = State.QUEUED) -> None:
     digests.add(connection, stored(key))
-    for target in targets:
-        outbox.add(connection, channel, message(key, target), state=state, lasting=5 * DAY)
+    outbox.add(connection, channel, [message(key, target) for target in targets], state=state, lasting=5 * DAY)
 
 
 def next_form(folder: Path, monkeypatch: pytest.MonkeyPatch, *statements: str) -> None:

@@ -114,7 +114,8 @@ def _lasts(connection: Connection, config: Config, key: AlertKey) -> bool:
         case AlertKind.CHANNEL_DOWN:
             lasts = is_used(config, key.name) or key.name in outbox.oldest_open(connection)
         case AlertKind.DELIVERY_FAILED:
-            lasts = is_recipient(config, key.name, key.part) and outbox.has_failed(connection, key.name, key.part)
+            failed = outbox.has_any(connection, key.name, key.part, (State.DEAD, *OPEN))  # and was not dropped
+            lasts = failed and is_recipient(config, key.name, key.part)
         case AlertKind.ADDRESS_SUPPRESSED:
             is_left_out = suppressions.is_suppressed(connection, key.name, key.part)
             lasts = is_left_out and is_recipient(config, key.name, key.part)
@@ -262,7 +263,7 @@ def resend(context: Context, number: int) -> None:
         original = message_of(connection, context, number)
         again = open_channel(config).rebuild_message(structs.replace(stored.rendered, created=now), original)
         copy = outbox.next_copy(connection, delivery)
-        outbox.add(connection, delivery.channel, again, state=State.QUEUED, lasting=config.retry.lasting, copy=copy)
+        outbox.add(connection, delivery.channel, [again], state=State.QUEUED, lasting=config.retry.lasting, copy=copy)
         outbox.note(connection, number, "resent", "by an operator, as a new message", now)
 
 

@@ -12,6 +12,7 @@ an extension lie in its package: `templates/`, with its name as a prefix (`site/
 
 import errno
 import os
+import pwd
 import re
 import stat
 import time
@@ -82,6 +83,14 @@ def open_lock(path: Path, *, mode: int = 0o600) -> int:
         os.close(handle)
         raise OSError(errno.EINVAL, "is not a regular file, as a lock of cachewatch must be; remove it", str(path))
     return handle
+
+
+def user_name(number: int) -> str:
+    """Return the name of a user, or the number where it has none."""
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return str(number)
 
 
 def check_private(folder: Path) -> None:

@@ -85,8 +85,7 @@ def queue_within(connection: Connection, context: Context, notice: OperatorNotic
         if not is_stored:
             digests.add(connection, _stored(notice.topic, rendered))
             is_stored = True
-        for message in messages:
-            outbox.add(connection, name, message, state=State.QUEUED, lasting=channel.retry.lasting)
+        outbox.add(connection, name, messages, state=State.QUEUED, lasting=channel.retry.lasting)
     return is_stored
 
 

@@ -159,7 +159,7 @@ def _store_digest(
     digests.add(connection, stored)
     state = State.HELD if draft.hold else State.QUEUED
     for each in packed:
-        outbox.add_all(connection, each.channel, each.messages, state=state, lasting=each.lasting)
+        outbox.add(connection, each.channel, each.messages, state=state, lasting=each.lasting)
     counter = Counter.of("digests_total", subscription=stream.subscription.name, result=stored.state)
     health.count(connection, counter)
 

@@ -261,7 +261,7 @@ def try_again(connection: Connection, context: Context) -> None:
             continue
         kept = outbox.find(connection, states=(State.SUPPRESSED,), channel=each.channel, target=each.target)
         last = messages.last_attempt(connection, each.channel, each.target) or each.since
-        is_under_way = outbox.has_open(connection, each.channel, each.target)
+        is_under_way = outbox.has_any(connection, each.channel, each.target)
         if kept and not is_under_way and now - last >= _RETRIED_AFTER:
             _send(connection, context, kept[-1], "tried again after a week")
 
@@ -322,8 +322,6 @@ def resume(context: Context) -> None:
                 health.mark_resolved(connection, alert.key, context.clock())
     recover(context)
     bury_unknown(context)
-    if context.database.repaired:
-        _tell_of_damage(context)
     if kind := shared_kind(context.folder):
         context.log.warning("state.shared", folder=context.folder, file_system=kind)
     say_obsolete_keys(context)
@@ -344,23 +342,6 @@ def recover(context: Context) -> None:
     """
     context.database.check_place()
     account(context)
-
-
-def _tell_of_damage(context: Context) -> None:
-    """Values that a flipped bit gave another type are whole again; other bits may have flipped unseen."""
-    place, values = context.database.place, ", ".join(context.database.repaired)
-    context.log.error("state.repaired", database=place, values=values)
-    notice = OperatorNotice(
-        topic="state",
-        title="the state was damaged, and repaired",
-        lines=(
-            f"{place}: {values} had another type, and has its own again.",
-            "A disk that changes bits may have changed others: look at the disk, and restore a backup.",
-        ),
-        commands=("cachewatch state check",),
-    )
-    with context.database.write() as connection:
-        alerts.notify_within(connection, context, notice)
 
 
 def _tell_of_loss(context: Context) -> None:

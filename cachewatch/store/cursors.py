@@ -7,10 +7,11 @@ from datetime import datetime
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import asdict
 from sqlalchemy import Connection, delete, insert, select, union, update
 
 from cachewatch.core.remembered import Fact, Remembered, merged
-from cachewatch.store.schema import cursors, digests, holds, put, put_all, read_row, remembered, slots, streams, unread
+from cachewatch.store.schema import cursors, digests, holds, put, read_row, remembered, slots, streams, unread
 
 
 def remembered_by(connection: Connection, subscription: str) -> Remembered:
@@ -29,17 +30,10 @@ def _remember(connection: Connection, advance: "Advance", now: datetime) -> None
     known = {one.key: one for one in remembered_by(connection, advance.subscription).facts}
     for fact in advance.learned:
         whole = merged(known.get(fact.key), fact)
-        put(
-            connection,
-            remembered,
-            {"subscription": advance.subscription, "key": fact.key},
-            {
-                "source": advance.source,
-                "revision": whole.revision,
-                "content": msgspec.msgpack.encode(whole),
-                "noted_at": now,
-            },
-        )
+        place = {"subscription": advance.subscription, "key": fact.key}
+        content = msgspec.msgpack.encode(whole)
+        values = {"source": advance.source, "revision": whole.revision, "content": content, "noted_at": now}
+        put(connection, remembered, place, values)
     for key in advance.forgotten:
         connection.execute(delete(remembered).filter_by(subscription=advance.subscription, key=key))
 
@@ -136,52 +130,36 @@ def advance(connection: Connection, advances: Iterable[Advance], now: datetime) 
     for each in advances:
         where = {"subscription": each.subscription, "stream": each.stream, "source": each.source}
         put(connection, streams, where, {"revision": each.revision, "begun_at": now}, only_new=("begun_at",))
-        _move(connection, where, each.tags, now)
+        for step in each.tags:
+            place = {**where, "tag": step.tag}
+            if step.revision is not None:
+                put(connection, cursors, place, {"revision": step.revision, "moved_at": now, "vanished_at": None})
+            else:  # the revision stays: if the tag returns, it is compared with what was told last
+                connection.execute(update(cursors).filter_by(**place).values(vanished_at=now))
         had_unread = {row.tag for row in connection.execute(select(unread).filter_by(**where))}
         for step in each.tags:
             if step.revision is not None and (step.unread or step.tag in had_unread):
                 _note_unread(connection, {**where, "tag": step.tag}, step.unread, now)
             elif step.tag in had_unread:
-                _keep_unread(connection, {**where, "tag": step.tag}, now)
+                # What to compare with stays if the tag returns; until then nobody has to repair its documents.
+                gone = update(unread).filter_by(**where, tag=step.tag, readable_at=None)
+                connection.execute(gone.values(readable_at=now))
         _remember(connection, each, now)
-
-
-def _move(connection: Connection, where: Mapping[str, str], steps: Iterable[CursorUpdate], now: datetime) -> None:
-    there = [{"tag": step.tag, "revision": step.revision} for step in steps if step.revision is not None]
-    gone = [step.tag for step in steps if step.revision is None]
-    put_all(
-        connection,
-        cursors,
-        (*where, "tag"),
-        [{**where, **place, "moved_at": now, "vanished_at": None} for place in there],
-    )
-    if gone:
-        # The revision stays: if the tag returns, it is compared with what was told last.
-        left = update(cursors).filter_by(**where).where(cursors.c.tag.in_(gone))
-        connection.execute(left.values(vanished_at=now))
 
 
 def _note_unread(connection: Connection, where: Mapping[str, str], found: tuple[Unread, ...], now: datetime) -> None:
     """Replace what was unread of a tag; what is readable now is so for other streams too, which compare it later."""
     known = {row.package: row.noted_at for row in connection.execute(select(unread).filter_by(**where))}
-    names = {each.package for each in found}
     connection.execute(delete(unread).filter_by(**where))
     for each in found:
-        noted_at = known.get(each.package, now)
-        values = {name: getattr(each, name) for name in each.__struct_fields__}
-        connection.execute(insert(unread).values(**where, **values, noted_at=noted_at))
-    for package in known.keys() - names:
+        values = {**where, **asdict(each), "noted_at": known.get(each.package, now)}
+        connection.execute(insert(unread).values(**values))
+    for package in known.keys() - {each.package for each in found}:
         connection.execute(
             update(unread)
             .filter_by(source=where["source"], tag=where["tag"], package=package, readable_at=None)
             .values(readable_at=now)
         )
-
-
-def _keep_unread(connection: Connection, where: Mapping[str, str], now: datetime) -> None:
-    """Keep what to compare with if a tag returns that is gone; until then nobody has to repair its documents."""
-    gone = update(unread).filter_by(**where, readable_at=None)
-    connection.execute(gone.values(readable_at=now))
 
 
 def unreadable(connection: Connection) -> Mapping[tuple[str, str], Mapping[str, str]]:

@@ -12,24 +12,14 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Column, Connection, Engine, Integer, Table, func, insert, inspect, select
+from sqlalchemy import Connection, Engine, Integer, Table, func, insert, inspect, select
 from sqlalchemy.exc import DatabaseError, SQLAlchemyError
 
 from cachewatch.errors import StateError
 from cachewatch.store import schema
 from cachewatch.store.schema import metadata
 
-__all__ = [
-    "Connection",
-    "Database",
-    "after_commit",
-    "bring_up",
-    "check_form",
-    "check_same",
-    "copy_rows",
-    "form_of",
-    "has_rows",
-]
+__all__ = ["Connection", "Database"]  # whoever only hands a connection on takes it from here
 
 
 class Database(ABC):
@@ -38,7 +28,6 @@ class Database(ABC):
     place: str  # where it is, for messages; without secrets
     is_new: bool
     is_shared: bool  # by hosts, so that a lock of one of them says nothing of the others
-    repaired: tuple[str, ...] = ()  # names of values that were damaged, and were put right when it was opened
 
     def __init__(self, engine: Engine) -> None:
         """Work with what `engine` connects to."""
@@ -155,14 +144,12 @@ def _go_on_counting(target: Connection, table: Table) -> None:
     """Let the next number follow those that were copied; SQLite sees to that itself."""
     if target.dialect.name != "postgresql":
         return
-    for column in filter(_is_numbered, table.primary_key):
+    for column in table.primary_key:
+        if not isinstance(column.type, Integer):
+            continue
         sequence = func.pg_get_serial_sequence(table.name, column.name)
         last = select(func.max(column)).scalar_subquery()
         target.execute(select(func.setval(sequence, last)).where(select(column).exists()))
-
-
-def _is_numbered(column: Column[Any]) -> bool:
-    return isinstance(column.type, Integer)
 
 
 def check_same(source: Connection, target: Connection, place: str) -> None:

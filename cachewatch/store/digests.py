@@ -1,7 +1,6 @@
 """Digests as they are kept, with the advances of their cursors; why some are held; and when each stream is due."""
 
 import lzma
-import zlib
 from collections.abc import Iterable
 from contextlib import suppress
 from datetime import datetime
@@ -10,6 +9,7 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import asdict
 from sqlalchemy import Connection, Row, delete, exists, func, literal, select, update
 
 from cachewatch.errors import DamagedRow
@@ -70,14 +70,10 @@ class DigestRecord(DigestSummary, frozen=True, kw_only=True):
     short: RenderedDigest  # for whom it was too large
 
 
-# The forms of a digest repeat each other, in large ones at a distance beyond what zlib sees. What it sees as a whole, it
-# compresses as well as LZMA does, in a sixth of the time.
-_SEEN_BY_ZLIB = 2**15
-# A dictionary that is larger than the content finds nothing more, and it takes longer to get its memory than to compress.
-_LARGEST_DICTIONARY = 2**21
+# The forms of a digest repeat each other, in large ones at a distance beyond what zlib sees. A dictionary that is larger than the content finds nothing more, and it takes longer to get its memory than to compress.
+_DICTIONARY = 2**12, 2**21
 # A bit that flipped may make another type of a value.
-_NOT_AS_STORED = (zlib.error, lzma.LZMAError, EOFError, msgspec.DecodeError, TypeError, AttributeError)
-_XZ = b"\xfd7zXZ\0"  # what LZMA writes first, and zlib never does
+_NOT_AS_STORED = (lzma.LZMAError, EOFError, msgspec.DecodeError, TypeError, AttributeError)
 # What is known of a digest without its content.
 _ABOUT = tuple(digests.c[name] for name in DigestSummary.__struct_fields__)
 
@@ -85,20 +81,9 @@ _ABOUT = tuple(digests.c[name] for name in DigestSummary.__struct_fields__)
 def add(connection: Connection, stored: DigestRecord) -> bool:
     """Store a digest unless it is there already, and tell whether it was new."""
     moves, rendered = msgspec.msgpack.encode(stored.advances), _packed((stored.rendered, stored.short))
-    values = {
-        "key": stored.key,
-        "subscription": stored.subscription,
-        "stream": stored.stream,
-        "state": stored.state,
-        "title": stored.title,
-        "period": stored.period,
-        "created": stored.created,
-        "reason": stored.reason,
-        "moves": moves,
-        "rendered": rendered,
-        "checksum": of_parts([moves]) + of_parts([rendered]),
-    }
-    return insert_new(connection, digests, values)
+    values = {name: getattr(stored, name) for name in DigestSummary.__struct_fields__}
+    checksum = of_parts([moves]) + of_parts([rendered])
+    return insert_new(connection, digests, {**values, "moves": moves, "rendered": rendered, "checksum": checksum})
 
 
 class KnownDigest(Struct, frozen=True):
@@ -269,9 +254,8 @@ def _advances(row: Row[Any]) -> tuple[Advance, ...]:
 
 def _packed(rendered: tuple[RenderedDigest, RenderedDigest]) -> bytes:
     content = msgspec.msgpack.encode(rendered)
-    if len(content) <= _SEEN_BY_ZLIB:
-        return zlib.compress(content)
-    dictionary = min(1 << len(content).bit_length(), _LARGEST_DICTIONARY)
+    least, most = _DICTIONARY
+    dictionary = max(least, min(1 << len(content).bit_length(), most))
     filters = [{"id": lzma.FILTER_LZMA2, "preset": 1, "dict_size": dictionary}]
     return lzma.compress(content, format=lzma.FORMAT_XZ, check=lzma.CHECK_NONE, filters=filters)
 
@@ -280,8 +264,7 @@ def _rendered(row: Row[Any]) -> tuple[RenderedDigest, RenderedDigest]:
     try:
         if row.checksum[BYTES:] != of_parts([row.rendered]):
             raise _damaged(row, "its content has another checksum")
-        content = (lzma if row.rendered.startswith(_XZ) else zlib).decompress(row.rendered)
-        return msgspec.msgpack.decode(content, type=tuple[RenderedDigest, RenderedDigest])
+        return msgspec.msgpack.decode(lzma.decompress(row.rendered), type=tuple[RenderedDigest, RenderedDigest])
     except _NOT_AS_STORED as error:
         raise _damaged(row, error) from error
 
@@ -336,9 +319,7 @@ def hold(connection: Connection, subscription: str, stream: str, found: Iterable
         values = {
             "subscription": subscription,
             "stream": stream,
-            "source": each.event.source,
-            "tag": each.event.tag,
-            "kind": each.event.kind,
+            **asdict(each.event),
             "said": each.said,
             "content": "\n".join(each.content),
             "counted_from": first_held(known, each.event) or each.counted_from or now,
@@ -370,8 +351,7 @@ def all_holds(connection: Connection) -> list[tuple[str, str, Hold]]:
 
 def count_from(connection: Connection, subscription: str, stream: str, event: HoldEvent, moment: datetime) -> None:
     """Let the time of a hold be counted from `moment`."""
-    where = {"source": event.source, "tag": event.tag, "kind": event.kind}
-    changed = update(holds).filter_by(subscription=subscription, stream=stream, **where)
+    changed = update(holds).filter_by(subscription=subscription, stream=stream, **asdict(event))
     connection.execute(changed.values(counted_from=moment))
 
 

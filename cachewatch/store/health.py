@@ -1,11 +1,11 @@
 """The health of sources and channels, counters, open alerts, the last outage, and times that a wrong clock wrote."""
 
-import re
 from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Self
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict
 from sqlalchemy import ColumnElement, Connection, Row, Table, delete, insert, select, update
@@ -50,8 +50,8 @@ class ChannelHealth(Struct, frozen=True, kw_only=True):
     sent_at: datetime | None = None
 
 
-class Counter(Struct, frozen=True):
-    """A figure that only grows: its name, and what it is of."""
+class Counter(Struct, frozen=True, array_like=True):
+    """A figure that only grows: its name, and what it is of; both are the name of its row, as JSON."""
 
     name: str
     labels: tuple[tuple[str, str], ...] = ()
@@ -92,34 +92,18 @@ def save_channel(connection: Connection, health: ChannelHealth) -> None:
 
 def count(connection: Connection, counter: Counter, amount: float = 1) -> None:
     """Let a counter grow."""
-    add_to(connection, schema.counters, {"name": _stored(counter)}, "value", amount)
+    add_to(connection, schema.counters, {"name": msgspec.json.encode(counter).decode()}, "value", amount)
 
 
 def counters(connection: Connection) -> dict[Counter, float]:
     """Return the value of every counter."""
     table = schema.counters
     rows = connection.execute(select(table).order_by(table.c.name))
-    return {_counter(row.name): row.value for row in rows}
-
-
-# The column has this form: deliveries_total{channel="mail",result="sent"}. Nobody else knows it.
-_LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
-
-
-def _stored(counter: Counter) -> str:
-    escaped = ((name, re.sub(r'(["\\])', r"\\\1", value)) for name, value in counter.labels)
-    labels = ",".join(f'{name}="{value}"' for name, value in escaped)
-    return f"{counter.name}{{{labels}}}" if labels else counter.name
-
-
-def _counter(stored: str) -> Counter:
-    name, _, labels = stored.partition("{")
-    return Counter(name, tuple((label, re.sub(r"\\(.)", r"\1", value)) for label, value in _LABEL.findall(labels)))
+    return {msgspec.json.decode(row.name, type=Counter): row.value for row in rows}
 
 
 def _save(connection: Connection, table: Table, health: SourceHealth | ChannelHealth) -> None:
-    values = {name: getattr(health, name) for name in health.__struct_fields__ if name != "name"}
-    put(connection, table, {"name": health.name}, values)
+    put(connection, table, {"name": health.name}, asdict(health))
 
 
 class AlertKind(StrEnum):
@@ -169,7 +153,7 @@ def put_alert(connection: Connection, key: AlertKey, title: str, detail: str, no
     """Open an alert, or bring the sentences of an open one up to date; tell whether operators are to be notified."""
     before = get(connection, key)
     if before is not None and before.resolved_at is None:
-        connection.execute(update(alerts).where(*_is(key)).values(title=title, detail=detail))
+        connection.execute(update(alerts).filter_by(**asdict(key)).values(title=title, detail=detail))
         return before.notified_at is None
     remove(connection, key)
     values = {"kind": key.kind, "name": key.name, "part": key.part, "title": title, "detail": detail}
@@ -179,12 +163,12 @@ def put_alert(connection: Connection, key: AlertKey, title: str, detail: str, no
 
 def note_notified(connection: Connection, key: AlertKey, now: datetime) -> None:
     """Write down that operators were notified of an alert."""
-    connection.execute(update(alerts).where(*_is(key)).values(notified_at=now))
+    connection.execute(update(alerts).filter_by(**asdict(key)).values(notified_at=now))
 
 
 def mark_resolved(connection: Connection, key: AlertKey, now: datetime) -> None:
     """Resolve an alert of which operators are to be notified later: commands have no secrets to do that with."""
-    connection.execute(update(alerts).where(*_is(key)).values(resolved_at=now))
+    connection.execute(update(alerts).filter_by(**asdict(key)).values(resolved_at=now))
 
 
 def get(connection: Connection, key: AlertKey) -> OpenAlert | None:
@@ -212,7 +196,7 @@ def remove(connection: Connection, key: AlertKey) -> OpenAlert | None:
     """Take an alert away, and return it if there was one."""
     found = get(connection, key)
     if found is not None:
-        connection.execute(delete(alerts).where(*_is(key)))
+        connection.execute(delete(alerts).filter_by(**asdict(key)))
     return found
 
 
@@ -225,10 +209,6 @@ def unread_by(connection: Connection, source: str, tag: str) -> set[tuple[str, s
 def _find(connection: Connection, condition: ColumnElement[bool]) -> list[OpenAlert]:
     query = select(alerts).where(condition).order_by(alerts.c.opened_at, *alerts.primary_key)
     return [_alert(row) for row in connection.execute(query)]
-
-
-def _is(key: AlertKey) -> tuple[Any, ...]:
-    return alerts.c.kind == key.kind, alerts.c.name == key.name, alerts.c.part == key.part
 
 
 def _alert(row: Row[Any]) -> OpenAlert:

@@ -1,10 +1,11 @@
 """Open the state, wherever the configuration says that it is, and look through all of it for damage."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, func, select
 
 from cachewatch.config.secrets import PostgresAddress, State
 from cachewatch.errors import StateError
@@ -54,30 +55,22 @@ def _in_database(address: PostgresAddress) -> Any:
 def problems(connection: Connection) -> Iterator[str]:
     """Yield a sentence for each digest and delivery that is damaged, or does not fit the others."""
     keys = connection.execute(select(digests_table.c.key).order_by(digests_table.c.key)).scalars().all()
-    for key in keys:
-        yield from _of_digest(connection, key)
-    for row in connection.execute(select(deliveries.c.id, deliveries.c.digest).order_by(deliveries.c.id)).all():
-        yield from _of_delivery(connection, row.id)
+    rows = connection.execute(select(deliveries.c.id, deliveries.c.digest).order_by(deliveries.c.id)).all()
+    looks: list[Callable[[], object]] = [partial(digests.get, connection, key) for key in keys]
+    looks += [partial(outbox.message, connection, row.id) for row in rows]
+    for look in looks:
+        try:
+            look()
+        except StateError as error:
+            yield str(error)
+    for row in rows:
         if row.digest not in keys:
             yield f"delivery {row.id}: its digest {row.digest[:12]} is missing"
 
 
 def counts(connection: Connection) -> tuple[int, int]:
     """Return how many digests and deliveries there are."""
-    of = (digests_table.c.key, deliveries.c.id)
-    digest_count, delivery_count = (len(connection.execute(select(column)).all()) for column in of)
+    digest_count, delivery_count = (
+        int(connection.scalar(select(func.count()).select_from(table)) or 0) for table in (digests_table, deliveries)
+    )
     return digest_count, delivery_count
-
-
-def _of_digest(connection: Connection, key: str) -> Iterator[str]:
-    try:
-        digests.get(connection, key)
-    except StateError as error:
-        yield str(error)
-
-
-def _of_delivery(connection: Connection, number: int) -> Iterator[str]:
-    try:
-        outbox.message(connection, number)
-    except StateError as error:
-        yield str(error)

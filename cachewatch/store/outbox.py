@@ -12,7 +12,6 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Row,
-    and_,
     bindparam,
     exists,
     func,
@@ -75,45 +74,33 @@ class Delivery(Struct, frozen=True, kw_only=True):
 _ABOUT = tuple(deliveries.c[name] for name in Delivery.__struct_fields__)
 
 
-def add_all(
-    connection: Connection, channel: str, messages: Sequence[Message], *, state: State, lasting: timedelta
-) -> None:
-    """Store the messages of one digest for a channel to be delivered; what several have in common is stored once."""
-    for message, columns in zip(messages, message_bytes.share(connection, messages), strict=True):
-        _add(connection, channel, message, columns, state=state, lasting=lasting)
-
-
 def add(
-    connection: Connection, channel: str, message: Message, *, state: State, lasting: timedelta, copy: int = 0
-) -> None:
-    """Store a message to be delivered, unless it is there already."""
-    _add(connection, channel, message, message_bytes.columns_of(message), state=state, lasting=lasting, copy=copy)
-
-
-def _add(
     connection: Connection,
     channel: str,
-    message: Message,
-    columns: message_bytes.Columns,
+    messages: Sequence[Message],
     *,
     state: State,
     lasting: timedelta,
     copy: int = 0,
 ) -> None:
-    if state is State.QUEUED and is_suppressed(connection, channel, message.target):
-        state = State.SUPPRESSED
-    values = {
-        "digest": message.key,
-        "channel": channel,
-        "target": message.target,
-        "copy": copy,
-        "state": state,
-        "created": message.created,
-        "due": message.created,
-        "give_up": message.created + lasting,
-        **columns,
-    }
-    insert_new(connection, deliveries, values)
+    """Store the messages of one digest for a channel to be delivered, but those that are there already.
+
+    What several have in common is stored once.
+    """
+    for message, columns in zip(messages, message_bytes.share(connection, messages), strict=True):
+        is_left_out = state is State.QUEUED and is_suppressed(connection, channel, message.target)
+        values = {
+            "digest": message.key,
+            "channel": channel,
+            "target": message.target,
+            "copy": copy,
+            "state": State.SUPPRESSED if is_left_out else state,
+            "created": message.created,
+            "due": message.created,
+            "give_up": message.created + lasting,
+            **columns,
+        }
+        insert_new(connection, deliveries, values)
 
 
 def due_channels(connection: Connection, now: datetime) -> list[str]:
@@ -128,9 +115,10 @@ def claim(connection: Connection, channel: str, now: datetime, owner: str) -> De
 
     Messages for one target go in the order of their digests: one that waits holds up those behind it.
     """
+    is_due = is_open(), deliveries.c.state != State.SENDING, deliveries.c.due <= now
     query = (
         select(deliveries.c.id, deliveries.c.attempts)
-        .where(deliveries.c.channel == channel, _is_due(now), ~_waits_behind_another())
+        .where(deliveries.c.channel == channel, *is_due, ~_waits_behind_another())
         .order_by(deliveries.c.id)
         .limit(1)
     )
@@ -157,7 +145,6 @@ def settle(
     """Write down what became of an attempt; one that does not count leaves the number of attempts as it was.
 
     `event` stands in the story of the delivery, if it is another than the state.
-
     Nothing is written, and False returned, if somebody else claimed the delivery since `delivery` was read.
     """
     is_ours = deliveries.c.claimed_by.is_not_distinct_from(delivery.claimed_by)
@@ -247,16 +234,11 @@ def find(
     limit: int | None = None,
 ) -> list[Delivery]:
     """Return deliveries, newest first."""
-    query = select(*_ABOUT).order_by(deliveries.c.id.desc()).limit(limit)
-    wanted = tuple(states)
-    if wanted:
+    where = {"channel": channel, "target": target, "digest": digest_key}
+    query = select(*_ABOUT).filter_by(**{name: value for name, value in where.items() if value is not None})
+    if wanted := tuple(states):
         query = query.where(deliveries.c.state.in_(wanted))
-    if channel is not None:
-        query = query.where(deliveries.c.channel == channel)
-    if target is not None:
-        query = query.where(deliveries.c.target == target)
-    if digest_key is not None:
-        query = query.where(deliveries.c.digest == digest_key)
+    query = query.order_by(deliveries.c.id.desc()).limit(limit)
     return [_delivery(row) for row in connection.execute(query)]
 
 
@@ -326,9 +308,8 @@ def last_number(connection: Connection) -> int:
 
 def queue(connection: Connection) -> dict[tuple[str, State], int]:
     """Count the deliveries of each channel and state."""
-    query = select(deliveries.c.channel, deliveries.c.state, func.count()).group_by(
-        deliveries.c.channel, deliveries.c.state
-    )
+    of = deliveries.c.channel, deliveries.c.state
+    query = select(*of, func.count()).group_by(*of)
     return {(channel, State(state)): count for channel, state, count in connection.execute(query)}
 
 
@@ -338,16 +319,9 @@ def oldest_open(connection: Connection) -> dict[str, datetime]:
     return dict(connection.execute(query).all())
 
 
-def has_failed(connection: Connection, channel: str, target: str) -> bool:
-    """Tell whether a delivery to a target failed for good and was not dropped, or is under way."""
-    states = (State.DEAD, *OPEN)
+def has_any(connection: Connection, channel: str, target: str, states: Collection[State] = OPEN) -> bool:
+    """Tell whether a delivery to a target is under way, or in one of these states."""
     query = select(deliveries.c.id).filter_by(channel=channel, target=target).where(deliveries.c.state.in_(states))
-    return connection.execute(query.limit(1)).first() is not None
-
-
-def has_open(connection: Connection, channel: str, target: str) -> bool:
-    """Tell whether a delivery to a target is under way."""
-    query = select(deliveries.c.id).filter_by(channel=channel, target=target).where(is_open())
     return connection.execute(query.limit(1)).first() is not None
 
 
@@ -355,10 +329,6 @@ def first_deferral(connection: Connection, number: int) -> datetime | None:
     """Return when a delivery was deferred first by a channel that works."""
     query = select(func.min(attempts.c.at)).filter_by(delivery=number, event=State.DEFERRED)
     return connection.execute(query).scalar()
-
-
-def _is_due(now: datetime) -> ColumnElement[bool]:
-    return and_(is_open(), deliveries.c.state != State.SENDING, deliveries.c.due <= now)
 
 
 def _waits_behind_another() -> ColumnElement[bool]:

@@ -4,7 +4,7 @@ database.py upgrades older tables. A time is UTC text of one width in SQLite, wh
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from hashlib import blake2b
 from importlib import import_module
@@ -104,14 +104,17 @@ Text = AnyText().with_variant(_PostgresText(collation="C"), _POSTGRESQL)
 FORM = 1
 metadata = MetaData()
 
+
+def _key(*names: str) -> list[Column[str]]:
+    """Return the columns of a primary key."""
+    return [Column(name, Text, primary_key=True) for name in names]
+
+
 # Up to which revision a stream of a subscription has been told of a tag.
 cursors = Table(
     "cursors",
     metadata,
-    Column("subscription", Text, primary_key=True),
-    Column("stream", Text, primary_key=True),
-    Column("source", Text, primary_key=True),
-    Column("tag", Text, primary_key=True),
+    *_key("subscription", "stream", "source", "tag"),
     Column("revision", Text, nullable=False),
     Column("moved_at", Moment, nullable=False),
     Column("vanished_at", Moment),  # when the stream was told that the tag is gone; it was told of `revision` before
@@ -121,9 +124,7 @@ cursors = Table(
 streams = Table(
     "streams",
     metadata,
-    Column("subscription", Text, primary_key=True),
-    Column("stream", Text, primary_key=True),
-    Column("source", Text, primary_key=True),
+    *_key("subscription", "stream", "source"),
     Column("revision", Text, nullable=False),
     Column("begun_at", Moment, nullable=False),
 )
@@ -132,11 +133,7 @@ streams = Table(
 unread = Table(
     "unread",
     metadata,
-    Column("subscription", Text, primary_key=True),
-    Column("stream", Text, primary_key=True),
-    Column("source", Text, primary_key=True),
-    Column("tag", Text, primary_key=True),
-    Column("package", Text, primary_key=True),
+    *_key("subscription", "stream", "source", "tag", "package"),
     Column("base", Text, nullable=False),  # the revision with the last readable version, or where there was none yet
     Column("base_tag", Text, nullable=False),  # the tag there: another one for a snapshot that was new
     Column("since", Text, nullable=False),  # the revision that was found unreadable first
@@ -158,13 +155,7 @@ slots = Table(
     Column("done_at", Moment),
     Column("digest", Text),
     UniqueConstraint("subscription", "stream", "due"),
-    Index(
-        "slots_pending",
-        "subscription",
-        "stream",
-        "due",
-        sqlite_where=text("done_at IS NULL"),
-    ),
+    Index("slots_pending", "subscription", "stream", "due", sqlite_where=text("done_at IS NULL")),
 )
 
 digests = Table(
@@ -181,12 +172,7 @@ digests = Table(
     Column("moves", LargeBinary, nullable=False),  # the cursors that go with it
     Column("rendered", LargeBinary, nullable=False),
     Column("checksum", LargeBinary, nullable=False),  # of the moves, then of what was rendered
-    Index(
-        "digests_held",
-        "subscription",
-        "stream",
-        sqlite_where=text("state = 'held'"),
-    ),
+    Index("digests_held", "subscription", "stream", sqlite_where=text("state = 'held'")),
     Index("digests_by_stream", "subscription", "stream", "created"),
     Index("digests_by_creation", "created"),
 )
@@ -195,11 +181,8 @@ digests = Table(
 holds = Table(
     "holds",
     metadata,
-    Column("subscription", Text, primary_key=True),
-    Column("stream", Text, primary_key=True),
-    Column("source", Text, primary_key=True),
-    Column("tag", Text, primary_key=True),  # empty if it concerns several
-    Column("kind", Text, primary_key=True),  # suspicious | large
+    # The tag is empty if it concerns several.
+    *_key("subscription", "stream", "source", "tag", "kind"),
     Column("said", Text, nullable=False),
     Column("content", Text, nullable=False, server_default=""),  # for operators, a fact a line
     Column("counted_from", Moment, nullable=False),  # time without service moves it on
@@ -209,8 +192,7 @@ holds = Table(
 remembered = Table(
     "remembered",
     metadata,
-    Column("subscription", Text, primary_key=True),
-    Column("key", Text, primary_key=True),
+    *_key("subscription", "key"),
     Column("source", Text, nullable=False),
     Column("revision", Text),  # that is kept for it
     Column("content", LargeBinary, nullable=False),
@@ -275,8 +257,7 @@ attempts = Table(
 suppressed = Table(
     "suppressed",
     metadata,
-    Column("channel", Text, primary_key=True),
-    Column("target", Text, primary_key=True),
+    *_key("channel", "target"),
     Column("since", Moment, nullable=False),
     Column("said", Text, nullable=False),
 )
@@ -309,9 +290,8 @@ channels = Table(
 alerts = Table(
     "alerts",
     metadata,
-    Column("kind", Text, primary_key=True),
-    Column("name", Text, primary_key=True),  # of a source, channel or subscription
-    Column("part", Text, primary_key=True),  # of it: a tag, target or stream; empty for the whole
+    # The name of a source, channel or subscription, and of that a tag, target or stream; empty for the whole.
+    *_key("kind", "name", "part"),
     Column("opened_at", Moment, nullable=False),
     Column("notified_at", Moment),  # when operators were notified of it last
     Column("resolved_at", Moment),  # by a command; the service notifies operators and deletes the row
@@ -350,13 +330,9 @@ def make_tables(connection: Connection) -> None:
     for table in metadata.sorted_tables:
         connection.execute(CreateTable(table))
         for index in sorted(table.indexes, key=lambda each: str(each.name)):
-            _make_partial(index, connection.dialect.name)
+            # The condition of a partial one; named above for another database, it would load that one's dialect.
+            index.dialect_options[connection.dialect.name]["where"] = index.dialect_options["sqlite"]["where"]
             connection.execute(CreateIndex(index))
-
-
-def _make_partial(index: Index, dialect: str) -> None:
-    """Give an index the condition that it has in SQLite; named above for another database, it would load that one's dialect."""
-    index.dialect_options[dialect]["where"] = index.dialect_options["sqlite"]["where"]
 
 
 def read_row(kind: type[RowType], row: Row[Any], **others: Any) -> RowType:
@@ -382,14 +358,6 @@ def put(
     new = _insert_into(connection, table)
     changed = {name: new.excluded[name] for name in values if name not in only_new}
     connection.execute(new.on_conflict_do_update(index_elements=tuple(key), set_=changed), {**key, **values})
-
-
-def put_all(connection: Connection, table: Table, key: Collection[str], rows: Sequence[Mapping[str, Any]]) -> None:
-    """Insert rows, all with the same columns, or let those of the same `key` have their values."""
-    if rows:
-        new = _insert_into(connection, table)
-        changed = {name: new.excluded[name] for name in rows[0] if name not in key}
-        connection.execute(new.on_conflict_do_update(index_elements=tuple(key), set_=changed), list(rows))
 
 
 def add_to(connection: Connection, table: Table, key: Mapping[str, Any], name: str, amount: float) -> None:

@@ -8,9 +8,7 @@ A copy is whole although others work on the database meanwhile.
 import errno
 import fcntl
 import os
-import pwd
 import re
-import shutil
 import socket
 import sqlite3
 from collections.abc import Iterable, Iterator
@@ -18,55 +16,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.exc import DatabaseError
 
 from cachewatch.errors import AnotherInstance, StateError
-from cachewatch.runtime.files import check_private, journal_mode, open_lock
+from cachewatch.runtime.files import check_private, journal_mode, open_lock, user_name
 from cachewatch.store.database import Database, bring_up, check_form, form_of
 from cachewatch.store.schema import metadata
-
-
-def copy_whole(engine: Engine, target: Path) -> None:
-    """Copy the database to `target`, which must not exist; it is there at the end, whole and on the disk, or not."""
-    with _drafted(engine, target) as draft:
-        if os.path.lexists(target):
-            raise StateError(f"{target}: already exists; choose another file name")
-        draft.replace(target)
-        _flush(target.parent)
-
-
-def draft_of(target: Path) -> Path:
-    """Return where the copy is made that becomes `target`: a name that nobody else chooses."""
-    return target.with_name(f".{target.name}.cachewatch-draft")
-
-
-@contextmanager
-def _drafted(engine: Engine, target: Path) -> Iterator[Path]:
-    """Make a copy beside `target`, and remove it at the end unless it has another name by then."""
-    draft = draft_of(target)
-    try:
-        draft.unlink(missing_ok=True)  # of a run that was killed
-        try:
-            # VACUUM refuses transactions, and what it writes INTO is not flushed.
-            with engine.execution_options(isolation_level="AUTOCOMMIT").connect() as connection:
-                connection.exec_driver_sql("VACUUM INTO ?", (str(draft),))
-            _flush(draft)
-            yield draft
-        finally:
-            with suppress(OSError):
-                draft.unlink(missing_ok=True)
-    except OSError as error:
-        raise StateError(f"{target}: {error.strerror}; nothing else was changed") from error
-
-
-def _flush(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def make_private(folder: Path) -> None:
@@ -92,6 +48,15 @@ _PRAGMAS = (
     "cache_size = -256",  # KiB for each connection: a daemon has several, for months
 )
 _SCARCE_BYTES = 256 * 1024
+_ADVICE = {
+    sqlite3.SQLITE_FULL: "free some disk space; nothing was lost",
+    sqlite3.SQLITE_IOERR: "the disk is failing; no confirmed data is lost",
+    sqlite3.SQLITE_CORRUPT: "move it away and restore a backup: nothing was changed",
+    sqlite3.SQLITE_NOTADB: "move it away and restore a backup: nothing was changed",
+    sqlite3.SQLITE_READONLY: "the folder must be writable",
+    sqlite3.SQLITE_CANTOPEN: "the folder must be writable",
+    sqlite3.SQLITE_BUSY: "another process is using it; try again",
+}
 
 
 class SqliteDatabase(Database):
@@ -99,32 +64,29 @@ class SqliteDatabase(Database):
 
     is_shared = False
 
-    def __init__(
-        self,
-        folder: Path,
-        *,
-        must_exist: bool = False,
-        is_checked: bool = False,
-    ) -> None:
+    def __init__(self, folder: Path, *, must_exist: bool = False, is_checked: bool = False) -> None:
         """Open the database in `folder`, looking through all of it for damage if it `is_checked`.
 
         Raises StateError if it cannot be used.
         """
-        self._name(folder)
+        self.path = folder / NAME
+        self.place = str(self.path)
         if must_exist:
             _check_exists(self.path)
         make_private(folder)
         if self.path.exists() and self.path.stat().st_size:
-            self._check_ours()
+            self._engine = _make_engine(self.path)
+            try:
+                self._form()  # before a pragma changes the file of another program
+            finally:
+                self.close()
         pragmas = [f"journal_mode = {journal_mode(folder)}", "synchronous = FULL"]
         super().__init__(_make_engine(self.path, pragmas))
         try:
             with self._explained():
-                if is_checked:
-                    _check(self._engine, self.path, "quick_check")
                 self.is_new = bring_up(self._engine, self.place)
-                if is_checked:
-                    self.repaired = _repair_types(self._engine)
+            if is_checked:
+                self._check("quick_check")
         except BaseException:
             self.close()
             raise
@@ -142,43 +104,64 @@ class SqliteDatabase(Database):
 
     def check(self) -> None:
         """Raise StateError if the file is damaged, by a look at all of it."""
-        with self._explained():
-            _check(self._engine, self.path, "integrity_check")
-            with self._engine.connect() as connection:
-                found = ", ".join(f"{value}" for value in _of_wrong_type(connection))
-            if found:
-                raise StateError(
-                    f"{self.path}: damaged ({found}); `cachewatch once` or a restart of the daemon mends it, but a disk "
-                    "that changes bits may have changed others: restore a backup"
-                )
+        self._check("integrity_check")
 
     def back_up(self, target: Path) -> None:
-        """Copy the whole database to `target`, which must not exist."""
-        with self._explained():
-            copy_whole(self._engine, target)
+        """Copy the whole database to `target`, which must not exist; it is there at the end, whole and on the disk, or not."""
+        draft = draft_of(target)
+        try:
+            draft.unlink(missing_ok=True)  # of a run that was killed
+            # VACUUM refuses transactions, and what it writes INTO is not flushed.
+            self._execute("VACUUM INTO ?", (str(draft),))
+            _flush(draft)
+            if os.path.lexists(target):
+                raise StateError(f"{target}: already exists; choose another file name")
+            draft.replace(target)
+            _flush(target.parent)
+        except OSError as error:
+            raise StateError(f"{target}: {error.strerror}; nothing else was changed") from error
+        finally:
+            with suppress(OSError):
+                draft.unlink(missing_ok=True)
 
     def tidy(self) -> None:
         """Fold the write-ahead log into the database, so that it does not grow for ever."""
+        self._execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def _execute(self, statement: str, values: tuple[str, ...] = ()) -> None:
+        """Execute what is refused in a transaction."""
+        engine = self._engine.execution_options(isolation_level="AUTOCOMMIT")
+        with self._explained(), engine.connect() as connection:
+            connection.exec_driver_sql(statement, values)
+
+    def _form(self) -> int | None:
+        """Return the form of the database, none if it is empty; raise StateError if it is of another program."""
         with self._explained(), self._engine.connect() as connection:
-            connection.execution_options(isolation_level="AUTOCOMMIT").exec_driver_sql(
-                "PRAGMA wal_checkpoint(TRUNCATE)"
-            )
+            form = form_of(connection)
+            if form is None and connection.exec_driver_sql("SELECT 1 FROM sqlite_master").first() is not None:
+                raise StateError(f"{self.path}: is not a state of cachewatch; name another folder in `state:`")
+        return form
 
-    def _check_ours(self) -> None:
-        """Raise StateError if another program made the file, before a pragma changes it."""
-        engine = _make_engine(self.path)
-        try:
-            with self._explained(), engine.connect() as connection:
-                _form_in(connection, self.path)
-        finally:
-            engine.dispose()
-
-    def _name(self, folder: Path) -> None:
-        self.path = folder / NAME
-        self.place = str(self.path)
+    def _check(self, how: str) -> None:
+        with self._explained(), self._engine.connect() as connection:
+            found = connection.exec_driver_sql(f"PRAGMA {how}(1)").scalar()
+            if found == "ok":
+                found = ", ".join(_of_wrong_type(connection))
+        if found:
+            raise StateError(f"{self.path}: damaged ({found}); move it away and restore a backup: nothing was changed")
 
     def _advise(self, error: DatabaseError) -> str:
-        return _advise(error, self.path.parent)
+        said = str(error.orig or error)
+        code = getattr(error.orig, "sqlite_errorcode", 0) & 0xFF  # the rest says which kind of it
+        with suppress(OSError):
+            disk = os.statvfs(self.path.parent)
+            if code == sqlite3.SQLITE_IOERR and disk.f_bavail * disk.f_frsize < _SCARCE_BYTES:
+                code = sqlite3.SQLITE_FULL  # which it does not say of the memory that it shares
+            # Where inodes are not counted, both are 0.
+            if code == sqlite3.SQLITE_CANTOPEN and disk.f_files > 0 and disk.f_favail == 0:
+                return f"{said}; the disk has no inode left: delete files on it; nothing was lost"
+        advice = _ADVICE.get(code)
+        return f"{said}; {advice}" if advice else said
 
 
 class SqliteToRead(SqliteDatabase):
@@ -189,16 +172,23 @@ class SqliteToRead(SqliteDatabase):
 
         Raises StateError where there is none, where it cannot be read, or where another version wrote it.
         """
-        self._name(folder)
+        self.path = folder / NAME
+        self.place = str(self.path)
         self.is_new = False
-        _check_access(self.path)
+        _check_exists(self.path)
+        try:
+            self.path.open("rb").close()
+        except OSError as error:
+            raise StateError(
+                f"{self.path}: {error.strerror} for user {user_name(os.geteuid())}; run this as the user that runs cachewatch, "
+                "or let a group read the state"
+            ) from error
         place = f"{self.path.absolute().as_uri()}?mode=ro"
-        self._engine = engine = _make_engine(
+        self._engine = _make_engine(
             self.path, creator=lambda: sqlite3.connect(place, uri=True, check_same_thread=False)
         )
         try:
-            with self._explained(), engine.connect() as connection:
-                form = _form_in(connection, self.path)
+            form = self._form()
             if form is None:
                 raise StateError(f"{self.path}: {_advice_for_missing(folder, 'is empty')}")
             check_form(form, self.place)
@@ -216,6 +206,19 @@ class SqliteToRead(SqliteDatabase):
         return super()._advise(error)
 
 
+def draft_of(target: Path) -> Path:
+    """Return where the copy is made that becomes `target`: a name that nobody else chooses."""
+    return target.with_name(f".{target.name}.cachewatch-draft")
+
+
+def _flush(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
 def _identity(path: Path) -> tuple[int, int] | None:
     """Return what no other file has."""
     try:
@@ -223,14 +226,6 @@ def _identity(path: Path) -> tuple[int, int] | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     return found.st_dev, found.st_ino
-
-
-def _form_in(connection: Connection, path: Path) -> int | None:
-    """Return the form of the database at `path`, none if it is empty; raise StateError if it is of another program."""
-    form = form_of(connection)
-    if form is None and connection.exec_driver_sql("SELECT 1 FROM sqlite_master").first() is not None:
-        raise StateError(f"{path}: is not a state of cachewatch; name another folder in `state:`")
-    return form
 
 
 def has_file(folder: Path) -> bool:
@@ -242,28 +237,8 @@ def has_file(folder: Path) -> bool:
 
 
 def _check_exists(path: Path) -> None:
-    """Raise StateError if there is no database at `path`."""
     if not has_file(path.parent):
         raise StateError(f"{path}: {_advice_for_missing(path.parent, 'there is no state yet')}")
-
-
-def _check_access(path: Path) -> None:
-    _check_exists(path)
-    try:
-        with path.open("rb"):
-            pass
-    except OSError as error:
-        raise StateError(
-            f"{path}: {error.strerror} for user {_user()}; run this as the user that runs cachewatch, "
-            "or let a group read the state"
-        ) from error
-
-
-def _user() -> str:
-    try:
-        return pwd.getpwuid(os.geteuid()).pw_name
-    except KeyError:
-        return str(os.geteuid())
 
 
 def _advice_for_missing(folder: Path, said: str) -> str:
@@ -299,85 +274,18 @@ def _begin(connection: Connection) -> None:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if options.get("writes") else "BEGIN")
 
 
-class _Value(Struct, frozen=True):
-    """A value in the database."""
-
-    table: str
-    row: int
-    column: str
-    type: str  # that it should have
-
-    def __str__(self) -> str:
-        return f"{self.table}.{self.column} of row {self.row}"
-
-
-def _of_wrong_type(connection: Connection) -> Iterator[_Value]:
-    """Yield the values whose type is another than that of their column, since a bit flipped."""
+def _of_wrong_type(connection: Connection) -> list[str]:
+    """Name the values whose type is another than that of their column, since a bit flipped."""
+    found = []
     for table in metadata.sorted_tables:
         for column in table.c:
             right = column.type.compile(connection.dialect)
-            right = "INTEGER" if right == "BOOLEAN" else "REAL" if right == "FLOAT" else right
-            types = ("real", "integer") if right == "REAL" else (right.lower(),)
+            types = {"BOOLEAN": "'integer'", "FLOAT": "'real', 'integer'"}.get(right, f"'{right.lower()}'")
             # An index still has the value as it was.
-            where = f"NOT INDEXED WHERE typeof({column.name}) NOT IN ({', '.join(map(repr, (*types, 'null')))})"
+            where = f"NOT INDEXED WHERE typeof({column.name}) NOT IN ({types}, 'null')"
             query = f"SELECT rowid FROM {table.name} {where}"  # noqa: S608  our own names
-            for (row,) in connection.exec_driver_sql(query).all():
-                yield _Value(table.name, row, column.name, right)
-
-
-def _repair_types(engine: Engine) -> tuple[str, ...]:
-    """Give every value the type of its column, and name those that had another; checksums tell if they are whole."""
-    with engine.connect() as connection:
-        found = list(_of_wrong_type(connection))
-    if found:
-        with engine.execution_options(writes=True).begin() as connection:
-            connection.exec_driver_sql("PRAGMA defer_foreign_keys = ON")
-            for each in found:
-                connection.exec_driver_sql(f"REINDEX {each.table}")
-                change = f"{each.column} = CAST({each.column} AS {each.type})"
-                connection.exec_driver_sql(f"UPDATE {each.table} SET {change} WHERE rowid = {each.row}")  # noqa: S608
-    return tuple(map(str, found))
-
-
-def _check(engine: Engine, path: Path, how: str) -> None:
-    with engine.connect() as connection:
-        found = connection.exec_driver_sql(f"PRAGMA {how}(1)").scalar()
-    if found != "ok":
-        raise StateError(f"{path}: damaged ({found}); move it away and restore a backup: nothing was changed")
-
-
-def _advise(error: DatabaseError, folder: Path) -> str:
-    said = str(error.orig or error)
-    code = getattr(error.orig, "sqlite_errorcode", 0) & 0xFF  # the rest says which kind of it
-    if code == sqlite3.SQLITE_IOERR and _is_full(folder):
-        code = sqlite3.SQLITE_FULL  # which it does not say of the memory that it shares
-    if code == sqlite3.SQLITE_CANTOPEN and _has_no_inode(folder):
-        return f"{said}; the disk has no inode left: delete files on it; nothing was lost"
-    advice = {
-        sqlite3.SQLITE_FULL: "free some disk space; nothing was lost",
-        sqlite3.SQLITE_IOERR: "the disk is failing; no confirmed data is lost",
-        sqlite3.SQLITE_CORRUPT: "move it away and restore a backup: nothing was changed",
-        sqlite3.SQLITE_NOTADB: "move it away and restore a backup: nothing was changed",
-        sqlite3.SQLITE_READONLY: "the folder must be writable",
-        sqlite3.SQLITE_CANTOPEN: "the folder must be writable",
-        sqlite3.SQLITE_BUSY: "another process is using it; try again",
-    }.get(code)
-    return f"{said}; {advice}" if advice else said
-
-
-def _has_no_inode(folder: Path) -> bool:
-    try:
-        found = os.statvfs(folder)
-    except OSError:
-        return False
-    return found.f_files > 0 and found.f_favail == 0  # where they are not counted, both are 0
-
-
-def _is_full(folder: Path) -> bool:
-    try:
-        return shutil.disk_usage(folder).free < _SCARCE_BYTES
-    except OSError:
-        return False
+            found += [f"{column} of row {row}" for (row,) in connection.exec_driver_sql(query)]
+    return found
 
 
 _SIGNATURE = 100  # bytes of the word that the holder leaves
@@ -392,59 +300,39 @@ def only_one(folder: Path) -> Iterator[None]:
     The lock goes with the process, however that ends, and is not handed to its children.
     """
     make_private(folder)
-    with _opened(folder / "lock") as handle:
-        try:
-            _lock(folder, handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            holder = _signature(folder, handle) or "unknown"
-            raise AnotherInstance(
-                f"{folder}: process {holder} uses this state; stop it, or wait until it is done"
-            ) from error
-        _signature(folder, handle)
-        _sign(folder, handle)
-        yield
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[int]:
+    path = folder / "lock"
     try:
         handle = open_lock(path)
     except OSError as error:
         raise StateError(f"{path}: {error.strerror}; fix that, or choose another folder with `state:`") from error
     try:
-        yield handle
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            holder = _signature(path, handle) or "unknown"
+            raise AnotherInstance(
+                f"{folder}: process {holder} uses this state; stop it, or wait until it is done"
+            ) from error
+        except OSError as error:
+            # Lustre that was mounted without `flock`, NFS without a lock server.
+            raise StateError(
+                f"{folder}: no locks on this file system ({error.strerror}); choose a local folder"
+            ) from error
+        _signature(path, handle)
+        # As long as any other: nothing is ever cut off.
+        word = f"{os.getpid()} on {socket.gethostname()}".ljust(_SIGNATURE - 1).encode()[: _SIGNATURE - 1] + b"\n"
+        try:
+            os.pwrite(handle, word, 0)
+        except OSError as error:
+            raise StateError(f"{folder}: {error.strerror}; nothing was changed") from error
+        yield
     finally:
         os.close(handle)
 
 
-def _lock(folder: Path, handle: int, how: int) -> None:
-    try:
-        fcntl.flock(handle, how)
-    except BlockingIOError:
-        raise
-    except OSError as error:
-        # Lustre that was mounted without `flock`, NFS without a lock server.
-        raise StateError(f"{folder}: no locks on this file system ({error.strerror}); choose a local folder") from error
-
-
-def _signature(folder: Path, handle: int) -> str:
+def _signature(path: Path, handle: int) -> str:
     """Return who holds it, or held it last; raise StateError where somebody else wrote the file."""
     found = os.pread(handle, _SIGNATURE + 1, 0)
     if len(found) > _SIGNATURE or not _OURS.fullmatch(found):
-        raise StateError(
-            f"{folder / 'lock'}: is not a lock of cachewatch; move it away, or choose another folder with `state:`"
-        )
+        raise StateError(f"{path}: is not a lock of cachewatch; move it away, or choose another folder with `state:`")
     return found.decode("ascii", "replace").strip("\0 \n")
-
-
-def _sign(folder: Path, handle: int) -> None:
-    """Leave word of who holds it, for whoever comes second."""
-    try:
-        # As long as any other: nothing is ever cut off.
-        os.pwrite(
-            handle,
-            f"{os.getpid()} on {socket.gethostname()}".ljust(_SIGNATURE - 1).encode()[: _SIGNATURE - 1] + b"\n",
-            0,
-        )
-    except OSError as error:
-        raise StateError(f"{folder}: {error.strerror}; nothing was changed") from error

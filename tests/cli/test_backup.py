@@ -132,5 +132,7 @@ def _ids(site: Site) -> set[str]:
 
 def _seen(path: Path) -> float:
     with opened(path) as connection:
-        (found,) = connection.execute("SELECT coalesce(sum(value), 0) FROM counters WHERE name = 'seen'").fetchone()
+        (found,) = connection.execute(
+            "SELECT coalesce(sum(value), 0) FROM counters WHERE name LIKE '%seen%'"
+        ).fetchone()
     return float(found)

@@ -51,7 +51,7 @@ def test_an_older_form_is_upgraded_as_a_whole_or_not_at_all(
     assert not any(made)
     with database.read() as connection:
         assert form_of(connection) == FORM + 1
-        assert connection.exec_driver_sql("SELECT * FROM counters").all() == [("seen", 1.0, None)]
+        assert connection.exec_driver_sql("SELECT * FROM counters").all() == [('["seen",[]]', 1.0, None)]
 
 
 @pytest.mark.parametrize("form", [FORM + 1, "of before"])
