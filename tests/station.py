@@ -111,7 +111,7 @@ class Site:
     def held(self) -> list[DigestRecord]:
         """Return the digests that wait for an operator."""
         with self._read() as connection:
-            found = [digests.get(connection, record.key) for record in digests.held_summaries(connection)]
+            found = [digests.get(connection, record.key) for record in digests.all_held(connection)]
         return [stored for stored in found if stored is not None]
 
     def told(self, subscription: str = "ml") -> list[str]:

@@ -19,12 +19,11 @@ from cachewatch.service.context import Context
 from cachewatch.service.recipients import is_operator, last_addresses
 from cachewatch.service.streams import Stream, streams_of
 from cachewatch.store import digests, health, outbox
-from cachewatch.store import digests as held
 from cachewatch.store import digests as scheduled_runs
 from cachewatch.store import health as alerts
 from cachewatch.store import messages as suppressions
 from cachewatch.store.database import Connection
-from cachewatch.store.digests import DigestSummary, Slot
+from cachewatch.store.digests import HeldDigest, Slot
 from cachewatch.store.health import AlertKey, AlertKind, ChannelHealth, OpenAlert, SourceHealth
 from cachewatch.store.messages import Suppressed
 from cachewatch.store.outbox import State
@@ -114,7 +113,7 @@ def read_status(context: Context) -> ServiceStatus:
             streams=tuple(_stream(slots, stream) for stream in streams_of(config)),
             quiet_until=is_over if is_over > now else None,
             channels=tuple(_channels(connection, config, now)),
-            held=tuple(_held(connection, stored, config) for stored in digests.held_summaries(connection)),
+            held=tuple(_held(stored, config) for stored in digests.all_held(connection)),
             silences=tuple(_silence(silence, context.today()) for silence in config.silences),
             suppressed=tuple(suppressions.all_suppressed(connection)),
             alerts=tuple(_alert(alert) for alert in alerts.all_open(connection)),
@@ -148,23 +147,16 @@ def _channels(connection: Connection, config: Config, now: datetime) -> Iterator
         )
 
 
-def _held(connection: Connection, stored: DigestSummary, config: Config) -> HeldDigestStatus:
-    found = held.HeldDigest(
-        key=stored.key,
-        subscription=stored.subscription,
-        stream=stored.stream,
-        reason=stored.reason,
-        holds=held.holds_of(connection, stored.subscription, stored.stream),
-    )
+def _held(stored: HeldDigest, config: Config) -> HeldDigestStatus:
     return HeldDigestStatus(
         key=stored.key,
         subscription=stored.subscription,
         stream=stored.stream,
         is_configured=stored.subscription in config.subscriptions,
-        since=min([stored.created, *(hold.counted_from for hold in found.holds if hold.counted_from)]),
+        since=min([stored.created, *(hold.counted_from for hold in stored.holds if hold.counted_from)]),
         title=stored.title,
         reason=stored.reason,
-        goes_out_at=goes_out_at(config, found),
+        goes_out_at=goes_out_at(config, stored),
     )
 
 

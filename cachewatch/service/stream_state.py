@@ -14,7 +14,7 @@ from cachewatch.service.streams import Stream
 from cachewatch.store import cursors, digests, health
 from cachewatch.store.cursors import Advance, Cursor, Position
 from cachewatch.store.database import Connection
-from cachewatch.store.digests import Hold, KnownDigest, Slot
+from cachewatch.store.digests import DigestSummary, Hold, Slot
 from cachewatch.store.health import AlertKey, AlertKind, SourceHealth
 
 
@@ -28,7 +28,7 @@ class StreamState(Struct, frozen=True, kw_only=True):
     holds: tuple[Hold, ...]  # what its digest is held for
     held: tuple[str, ...]  # the keys of its held digests
     held_advances: frozenset[Advance]  # where it stands if these are released
-    digests: tuple[KnownDigest, ...]  # of its subscription
+    digests: tuple[DigestSummary, ...]  # of its subscription
     is_failing: bool  # operators know that its digests cannot be created
 
     @property
@@ -106,7 +106,7 @@ def streams_to_look_at(connection: Connection, streams: Iterable[Stream], now: d
     slots = digests.all_pending(connection)
     open_matters = {(each.key.name, each.key.part) for each in health.all_open(connection)}
     open_matters |= {(subscription, stream) for subscription, stream, _ in digests.all_holds(connection)}
-    open_matters |= {(each.subscription, each.stream) for each in digests.held_summaries(connection)}
+    open_matters |= {(each.subscription, each.stream) for each in digests.all_held(connection)}
 
     def has_news(stream: Stream) -> bool:
         for source in stream.sources:

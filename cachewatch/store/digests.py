@@ -61,6 +61,16 @@ class DigestSummary(Struct, frozen=True, kw_only=True):
     created: datetime
     reason: str
 
+    @property
+    def is_held(self) -> bool:
+        """Whether it waits for an operator."""
+        return self.state is DigestState.HELD
+
+    @property
+    def has_gone_out(self) -> bool:
+        """Whether its readers got it."""
+        return self.state in (DigestState.READY, DigestState.RELEASED)
+
 
 class DigestRecord(DigestSummary, frozen=True, kw_only=True):
     """A digest as it is kept."""
@@ -86,31 +96,10 @@ def add(connection: Connection, stored: DigestRecord) -> bool:
     return insert_new(connection, digests, {**values, "moves": moves, "rendered": rendered, "checksum": checksum})
 
 
-class KnownDigest(Struct, frozen=True):
-    """What has to be known of earlier digests to name a new one."""
-
-    key: str
-    stream: str
-    period: str
-    state: str
-    created: datetime
-
-    @property
-    def is_held(self) -> bool:
-        """Whether it waits for an operator."""
-        return self.state == DigestState.HELD
-
-    @property
-    def has_gone_out(self) -> bool:
-        """Whether its readers got it."""
-        return self.state in (DigestState.READY, DigestState.RELEASED)
-
-
-def known(connection: Connection, subscription: str) -> tuple[KnownDigest, ...]:
+def known(connection: Connection, subscription: str) -> tuple[DigestSummary, ...]:
     """Return every digest of a subscription, in the order of their keys."""
-    columns = [digests.c[name] for name in KnownDigest.__struct_fields__]
-    query = select(*columns).filter_by(subscription=subscription).order_by(digests.c.key)
-    return tuple(KnownDigest(*row) for row in connection.execute(query))
+    query = select(*_ABOUT).filter_by(subscription=subscription).order_by(digests.c.key)
+    return tuple(map(_summary, connection.execute(query)))
 
 
 def find(connection: Connection, key: str) -> DigestSummary | None:
@@ -143,16 +132,10 @@ def subscription_of(connection: Connection, key: str) -> str:
     return str(connection.scalar(select(digests.c.subscription).where(digests.c.key == key)) or "")
 
 
-def held_summaries(connection: Connection) -> list[DigestSummary]:
-    """Return every digest that waits for an operator, oldest first."""
-    found = [_summary(row) for row in connection.execute(select(*_ABOUT).where(IS_HELD))]
-    return sorted(found, key=lambda record: (record.created, record.key))
-
-
-def damaged_held(connection: Connection) -> list[tuple[DigestSummary, DamagedRow]]:
+def damaged_held(connection: Connection) -> list[tuple["HeldDigest", DamagedRow]]:
     """Return the digests that wait for an operator and are damaged, and how."""
     found = []
-    for record in held_summaries(connection):
+    for record in all_held(connection):
         try:
             get(connection, record.key)
         except DamagedRow as error:
@@ -179,7 +162,7 @@ def last_created(connection: Connection, subscription: str, stream: str, now: da
 def revisions_held(connection: Connection, source: str) -> frozenset[str]:
     """Return the revisions of `source` that cursors move to if a held digest is released."""
     found: set[str] = set()
-    for record in held_summaries(connection):
+    for record in all_held(connection):
         with suppress(DamagedRow):  # it is set aside, and made anew
             those = (each for each in advances(connection, record.key) if each.source == source)
             found.update(revision for each in those for revision in each.revisions)
@@ -301,13 +284,9 @@ class Hold(Struct, frozen=True, kw_only=True):
     counted_from: datetime | None = None  # its first hold, moved on by time without service; None before it is stored
 
 
-class HeldDigest(Struct, frozen=True, kw_only=True):
-    """What has to be known of a held digest to ask operators about it; its contents are not read."""
+class HeldDigest(DigestSummary, frozen=True, kw_only=True):
+    """A digest that waits for an operator, without its content, and what it is held for."""
 
-    key: str
-    subscription: str
-    stream: str
-    reason: str
     holds: tuple[Hold, ...]
 
 
@@ -359,7 +338,10 @@ def all_held(connection: Connection) -> list[HeldDigest]:
     """Return every held digest, oldest first."""
     query = select(*_ABOUT).where(IS_HELD).order_by(digests.c.created, digests.c.subscription, digests.c.stream)
     rows = connection.execute(query).all()
-    return [read_row(HeldDigest, row, holds=holds_of(connection, row.subscription, row.stream)) for row in rows]
+    return [
+        read_row(HeldDigest, row, state=DigestState.HELD, holds=holds_of(connection, row.subscription, row.stream))
+        for row in rows
+    ]
 
 
 def _hold(row: Row[Any]) -> Hold:

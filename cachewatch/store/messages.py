@@ -32,9 +32,15 @@ Columns = dict[str, Any]
 _MAIL = "message/rfc822"
 
 
-def columns_of(message: Message) -> Columns:
-    """Return what a delivery has of a message that is stored as a whole."""
-    return _columns(message, message.payload, None)
+def columns_of(message: Message, own: bytes | None = None, body: bytes | None = None) -> Columns:
+    """Return what a delivery has of a message: all of its bytes, or its `own` and the checksum of a shared `body`."""
+    return {
+        "content_type": message.content_type,
+        "message_id": message.message_id,
+        "payload": zlib.compress(message.payload if own is None else own),
+        "body": body,
+        "checksum": of_message(message),
+    }
 
 
 def share(connection: Connection, messages: Sequence[Message]) -> list[Columns]:
@@ -51,7 +57,7 @@ def share(connection: Connection, messages: Sequence[Message]) -> list[Columns]:
         # One that is there may be damaged.
         put(connection, bodies, {"checksum": checksum}, {"content": zlib.compress(body)})
     return [
-        _columns(message, message.payload[:place], checksum) if checksum in shared else columns_of(message)
+        columns_of(message, message.payload[:place], checksum) if checksum in shared else columns_of(message)
         for message, place, checksum in zip(messages, places, checksums, strict=True)
     ]
 
@@ -85,16 +91,6 @@ def message_of(row: Row[Any]) -> Message:
     if row.payload and row.checksum != of_message(found):
         raise DamagedRow(f"delivery {row.id}: its stored bytes are damaged (they have another checksum)")
     return found
-
-
-def _columns(message: Message, own: bytes, body: bytes | None) -> Columns:
-    return {
-        "content_type": message.content_type,
-        "message_id": message.message_id,
-        "payload": zlib.compress(own),
-        "body": body,
-        "checksum": of_message(message),
-    }
 
 
 def _body_of(message: Message) -> int:

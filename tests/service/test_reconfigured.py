@@ -67,7 +67,7 @@ def states(site: Site, channel: str = "mail") -> dict[str, State]:
 def held(site: Site) -> list[str]:
     """Return the keys of what waits for an operator."""
     with site.open().database.read() as connection:
-        return [stored.key for stored in digests.held_summaries(connection)]
+        return [stored.key for stored in digests.all_held(connection)]
 
 
 @pytest.mark.slow

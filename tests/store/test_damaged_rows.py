@@ -87,7 +87,7 @@ def mails(site: Site) -> dict[str, Delivery]:
 
 def keys(site: Site) -> list[str]:
     with site.open().database.read() as connection:
-        return [record.key for record in digests.held_summaries(connection)]
+        return [record.key for record in digests.all_held(connection)]
 
 
 def flip(site: Site, table: str, column: str, where: str, dice: random.Random | None = None) -> None:
