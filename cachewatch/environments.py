@@ -269,9 +269,7 @@ class CacheContents(Struct, frozen=True):
 def recorded_in(opened: "Repository", repository: str, revision: str, packages: Collection[str]) -> CacheContents:
     """Return what a revision, or one tag of it, has of `packages` in a repository that is open."""
     found = resolve(opened, revision)
-    listing = list_revision(
-        opened, found, wanted_tag=lambda _: True, wanted_package=lambda package: package in packages
-    )
+    listing = list_revision(opened, found, lambda package: package in packages)
     return listed(listing, repository)
 
 
@@ -386,7 +384,7 @@ def _list(
         listing = list_tree(repository, revision, revision.tag, tags[revision.commit][revision.tag], wanted)
     else:
         try:
-            listing = list_revision(repository, revision, wanted_tag=lambda _: True, wanted_package=wanted)
+            listing = list_revision(repository, revision, wanted)
         except UnknownRevision:
             return None
     for package, blob in listing.blobs.items():

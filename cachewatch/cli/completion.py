@@ -22,7 +22,7 @@ from cachewatch.core.selection import GROUPS, MEANINGS
 from cachewatch.core.spack import sorted_versions
 from cachewatch.documents.parsing import parse
 from cachewatch.errors import CachewatchError
-from cachewatch.git.catalogue import list_tag, read_documents, read_package, stacks_of, tags_of
+from cachewatch.git.catalogue import list_revision, read_documents, read_package, stacks_of, tags_of
 from cachewatch.git.revisions import resolve
 from cachewatch.git.trees import folders
 
@@ -146,7 +146,7 @@ def _stacks(repository: "Repository", revision: "Revision", context: click.Conte
     declared = {stack for stacks in stacks_of(repository, revision).values() for stack in stacks}
     if declared:
         return sorted(declared)
-    listing = list_tag(repository, resolve(repository, f"{revision.commit}:{_tag_named(context)}"), lambda _: True)
+    listing = list_revision(repository, resolve(repository, f"{revision.commit}:{_tag_named(context)}"), lambda _: True)
     if len(listing.blobs) > _MOST_DOCUMENTS:
         return []
     read = read_documents(listing, progress=lambda _: None)

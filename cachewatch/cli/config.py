@@ -249,7 +249,7 @@ def _look(context: Context, source: Source, asked: Asked) -> _Looked:
 
 def _read(repository: Repository, revision: Revision, values: dict[str, set[str]]) -> None:
     """Add what the documents of one tag have."""
-    listing = list_revision(repository, revision, wanted_tag=lambda _: True, wanted_package=lambda _: True)
+    listing = list_revision(repository, revision, lambda _: True)
     for name, found in facts_of(list(listing.blobs.values()), listing.reader):
         values[name] |= found
 

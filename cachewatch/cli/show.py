@@ -31,7 +31,15 @@ from cachewatch.core.selection import GROUPS, MEANINGS, Globs, is_plain
 from cachewatch.core.spack import Versions, sorted_versions
 from cachewatch.documents.parsing import parse
 from cachewatch.errors import DocumentError, UnknownRevision, UnreadableDocument, UsageError
-from cachewatch.git.catalogue import faults_of, list_tag, no_documents, read_documents, read_package, stacks_of, tags_of
+from cachewatch.git.catalogue import (
+    faults_of,
+    list_revision,
+    no_documents,
+    read_documents,
+    read_package,
+    stacks_of,
+    tags_of,
+)
 from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import Revision, resolve
 from cachewatch.git.trees import folders as folders_of
@@ -161,13 +169,13 @@ class _Catalogue:
 
     def packages(self, pattern: str) -> Iterator[ShownPackage]:
         """Yield all packages of these names."""
-        listing = list_tag(*self._open(), Globs([pattern]))
+        listing = list_revision(*self._open(), Globs([pattern]))
         for document in self._documents(listing, lambda _: True):
             yield ShownPackage(document, listing.side)
 
     def specs(self, beginnings: Sequence[str]) -> list[ShownSpec]:
         """Return the specs whose hashes begin so; raises UsageError for a beginning that none has."""
-        listing = list_tag(*self._open(), Globs())
+        listing = list_revision(*self._open(), Globs())
         wanted = [each.encode() for each in beginnings]
         found = [
             ShownSpec(document.package, spec_hash, signature, listing.side)
@@ -371,9 +379,9 @@ def _package(document: Document) -> ListedPackage:
 def _documents(wanted: Globs, *, rev: str, tag: str, repo: str | None, **_: object) -> Iterator[Document | Diagnostic]:
     """Yield the documents of these packages; raises UsageError if there are none."""
     with closing(progress_line(doing="reading")) as line, closing(open_catalogue(repo, line)) as repository:
-        listing = list_tag(repository, _resolved(repository, f"{rev}:{tag}"), wanted)
+        listing = list_revision(repository, _resolved(repository, f"{rev}:{tag}"), wanted)
         if not listing.blobs and not wanted.is_open:
-            everything = list_tag(repository, resolve(repository, f"{rev}:{tag}"), lambda _: True).blobs
+            everything = list_revision(repository, resolve(repository, f"{rev}:{tag}"), lambda _: True).blobs
             raise UsageError(nothing_named("package", wanted.patterns, sorted(everything)))
         line.begin(sum(blob.size for blob in listing.blobs.values()))
         yield from read_documents(listing, progress=line.advance)

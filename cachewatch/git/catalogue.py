@@ -5,6 +5,7 @@ Where the newest version of a document cannot be read, its last readable version
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
@@ -128,7 +129,9 @@ def compare_revisions(
         revisions_between=count_between(repository, before, after),
         stacks=(lambda: stacks_of(repository, before), lambda: stacks_of(repository, after)),
         other_documents=lambda: _few_documents(repository, unchanged),
-        packages=lambda: _packages_of(repository, {*had.ids.values(), *has.ids.values()}),
+        packages=lambda: {
+            package for tree in {*had.ids.values(), *has.ids.values()} for package in folders(repository, tree).ids
+        },
         diagnostics=(
             *ignored(repository.layout.catalogue, had.odd ^ has.odd),
             *dict.fromkeys((*faults_of(repository, before), *faults_of(repository, after))),
@@ -138,14 +141,16 @@ def compare_revisions(
 
 
 def list_revision(
-    repository: Repository, revision: Revision, *, wanted_tag: Callable[[str], bool], wanted_package: Wanted
+    repository: Repository,
+    revision: Revision,
+    wanted_package: Wanted,
+    wanted_tag: Callable[[str], bool] = lambda _: True,
 ) -> Listing:
     """List every document of one tag of a revision: the one it names, the only one wanted, or develop."""
     trees = tags_of(repository, revision).ids
     wanted = [tag for tag in trees if wanted_tag(tag)]
     tag = revision.tag or (wanted[0] if len(wanted) == 1 else DEFAULT_TAG)
-    _check_tag(repository, revision, tag, trees)
-    return list_tree(repository, revision, tag, trees[tag], wanted_package)
+    return list_tree(repository, revision, tag, tree_of(repository, revision, tag, trees), wanted_package)
 
 
 def list_tree(repository: Repository, revision: Revision, tag: str, tree: str, wanted_package: Wanted) -> Listing:
@@ -168,12 +173,12 @@ class PackageDocument(Struct, frozen=True):
 def read_package(repository: Repository, revision: Revision, package: str) -> PackageDocument:
     """Read one document of the tag that `revision` names, or of develop."""
     tag = revision.tag or DEFAULT_TAG
-    tree = _named(repository, revision, tag, tags_of(repository, revision).ids).tree
+    tree = tree_of(repository, revision, tag)
     found = document_in(repository, revision.commit, tag, package)
     if isinstance(found, str):
         raise UnreadableDocument(f"{package}: {found}")
     if found is None:
-        hint = did_you_mean(package, folders(repository, str(tree)).ids)
+        hint = did_you_mean(package, folders(repository, tree).ids)
         raise UnknownRevision(f"{revision.name!r} has no package {package!r} in {tag}{hint}")
     repository.obtain([found.name])
     (content,) = repository.objects().stream([found.name], kind="blob")
@@ -244,7 +249,10 @@ def _states(
     old, new = had.ids, has.ids
     if before.tag or after.tag:
         tag_before, tag_after = before.tag or after.tag or "", after.tag or before.tag or ""
-        yield States(_named(repository, before, tag_before, old), _named(repository, after, tag_after, new))
+        yield States(
+            TagState(before, tag_before, tree_of(repository, before, tag_before, old)),
+            TagState(after, tag_after, tree_of(repository, after, tag_after, new)),
+        )
         return
     predecessors, odd = tag_names.predecessors(new), had.odd | has.odd
     for tag in filter(wanted, tag_names.in_order(old.keys() | new.keys())):
@@ -278,29 +286,16 @@ def _where(repository: Repository) -> str:
     return "" if repository.path == Path() else f"{repository.path}: "
 
 
-def require_tag(repository: Repository, revision: Revision, tag: str) -> None:
-    """Raise UnknownRevision, with the tags that there are, if a revision has no such tag."""
-    _check_tag(repository, revision, tag, tags_of(repository, revision).ids)
-
-
-def _named(repository: Repository, revision: Revision, tag: str, trees: Mapping[str, str]) -> TagState:
-    _check_tag(repository, revision, tag, trees)
-    return TagState(revision, tag, trees[tag])
-
-
-def _check_tag(repository: Repository, revision: Revision, tag: str, trees: Collection[str]) -> None:
+def tree_of(repository: Repository, revision: Revision, tag: str, trees: Mapping[str, str] | None = None) -> str:
+    """Return the tree of a tag; raise UnknownRevision, with the tags that there are, if a revision has no such tag."""
+    trees = tags_of(repository, revision).ids if trees is None else trees
     if not trees:
         raise UnknownRevision(f"{_where(repository)}{nothing_found(repository, revision.commit, revision.name)}")
     if tag not in trees:
-        raise UnknownRevision(f"{revision.name!r} has no tag {tag!r}{_instead(tag, trees)}")
-
-
-def _instead(tag: str, trees: Collection[str]) -> str:
-    """Say which tags there are, the ones of nearly that name first."""
-    if hint := did_you_mean(tag, trees):
-        return hint
-    named = tag_names.in_order(trees)
-    return f"; it has {', '.join(named[:5])}{', ...' if len(named) > 5 else ''}"
+        named = tag_names.in_order(trees)
+        there = f"; it has {', '.join(named[:5])}{', ...' if len(named) > 5 else ''}"
+        raise UnknownRevision(f"{revision.name!r} has no tag {tag!r}{did_you_mean(tag, trees) or there}")
+    return trees[tag]
 
 
 def _compare_states(
@@ -311,13 +306,9 @@ def _compare_states(
     if based:
         folder = folder_of(repository, after.tag)
         difference = _rebased(difference, _based(repository, folder, based, after))
-    return TagPair(
-        before=before.revision.side(before.tag),
-        after=after.revision.side(after.tag),
-        difference=difference,
-        is_new_tag=states.is_new_tag,
-        is_lost_tag=states.is_lost_tag,
-    )
+    sides = before.revision.side(before.tag), after.revision.side(after.tag)
+    is_new, is_lost = states.is_new_tag, states.is_lost_tag
+    return TagPair(before=sides[0], after=sides[1], difference=difference, is_new_tag=is_new, is_lost_tag=is_lost)
 
 
 def _based(
@@ -376,10 +367,6 @@ def _few_documents(repository: Repository, states: Iterable[TagState]) -> list[B
     return [blob for tag, found in by_tag.items() for blob in blobs_of(repository, folder_of(repository, tag), found)]
 
 
-def _packages_of(repository: Repository, trees: Iterable[str]) -> set[str]:
-    return {package for tree in trees for package in folders(repository, tree).ids}
-
-
 def stacks_of(repository: Repository, revision: Revision) -> Mapping[str, frozenset[str]]:
     """Return the stacks that `revision` says its tags have; nothing where it does not say."""
     try:
@@ -392,11 +379,6 @@ def stacks_of(repository: Repository, revision: Revision) -> Mapping[str, frozen
 Progress = Callable[[int], None]
 
 
-def list_tag(repository: Repository, revision: Revision, wanted: Wanted) -> Listing:
-    """List the documents of the tag that `revision` names, or of develop."""
-    return list_revision(repository, revision, wanted_tag=lambda _: True, wanted_package=wanted)
-
-
 def read_documents(
     listing: Listing, *, progress: Progress, may_have: Callable[[bytes], bool] = lambda _: True
 ) -> Iterator[Document | Diagnostic]:
@@ -405,17 +387,14 @@ def read_documents(
     blobs = list(listing.blobs.values())
     for blob, content in zip(blobs, listing.reader.read(blobs), strict=True):
         progress(blob.size)
-        if not isinstance(content, bytes) or may_have(content):
-            yield _read(blob, content)
-
-
-def _read(blob: Blob, content: Content) -> Document | Diagnostic:
-    if isinstance(content, str):
-        return Diagnostic(blob.path, DiagnosticKind.UNREADABLE, content)
-    try:
-        return parse(content, blob.path)
-    except DocumentError as error:
-        return Diagnostic(blob.path, DiagnosticKind.UNREADABLE, str(error))
+        if isinstance(content, bytes) and not may_have(content):
+            continue
+        try:
+            if isinstance(content, str):
+                raise UnreadableDocument(content)
+            yield parse(content, blob.path)
+        except DocumentError as error:
+            yield Diagnostic(blob.path, DiagnosticKind.UNREADABLE, str(error))
 
 
 # Upstream repairs a document after a few revisions, or never.
@@ -439,17 +418,11 @@ def last_readable(
     # Before the oldest of them it was not there.
     before = [f"{commits[-1]}~1"] if commits and len(commits) < _MOST_VERSIONS else []
     for name in [*commits, *before]:
-        earlier = _resolved(repository, name, revision.tag)
-        if earlier is not None and _is_usable(repository, earlier, package, later, isolation):
-            return earlier
+        with suppress(UnknownRevision):  # the first revision of all has none before it
+            earlier = replace(resolve(repository, name), tag=revision.tag)
+            if _is_usable(repository, earlier, package, later, isolation):
+                return earlier
     return None
-
-
-def _resolved(repository: Repository, commit: str, tag: str | None) -> Revision | None:
-    try:
-        return replace(resolve(repository, commit), tag=tag)
-    except UnknownRevision:
-        return None  # the first revision of all has none before it
 
 
 def _is_usable(repository: Repository, revision: Revision, package: str, later: str, isolation: Isolation) -> bool:

@@ -24,7 +24,7 @@ from msgspec.structs import replace
 from cachewatch.core.names import ANYWHERE, TAGS_FILE, Layout
 from cachewatch.errors import BrokenSource, SourceError, UnknownRevision
 from cachewatch.git import upkeep
-from cachewatch.git.clone_cache import Clone, absent_of, at_once
+from cachewatch.git.clone_cache import LIST_OBJECTS, Clone, absent_of
 from cachewatch.git.gitpython import init_repository
 from cachewatch.git.remote import Access, Remote, Tip, Unreachable, redact
 from cachewatch.git.repository import Repository
@@ -37,8 +37,6 @@ _KEEP = "refs/cachewatch/keep/"
 _CLONING_SECONDS = 6 * 3600.0
 # Somebody may push while we fetch; nobody does so three times.
 _ATTEMPTS = 3
-
-_Pins = dict[str, str]
 
 
 class Update(Struct, frozen=True, kw_only=True):
@@ -54,11 +52,6 @@ class Update(Struct, frozen=True, kw_only=True):
     # The pins that could not be carried over: their revisions exist nowhere any more.
     lost_pins: tuple[str, ...] = ()
 
-    @property
-    def is_news(self) -> bool:
-        """Whether there is a revision that was not there before."""
-        return self.before != self.after
-
 
 class Mirror:
     """The clone in `folder` of one branch of the repository at `address`."""
@@ -71,27 +64,24 @@ class Mirror:
         *,
         timeout: float = 600.0,
         access: Access | None = None,
-        trusts_owner: bool = False,
         partial: bool | None = None,
         layout: Layout = ANYWHERE,
         wanted_tag: Callable[[str], bool] = lambda _: True,
-        reserve: int = upkeep.RESERVE,
     ) -> None:
         """Say what to clone; nothing is done yet.
 
         Without a `branch`, it is the one that the repository's HEAD names. `timeout` is in seconds and
         for one poll; a first clone may take hours. `partial` leaves out the contents of old
         documents, by default for every URL. `layout` says where documents are, and `wanted_tag` chooses the tags whose newest documents
-        are always here. `reserve` is how many bytes to leave free on the disk.
+        are always here.
         Raises RefusedAddress where git could be made to run a command or to leak a password.
         """
         self.folder = folder.absolute()
         self._address, self._branch = address, branch
-        self._access, self._trusts_owner = access, trusts_owner
+        self._access = access
         self._remote = self._reached(timeout)
         self._partial = not self._remote.is_path if partial is None else partial
         self.layout, self._wanted_tag = layout, wanted_tag
-        self._reserve = reserve
         self._whole: str | None = None  # the last revision that was seen to be complete
         self._failures = 0
 
@@ -101,7 +91,6 @@ class Mirror:
         Raises SourceError, with `is_transient` to tell whether waiting may help; nothing that was here is lost.
         """
         with self._updating() as writing:
-            upkeep.tidy(self.folder, is_alone=writing.was_alone)
             tip = self._remote.tip(self._branch)
             if not self.folder.exists():
                 return self._clone(writing, tip)
@@ -121,15 +110,6 @@ class Mirror:
             self._failures = 0
             return self._keep_small(writing, done, tip)
 
-    def repair(self) -> Update | None:
-        """Look at every object of the clone, and clone it anew if it is damaged; None if it is not.
-
-        For when reading failed. Raises SourceError where a new clone cannot be had now.
-        """
-        with self._updating() as writing:
-            problem = upkeep.damage(self.folder, thoroughly=True)
-            return self._clone(writing, self._remote.tip(self._branch), problem) if problem else None
-
     def open(self) -> "MirrorRepository":
         """Open the clone for reading. HEAD is the newest revision of the branch. Close it when done."""
         if not self.folder.exists():
@@ -141,13 +121,10 @@ class Mirror:
 
         Waits for no fetch, unless documents of `commit` are missing. Raises UnknownRevision if it is not here.
         """
-        if self._lacks(self.folder, commit):
+        if _commit_of(self.folder, commit) is None or self._absent(self.folder, commit):
             with self._updating():
                 self._make_whole(self._remote, self.folder, commit)
-        with self._writing():
-            done = upkeep.read(self.folder, ["update-ref", "--stdin"], [f"update {_ref(name)} {commit}"])
-            if done.code:
-                raise SourceError(f"{self.folder}: cannot pin {commit}: {redact(done.error.strip())}")
+        self._write_ref(f"update {_ref(name)} {commit}", f"pin {commit}")
 
     def lacking(self, commits: Collection[str]) -> frozenset[str]:
         """Return those of these commits that are not here."""
@@ -161,16 +138,13 @@ class Mirror:
         with self._updating():
             if not self._remote.has_tag(name):
                 return False
-            options = ["--filter=blob:none"] if upkeep.is_partial(self.folder) else []
-            self._remote.fetch_tag(self.folder, name, most=self._room(), options=options)
+            ref = f"refs/tags/{name}"
+            self._remote.fetch_also(self.folder, f"+{ref}:{ref}", is_partial=upkeep.is_partial(self.folder))
         return True
 
     def unpin(self, name: str) -> None:
         """Keep the revision of `name` no longer; a name that pins nothing is fine."""
-        with self._writing():
-            done = upkeep.read(self.folder, ["update-ref", "--stdin"], [f"delete {_ref(name)}"])
-            if done.code:
-                raise SourceError(f"{self.folder}: cannot unpin {name!r}: {redact(done.error.strip())}")
+        self._write_ref(f"delete {_ref(name)}", f"unpin {name!r}")
 
     def pins(self) -> Mapping[str, str]:
         """Return the pinned revisions by name."""
@@ -183,14 +157,9 @@ class Mirror:
         wanted = list(ids)
         if not wanted:
             return
-        options = ["--batch-all-objects", "--batch-check=%(objectname)", "--unordered"]
-        listed = upkeep.read(self.folder, ["cat-file", *options])
-        absent = absent_of(wanted, listed.output)
-        if absent:
-            tell(len(absent))
-        for some in at_once(absent):
+        for some in absent_of(wanted, upkeep.read(self.folder, LIST_OBJECTS).output, tell):
             with self._updating():
-                self._remote.fetch_objects(self.folder, some, most=self._room())
+                self._remote.fetch_objects(self.folder, some)
 
     def is_rewritten(self, before: str, after: str) -> bool:
         """Tell whether `after` does not build upon `before`; False where our own history is cut short."""
@@ -198,24 +167,12 @@ class Mirror:
             return False
         return upkeep.read(self.folder, ["merge-base", "--is-ancestor", before, after]).code == 1
 
-    def _room(self) -> int:
-        return upkeep.room(self.folder, reserve=self._reserve)
-
     def _reached(self, seconds: float, silence: float | None = None) -> Remote:
-        return Remote(self._address, self._access, trusts_owner=self._trusts_owner, seconds=seconds, silence=silence)
-
-    def _check_is_clone(self) -> None:
-        """Raise BrokenSource where a build cache was recorded: what would be lost cannot be had again."""
-        if (self.folder / RECORDING_LOCK).exists():
-            raise BrokenSource(
-                f"{self.folder}: has the recorded history of a build cache, which cannot be had again; give the source "
-                "of the repository another name, or move that folder away"
-            )
+        return Remote(self._address, self._access, seconds=seconds, silence=silence)
 
     @contextmanager
     def _updating(self) -> Iterator[Writing]:
         """Be the only one who fetches."""
-        self._check_is_clone()  # before stale locks are removed
         with (
             self._explained(),
             upkeep.locked(self.folder, seconds=self._remote.seconds),
@@ -224,15 +181,24 @@ class Mirror:
             self._remote.begin()
             yield writing
 
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
-        """Write beside others: git keeps changes of refs apart."""
-        self._check_is_clone()
+    def _write_ref(self, change: str, what: str) -> None:
+        """Change a pin beside others who write: git keeps changes of refs apart."""
         with self._explained(), upkeep.writing(self.folder):
-            yield
+            done = upkeep.read(self.folder, ["update-ref", "--stdin"], [change])
+        if done.code:
+            raise SourceError(f"{self.folder}: cannot {what}: {redact(done.error.strip())}")
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
+        """Say what is wrong with the folder.
+
+        Where a build cache was recorded, nothing is touched: what would be lost cannot be had again.
+        """
+        if (self.folder / RECORDING_LOCK).exists():
+            raise BrokenSource(
+                f"{self.folder}: has the recorded history of a build cache, which cannot be had again; give the source "
+                "of the repository another name, or move that folder away"
+            )
         try:
             yield
         except OSError as error:
@@ -240,7 +206,7 @@ class Mirror:
             raise SourceError(f"{error.filename or self.folder}: {reason}") from error
 
     def _fetch(self, tip: Tip) -> Update:
-        before = self._head()
+        before = _commit_of(self.folder, "HEAD")
         if None in (before, self._whole) and (problem := upkeep.damage(self.folder, thoroughly=False)):
             raise upkeep.DamagedClone(problem)
         tip = self._follow(self._remote, self.folder, tip)
@@ -261,14 +227,14 @@ class Mirror:
 
     def _follow(self, remote: Remote, folder: Path, tip: Tip) -> Tip:
         """Fetch until the branch here is what the branch there is, as both sides say."""
-        options = ["--filter=blob:none"] if self._partial or upkeep.is_partial(folder) else []
+        is_partial = self._partial or upkeep.is_partial(folder)
         for _ in range(_ATTEMPTS + 1):
             if _commit_of(folder, f"refs/heads/{tip.branch}") == tip.commit:
                 ref = f"refs/heads/{tip.branch}"
                 if (folder / "HEAD").read_text("utf-8", "replace").strip() != f"ref: {ref}":
                     upkeep.read(folder, ["symbolic-ref", "HEAD", ref])
                 return tip
-            remote.fetch(folder, tip, most=self._room(), options=options)
+            remote.fetch(folder, tip, is_partial=is_partial)
             if _commit_of(folder, f"refs/heads/{tip.branch}") != tip.commit:
                 tip = remote.tip(self._branch)
         raise SourceError(f"{remote.name}: the branch {tip.branch!r} moves on faster than it can be fetched")
@@ -279,21 +245,15 @@ class Mirror:
             return
         if _commit_of(folder, commit) is None:
             raise UnknownRevision(f"{folder}: the revision {commit} is not here")
-        if not upkeep.is_partial(folder):
-            return
-        absent = self._absent(folder, commit)
-        if absent:
-            remote.fetch_objects(folder, absent, most=self._room())
+        if absent := self._absent(folder, commit):
+            remote.fetch_objects(folder, absent)
             if left := self._absent(folder, commit):
                 raise SourceError(f"{self._remote.name}: it does not send {len(left):,} documents of {commit}")
 
-    def _lacks(self, folder: Path, commit: str) -> bool:
-        """Tell whether documents of `commit` were left out, or that is not here at all."""
-        if _commit_of(folder, commit) is None:
-            return True
-        return upkeep.is_partial(folder) and bool(self._absent(folder, commit))
-
     def _absent(self, folder: Path, commit: str) -> list[str]:
+        """Return the documents of `commit` that were left out."""
+        if not upkeep.is_partial(folder):
+            return []
         with closing(Clone(folder, layout=self.layout)) as repository:
             catalogue = arrangement_of(self.layout).stored(repository, commit)
             tags = folders(repository, catalogue) if catalogue else None
@@ -309,7 +269,7 @@ class Mirror:
         new = Path(tempfile.mkdtemp(dir=self.folder.parent, prefix=f"{self.folder.name}.new-"))
         try:
             tip, lost = self._clone_into(new, tip)
-            before = self._head()
+            before = _commit_of(self.folder, "HEAD")
             with writing.alone(upkeep.PATIENCE_SECONDS):
                 lost += self._carry_over(self._reached(self._remote.seconds), self.folder, new, but=lost)
                 kept = upkeep.set_aside(self.folder) if self.folder.exists() else None
@@ -341,7 +301,10 @@ class Mirror:
                 continue
             try:
                 if _commit_of(new, commit) is None:
-                    self._rescue(remote, old, new, commit)
+                    try:
+                        remote.fetch_also(new, commit, is_partial=upkeep.is_partial(new))
+                    except SourceError:
+                        Remote(str(old)).fetch_also(new, commit)
                 self._make_whole(remote, new, commit)
             except (SourceError, UnknownRevision):
                 lost.append(name)
@@ -349,16 +312,6 @@ class Mirror:
             else:
                 upkeep.read(new, ["update-ref", "--stdin"], [f"update {_ref(name)} {commit}"])
         return tuple(lost)
-
-    def _rescue(self, remote: Remote, old: Path, new: Path, commit: str) -> None:
-        options = ["--filter=blob:none"] if upkeep.is_partial(new) else []
-        try:
-            remote.fetch_commit(new, commit, most=self._room(), options=options)
-        except SourceError:
-            Remote(str(old)).fetch_commit(new, commit, most=self._room())
-
-    def _head(self) -> str | None:
-        return _commit_of(self.folder, "HEAD")
 
 
 class MirrorRepository(Repository):
@@ -393,9 +346,9 @@ def _ref(name: str) -> str:
     return f"{_KEEP}{quoted}"
 
 
-def _pins_of(folder: Path) -> _Pins:
+def _pins_of(folder: Path) -> dict[str, str]:
     """Read the pins of a clone without git, which a damaged one might stop."""
-    found: _Pins = {}
+    found: dict[str, str] = {}
     try:
         packed = (folder / "packed-refs").read_text("utf-8", "replace") if (folder / "packed-refs").exists() else ""
         for commit, name in re.findall(rf"^([0-9a-f]{{40,64}}) {_KEEP}(\S+)$", packed, re.MULTILINE):

@@ -41,17 +41,18 @@ def clone_folder(url: str) -> Path:
 _MOST = 20_000
 
 
-def absent_of(ids: Iterable[str], listed: bytes) -> list[str]:
-    """Return those of `ids` that git has not listed, each once.
+LIST_OBJECTS = ("cat-file", "--batch-all-objects", "--batch-check=%(objectname)", "--unordered")
+
+
+def absent_of(ids: Iterable[str], listed: bytes, tell: Callable[[int], None]) -> Iterator[Sequence[str]]:
+    """Yield those of `ids` that git has not listed, each once, as many as are fetched at a time; `tell` first how many.
 
     They stay in their order: what is sent together, as the versions of one document, is small as differences.
     """
     here = set(listed.decode().split())
-    return [one for one in dict.fromkeys(ids) if one not in here]
-
-
-def at_once(absent: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Yield what to fetch at a time."""
+    absent = [each for each in dict.fromkeys(ids) if each not in here]
+    if absent:
+        tell(len(absent))
     for start in range(0, len(absent), _MOST):
         yield absent[start : start + _MOST]
 
@@ -75,11 +76,7 @@ class Clone(Repository):
         """Fetch those of these objects that are not here, as many as possible in one go, and `tell` first how many."""
         if not is_partial(Path(self.git_dir)):
             return
-        printed = self.run(["cat-file", "--batch-all-objects", "--batch-check=%(objectname)", "--unordered"])
-        missing = absent_of(ids, printed)
-        if missing:
-            tell(len(missing))
-        for some in at_once(missing):
+        for some in absent_of(ids, self.run(LIST_OBJECTS), tell):
             # The way in which git itself fetches what a filter left out.
             git = Git(git_dir=self.git_dir, what=str(self.path), settings=[("fetch.negotiationAlgorithm", "noop")])
             options = ["--no-tags", "--filter=blob:none", "--stdin"]

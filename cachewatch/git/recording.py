@@ -18,12 +18,15 @@ from msgspec import Struct
 from cachewatch.core.names import CATALOGUE, is_name
 from cachewatch.documents.frontmatter import MAX_BYTES
 from cachewatch.errors import SourceError, UsageError
-from cachewatch.git.gitpython import handing_on, init_repository
-from cachewatch.git.repository import Repository, check_no_hooks, import_stream, make_repository, pack
+from cachewatch.git.gitpython import Git, handing_on, init_repository
+from cachewatch.git.repository import Repository, check_no_hooks
 from cachewatch.git.upkeep import RECORDING_LOCK, taken
 from cachewatch.runtime.files import open_lock
 
 AUTHOR = "cachewatch <cachewatch@localhost>"
+BRANCH = "main"
+_BRANCHES = "refs/heads/"
+_PACKING_SECONDS = 3600.0
 
 
 class NewRevision(Struct, frozen=True, kw_only=True):
@@ -37,7 +40,10 @@ class NewRevision(Struct, frozen=True, kw_only=True):
 
 def write_repository(folder: Path, revisions: Iterable[NewRevision]) -> None:
     """Make a bare repository at `folder` of these revisions; the same revisions give the same commits."""
-    make_repository(folder, _stream(revisions), branch="main")
+    init_repository(folder, branch=BRANCH)
+    with tempfile.TemporaryFile() as stdin:
+        stdin.writelines(_stream(revisions))
+        _import(folder, cast("BinaryIO", stdin))
 
 
 def _stream(revisions: Iterable[NewRevision]) -> Iterator[bytes]:
@@ -65,8 +71,6 @@ def quoted(path: str) -> str:
     return f'"{escaped}"'
 
 
-BRANCH = "main"
-_BRANCHES = "refs/heads/"
 # What a git that was killed may leave; all that write here inherit our lock, so that who has it knows of no owner.
 _LEFT = ("HEAD.lock", "config.lock", "refs/heads/**/*.lock")
 _PATIENCE_SECONDS = 5.0
@@ -181,12 +185,15 @@ class Recording:
             change = f"D {quoted(path)}\n" if mark is None else f"M 100644 :{mark} {quoted(path)}\n"
             self._stream.write(change.encode())
         self._stream.write(b"\ndone\n")
-        import_stream(self.folder, self._stream)
+        _import(self.folder, self._stream)
         self._changes = {}
         self._repository.close()  # git does not look for new packs while it runs
         self.head, self._time = self._commit_of(self._branch)
         with suppress(SourceError):  # the revision is there; the next one tidies up
-            keep_small(self._repository)
+            counted = dict(line.split(b": ") for line in self._repository.run(["count-objects", "-v"]).splitlines())
+            if int(counted[b"packs"]) > _MOST_PACKS or int(counted[b"count"]) > _MOST_LOOSE:
+                git = Git(git_dir=self._repository.git_dir, seconds=_PACKING_SECONDS)
+                git.run(["repack", "--quiet", "-d", "-l", "--geometric=2"])
         return self.head
 
     def close(self) -> None:
@@ -214,11 +221,14 @@ class Recording:
         return found.id, int(committer.split()[-2])
 
 
-def keep_small(repository: Repository) -> None:
-    """Pack a bare repository to which revisions were added so often that it has many files."""
-    counted = dict(line.split(b": ") for line in repository.run(["count-objects", "-v"]).splitlines())
-    if int(counted[b"packs"]) > _MOST_PACKS or int(counted[b"count"]) > _MOST_LOOSE:
-        pack(Path(repository.git_dir))
+def _import(folder: Path, stream: BinaryIO) -> None:
+    """Put a stream for `git fast-import` into a bare repository; all of it or nothing, and on the disk."""
+    stream.flush()
+    stream.seek(0)
+    durable = [("core.fsync", "committed,reference")]
+    git = Git(git_dir=folder.absolute(), what=str(folder), settings=durable, seconds=_PACKING_SECONDS)
+    # It would look for deltas between files that follow each other, of different packages, which have little in common.
+    git.execute(["git", "fast-import", "--quiet", "--done", "--depth=0"], stream)
 
 
 def _check(folder: Path) -> None:

@@ -7,7 +7,7 @@ configuration of a clone or in our memory, and none gets into a message.
 import re
 import shlex
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from cachewatch.core.names import safe, similar
 from cachewatch.errors import BrokenSource, SourceError, UsageError
+from cachewatch.git import upkeep
 from cachewatch.git.clone_cache import check_url, is_url
 from cachewatch.git.gitpython import ENDED, SSH, Git, GitResult, explain
 
@@ -135,9 +136,7 @@ _FOR_THE_ADMINISTRATOR = {
         "there is no such repository, or we have no access to it; check the address"
     ),
     r"certificate|SSL_CERT|CAfile": "the certificate of the server cannot be verified",
-    r"dubious ownership|unsafe repository": (
-        "the repository belongs to another user; serve it with git daemon, or say that its owner is trusted"
-    ),
+    r"dubious ownership|unsafe repository": "the repository belongs to another user; serve it with git daemon",
     r"No space left on device|[Qq]uota exceeded|File too large|signal 25|code 153": "there is no room for what it sends",
     r"Read-only file system|unable to create .{0,1000}Permission denied|insufficient permission": (
         "the clone cannot be written; give its folder to the user that runs cachewatch"
@@ -168,11 +167,10 @@ class Remote:
         address: str,
         access: Access | None = None,
         *,
-        trusts_owner: bool = False,
         seconds: float = 600.0,
         silence: float | None = None,
     ) -> None:
-        """Take `address` as it is configured. `trusts_owner` reads a path that belongs to another user.
+        """Take `address` as it is configured.
 
         Each answer may take `seconds`, and all of them together since `begin`; with `silence`, a
         fetch ends when nothing arrives for so long. Raises RefusedAddress where git could be made to run a command or to leak
@@ -187,7 +185,6 @@ class Remote:
         self._deadline = float("inf")
         self._address = str(Path(address).absolute()) if self.is_path else address
         self._access = access or Access()
-        self._trusts_owner = trusts_owner
 
     def begin(self) -> None:
         """Let the time run that all answers together may take."""
@@ -214,46 +211,42 @@ class Remote:
         found = re.search(rf"^({_ID})\t{re.escape(_BRANCHES + branch)}$", listed, re.MULTILINE)
         return found[1] if found else None
 
-    def fetch(self, folder: Path, tip: Tip, *, most: int, options: Sequence[str] = ()) -> None:
-        """Bring the branch of `tip` into the repository at `folder`, at most `most` bytes in one file."""
+    def fetch(self, folder: Path, tip: Tip, *, is_partial: bool = False) -> None:
+        """Bring the branch of `tip` into the repository at `folder`; with `is_partial`, without the contents of documents."""
         # With a + and in full: without either, a clone can stand still for ever and git calls it success.
         refspec = f"+{_BRANCHES}{tip.branch}:{_BRANCHES}{tip.branch}"
-        self._fetch(folder, ["--atomic", "--update-shallow", *options, NAME, refspec], most=most)
+        self._fetch(folder, ["--atomic", "--update-shallow", NAME, refspec], is_partial=is_partial)
 
     def has_tag(self, name: str) -> bool:
         """Ask whether there is a tag of git of this name."""
         return _BRANCH.fullmatch(name) is not None and self._list([NAME, f"{_TAGS}{name}"]) != ""
 
-    def fetch_tag(self, folder: Path, name: str, *, most: int, options: Sequence[str] = ()) -> None:
-        """Bring a tag of git and its history into the repository at `folder`."""
-        self._fetch(folder, ["--update-shallow", *options, NAME, f"+{_TAGS}{name}:{_TAGS}{name}"], most=most)
+    def fetch_also(self, folder: Path, what: str, *, is_partial: bool = False) -> None:
+        """Bring one more ref, or a commit whatever branch it is on, and its history."""
+        self._fetch(folder, ["--update-shallow", NAME, what], is_partial=is_partial)
 
-    def fetch_commit(self, folder: Path, commit: str, *, most: int, options: Sequence[str] = ()) -> None:
-        """Bring one commit, whatever branch it is on, and its history."""
-        self._fetch(folder, ["--update-shallow", *options, NAME, commit], most=most)
-
-    def fetch_objects(self, folder: Path, ids: Iterable[str], *, most: int) -> None:
+    def fetch_objects(self, folder: Path, ids: Iterable[str]) -> None:
         """Bring single objects into the repository at `folder`, the way git itself gets what a filter left out."""
-        options = ["--filter=blob:none", "--stdin", NAME]
-        self._fetch(folder, options, most=most, lines=ids, config=[("fetch.negotiationAlgorithm", "noop")])
+        config = [("fetch.negotiationAlgorithm", "noop")]
+        self._fetch(folder, ["--stdin", NAME], is_partial=True, lines=ids, config=config)
 
     def _fetch(
         self,
         folder: Path,
         arguments: list[str],
         *,
-        most: int,
+        is_partial: bool,
         lines: Iterable[str] = (),
         config: Iterable[tuple[str, str]] = (),
     ) -> None:
         progress = "--quiet" if self._silence is None else "--progress"
         quiet = [progress, "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head", "--no-auto-maintenance"]
         config = [*config, ("core.fsync", "committed,reference")]
-        command = ["fetch", *quiet, *self._upload_pack(), *arguments]
-        self._ask(command, lines, folder=folder, config=config, seconds=self.seconds, most=most, silence=self._silence)
+        command = ["fetch", *quiet, *(["--filter=blob:none"] if is_partial else []), *arguments]
+        self._ask(command, lines, folder=folder, config=config, seconds=self.seconds, silence=self._silence)
 
     def _list(self, arguments: list[str]) -> str:
-        command = ["ls-remote", *self._upload_pack(), *arguments]
+        command = ["ls-remote", *arguments]
         return self._ask(command, seconds=min(self.seconds, _LIST_SECONDS)).output.decode("utf-8", "replace")
 
     def _ask(
@@ -261,10 +254,9 @@ class Remote:
         arguments: list[str],
         lines: Iterable[str] = (),
         *,
-        folder: Path | str = "",
+        folder: Path | None = None,
         config: Iterable[tuple[str, str]] = (),
         seconds: float,
-        most: int | None = None,
         silence: float | None = None,
     ) -> GitResult:
         left = self._deadline - time.monotonic()
@@ -274,21 +266,17 @@ class Remote:
         # The repository of another user may name helpers of its own; those hear no other protocol.
         only = {"GIT_ALLOW_PROTOCOL": "file"} if self.is_path else {}
         # To ask needs no repository: in the root folder, the configuration of none can join in.
-        git = Git(
-            None if folder else "/", git_dir=folder, settings=settings, seconds=min(seconds, left), largest_file=most
-        )
+        seconds_left = min(seconds, left)
+        if folder is None:
+            git = Git("/", settings=settings, seconds=seconds_left)
+        else:
+            git = Git(git_dir=folder, settings=settings, seconds=seconds_left, largest_file=upkeep.room(folder))
         with self._access.environment() as environment:
             git.update_environment(**environment, **only)
             answer = git.ask(arguments, lines, silence=silence, most=_LARGEST_LIST)
         if answer.code:
             raise self._failure(answer, silence or (seconds if seconds < left else self.seconds))
         return answer
-
-    def _upload_pack(self) -> list[str]:
-        if not (self.is_path and self._trusts_owner):
-            return []
-        repository = self._address.replace("'", "'\\''")
-        return [f"--upload-pack=git -c safe.directory='{repository}' -c safe.directory='{repository}/.git' upload-pack"]
 
     def _failure(self, answer: GitResult, seconds: float) -> SourceError:
         said = answer.error

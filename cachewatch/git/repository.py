@@ -11,14 +11,13 @@ import io
 import os
 import re
 import select
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from copy import copy
 from itertools import islice
 from pathlib import Path
 from threading import Thread
-from typing import Any, BinaryIO, TypeVar, cast
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
@@ -31,7 +30,6 @@ from cachewatch.git.gitpython import (
     check_version,
     explain,
     find_repository,
-    init_repository,
     lines_of,
 )
 from cachewatch.runtime.files import RefusedFile, check_regular, read_regular
@@ -62,7 +60,7 @@ def _fetches_by_itself(version: tuple[int, ...]) -> bool:
 def check_repository(path: Path, version: tuple[int, ...]) -> None:
     """Raise BrokenSource where the repository that `path` is, or is in, cannot be given to a git of this version."""
     try:
-        git_dir = _git_dir(_physical(path))
+        git_dir = _git_dir(path)
         for folder in _folders(git_dir) if git_dir else ():
             _check_files(str(folder))
             texts = list(_configuration(folder))
@@ -89,7 +87,7 @@ def check_no_hooks(folder: Path) -> None:
 def is_in_repository(path: Path) -> bool:
     """Tell whether `path` is a repository, or is in one, without starting git."""
     try:
-        return _git_dir(_physical(path)) is not None
+        return _git_dir(path) is not None
     except RefusedFile:
         return True  # which opening it will explain
     except PermissionError as error:
@@ -99,19 +97,16 @@ def is_in_repository(path: Path) -> bool:
 def shared_git_dir(path: Path) -> Path | None:
     """Return the git folder of the repository that `path` is, or is in, which all its work trees share, without starting git."""
     try:
-        git_dir = _git_dir(_physical(path))
+        git_dir = _git_dir(path)
         return None if git_dir is None else list(_folders(git_dir))[-1].resolve()
     except RefusedFile:
         return None  # which opening it will explain
 
 
-def _physical(path: Path) -> Path:
-    """Return the place that `path` leads to, without links and `..`: where git would be if it were started there."""
-    return Path(os.path.realpath(path))  # `resolve` raises RuntimeError where links go in circles
-
-
 def _git_dir(path: Path) -> Path | None:
     """Look for the repository as git does, but at no pipe on the way."""
+    # Without links and `..`: where git would be if it were started there. `resolve` fails where links go in circles.
+    path = Path(os.path.realpath(path))
     for folder in (path, *path.parents):
         dot_git = folder / ".git"
         for place in (folder, dot_git):
@@ -208,12 +203,8 @@ class Object(Struct, frozen=True):
     content: bytes
 
 
-class _Header(Struct, frozen=True):
-    """What git says before an object."""
-
-    id: str
-    type: str
-    size: int
+# Its id, its type and its size: what git says before an object.
+_Header = tuple[str, str, int]
 
 
 class ObjectPipe:
@@ -245,13 +236,16 @@ class ObjectPipe:
         header = self._header()
         if header is None:
             return None
-        content = self._content(header, most)
+        object_id, kind, size = header
+        content = self._content(size, most)
         if content is None:
-            raise SourceError(f"{self._path}: object {header.id} has {header.size:,} bytes; that is no catalogue")
-        found = Object(header.id, header.type, content)
+            raise SourceError(f"{self._path}: object {object_id} has {size:,} bytes; that is no catalogue")
+        found = Object(object_id, kind, content)
         whole = _FOREVER.match(name)
-        if header.size <= _REMEMBERED_BYTES and whole is not None and len(whole[1]) == len(header.id):
-            self._remember(name, found)
+        if size <= _REMEMBERED_BYTES and whole is not None and len(whole[1]) == len(object_id):
+            if len(self._known) >= _REMEMBERED:
+                del self._known[next(iter(self._known))]
+            self._known[name] = found
         return found
 
     def stream(self, ids: Iterable[str], *, kind: str) -> Iterator[bytes]:
@@ -263,34 +257,34 @@ class ObjectPipe:
 
     def readable(self, ids: Iterable[str], *, kind: str, most: int) -> Iterator[bytes | None]:
         """Do as `stream` does, but yield None for what has more than `most` bytes."""
-        return self._read(ids, kind, lambda header: self._content(header, most))
+        return self._read(ids, kind, lambda size: self._content(size, most))
 
     def beginnings(self, ids: Iterable[str], *, most: int) -> Iterator[bytes]:
         """Yield the first `most` bytes of each of these blobs."""
-        return self._read(ids, "blob", lambda header: self._beginning(header, most))
+        return self._read(ids, "blob", lambda size: self._beginning(size, most))
 
-    def _read(self, ids: Iterable[str], kind: str, content_of: Callable[[_Header], _Content]) -> Iterator[_Content]:
+    def _read(self, ids: Iterable[str], kind: str, content_of: Callable[[int], _Content]) -> Iterator[_Content]:
         wanted = list(ids)
-        writer = self._ask(wanted)
+        lines = lines_of(wanted)
+        writer = Thread(target=self._write, args=(lines,), daemon=True)
+        if len(lines) > _PIPE_LEAST:
+            writer.start()  # because git answers while we still ask
+        else:
+            self._write(lines)
         for object_id in wanted:
             header = self._header()
-            if header is None or header.id != object_id or header.type != kind:
+            if header is None or header[:2] != (object_id, kind):
                 raise SourceError(
                     f"{self._path}: {kind} {object_id} is missing; the repository is damaged or incomplete; "
                     "fetch what it lacks, or give --repo the URL"
                 )
-            yield content_of(header)
-        if writer is not None:
+            yield content_of(header[2])
+        if writer.is_alive():
             writer.join()
 
     def close(self) -> None:
         """End the process."""
         self._process.end()
-
-    def _remember(self, name: str, found: Object) -> None:
-        if len(self._known) >= _REMEMBERED:
-            del self._known[next(iter(self._known))]
-        self._known[name] = found
 
     def abandon(self) -> None:
         """Let go of git where it belongs to the process that we were forked from."""
@@ -301,16 +295,6 @@ class ObjectPipe:
             for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
                 os.dup2(nothing.fileno(), pipe.fileno(), inheritable=False)
 
-    def _ask(self, names: Iterable[str]) -> Thread | None:
-        """Ask for many objects; where it takes a thread, because git answers while we still ask, return that."""
-        lines = lines_of(names)
-        if len(lines) <= _PIPE_LEAST:
-            self._write(lines)
-            return None
-        writer = Thread(target=self._write, args=(lines,), daemon=True)
-        writer.start()
-        return writer
-
     def _write(self, lines: bytes) -> None:
         try:
             self._requests.write(lines)
@@ -318,7 +302,7 @@ class ObjectPipe:
         except (BrokenPipeError, ValueError):
             pass  # git ended; the reading side says why
 
-    def _header(self) -> "_Header | None":
+    def _header(self) -> _Header | None:
         """Read what git says before an object, or None if it has none."""
         line = self._answers.readline()
         if not line:
@@ -326,18 +310,18 @@ class ObjectPipe:
         if line.endswith((b" missing\n", b" ambiguous\n")):
             return None
         object_id, object_type, size = line.decode().split()
-        return _Header(object_id, object_type, int(size))
+        return object_id, object_type, int(size)
 
-    def _content(self, header: "_Header", most: int) -> bytes | None:
+    def _content(self, size: int, most: int) -> bytes | None:
         """Read an object, or pass over one of more than `most` bytes without holding it."""
-        content = self._beginning(header, most if header.size <= most else 0)
-        return content if header.size <= most else None
+        content = self._beginning(size, most if size <= most else 0)
+        return content if size <= most else None
 
-    def _beginning(self, header: _Header, most: int) -> bytes:
+    def _beginning(self, size: int, most: int) -> bytes:
         """Read the first `most` bytes of an object, and pass over the others without holding them."""
         answers = self._answers
-        content: bytes = answers.read(min(header.size, most))
-        left = header.size - len(content)
+        content: bytes = answers.read(min(size, most))
+        left = size - len(content)
         while left > 0 and (passed := answers.read(min(left, _PIPE_BYTES))):
             left -= len(passed)
         if answers.read(1) != b"\n":
@@ -422,10 +406,6 @@ class Repository:
         """Return the same repository with git processes of its own, for the process that we are in, forked or not."""
         if self._objects is not None:
             self._objects.abandon()
-        return self.another()
-
-    def another(self) -> "Repository":
-        """Return the same repository with git processes of its own."""
         twin = copy(self)
         twin._objects = None  # noqa: SLF001  it is one of us
         return twin
@@ -454,33 +434,3 @@ class FolderAsRepository(Repository):
         """Open the repository `made`, which messages call by the name of the folder."""
         super().__init__(made, layout)
         self.path, self._git.what = folder, str(folder)
-
-
-_PACKING_SECONDS = 3600.0
-
-
-def make_repository(folder: Path, stream: Iterable[bytes], *, branch: str) -> None:
-    """Make a bare repository at `folder` out of a stream for `git fast-import`."""
-    init_repository(folder, branch=branch)
-    with tempfile.TemporaryFile() as stdin:
-        stdin.writelines(stream)
-        import_stream(folder, cast("BinaryIO", stdin))
-
-
-def import_stream(folder: Path, stream: BinaryIO) -> None:
-    """Put a stream for `git fast-import` into a bare repository; all of it or nothing, and on the disk."""
-    stream.flush()
-    stream.seek(0)
-    git = Git(
-        git_dir=folder.absolute(),
-        what=str(folder),
-        settings=[("core.fsync", "committed,reference")],
-        seconds=_PACKING_SECONDS,
-    )
-    # It would look for deltas between files that follow each other, of different packages, which have little in common.
-    git.execute(["git", "fast-import", "--quiet", "--done", "--depth=0"], stream)
-
-
-def pack(folder: Path) -> None:
-    """Put what many imports have left into fewer and smaller packs."""
-    Git(git_dir=folder, seconds=_PACKING_SECONDS).run(["repack", "--quiet", "-d", "-l", "--geometric=2"])

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from pathlib import Path
@@ -23,7 +23,6 @@ _SOON = timedelta(days=1)
 _YEAR = re.compile(r"(19|20)\d\d")
 _NOTHING = "0" * 40
 _NO_REVISIONS = "is a folder, which has no revisions"
-_NEAR = 16
 _MOST_TIMES = 5000
 _MOST_STEPS = 500
 _PARENT = re.compile(rb"^parent ([0-9a-f]+)$", re.MULTILINE)
@@ -61,7 +60,11 @@ def resolve(repository: Repository, name: str, *, now: datetime | None = None) -
     day, UTC), `yesterday` or `3 days ago`; `:TAG` behind it picks one tag of the revision.
     """
     now = now or datetime.now(UTC)
-    for revision_name, tag in _readings(name):
+    revision, colon, tag_name = name.rpartition(":")
+    readings: list[tuple[str, str | None]] = [(name, None)]
+    if colon and _TAG.fullmatch(tag_name):
+        readings.append((revision or "HEAD", tag_name))
+    for revision_name, tag in readings:
         commit = _commit(repository, revision_name, now)
         if commit is not None and repository.is_folder:
             return Revision(str(repository.path), commit, tag, None, is_of_folder=True)
@@ -103,9 +106,6 @@ def is_there(repository: Repository, name: str) -> bool:
 
 def count_between(repository: Repository, before: Revision, after: Revision) -> int | None:
     """Count the revisions that lie between, or return None where that has no meaning."""
-    near = _steps_back(repository, after.commit, before.commit)
-    if near is not None:
-        return near
     try:
         printed = repository.run(["rev-list", "--count", "--left-right", f"{before.commit}...{after.commit}"])
     except SourceError:
@@ -117,15 +117,8 @@ def count_between(repository: Repository, before: Revision, after: Revision) -> 
 def times_between(repository: Repository, before: Revision, after: Revision) -> list[datetime]:
     """Return when the revisions from `before` to `after` were made, newest first, but for impossible dates and what is not here."""
     try:
-        printed = repository.run(
-            [
-                "rev-list",
-                "--first-parent",
-                "--timestamp",
-                f"--max-count={_MOST_TIMES}",
-                f"{before.commit}..{after.commit}",
-            ]
-        )
+        asked = ["--first-parent", "--timestamp", f"--max-count={_MOST_TIMES}", f"{before.commit}..{after.commit}"]
+        printed = repository.run(["rev-list", *asked])
     except SourceError:
         return []  # the history in between is not here
     times = [time for line in printed.splitlines() if (time := commit_time(line.split()[0])) != LATEST]
@@ -135,51 +128,32 @@ def times_between(repository: Repository, before: Revision, after: Revision) -> 
 def chain_between(repository: Repository, before: Revision, after: Revision) -> tuple[Revision, ...]:
     """Return the revisions from `before` to `after`, oldest first; only these two where what lies between is not here, or too much."""
     found: list[Revision] = []
-    commit: str | None = after.commit
-    while commit is not None and commit != before.commit and len(found) < _MOST_STEPS:
-        content = repository.objects().get(commit)
-        found.append(Revision(commit, commit, None, _time(repository, commit)))
-        parent = _PARENT.search(content.content.partition(b"\n\n")[0]) if content else None
-        commit = parent[1].decode() if parent else None
-    return (before, *reversed(found)) if commit == before.commit else (before, after)
+    for each in islice(_back_from(repository, after.commit), _MOST_STEPS + 1):
+        if each.commit == before.commit:
+            return before, *reversed(found)
+        found.append(each)
+    return before, after
 
 
 def times_until(repository: Repository, newest: Revision, most: int) -> list[datetime]:
-    """Return when the last revisions up to `newest` were made, newest first; that takes no process."""
-    times: list[datetime] = []
-    commit = newest.commit
-    while len(times) < most:
-        found = repository.objects().get(commit)
-        time = _time(repository, commit)
-        if found is None or time is None:
-            break  # the history is not here
-        if time != LATEST:
-            times.append(time)
+    """Return when the last revisions up to `newest` were made, newest first, but for impossible dates."""
+    times = (each.time for each in _back_from(repository, newest.commit))
+    return list(islice((time for time in times if time is not None and time != LATEST), most))
+
+
+def _back_from(repository: Repository, commit: str) -> Iterator[Revision]:
+    """Yield a revision and the ones before it that are here, of each its first parent; that takes no process."""
+    while found := repository.objects().get(commit):
+        yield Revision(commit, commit, None, _time(repository, commit))
         parent = _PARENT.search(found.content.partition(b"\n\n")[0])
         if parent is None:
-            break
+            return
         commit = parent[1].decode()
-    return times
-
-
-def _steps_back(repository: Repository, start: str, end: str) -> int | None:
-    """Count from `start` back to `end` where every commit has one parent and they are near: that takes no process."""
-    commit = start
-    for step in range(_NEAR):
-        if commit == end:
-            return step
-        found = repository.objects().get(commit)
-        parents = _PARENT.findall(found.content.partition(b"\n\n")[0]) if found else []
-        if len(parents) != 1:
-            return None
-        commit = parents[0].decode()
-    return None
 
 
 def newest(repository: Repository, until: Revision, limit: int) -> list[Revision]:
     """Return the last revisions up to `until`, newest first."""
-    commits = repository.run(["rev-list", "--first-parent", f"--max-count={limit}", until.commit]).decode().split()
-    return [Revision(commit, commit, None, _time(repository, commit)) for commit in commits]
+    return list(islice(_back_from(repository, until.commit), limit))
 
 
 def lacks(repository: Repository, newer: Revision, older: Revision) -> bool:
@@ -188,15 +162,6 @@ def lacks(repository: Repository, newer: Revision, older: Revision) -> bool:
         return repository.run(["rev-list", "-1", f"{newer.commit}..{older.commit}"]) != b""
     except SourceError:
         return False  # the history is not here
-
-
-def _readings(name: str) -> list[tuple[str, str | None]]:
-    """List what `name` may mean, likeliest first: a whole revision, then REV:TAG."""
-    revision, colon, tag = name.rpartition(":")
-    readings: list[tuple[str, str | None]] = [(name, None)]
-    if colon and _TAG.fullmatch(tag):
-        readings.append((revision or "HEAD", tag))
-    return readings
 
 
 def _commit(repository: Repository, name: str, now: datetime) -> str | None:
@@ -246,11 +211,7 @@ def newest_two(repository: Repository) -> tuple[str, str]:
         )
     commits = list(islice(_changing(repository), 2))
     head = _ask(repository, "HEAD^{commit}")
-    if (
-        head is not None
-        and len(commits) == 1
-        and arrangement_of(repository.layout).moved(repository, commits[0], head.id)
-    ):
+    if head and len(commits) == 1 and arrangement_of(repository.layout).moved(repository, commits[0], head.id):
         commits = [head.id, *commits]
     if not commits and head is not None:
         raise UnknownRevision(f"{repository.path}: {nothing_found(repository, head.id, 'HEAD')}")
@@ -268,15 +229,8 @@ def _changing(repository: Repository) -> Iterator[str]:
     """Yield the revisions that changed the catalogue, newest first."""
     head = repository.objects().get("HEAD^{commit}")
     if head is not None and arrangement_of(repository.layout).stored(repository, head.id):
-        asked = [
-            "rev-list",
-            "--first-parent",
-            "--max-count=2",
-            "HEAD",
-            "--",
-            f":(literal){repository.layout.catalogue}",
-        ]
-        found = repository.run(asked).decode().split()
+        asked = ["--first-parent", "--max-count=2", "HEAD", "--", f":(literal){repository.layout.catalogue}"]
+        found = repository.run(["rev-list", *asked]).decode().split()
         if len(found) > 1:
             yield from found
             return
@@ -294,18 +248,20 @@ def _complaint(repository: Repository, name: str) -> str:
     if moment is not None and moment > now + _SOON:
         return f"{where} is in the future"
     if moment is not None:
-        return f"{where}: there is no revision that old{_oldest(repository)}"
+        return f"{where}: there is no revision that old{_oldest(repository, 'HEAD', _line(repository, 'HEAD'))}"
     if repository.objects().get("HEAD^{commit}") is None and not _refs(repository):
         return f"{repository.path}: the repository has no commits yet"
-    if name in _tags(repository):
+    tags = _tags(repository)
+    if name in tags:
         return f"{where} is a tag, not a revision; write HEAD:{name}"
-    if found := _STEPS.fullmatch(name):
-        steps = _count_back(repository, found[1])
-        if steps is not None:
-            return f"{where}: {_revisions(steps)} before {found[1]}{_oldest(repository, found[1])}"
+    if (found := _STEPS.fullmatch(name)) and (commits := _line(repository, found[1])):
+        steps = len(commits) - 1
+        there = {0: "there is no revision", 1: "there is 1 revision"}.get(steps, f"there are {steps:,} revisions")
+        return f"{where}: {there} before {found[1]}{_oldest(repository, found[1], commits)}"
     revision, _, path = name.partition(":")
     is_path = path and revision and _ask(repository, f"{revision}^{{commit}}") is not None
-    otherwise = f"is not a revision, a date, a file or a folder{_near(repository, name)}"
+    known = [*_refs(repository), "HEAD", "yesterday", "today", *(f"HEAD:{each}" for each in tags)]
+    otherwise = f"is not a revision, a date, a file or a folder{did_you_mean(name, known)}"
     otherwise = "is no date; write YYYY-MM-DD" if _YEAR.fullmatch(name) else otherwise
     return _no_file(repository, revision, path) if is_path else f"{where} {otherwise}"
 
@@ -318,12 +274,16 @@ def _no_file(repository: Repository, revision: str, path: str) -> str:
     return f"{repository.path}: {revision} has no file {path}{hint}"
 
 
-def _oldest(repository: Repository, start: str = "HEAD") -> str:
-    """Name the oldest revision that is here, as the end of a sentence."""
+def _line(repository: Repository, start: str) -> list[str]:
+    """Return the revisions up to `start`, newest first; none if that is no revision."""
     try:
-        commits = repository.run(["rev-list", "--first-parent", "--end-of-options", start]).decode().split()
+        return repository.run(["rev-list", "--first-parent", "--end-of-options", start]).decode().split()
     except SourceError:
-        return ""
+        return []
+
+
+def _oldest(repository: Repository, start: str, commits: Sequence[str]) -> str:
+    """Name the oldest revision that is here, as the end of a sentence."""
     if not commits:
         return ""
     time = _time(repository, commits[-1])
@@ -332,32 +292,9 @@ def _oldest(repository: Repository, start: str = "HEAD") -> str:
     return f"; the oldest is {name}{day}"
 
 
-def _count_back(repository: Repository, start: str) -> int | None:
-    """Count the revisions before `start`, or return None if that is no revision."""
-    found = _ask(repository, f"{start}^{{commit}}")
-    if found is None:
-        return None
-    printed = repository.run(["rev-list", "--count", "--first-parent", found.id])
-    return int(printed) - 1
-
-
-def _revisions(count: int) -> str:
-    return (
-        "there is no revision"
-        if not count
-        else f"there {'is 1 revision' if count == 1 else f'are {count:,} revisions'}"
-    )
-
-
 def _refs(repository: Repository) -> list[str]:
     printed = repository.run(["for-each-ref", "--format=%(refname:short)"]).decode("utf-8", "replace")
     return printed.split()
-
-
-def _near(repository: Repository, name: str) -> str:
-    """Ask, as the end of a sentence, whether a branch or tag of git, or a tag of the catalogue, was meant."""
-    known = [*_refs(repository), "HEAD", "yesterday", "today", *(f"HEAD:{each}" for each in _tags(repository))]
-    return did_you_mean(name, known)
 
 
 def _tags(repository: Repository) -> Collection[str]:

@@ -455,14 +455,14 @@ class TreeDifference:
         unreadable = [(each, path) for each, path in self._unreadable if wanted(each.package)]
         return Difference(
             documents=tuple(pair for pair in self._documents if wanted(pair.package)),
-            count_unchanged=cache(lambda: sum(map(wanted, self._unchanged_packages))),
+            count_unchanged=lambda: sum(map(wanted, self._unchanged_packages)),
             diagnostics=(
                 *ignored(self._folder, self._odd),
                 *(Diagnostic(path, DiagnosticKind.UNREADABLE, each.reason) for each, path in unreadable),
             ),
             unreadable=(*(each for each in self._replaced if wanted(each.package)), *(each for each, _ in unreadable)),
             others=tuple(pair for pair in self._documents if not wanted(pair.package)),
-            count_other_unchanged=cache(lambda: sum(not wanted(package) for package in self._unchanged_packages)),
+            count_other_unchanged=lambda: sum(not wanted(package) for package in self._unchanged_packages),
             unchanged=lambda: blobs_of(self._repository, self._folder, self._same),
             takes=wanted,
         )

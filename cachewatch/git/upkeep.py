@@ -10,7 +10,6 @@ was killed, and that no lock file of git's in the clone belongs to anybody.
 import fcntl
 import logging
 import os
-import pwd
 import re
 import shutil
 import time
@@ -20,53 +19,28 @@ from pathlib import Path
 
 from cachewatch.errors import BrokenSource, SourceError
 from cachewatch.git.gitpython import ENDED, Git, GitResult, handing_on
-from cachewatch.runtime.files import open_lock
+from cachewatch.runtime.files import open_lock, user_name
 
 logger = logging.getLogger(__name__)
 
-# Where a git may run on that we cannot see, its locks have lost their owner when they are that old.
-_STALE_SECONDS = 15 * 60.0
-_STALE_REF_SECONDS = 3600.0
-_SCRAP_SECONDS = 3600.0
+# Where a git may run on that we cannot see, what it left has lost its owner when it is that old.
+_STALE_SECONDS = 3600.0
 # Everywhere but among the objects, which have hundreds of folders and no locks.
 _LOCKS = ("*.lock", "refs/**/*.lock", "objects/*.lock", "objects/info/**/*.lock", "objects/pack/*.lock")
 _SCRAPS = ("objects/pack/tmp_*", "objects/??/tmp_obj_*", "objects/tmp_*")
 
 
-def unlock(folder: Path) -> None:
-    """Remove all locks of git's from the clone at `folder`, in which no git runs."""
-    for path in _locks(folder):
-        _remove(path)
-
-
-def tidy(folder: Path, *, is_alone: bool) -> None:
+def _tidy(folder: Path, *, is_alone: bool) -> None:
     """Remove what was left in and beside the clone at `folder`; unless we are alone there, only what is old."""
-    scraps = [path for pattern in _SCRAPS for path in folder.glob(pattern)]
-    for path in [*scraps, *folder.parent.glob(f"{folder.name}.new-*")]:
-        if is_alone or _is_older(path, _SCRAP_SECONDS):
-            _remove(path)
-    for path in _locks(folder):
-        of_a_ref = path.is_relative_to(folder / "refs") or path.name in ("HEAD.lock", "packed-refs.lock")
-        if is_alone or _is_older(path, _STALE_REF_SECONDS if of_a_ref else _STALE_SECONDS):
-            _remove(path)
-
-
-def _locks(folder: Path) -> Iterator[Path]:
-    return (path for pattern in _LOCKS for path in folder.glob(pattern))
-
-
-def _is_older(path: Path, seconds: float) -> bool:
-    with suppress(FileNotFoundError):
-        return time.time() - path.lstat().st_mtime >= seconds
-    return False
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)
-    logger.warning("%s: removed; the git that made it is gone", path)
+    left = [path for pattern in (*_LOCKS, *_SCRAPS) for path in folder.glob(pattern)]
+    for path in [*left, *folder.parent.glob(f"{folder.name}.new-*")]:
+        with suppress(FileNotFoundError):
+            if is_alone or time.time() - path.lstat().st_mtime >= _STALE_SECONDS:
+                if path.is_dir():
+                    shutil.rmtree(path, ignore_errors=True)
+                else:
+                    path.unlink()
+                logger.warning("%s: removed; the git that made it is gone", path)
 
 
 # In the folder of a recorded history, which is no clone.
@@ -83,7 +57,6 @@ class Writing:
 
     def __init__(self, lock: int) -> None:
         self._lock = lock
-        self.was_alone = False  # when it began
 
     @contextmanager
     def alone(self, seconds: float) -> Iterator[bool]:
@@ -106,15 +79,14 @@ def locked(folder: Path, *, seconds: float) -> Iterator[None]:
 
 @contextmanager
 def writing(folder: Path, *, seconds: float = 0.0) -> Iterator[Writing]:
-    """Let gits write the clone at `folder`, beside those of others; first the locks go that nobody holds any more.
+    """Let gits write the clone at `folder`, beside those of others; first that goes which killed ones left.
 
     `seconds` is how long to wait for gits that are about to end.
     """
     with _opened(folder, "running") as lock:
         share = Writing(lock)
-        with share.alone(seconds) as share.was_alone:
-            if share.was_alone:
-                unlock(folder)
+        with share.alone(seconds) as is_alone:
+            _tidy(folder, is_alone=is_alone)
         with handing_on(lock):
             yield share
 
@@ -183,20 +155,20 @@ def check_owner(folder: Path) -> None:
     owner, we = folder.stat().st_uid, os.geteuid()
     if owner != we:
         raise BrokenSource(
-            f"{folder}: belongs to user {_user(owner)}, but cachewatch runs as {_user(we)}; "
-            f"run it as the owner, or hand the folder over: chown -R {_user(we)} {folder}"
+            f"{folder}: belongs to user {user_name(owner)}, but cachewatch runs as {user_name(we)}; "
+            f"run it as the owner, or hand the folder over: chown -R {user_name(we)} {folder}"
         )
 
 
-def room(folder: Path, *, reserve: int = RESERVE) -> int:
-    """Return how many bytes may be written beside `folder`; the last `reserve` bytes are not ours to take."""
+def room(folder: Path) -> int:
+    """Return how many bytes may be written beside `folder`; the last ones are not ours to take."""
     free = shutil.disk_usage(folder.parent).free
-    if free <= reserve:
+    if free <= RESERVE:
         raise BrokenSource(
-            f"{folder.parent}: a fetch takes {reserve / 2**20:,.0f} MiB of free space, which it leaves to others, "
+            f"{folder.parent}: a fetch takes {RESERVE / 2**20:,.0f} MiB of free space, which it leaves to others, "
             f"and only {free / 2**20:,.0f} MiB are free; make room, or move the state with `state:`"
         )
-    return free - reserve
+    return free - RESERVE
 
 
 def damage(folder: Path, *, thoroughly: bool) -> str:
@@ -286,10 +258,3 @@ def pack(folder: Path) -> None:
 def _age(path: Path) -> float:
     """Return how many seconds ago a file was changed; one that is not there, never."""
     return time.time() - path.stat().st_mtime if path.exists() else float("inf")
-
-
-def _user(number: int) -> str:
-    try:
-        return pwd.getpwuid(number).pw_name
-    except KeyError:
-        return str(number)

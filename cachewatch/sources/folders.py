@@ -9,6 +9,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import islice
 from operator import attrgetter
@@ -36,21 +37,6 @@ _NOWHERE = "is a link that leads nowhere"
 _MOST_ENTRIES = 200_000
 
 
-class _Streamed:
-    """The document that standard input or a pipe held, which can be read only once."""
-
-    def __init__(self, content: bytes) -> None:
-        self.content = content
-
-    def read(self, blobs: Iterable[Blob]) -> Iterator[Content]:
-        """Yield the document, of which there is one."""
-        return (self.content for _ in blobs)
-
-    def again(self) -> "_Streamed":
-        """Return this reader, which keeps nothing open."""
-        return self
-
-
 def _read_stream(name: str) -> bytes:
     try:
         if name == STDIN:
@@ -64,17 +50,14 @@ def _read_stream(name: str) -> bytes:
 class FileReader(Struct, frozen=True):
     """Reads documents from files."""
 
-    # Why files are not read, by their names.
-    refused: Mapping[str, str] = field(default_factory=dict)
+    # What needs no reading, by name: the document of a pipe, which is read only once, and why files are refused.
+    known: Mapping[str, Content] = field(default_factory=dict)
 
     def read(self, blobs: Iterable[Blob]) -> Iterator[Content]:
         """Yield the content of each file, up to a little more than a document can have."""
         for blob in blobs:
-            if blob.name in self.refused:
-                yield self.refused[blob.name]
-                continue
             try:
-                yield read_beginning(blob.name, MAX_BYTES + 1)
+                yield self.known[blob.name] if blob.name in self.known else read_beginning(blob.name, MAX_BYTES + 1)
             except OSError as error:
                 yield _why_unread(error)
 
@@ -143,8 +126,9 @@ def list_path(name: str, layout: Layout = ANYWHERE) -> list[Listing]:
 def _list_file(name: str) -> Listing:
     if name == os.devnull:
         return Listing(Side(name=name), {}, FileReader(), ())
-    reader = _Streamed(_read_stream(name)) if name == STDIN or Path(name).is_fifo() else FileReader()
-    content = reader.content if isinstance(reader, _Streamed) else _read_file(name)
+    is_stream = name == STDIN or Path(name).is_fifo()
+    content = _read_stream(name) if is_stream else _read_file(name)
+    reader = FileReader({name: content} if is_stream else {})
     package, tag = identified(name, content)
     blob = Blob(name, len(content))
     return Listing(Side(name=name, tag=tag), {package: blob}, reader, (), is_one_document=True)
@@ -329,8 +313,7 @@ def _renamed(name: str, documents: Mapping[str, Mapping[str, tuple[str, str]]]) 
     """Yield a note if files are not called as the packages that their titles name."""
     all_documents = [(path, package) for packages in documents.values() for package, (path, _) in packages.items()]
     odd = sorted((path, package) for path, package in all_documents if not _is_called(path, package))
-    if odd:
-        path, package = odd[0]
+    for path, package in odd[:1]:
         more = f"; {len(odd) - 1:,} more files are not called as their titles" if len(odd) > 1 else ""
         message = f"{path} is of the package {package}, as its title says{more}"
         yield Diagnostic(name, DiagnosticKind.INCONSISTENT, message, is_loss=False)
@@ -442,7 +425,8 @@ def record_folder(
                 _put(recording, before, path, content)
             elif blob.name not in told:
                 found.append(Diagnostic(blob.name, DiagnosticKind.UNREADABLE, problem))
-        _put_stacks(recording, before, name)
+        with suppress(OSError):  # the file of stacks only helps to name them
+            _put(recording, before, TAGS_FILE, read_beginning(f"{name}/{TAGS_FILE}", _LARGEST_TAGS))
         for path in sorted(before.keys() - present - {TAGS_FILE}):
             if path not in others and not any(each.endswith("/") and path.startswith(each) for each in others):
                 recording.remove(path)
@@ -451,7 +435,9 @@ def record_folder(
                     "what was recorded of it stays: now it is no document, or not the only one of its package and tag"
                 )
                 found.append(Diagnostic(root + path, DiagnosticKind.UNREADABLE, message))
-        recording.commit(f"Record {name}\n".encode("utf-8", "replace").decode(), now or _newest(blobs))
+        times = [Path(blob.name).stat().st_mtime for blob in blobs if Path(blob.name).exists()]
+        moment = now or datetime.fromtimestamp(max(0, *times), UTC)
+        recording.commit(f"Record {name}\n".encode("utf-8", "replace").decode(), moment)
     return tuple(found)
 
 
@@ -465,17 +451,3 @@ def _problem(path: str, content: bytes) -> str:
 def _put(recording: Recording, before: Mapping[str, str], path: str, content: bytes) -> None:
     if before.get(path) != recording.id_of(content):
         recording.write(path, content)
-
-
-def _put_stacks(recording: Recording, before: Mapping[str, str], name: str) -> None:
-    """Keep the file that says which stacks each tag has, where the folder is a whole catalogue."""
-    try:
-        _put(recording, before, TAGS_FILE, read_beginning(f"{name}/{TAGS_FILE}", _LARGEST_TAGS))
-    except OSError:
-        return  # it only helps to name stacks
-
-
-def _newest(blobs: Iterable[Blob]) -> datetime:
-    """Return when the newest of these files was changed."""
-    times = [Path(blob.name).stat().st_mtime for blob in blobs if Path(blob.name).exists()]
-    return datetime.fromtimestamp(max(0, *times), UTC)

@@ -161,10 +161,7 @@ def _list_revision(repository: "Repository", name: str, others: list[Listing], w
     left = [tag for tag in wanted if tag != like] if is_of_one and len(wanted) > 1 and not revision.tag else []
     tags = [revision.tag] if revision.tag else [like] if left or not wanted else wanted
     # Every package: what happened to the whole tag is judged on all of it.
-    found = [
-        list_revision(repository, replace(revision, tag=tag), wanted_tag=wanted_tag, wanted_package=lambda _: True)
-        for tag in tags
-    ]
+    found = [list_revision(repository, replace(revision, tag=tag), lambda _: True, wanted_tag) for tag in tags]
     if left and not (others[0].is_one_document or others[0].is_one_tag):
         message = f"not compared: {', '.join(tag_names.in_order(left)[:5])}{', ...' if len(left) > 5 else ''}, of which {others[0].side.name} has nothing"
         note = Diagnostic(name, DiagnosticKind.INCONSISTENT, message, is_loss=False)

@@ -79,7 +79,7 @@ def test_a_branch_is_followed(tmp_path: Path, folder: Path, how: str) -> None:
     mirror = Mirror(folder, str(upstream.path) if how == "path" else upstream.url)
 
     assert mirror.update().before is None
-    assert not mirror.update().is_news
+    assert mirror.update().before == first
     second = upstream.commit(specs(11, 2, 3))
     update = mirror.update()
 
@@ -179,7 +179,7 @@ def test_a_branch_that_goes_is_an_error_that_changes_nothing(upstream: Upstream,
     assert git(folder, "rev-parse", "HEAD") == first == mirror.pins()["cursor"]
 
     git(upstream.path, "branch", "-m", "trunk", "main")
-    assert not mirror.update().is_news
+    assert mirror.update().after == first
 
 
 def test_without_a_branch_head_is_followed(upstream: Upstream, folder: Path) -> None:
@@ -240,7 +240,7 @@ def test_a_shallow_upstream_is_never_called_rewritten(upstream: Upstream, folder
     git(shallow, "fetch", "--quiet", "--depth=1", upstream.url, "+main:main")
 
     update = mirror.update()
-    assert update.is_news
+    assert update.before != update.after
     assert not update.rewritten
 
 

@@ -29,7 +29,7 @@ from cachewatch.extensions.causes.recorded import (
     recorded_impact,
     step_of,
 )
-from cachewatch.git.catalogue import require_tag
+from cachewatch.git.catalogue import tree_of
 from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import Revision, resolve
 from cachewatch.report.causes import (
@@ -407,7 +407,7 @@ def _of_all(repository: Repository, scope: _Scope) -> _Answer:
     before, after = ((each.commit, each.tag or scope.tag) for each in between)
     for each in between:
         if each.tag is not None or each is newer:  # a tag may be new
-            require_tag(repository, each, each.tag or scope.tag)
+            tree_of(repository, each, each.tag or scope.tag)
     step = GraphStep.between(repository, before, after, scope.stacks)
     found = list(step.explain_packages(lambda _: True))
     step.require_graphs(found)
@@ -445,7 +445,7 @@ def impact(*, package: str, rev: str, tag: str, repo: str | None, format_: str, 
     """
     with closing(progress_line()) as line, closing(open_catalogue(repo, line)) as repository:
         revision = resolve(repository, rev)
-        require_tag(repository, revision, tag)
+        tree_of(repository, revision, tag)
         found = recorded_impact(RecordedGraph(repository, revision.commit, tag), package)
     where = f"{tag} at {revision.commit[:7]}"
     if format_ == "json":

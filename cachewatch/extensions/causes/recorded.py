@@ -24,7 +24,7 @@ from cachewatch.documents.graph_files import MadeOf, read_package_graph, read_ta
 from cachewatch.documents.parsing import parse
 from cachewatch.errors import DocumentError, UnknownRevision, UsageError
 from cachewatch.extensions.causes.graph_walk import Impact, PackageNodes, Walk, explain_spec, find_impact
-from cachewatch.git.catalogue import require_tag
+from cachewatch.git.catalogue import tree_of
 from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import Revision, resolve
 from cachewatch.git.trees import folders
@@ -342,7 +342,7 @@ def find_asked(repository: Repository, text: str, tag: str, between: tuple[str, 
         after = last
         found = _meaning(RecordedGraph(repository, after.commit, tag), text)
     if found is None:
-        require_tag(repository, after, tag)
+        tree_of(repository, after, tag)
         if not (graph := RecordedGraph(repository, after.commit, tag)).packages:
             graph.require()  # documents that are elsewhere than in `_cache/` have no graph beside them
         raise UnknownRevision(
