@@ -77,7 +77,7 @@ class Ingredients(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fals
     uses: tuple[Use, ...] = ()
 
 
-class GraphNode(Struct, frozen=True, kw_only=True, gc=False):
+class GraphNode(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """One concrete spec. Versions, compilers and variants are spelled as documents spell them."""
 
     hash: str

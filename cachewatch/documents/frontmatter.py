@@ -210,26 +210,17 @@ class ListedSpec(Struct, frozen=True):
 
 def write_document(package: str, tag: str, specs: Collection[ListedSpec]) -> bytes:
     """Return the document of `package`; its specs are sorted by hash and all belong to the union stack."""
-    write = _DocumentWriter().write
-    records = ", ".join(write(spec) for spec in sorted(specs, key=lambda spec: spec.binary.hash))
-    text = _TEMPLATE.format(package=package, tag=tag, meta=json.dumps(_meta(specs)), details=f"[{records}]")
-    return text.encode()
-
-
-class _DocumentWriter:
-    """Writes records; those of specs that differ only in their hash are encoded once."""
-
-    def __init__(self) -> None:
-        self._parts: dict[tuple[object, ...], tuple[str, str]] = {}
-
-    def write(self, spec: ListedSpec) -> str:
+    known: dict[tuple[object, ...], tuple[str, str]] = {}  # of specs that differ only in their hash
+    records = []
+    for spec in sorted(specs, key=lambda spec: spec.binary.hash):
         _, spec_hash, *rest = astuple(spec.binary)
         kind = (*rest, spec.size, spec.stacks)
-        parts = self._parts.get(kind)
-        if parts is None:
-            parts = self._parts[kind] = _parts(spec)
-        is_plain = spec_hash.isalnum() and spec_hash.isascii()
-        return f'{parts[0]}"{spec_hash}"{parts[1]}' if is_plain else f"{parts[0]}{json.dumps(spec_hash)}{parts[1]}"
+        if kind not in known:
+            known[kind] = _parts(spec)
+        before, after = known[kind]
+        records.append(f"{before}{json.dumps(spec_hash)}{after}")
+    text = _TEMPLATE.format(package=package, tag=tag, meta=json.dumps(_meta(specs)), details=f"[{', '.join(records)}]")
+    return text.encode()
 
 
 def _parts(spec: ListedSpec) -> tuple[str, str]:

@@ -7,17 +7,19 @@ specs that are no binaries: externals, and dependencies that only builds need.
 
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from cachewatch.core.causes import NAME_LETTERS, Dependency, GraphNode, Ingredients, Use, name_of, shared_names
+from cachewatch.core.causes import NAME_LETTERS, GraphNode, Ingredients, Use, name_of, shared_names
 from cachewatch.documents.frontmatter import MAX_BYTES
 from cachewatch.errors import UnreadableDocument
 
 # What a spec was made of, and the names of the specs it depends on.
 MadeOf = tuple[Ingredients, tuple[str, ...]]
+
+_Read = TypeVar("_Read")
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
@@ -35,32 +37,8 @@ class _Group(Ingredients, frozen=True, gc=False):
     specs: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
 
 
-class _GraphRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """Ingredients with the dependencies, in the file of a tag."""
-
-    recipe: str = ""
-    namespace: str = ""
-    external: str = ""
-    flags: tuple[str, ...] = ()
-    spliced: str = ""
-    dependencies: tuple[Dependency, ...] = ()
-
-
-class _TagNode(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A spec in the file of a tag."""
-
-    hash: str
-    name: str
-    version: str = ""
-    compiler: str = ""
-    os: str = ""
-    target: str = ""
-    variants: tuple[str, ...] = ()
-    ingredients: _GraphRecord = _GraphRecord()
-
-
 _decode_groups = msgspec.json.Decoder(list[_Group]).decode
-_decode_tag = msgspec.json.Decoder(dict[str, _TagNode]).decode
+_decode_tag = msgspec.json.Decoder(dict[str, GraphNode]).decode
 
 
 def encode_ingredients(made_of: MadeOf, shared: frozenset[str] = frozenset()) -> EncodedIngredients:
@@ -89,26 +67,7 @@ def _group(made_of: bytes, specs: list[bytes]) -> bytes:
 
 def encode_node(node: GraphNode) -> bytes:
     """Return a spec that is no binary as `write_tag_graph` takes it."""
-    made_of = node.ingredients
-    record = _GraphRecord(
-        recipe=made_of.recipe,
-        namespace=made_of.namespace,
-        external=made_of.external,
-        flags=made_of.flags,
-        spliced=made_of.spliced,
-        dependencies=tuple(node.dependencies),
-    )
-    found = _TagNode(
-        hash=node.hash,
-        name=node.name,
-        version=node.version,
-        compiler=node.compiler,
-        os=node.os,
-        target=node.target,
-        variants=node.variants,
-        ingredients=record,
-    )
-    return _encode(found)
+    return _encode(node)
 
 
 def write_tag_graph(nodes: Mapping[str, bytes]) -> bytes:
@@ -119,56 +78,48 @@ def write_tag_graph(nodes: Mapping[str, bytes]) -> bytes:
 
 def read_package_graph(content: bytes, path: str) -> Mapping[str, MadeOf]:
     """Read the `graph.json` of a package, by name or hash; raises UnreadableDocument where it is none."""
-    _check(content, path)
+    return _read(content, path, _groups)
+
+
+def read_tag_graph(content: bytes, path: str) -> Mapping[str, GraphNode]:
+    """Read the `.graph.json` of a tag, by hash; raises UnreadableDocument where it is none."""
+    return _read(content, path, _nodes)
+
+
+def _read(content: bytes, path: str, read: Callable[[bytes], Iterable[tuple[str, _Read]]]) -> Mapping[str, _Read]:
+    if len(content) > MAX_BYTES:
+        raise UnreadableDocument(f"{path}: larger than {MAX_BYTES // 2**20} MiB, which no recorded graph is")
     try:
-        return dict(_read_groups(content))
+        return dict(read(content))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError) as error:
         raise UnreadableDocument(f"{path}: is not a recorded graph ({error})") from error
 
 
-def _read_groups(content: bytes) -> Iterator[tuple[str, MadeOf]]:
+def _groups(content: bytes) -> Iterator[tuple[str, MadeOf]]:
     for group in _decode_groups(content):
-        ingredients, count = _interned(group, group.uses), len(group.uses)
+        ingredients = _interned(group)
         for name, below in group.specs.items():
-            if len(below) != count:
-                raise ValueError(f"{name!a} has {len(below)} dependencies, and others like it {count}")
+            _check(name, ingredients, below)
             yield name, (ingredients, below)
 
 
-def _interned(made_of: Ingredients | _GraphRecord, uses: Iterable[Use]) -> Ingredients:
+def _nodes(content: bytes) -> Iterator[tuple[str, GraphNode]]:
+    for spec_hash, node in _decode_tag(content).items():
+        _check(spec_hash, node.ingredients, node.below)
+        yield spec_hash, msgspec.structs.replace(node, ingredients=_interned(node.ingredients))
+
+
+def _check(name: str, made_of: Ingredients, below: tuple[str, ...]) -> None:
+    if len(below) != len(made_of.uses):
+        raise ValueError(f"{name!a} has {len(below)} dependencies, and {len(made_of.uses)} uses")
+
+
+def _interned(made_of: Ingredients) -> Ingredients:
     return Ingredients(
         recipe=sys.intern(made_of.recipe),
         namespace=sys.intern(made_of.namespace),
         external=made_of.external,
         flags=made_of.flags,
         spliced=made_of.spliced,
-        uses=tuple([Use(sys.intern(use.name), use.types, use.virtuals) for use in uses]),
+        uses=tuple([Use(sys.intern(use.name), use.types, use.virtuals) for use in made_of.uses]),
     )
-
-
-def read_tag_graph(content: bytes, path: str) -> Mapping[str, GraphNode]:
-    """Read the `.graph.json` of a tag, by hash; raises UnreadableDocument where it is none."""
-    _check(content, path)
-    try:
-        return {spec_hash: _node(node) for spec_hash, node in _decode_tag(content).items()}
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise UnreadableDocument(f"{path}: is not a recorded graph ({error})") from error
-
-
-def _node(found: _TagNode) -> GraphNode:
-    return GraphNode(
-        hash=found.hash,
-        name=found.name,
-        version=found.version,
-        compiler=found.compiler,
-        os=found.os,
-        target=found.target,
-        variants=found.variants,
-        ingredients=_interned(found.ingredients, [edge.use for edge in found.ingredients.dependencies]),
-        below=tuple([edge.hash for edge in found.ingredients.dependencies]),
-    )
-
-
-def _check(content: bytes, path: str) -> None:
-    if len(content) > MAX_BYTES:
-        raise UnreadableDocument(f"{path}: larger than {MAX_BYTES // 2**20} MiB, which no recorded graph is")

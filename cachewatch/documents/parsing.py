@@ -89,7 +89,7 @@ def identify(data: bytes) -> tuple[str, str]:
     try:
         front = split(data)
     except NotPlain:
-        front = _read_yaml(data)
+        front = read_yaml(data)
     return front.title, front.tag
 
 
@@ -132,21 +132,12 @@ def _read_quickly(data: bytes, known: KnownRecords) -> tuple[FrontMatter, Record
 
 
 def _read_patiently(data: bytes, known: KnownRecords) -> tuple[FrontMatter, Records]:
-    front = _read_yaml(data)
-    if front.details is None:
-        _refuse_without_specs(front)
-    return front, records_of([] if front.details is None else front.details, known)
-
-
-def _read_yaml(data: bytes) -> FrontMatter:
-    return read_yaml(data)
-
-
-def _refuse_without_specs(front: FrontMatter) -> None:
-    if front.is_legacy:
+    front = read_yaml(data)
+    if front.details is None and front.is_legacy:
         raise NotComparableDocument("written in 2022, before documents named hashes")
-    if not front.is_empty:
+    if front.details is None and not front.is_empty:
         raise UnreadableDocument("has no spec_details")
+    return front, records_of([] if front.details is None else front.details, known)
 
 
 def _diagnostics(path: str, front: FrontMatter, records: Records, facts: Facts) -> list[Diagnostic]:

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any
 
 import msgspec
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import Struct
 
 from cachewatch.core import spack
 from cachewatch.core.model import CompilerForm, Signature, Specs
@@ -41,14 +41,9 @@ class _Record(msgspec.Struct, forbid_unknown_fields=True):
     target: str
     size: str | int | float | None
     versions: tuple[str, ...]
-    variants: msgspec.Raw  # lists of texts, of which few differ: `_list` decodes each once
+    variants: msgspec.Raw  # lists of texts, of which few differ: each is decoded once
     stacks: msgspec.Raw
-
-
-class _RecordWithTarball(_Record, forbid_unknown_fields=True):
-    """A record as it was written before."""
-
-    tarball: str
+    tarball: str | None = None  # as it was written before
 
 
 class _AnyRecord(msgspec.Struct):
@@ -56,7 +51,7 @@ class _AnyRecord(msgspec.Struct):
 
     hash: str | None = None
     versions: tuple[str, ...] = ()
-    compiler: str | UnsetType | None = UNSET
+    compiler: str | None = None
     os: str = ""
     platform: str = ""
     target: str = ""
@@ -65,7 +60,6 @@ class _AnyRecord(msgspec.Struct):
 
 
 _decode_record = msgspec.json.Decoder(_Record).decode
-_decode_record_with_tarball = msgspec.json.Decoder(_RecordWithTarball).decode
 _decode_list = msgspec.json.Decoder(tuple[str, ...]).decode
 _LONGEST_KEPT = 2048  # bytes of a list, so that no document fills the memory with lists
 
@@ -124,7 +118,10 @@ def _cut(details: str, known: KnownRecords) -> Records | None:
     records = _split_records(details)
     if records is None:
         return None
-    hashes, texts = _cut_hashes(records)
+    # Whether each is a hash, and not empty because its record has none, `_are_hashes` says.
+    parts = [record.partition(_HASH_KEY) for record in records]
+    hashes = [rest[:_HASH_LENGTH] for _, _, rest in parts]
+    texts = [start + key + rest[_HASH_LENGTH:] for start, key, rest in parts]
     distinct = frozenset(hashes)
     if len(distinct) < len(hashes) or not _are_hashes(hashes):
         return None  # a hash is there twice, or is none
@@ -152,24 +149,13 @@ def _split_records(details: str) -> list[str] | None:
     return records
 
 
-def _cut_hashes(records: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the hash of each record, and its text with an empty hash.
-
-    Whether each is a hash, and not empty because its record has none, `_are_hashes` says.
-    """
-    parts = [record.partition(_HASH_KEY) for record in records]
-    hashes = [rest[:_HASH_LENGTH] for _, _, rest in parts]
-    texts = [start + key + rest[_HASH_LENGTH:] for start, key, rest in parts]
-    return hashes, texts
-
-
 def _learn(text: str, known: KnownRecords) -> Signature | None:
     """Decode the record that `text` is with an empty hash; None unless it has each of the usual members once."""
-    whole = f"{{{text}}}"
-    record = (_decode_record_with_tarball if '"tarball":' in text else _decode_record)(whole)
-    # msgspec lets a repeated key win over the one before. All keys are required here and
+    record = _decode_record(f"{{{text}}}")
+    # msgspec lets a repeated key win over the one before. All other keys are required here and
     # no others allowed, so one too many shows in their number.
-    is_usual = text.count('":') == len(record.__struct_fields__) and not record.hash
+    members = len(record.__struct_fields__) - (record.tarball is None)
+    is_usual = text.count('":') == members and not record.hash
     if not is_usual or ("\\" in text and "\\u0000" in text):
         return None
     if spack.is_old_compiler(record.compiler):
@@ -232,7 +218,9 @@ def records_of(details: Any, known: KnownRecords) -> Records:
     repeated = {spec_hash: count for spec_hash, count in counts.items() if count > 1}
     odd = [spec_hash for spec_hash in specs if not _are_hashes([spec_hash])]
     specs |= Specs.of({str(number): signature for number, signature in enumerate(unnamed)}).by_record()
-    form = _form_of([record.compiler for record in records])
+    compilers = [record.compiler for record in records]
+    is_old = any(map(spack.is_old_compiler, compilers))
+    form = CompilerForm.OLD if is_old else CompilerForm.NEW if any(compilers) or not compilers else CompilerForm.MISSING
     return Records(Specs.of(specs), repeated, len(unnamed), odd, _misspelt(details), form)
 
 
@@ -253,22 +241,10 @@ def _misspelt(details: Iterable[Mapping[str, Any]]) -> Mapping[str, str]:
     return {key: alike[0] for key, alike in found.items() if alike}
 
 
-def _form_of(compilers: Sequence[str | UnsetType | None]) -> CompilerForm:
-    names = [_named(compiler) for compiler in compilers]
-    if names and not any(names):
-        return CompilerForm.MISSING
-    is_old = any(map(spack.is_old_compiler, names))
-    return CompilerForm.OLD if is_old else CompilerForm.NEW
-
-
-def _named(compiler: str | UnsetType | None) -> str | None:
-    return None if compiler is UNSET else compiler
-
-
 def _signature(record: "_Record | _AnyRecord", variants: tuple[str, ...], stacks: tuple[str, ...]) -> Signature:
     return Signature(
         versions=record.versions,
-        compiler=spack.compiler(_named(record.compiler)),
+        compiler=spack.compiler(record.compiler),
         os=record.os,
         platform=record.platform,
         target=record.target,

@@ -9,6 +9,7 @@ each part is recognized by itself and nothing here asks for the form.
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import lru_cache
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -167,33 +168,32 @@ def _texts(listed: Any) -> tuple[str, ...]:
 
 def variants_of(node: Node) -> tuple[str, ...]:
     """Return the variants as cache.spack.io shows them, sorted by name."""
-    return _variants(bytes(node.parameters), node.patches, node.propagate)
+    return _parameters(bytes(node.parameters), node.patches, node.propagate)[0]
 
 
 def flags_of(node: Node) -> tuple[str, ...]:
     """Return the compiler flags that are set: cflags=-O2, sorted by name."""
-    return _flags(bytes(node.parameters))
+    return _parameters(bytes(node.parameters), node.patches, node.propagate)[1]
 
 
 @lru_cache(maxsize=65536)
-def _flags(parameters: bytes) -> tuple[str, ...]:
-    values: Mapping[str, Any] = _decode_parameters(parameters)
-    return tuple(
-        f"{name}={_quoted(' '.join(map(str, listed)))}"
-        for name, listed in sorted(values.items())
-        if name in _FLAGS and isinstance(listed, list) and listed
-    )
-
-
-@lru_cache(maxsize=65536)
-def _variants(parameters: bytes, patches: tuple[str, ...], propagated: tuple[str, ...]) -> tuple[str, ...]:
+def _parameters(
+    parameters: bytes, patches: tuple[str, ...], propagated: tuple[str, ...]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
     values: Mapping[str, Any] = _decode_parameters(parameters)
     if patches and "patches" not in values:
         values = {**values, "patches": list(patches)}
-    everywhere = frozenset(propagated)
-    return tuple(
-        _variant(name, values[name], is_propagated=name in everywhere) for name in sorted(values) if name not in _FLAGS
+    variants = (
+        _variant(name, value, is_propagated=name in propagated)
+        for name, value in sorted(values.items(), key=itemgetter(0))
+        if name not in _FLAGS
     )
+    flags = (
+        f"{name}={_quoted(' '.join(map(str, values[name])))}"
+        for name in sorted(_FLAGS & values.keys())
+        if isinstance(values[name], list) and values[name]
+    )
+    return tuple(variants), tuple(flags)
 
 
 def _variant(name: str, value: Any, *, is_propagated: bool) -> str:
