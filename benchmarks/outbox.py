@@ -20,9 +20,9 @@ from cachewatch.service.send import deliver
 from cachewatch.store import digests, outbox
 from cachewatch.store.database import Connection
 from cachewatch.store.digests import DigestRecord, DigestState
-from cachewatch.store.opening import open_database
 from cachewatch.store.outbox import State
 from cachewatch.store.schema import deliveries
+from cachewatch.store.sqlite import open_database
 
 _CONFIG = """\
 version: 1

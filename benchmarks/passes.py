@@ -25,8 +25,7 @@ from benchmarks.measuring import Command
 from benchmarks.memory import peak_memory
 from benchmarks.subject import CHECKOUT
 from cachewatch.store import digests
-from cachewatch.store.opening import open_database
-from cachewatch.store.sqlite import NAME
+from cachewatch.store.sqlite import NAME, open_database
 
 _CONFIG = {
     "version": 1,

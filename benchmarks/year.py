@@ -22,8 +22,7 @@ from cachewatch.config.reading import read_config
 from cachewatch.runtime.log import Log, open_log
 from cachewatch.service.context import Context
 from cachewatch.service.passes import run_pass
-from cachewatch.store.opening import open_database
-from cachewatch.store.sqlite import NAME
+from cachewatch.store.sqlite import NAME, open_database
 
 _CONFIG = """\
 version: 1

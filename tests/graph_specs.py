@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from cachewatch.core.causes import Dependency, GraphNode, Ingredients
-from cachewatch.documents.graph_files import MadeOf
+from cachewatch.documents.spec_nodes import MadeOf
 
 
 def made_of(edges: Iterable[Dependency] = (), **values: Any) -> MadeOf:

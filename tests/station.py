@@ -26,8 +26,8 @@ from cachewatch.service.streams import Stream
 from cachewatch.store import digests, outbox
 from cachewatch.store.database import Connection, Database
 from cachewatch.store.digests import DigestRecord
-from cachewatch.store.opening import open_database
 from cachewatch.store.outbox import Delivery
+from cachewatch.store.sqlite import open_database
 
 State = Mapping[str, bytes]
 

@@ -42,7 +42,7 @@ from cachewatch.runtime.log import open_log
 from cachewatch.service.context import Context
 from cachewatch.sources.folders import is_plain, list_path
 from cachewatch.store.database import Database
-from cachewatch.store.opening import open_database, open_to_read
+from cachewatch.store.sqlite import open_database, open_to_read
 
 CONFIG_OPTION = click.option(
     "--config",

@@ -39,14 +39,13 @@ from cachewatch.service.context import Context
 from cachewatch.service.streams import in_a_row
 from cachewatch.store import database as copying
 from cachewatch.store import digests, outbox
-from cachewatch.store import opening as checking
+from cachewatch.store import digests as checking
 from cachewatch.store.database import Database
 from cachewatch.store.health import SourceHealth
 from cachewatch.store.messages import all_suppressed
-from cachewatch.store.opening import has_state, open_database, open_to_read
 from cachewatch.store.outbox import OPEN, Delivery, State
 from cachewatch.store.schema import utc_now
-from cachewatch.store.sqlite import NAME, draft_of, only_one
+from cachewatch.store.sqlite import NAME, draft_of, has_state, only_one, open_database, open_to_read
 
 
 @click.command(epilog=examples("cachewatch status", "cachewatch status --check --format json"))

@@ -53,10 +53,9 @@ from cachewatch.store import digests, health, outbox
 from cachewatch.store.database import copy_rows
 from cachewatch.store.digests import DigestSummary
 from cachewatch.store.health import SourceHealth
-from cachewatch.store.opening import has_state, open_database
 from cachewatch.store.outbox import OPEN, Delivery
 from cachewatch.store.schema import utc_now
-from cachewatch.store.sqlite import only_one
+from cachewatch.store.sqlite import has_state, only_one, open_database
 
 _MOST_DELIVERIES = 500
 

@@ -42,7 +42,7 @@ from cachewatch.service.streams import Stream, streams_of
 from cachewatch.store import cursors, digests, health, messages, outbox
 from cachewatch.store.database import Connection
 from cachewatch.store.health import AlertKey, AlertKind
-from cachewatch.store.opening import open_database
+from cachewatch.store.sqlite import open_database
 
 
 def clean_up(context: Context, *, may_be_open: bool = True) -> None:

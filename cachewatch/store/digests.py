@@ -1,10 +1,11 @@
 """Digests as they are kept, with the advances of their cursors; why some are held; and when each stream is due."""
 
 import lzma
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from datetime import datetime
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -12,10 +13,10 @@ from msgspec import Struct
 from msgspec.structs import asdict
 from sqlalchemy import Connection, Row, delete, exists, func, literal, select, update
 
-from cachewatch.errors import DamagedRow
+from cachewatch.errors import DamagedRow, StateError
 from cachewatch.report.values import RenderedDigest
 from cachewatch.store.cursors import Advance, advances_from
-from cachewatch.store.outbox import OPEN, State
+from cachewatch.store.outbox import OPEN, State, message
 from cachewatch.store.schema import (
     BYTES,
     deliveries,
@@ -401,3 +402,27 @@ def hasten(connection: Connection, subscription: str, stream: str, now: datetime
 def finish(connection: Connection, slot: Slot, digest: str | None, now: datetime) -> None:
     """Mark a slot as done, with the digest that it made, if any."""
     connection.execute(update(slots).filter_by(id=slot.id).values(done_at=now, digest=digest))
+
+
+def problems(connection: Connection) -> Iterator[str]:
+    """Yield a sentence for each digest and delivery that is damaged, or does not fit the others."""
+    keys = connection.execute(select(digests.c.key).order_by(digests.c.key)).scalars().all()
+    rows = connection.execute(select(deliveries.c.id, deliveries.c.digest).order_by(deliveries.c.id)).all()
+    looks: list[Callable[[], object]] = [partial(get, connection, key) for key in keys]
+    looks += [partial(message, connection, row.id) for row in rows]
+    for look in looks:
+        try:
+            look()
+        except StateError as error:
+            yield str(error)
+    for row in rows:
+        if row.digest not in keys:
+            yield f"delivery {row.id}: its digest {row.digest[:12]} is missing"
+
+
+def counts(connection: Connection) -> tuple[int, int]:
+    """Return how many digests and deliveries there are."""
+    digest_count, delivery_count = (
+        int(connection.scalar(select(func.count()).select_from(table)) or 0) for table in (digests, deliveries)
+    )
+    return digest_count, delivery_count

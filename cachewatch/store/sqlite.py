@@ -1,4 +1,4 @@
-"""The state in SQLite: a file in the folder of the state, durable at every commit, used by one process at a time.
+"""Open the state: in SQLite, as a file in the folder of the state, durable at every commit, used by one process at a time.
 
 Writers begin with BEGIN IMMEDIATE, because a reader that turns writer fails at once whatever the timeout; readers
 block nobody (WAL), except on a network file system (`journal_mode`). The folder is ours and closed to others.
@@ -19,7 +19,9 @@ from typing import Any
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.exc import DatabaseError
 
+from cachewatch.config.secrets import PostgresAddress, State
 from cachewatch.errors import AnotherInstance, StateError
+from cachewatch.hooks import extensions, lacking
 from cachewatch.runtime.files import check_private, journal_mode, open_lock, user_name
 from cachewatch.store.database import Database, bring_up, check_form, form_of
 from cachewatch.store.schema import metadata
@@ -285,6 +287,36 @@ def _of_wrong_type(connection: Connection) -> list[str]:
             where = f"NOT INDEXED WHERE typeof({column.name}) NOT IN ({types}, 'null')"
             query = f"SELECT rowid FROM {table.name} {where}"  # noqa: S608  our own names
             found += [f"{column} of row {row}" for (row,) in connection.exec_driver_sql(query)]
+    return found
+
+
+def open_database(state: State, *, must_exist: bool = False, is_checked: bool = False) -> Database:
+    """Open the state to work on it; one that is not there is made, unless it `must_exist`."""
+    if isinstance(state, Path):
+        return SqliteDatabase(state, must_exist=must_exist, is_checked=is_checked)
+    database: Database = _in_database(state).open(must_exist=must_exist)
+    return database
+
+
+def open_to_read(state: State) -> Database:
+    """Open the state for who changes nothing: it is neither made nor upgraded."""
+    if isinstance(state, Path):
+        return SqliteToRead(state)
+    database: Database = _in_database(state).open_to_read()
+    return database
+
+
+def has_state(state: State) -> bool:
+    """Tell whether there is a state, perhaps one that we may not read."""
+    if isinstance(state, Path):
+        return has_file(state)
+    return bool(_in_database(state).exists())
+
+
+def _in_database(address: PostgresAddress) -> Any:
+    found = extensions().hook.open_state(address=address)
+    if found is None:
+        raise StateError(lacking(f"a state at {address.url}", "shared_state"))
     return found
 
 

@@ -13,9 +13,8 @@ from sqlite_files import opened
 from station import Site
 
 from cachewatch.config.secrets import PostgresAddress, State
-from cachewatch.store.opening import open_database, open_to_read
 from cachewatch.store.schema import metadata
-from cachewatch.store.sqlite import NAME, only_one
+from cachewatch.store.sqlite import NAME, only_one, open_database, open_to_read
 
 CONFIG = """\
 version: 1

@@ -6,7 +6,7 @@ import pytest
 from graph_specs import made_of
 
 from cachewatch.core.causes import Dependency
-from cachewatch.documents.graph_files import MadeOf, encode_ingredients, read_package_graph, write_package_graph
+from cachewatch.documents.spec_nodes import MadeOf, encode_ingredients, read_package_graph, write_package_graph
 from cachewatch.errors import UnreadableDocument
 
 ONE, TWO = "a" * 32, "b" * 32

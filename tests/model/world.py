@@ -13,7 +13,7 @@ from upstream import Upstream
 
 from cachewatch.core.selection import Globs
 from cachewatch.store import digests
-from cachewatch.store.opening import open_database
+from cachewatch.store.sqlite import open_database
 from model.catalogue import Editor, Step, Tags, files_of, last_readable
 from model.mail import RELAYING_DENIED, MailServer, Mood
 from model.process import Zygote

@@ -21,7 +21,7 @@ from servers import Asked, Says, serving
 from station import Site
 
 from cachewatch.store import outbox
-from cachewatch.store.opening import open_database
+from cachewatch.store.sqlite import open_database
 
 pytestmark = [
     pytest.mark.usefixtures("loopback"),

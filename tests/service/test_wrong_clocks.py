@@ -23,9 +23,9 @@ from tools import program
 
 from cachewatch.service.recipients import LONGEST_PAUSE
 from cachewatch.store import outbox
-from cachewatch.store.opening import open_database
 from cachewatch.store.outbox import State
 from cachewatch.store.schema import to_datetime, to_text
+from cachewatch.store.sqlite import open_database
 
 pytestmark = pytest.mark.usefixtures("loopback")
 

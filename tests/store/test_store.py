@@ -14,9 +14,9 @@ from cachewatch.store import cursors, digests, health, outbox
 from cachewatch.store.cursors import Advance, CursorUpdate, Unread
 from cachewatch.store.database import Database, bring_up, form_of
 from cachewatch.store.health import Counter
-from cachewatch.store.opening import open_database, open_to_read
 from cachewatch.store.outbox import State
 from cachewatch.store.schema import FORM
+from cachewatch.store.sqlite import open_database, open_to_read
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -23,11 +23,13 @@ from cachewatch.core.causes import Dependency, shared_names
 from cachewatch.core.model import Diagnostic, DiagnosticKind
 from cachewatch.core.names import is_name
 from cachewatch.documents.frontmatter import Binary
-from cachewatch.documents.graph_files import EncodedIngredients, encode_ingredients, encode_node
 from cachewatch.documents.spec_nodes import (
+    EncodedIngredients,
     Node,
     compiler_of,
     dependencies_of,
+    encode_ingredients,
+    encode_node,
     graph_node_of,
     ingredients_of,
     read_node,

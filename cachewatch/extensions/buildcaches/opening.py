@@ -20,7 +20,7 @@ from cachewatch.core.model import Diagnostic, DiagnosticKind
 from cachewatch.core.names import is_name
 from cachewatch.core.spack import UNION_STACK
 from cachewatch.documents.frontmatter import Binary, ListedSpec
-from cachewatch.documents.graph_files import EncodedIngredients
+from cachewatch.documents.spec_nodes import EncodedIngredients
 from cachewatch.errors import SourceError, TooLarge, UsageError
 from cachewatch.extensions.buildcaches.address import (
     LARGEST_INDEX,

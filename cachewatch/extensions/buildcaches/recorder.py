@@ -24,7 +24,7 @@ from cachewatch.core.names import CATALOGUE, DOCUMENT, PACKAGE_GRAPH, TAG_GRAPH,
 from cachewatch.core.selection import Globs
 from cachewatch.core.spack import UNION_STACK
 from cachewatch.documents.frontmatter import ListedSpec, write_document
-from cachewatch.documents.graph_files import write_package_graph, write_tag_graph
+from cachewatch.documents.spec_nodes import write_package_graph, write_tag_graph
 from cachewatch.documents.yaml import read_tags_file, write_tags_file
 from cachewatch.environments import CacheContents
 from cachewatch.errors import SourceError, UnknownRevision, UsageError

@@ -20,8 +20,8 @@ from cachewatch.core.names import CATALOGUE, DOCUMENT, PACKAGE_GRAPH, TAG_GRAPH,
 from cachewatch.core.package_changes import compare
 from cachewatch.core.spack import NO_COMPILER, Versions
 from cachewatch.documents.frontmatter import MAX_BYTES
-from cachewatch.documents.graph_files import MadeOf, read_package_graph, read_tag_graph
 from cachewatch.documents.parsing import parse
+from cachewatch.documents.spec_nodes import MadeOf, read_package_graph, read_tag_graph
 from cachewatch.errors import DocumentError, UnknownRevision, UsageError
 from cachewatch.extensions.causes.graph_walk import Impact, PackageNodes, Walk, explain_spec, find_impact
 from cachewatch.git.catalogue import tree_of

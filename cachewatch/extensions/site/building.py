@@ -49,7 +49,7 @@ from cachewatch.report.values import Neighbours, with_neighbours
 from cachewatch.runtime.files import put, read_inside, remove, shipped_template
 from cachewatch.runtime.parallel import in_processes
 from cachewatch.store.digests import archive
-from cachewatch.store.opening import open_to_read
+from cachewatch.store.sqlite import open_to_read
 
 _MOST_ENTRIES = 20
 # XML has no place for these, not even escaped.

@@ -16,7 +16,7 @@ from upstream import git
 from cachewatch.errors import AnotherInstance
 from cachewatch.extensions.history import build, write
 from cachewatch.extensions.history.schema import NAME, VERSION, open_for_writing
-from cachewatch.store.opening import open_database
+from cachewatch.store.sqlite import open_database
 
 _ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
 

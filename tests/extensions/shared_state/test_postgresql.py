@@ -22,8 +22,8 @@ from cachewatch.store import digests, health
 from cachewatch.store import digests as scheduled_runs
 from cachewatch.store import health as alerts
 from cachewatch.store.health import AlertKey, AlertKind, Counter
-from cachewatch.store.opening import has_state, open_database, open_to_read
 from cachewatch.store.schema import FORM
+from cachewatch.store.sqlite import has_state, open_database, open_to_read
 
 
 @pytest.fixture

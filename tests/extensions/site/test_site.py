@@ -25,7 +25,7 @@ from cachewatch.extensions.site.values import clock
 from cachewatch.report.values import PLACE
 from cachewatch.store import digests
 from cachewatch.store.digests import DigestRecord, DigestState
-from cachewatch.store.opening import open_database
+from cachewatch.store.sqlite import open_database
 
 _SPACK = "https://packages.spack.io/package.html"
 
