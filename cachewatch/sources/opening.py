@@ -96,19 +96,9 @@ def uncommitted(repository: "Repository") -> Path | None:
     root = next((folder for folder in (here, *here.parents) if (folder / ".git").exists()), None)
     if root is None:
         return None
-    command = [
-        "-C",
-        str(root),
-        f"--work-tree={root}",
-        "diff-index",
-        "-z",
-        "--no-renames",
-        "HEAD",
-        "--",
-        *repository.layout.pathspecs,
-    ]
+    asked = ["diff-index", "-z", "--no-renames", "HEAD", "--", *repository.layout.pathspecs]
     try:
-        words = os.fsdecode(repository.run(command)).split("\0")[:-1]
+        words = os.fsdecode(repository.run(["-C", str(root), f"--work-tree={root}", *asked])).split("\0")[:-1]
         changed = zip(words[::2], words[1::2], strict=True)
         is_changed = any(
             _is_edited(repository, about.split()[2], root / path) for about, path in islice(changed, _MOST_EDITED)
@@ -222,11 +212,12 @@ def _compare_two(old: Listing, new: Listing, wanted: Wanted) -> TagPair:
     had, has = old.blobs, new.blobs
     if old.is_one_document and new.is_one_document:
         package = _only_package(old, new)
-        had, has = _renamed(had, package), _renamed(has, package)
+        had, has = ({package: blob} for blobs in (had, has) for blob in blobs.values())
+    # A single document stands for its package alone: the others are not missing.
     elif old.is_one_document and not _is_nothing(new):
-        has = _only(has, had)
+        has = {package: blob for package, blob in has.items() if package in had}
     elif new.is_one_document and not _is_nothing(old):
-        had = _only(had, has)
+        had = {package: blob for package, blob in had.items() if package in has}
     names = sorted(had.keys() | has.keys())
     return TagPair(
         before=old.side,
@@ -262,16 +253,6 @@ def _only_package(old: Listing, new: Listing) -> str:
             f"{old.side.name} is of the package {had}, {new.side.name} of {has}; name two documents of one package"
         )
     return next(filter(None, (has, had, *new.blobs, *old.blobs)), "unknown")
-
-
-def _renamed(blobs: Mapping[str, Blob], package: str) -> Mapping[str, Blob]:
-    (blob,) = blobs.values()
-    return {package: blob}
-
-
-def _only(blobs: Mapping[str, Blob], like: Mapping[str, Blob]) -> Mapping[str, Blob]:
-    """Keep the packages that a single document stands for: the others are not missing."""
-    return {package: blob for package, blob in blobs.items() if package in like}
 
 
 NEWEST = "HEAD"
