@@ -1,7 +1,7 @@
 """A long-lived clone of one branch, with the newest documents, for the service.
 
     update     ask for the branch -> fetch it -> fetch the documents of its newest revision
-    pins       refs/cachewatch/keep/NAME: revisions that neither upstream nor git's gc can take from us
+    pins       refs/cachewatch/keep/COMMIT: revisions that neither upstream nor git's gc can take from us
 
 Where the server can, the history is fetched without the contents of documents, and only
 the newest revision is made whole. What is pinned was the newest once, so a comparison of two
@@ -13,10 +13,9 @@ import logging
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from urllib.parse import quote, unquote
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -29,7 +28,7 @@ from cachewatch.git.gitpython import init_repository
 from cachewatch.git.remote import Access, Remote, Tip, Unreachable, redact
 from cachewatch.git.repository import Repository
 from cachewatch.git.trees import arrangement_of, folder_of, folders
-from cachewatch.git.upkeep import RECORDING_LOCK, Writing
+from cachewatch.git.upkeep import RECORDING_LOCK
 
 logger = logging.getLogger(__name__)
 
@@ -90,15 +89,15 @@ class Mirror:
 
         Raises SourceError, with `is_transient` to tell whether waiting may help; nothing that was here is lost.
         """
-        with self._updating() as writing:
+        with self._updating() as lock:
             tip = self._remote.tip(self._branch)
             if not self.folder.exists():
-                return self._clone(writing, tip)
+                return self._clone(lock, tip)
             upkeep.check_owner(self.folder)
             try:
                 done = self._fetch(tip)
             except upkeep.DamagedClone as error:
-                return self._clone(writing, tip, str(error))
+                return self._clone(lock, tip, str(error))
             except SourceError as error:
                 self._failures += 1
                 # A fault of the way is no sign of damage, unless it comes again and again.
@@ -106,9 +105,9 @@ class Mirror:
                 problem = error.is_transient and upkeep.damage(self.folder, thoroughly=is_suspect)
                 if not problem:
                     raise
-                return self._clone(writing, tip, problem)
+                return self._clone(lock, tip, problem)
             self._failures = 0
-            return self._keep_small(writing, done, tip)
+            return self._keep_small(lock, done, tip)
 
     def open(self) -> "MirrorRepository":
         """Open the clone for reading. HEAD is the newest revision of the branch. Close it when done."""
@@ -116,22 +115,20 @@ class Mirror:
             raise SourceError(f"{self._remote.name}: has not been fetched yet")
         return MirrorRepository(self)
 
-    def pin(self, name: str, commit: str) -> None:
-        """Keep `commit` and its documents until `name` is unpinned or pinned elsewhere.
+    def pin(self, commit: str) -> None:
+        """Keep `commit` and its documents until it is unpinned.
 
         Waits for no fetch, unless documents of `commit` are missing. Raises UnknownRevision if it is not here.
         """
         if _commit_of(self.folder, commit) is None or self._absent(self.folder, commit):
             with self._updating():
                 self._make_whole(self._remote, self.folder, commit)
-        self._write_ref(f"update {_ref(name)} {commit}", f"pin {commit}")
+        self._write_ref(f"update {_KEEP}{commit} {commit}", f"pin {commit}")
 
     def lacking(self, commits: Collection[str]) -> frozenset[str]:
         """Return those of these commits that are not here."""
-        known = frozenset(self.pins().values())
-        return frozenset(
-            commit for commit in commits if commit not in known and _commit_of(self.folder, commit) is None
-        )
+        unknown = frozenset(commits) - self.pins()
+        return frozenset(commit for commit in unknown if _commit_of(self.folder, commit) is None)
 
     def fetch_tag(self, name: str) -> bool:
         """Fetch a tag of git, which an update does not; return False if upstream has none of this name."""
@@ -142,12 +139,12 @@ class Mirror:
             self._remote.fetch_also(self.folder, f"+{ref}:{ref}", is_partial=upkeep.is_partial(self.folder))
         return True
 
-    def unpin(self, name: str) -> None:
-        """Keep the revision of `name` no longer; a name that pins nothing is fine."""
-        self._write_ref(f"delete {_ref(name)}", f"unpin {name!r}")
+    def unpin(self, commit: str) -> None:
+        """Keep `commit` no longer; one that is not pinned is fine."""
+        self._write_ref(f"delete {_KEEP}{commit}", f"unpin {commit}")
 
-    def pins(self) -> Mapping[str, str]:
-        """Return the pinned revisions by name."""
+    def pins(self) -> frozenset[str]:
+        """Return the pinned revisions."""
         return _pins_of(self.folder)
 
     def obtain(self, ids: Iterable[str], tell: Callable[[int], None] = lambda _: None) -> None:
@@ -171,15 +168,15 @@ class Mirror:
         return Remote(self._address, self._access, seconds=seconds, silence=silence)
 
     @contextmanager
-    def _updating(self) -> Iterator[Writing]:
-        """Be the only one who fetches."""
+    def _updating(self) -> Iterator[int]:
+        """Be the only one who fetches; offers the lock of all who write."""
         with (
             self._explained(),
             upkeep.locked(self.folder, seconds=self._remote.seconds),
-            upkeep.writing(self.folder, seconds=upkeep.PATIENCE_SECONDS) as writing,
+            upkeep.writing(self.folder, seconds=upkeep.PATIENCE_SECONDS) as lock,
         ):
             self._remote.begin()
-            yield writing
+            yield lock
 
     def _write_ref(self, change: str, what: str) -> None:
         """Change a pin beside others who write: git keeps changes of refs apart."""
@@ -215,13 +212,13 @@ class Mirror:
         rewritten = before is not None and self.is_rewritten(before, tip.commit)
         return Update(branch=tip.branch, before=before, after=tip.commit, rewritten=rewritten)
 
-    def _keep_small(self, writing: Writing, done: Update, tip: Tip) -> Update:
+    def _keep_small(self, lock: int, done: Update, tip: Tip) -> Update:
         try:
             upkeep.pack(self.folder)
         except SourceError as error:  # what was fetched is none the worse
             logger.warning("%s", redact(str(error)))
             if problem := upkeep.damage(self.folder, thoroughly=True):
-                anew = self._clone(writing, tip, problem)
+                anew = self._clone(lock, tip, problem)
                 return replace(anew, before=done.before, rewritten=done.rewritten)
         return done
 
@@ -264,13 +261,13 @@ class Mirror:
         paths = wanted if tags else self.layout.pathspecs
         return upkeep.missing(folder, [commit], [f":(literal){TAGS_FILE}", *paths])
 
-    def _clone(self, writing: Writing, tip: Tip, problem: str = "") -> Update:
+    def _clone(self, lock: int, tip: Tip, problem: str = "") -> Update:
         """Clone beside what is there, if anything, and take its place."""
         new = Path(tempfile.mkdtemp(dir=self.folder.parent, prefix=f"{self.folder.name}.new-"))
         try:
             tip, lost = self._clone_into(new, tip)
             before = _commit_of(self.folder, "HEAD")
-            with writing.alone(upkeep.PATIENCE_SECONDS):
+            with upkeep.alone(lock, upkeep.PATIENCE_SECONDS):
                 lost += self._carry_over(self._reached(self._remote.seconds), self.folder, new, but=lost)
                 kept = upkeep.set_aside(self.folder) if self.folder.exists() else None
                 new.rename(self.folder)
@@ -295,10 +292,8 @@ class Mirror:
 
     def _carry_over(self, remote: Remote, old: Path, new: Path, *, but: Collection[str] = ()) -> tuple[str, ...]:
         """Pin in the new clone what is pinned in the old one, from wherever it can still be had; return what cannot."""
-        lost, known = [], _pins_of(new)
-        for name, commit in _pins_of(old).items():
-            if name in but or known.get(name) == commit:
-                continue
+        lost = []
+        for commit in sorted(_pins_of(old) - _pins_of(new) - {*but}):
             try:
                 if _commit_of(new, commit) is None:
                     try:
@@ -307,10 +302,10 @@ class Mirror:
                         Remote(str(old)).fetch_also(new, commit)
                 self._make_whole(remote, new, commit)
             except (SourceError, UnknownRevision):
-                lost.append(name)
-                logger.warning("%s: the pinned revision %s of %r exists nowhere any more", self.folder, commit, name)
+                lost.append(commit)
+                logger.warning("%s: the pinned revision %s exists nowhere any more", self.folder, commit)
             else:
-                upkeep.read(new, ["update-ref", "--stdin"], [f"update {_ref(name)} {commit}"])
+                upkeep.read(new, ["update-ref", "--stdin"], [f"update {_KEEP}{commit} {commit}"])
         return tuple(lost)
 
 
@@ -338,25 +333,13 @@ def _commit_of(folder: Path, name: str) -> str | None:
     return found.output.decode().strip() or None if found.code == 0 else None
 
 
-def _ref(name: str) -> str:
-    """Return the ref that pins under `name`: one level, and nothing in it that git would mind."""
-    quoted = re.sub(r"[.~]", lambda match: f"%{ord(match[0]):02X}", quote(name, safe=""))
-    if not name or len(quoted) > 200:
-        raise ValueError(f"{name!r} is empty or too long for the name of a pin")
-    return f"{_KEEP}{quoted}"
-
-
-def _pins_of(folder: Path) -> dict[str, str]:
+def _pins_of(folder: Path) -> frozenset[str]:
     """Read the pins of a clone without git, which a damaged one might stop."""
-    found: dict[str, str] = {}
+    names: list[str] = []
     try:
         packed = (folder / "packed-refs").read_text("utf-8", "replace") if (folder / "packed-refs").exists() else ""
-        for commit, name in re.findall(rf"^([0-9a-f]{{40,64}}) {_KEEP}(\S+)$", packed, re.MULTILINE):
-            found[unquote(name)] = commit
-        for path in (folder / _KEEP).glob("*"):
-            commit = path.read_text("utf-8", "replace").strip()
-            if re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", commit) and not path.name.endswith(".lock"):
-                found[unquote(path.name)] = commit
+        names += re.findall(rf" {_KEEP}(\S+)$", packed, re.MULTILINE)
+        names += (path.name for path in (folder / _KEEP).glob("*"))
     except OSError as error:
         logger.warning("%s: %s", error.filename, error.strerror)
-    return found
+    return frozenset(name for name in names if re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", name))

@@ -52,20 +52,14 @@ _PAUSE_SECONDS = 0.05
 _held: set[int] = set()
 
 
-class Writing:
-    """A share in the lock of all who write a clone."""
-
-    def __init__(self, lock: int) -> None:
-        self._lock = lock
-
-    @contextmanager
-    def alone(self, seconds: float) -> Iterator[bool]:
-        """Wait until nobody else writes, and keep it so; tell whether that came to pass in time."""
-        is_alone = taken(self._lock, seconds)
-        try:
-            yield is_alone
-        finally:
-            fcntl.flock(self._lock, fcntl.LOCK_SH)  # for a moment at most: others are alone for no longer
+@contextmanager
+def alone(lock: int, seconds: float) -> Iterator[bool]:
+    """Wait until nobody else has a share in this lock, and keep it so; tell whether that came to pass in time."""
+    is_alone = taken(lock, seconds)
+    try:
+        yield is_alone
+    finally:
+        fcntl.flock(lock, fcntl.LOCK_SH)  # for a moment at most: others are alone for no longer
 
 
 @contextmanager
@@ -78,17 +72,16 @@ def locked(folder: Path, *, seconds: float) -> Iterator[None]:
 
 
 @contextmanager
-def writing(folder: Path, *, seconds: float = 0.0) -> Iterator[Writing]:
+def writing(folder: Path, *, seconds: float = 0.0) -> Iterator[int]:
     """Let gits write the clone at `folder`, beside those of others; first that goes which killed ones left.
 
-    `seconds` is how long to wait for gits that are about to end.
+    `seconds` is how long to wait for gits that are about to end. Offers the lock in which all who write have a share.
     """
     with _opened(folder, "running") as lock:
-        share = Writing(lock)
-        with share.alone(seconds) as is_alone:
+        with alone(lock, seconds) as is_alone:
             _tidy(folder, is_alone=is_alone)
         with handing_on(lock):
-            yield share
+            yield lock
 
 
 @contextmanager
@@ -241,9 +234,11 @@ def pack(folder: Path) -> None:
     sizes = sorted(path.stat().st_size for path in folder.glob("objects/pack/*.pack"))
     loose = sum(1 for _ in folder.glob("objects/17/*"))
     is_worth_it = len(sizes) > _MANY_PACKS and (sum(sizes[:-1]) * 4 > sizes[-1] or len(sizes) > _TOO_MANY_PACKS)
-    if not (is_worth_it or (loose > _MANY_LOOSE and _age(folder / _PACKED) > _LEFT_SECONDS)):
+    packed = folder / _PACKED
+    is_recent = packed.exists() and time.time() - packed.stat().st_mtime <= _LEFT_SECONDS
+    if not (is_worth_it or (loose > _MANY_LOOSE and not is_recent)):
         return
-    (folder / _PACKED).touch()
+    packed.touch()
     logger.info("%s: putting %d packs together", folder, len(sizes))
     for step in (
         ["pack-refs", "--all", "--prune"],
@@ -253,8 +248,3 @@ def pack(folder: Path) -> None:
         done = read(folder, step)
         if done.code:
             raise SourceError(f"{folder}: {step[0]}: {_first(done) or f'git ended with code {done.code}'}")
-
-
-def _age(path: Path) -> float:
-    """Return how many seconds ago a file was changed; one that is not there, never."""
-    return time.time() - path.stat().st_mtime if path.exists() else float("inf")

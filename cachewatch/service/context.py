@@ -144,10 +144,8 @@ class WatchedClone:
 
     def pin(self, revisions: Collection[str]) -> None:
         """Keep these revisions whole, whatever becomes of upstream."""
-        kept = set(self._mirror.pins().values())
-        for revision in revisions:
-            if revision not in kept:
-                self._mirror.pin(revision, revision)
+        for revision in sorted(set(revisions) - self._mirror.pins()):
+            self._mirror.pin(revision)
 
     def lacking(self, revisions: Collection[str]) -> frozenset[str]:
         """Return those of these revisions that are not here."""
@@ -155,9 +153,8 @@ class WatchedClone:
 
     def tidy(self, used: Collection[str]) -> None:
         """Let go of the pins that are not in `used`."""
-        for name, revision in self._mirror.pins().items():
-            if revision not in used:
-                self._mirror.unpin(name)
+        for revision in self._mirror.pins().difference(used):
+            self._mirror.unpin(revision)
 
 
 class RecordedFolder(RecordedSource):

@@ -61,7 +61,7 @@ LOCKS = [
     "packed-refs.lock",
     "shallow.lock",
     "refs/heads/main.lock",
-    "refs/cachewatch/keep/cursor.lock",
+    f"refs/cachewatch/keep/{'a' * 40}.lock",
     "objects/info/commit-graph.lock",
     "objects/info/commit-graphs/commit-graph-chain.lock",
     "objects/pack/multi-pack-index.lock",
@@ -75,7 +75,7 @@ def test_a_lock_that_a_killed_git_left_is_removed_at_once(
 ) -> None:
     """However young it is, and however far in the future: no git of ours runs, so nobody holds it. That is logged."""
     mirror = Mirror(folder, upstream.url)
-    mirror.pin("cursor", mirror.update().after)
+    mirror.pin(mirror.update().after)
     lock = folder / name
     lock.parent.mkdir(parents=True, exist_ok=True)
     lock.touch()
@@ -87,7 +87,7 @@ def test_a_lock_that_a_killed_git_left_is_removed_at_once(
     assert not lock.exists()
     assert f"{lock}: removed" in caplog.text
     lock.touch()
-    mirror.pin("cursor", newest)
+    mirror.pin(newest)
     assert not lock.exists()
 
 
@@ -166,9 +166,9 @@ def test_a_pin_waits_for_no_fetch(upstream: Upstream, folder: Path) -> None:
         thread.start()
         wait_for(lambda: diagnostics.stalled > 0)
         other = Mirror(folder, f"{address}/upstream.git", timeout=60)
-        other.pin("cursor", first)
-        assert other.pins() == {"cursor": first}
-        other.unpin("cursor")
+        other.pin(first)
+        assert other.pins() == {first}
+        other.unpin(first)
         assert thread.is_alive()
         interrupt()
         thread.join(180)
@@ -186,13 +186,13 @@ def test_what_is_pinned_while_a_clone_is_made_anew_is_kept(
     def meanwhile(self: Mirror, *arguments: Any, **options: Any) -> tuple[str, ...]:
         lost = carried(self, *arguments, **options)
         if not self.pins():
-            Mirror(folder, upstream.url).pin("late", first)
+            Mirror(folder, upstream.url).pin(first)
         return lost
 
     monkeypatch.setattr(Mirror, "_carry_over", meanwhile)
     (folder / "refs/heads/main").write_bytes(b"")
     assert mirror.update().set_aside is not None
-    assert mirror.pins() == {"late": first}
+    assert mirror.pins() == {first}
 
 
 @pytest.mark.slow
@@ -206,16 +206,16 @@ def test_hundreds_of_polls_leave_nothing_behind(
     monkeypatch.setattr(tempfile, "tempdir", None)
     mirror = Mirror(folder, upstream.url)
     first = mirror.update().after
-    mirror.pin("first", first)
-    pinned = {"first": first}
+    mirror.pin(first)
+    pinned = {first}
     before = after = (0, 0, 0)
     for number in range(200):
         if number % 2:
             newest = upstream.commit(specs(number * 10, 2, 3))
             update = mirror.update()
             assert (update.after, update.rewritten, update.set_aside) == (newest, False, None)
-            mirror.pin("cursor", newest)
-            pinned["cursor"] = newest
+            mirror.pin(newest)
+            pinned.add(newest)
         else:
             update = mirror.update()
             assert update.before == update.after
@@ -241,19 +241,19 @@ def test_packs_are_put_together(
     monkeypatch.setattr(clone_maintenance, "_MANY_LOOSE", 0)
     mirror = Mirror(folder, upstream.url, partial=partial)
     root = mirror.update().after
-    pinned = {}
+    pinned = set()
     for number in range(12):
         commit = upstream.commit(specs(number * 10 + 4, number * 10 + 5), root)
         assert mirror.update().after == commit
         if number % 3 == 0:
-            mirror.pin(str(number), commit)
-            pinned[str(number)] = commit
+            mirror.pin(commit)
+            pinned.add(commit)
     upstream.forget()
 
     assert len(list(folder.glob("objects/pack/*.pack"))) <= 7
     assert mirror.pins() == pinned
     assert not clone_maintenance.damage(folder, thoroughly=True)
-    for commit in pinned.values():
+    for commit in pinned:
         assert "?" not in git(folder, "rev-list", "--objects", "--missing=print", "--no-walk", commit)
 
 
@@ -267,7 +267,7 @@ def test_damage_that_only_packing_sees(
     before = mirror.update().after
     upstream.commit(specs(5))
     before = mirror.update().after
-    mirror.pin("cursor", before)
+    mirror.pin(before)
     git(folder, "repack", "-a", "-d", "-q")
     largest = max(folder.glob("objects/pack/*.pack"), key=lambda path: path.stat().st_size)
     data = bytearray(largest.read_bytes())
@@ -282,7 +282,7 @@ def test_damage_that_only_packing_sees(
     assert (update.before, update.after) == (before, newest)
     assert update.set_aside is not None
     assert "cloned anew" in caplog.text
-    assert mirror.pins() == {"cursor": before}
+    assert mirror.pins() == {before}
     assert not clone_maintenance.damage(folder, thoroughly=True)
 
 
@@ -358,10 +358,10 @@ def test_pins_survive_a_new_clone(upstream: Upstream, folder: Path, partial: boo
     """From upstream, or from the damaged clone."""
     root = git(upstream.path, "rev-parse", "main")
     mirror = Mirror(folder, upstream.url, partial=partial)
-    mirror.pin("root", mirror.update().after)
+    mirror.pin(mirror.update().after)
     rewritten = upstream.commit(specs(14), root)
     mirror.update()
-    mirror.pin("rewritten", rewritten)
+    mirror.pin(rewritten)
     newest = upstream.commit(specs(15), root)
     assert mirror.update().rewritten
     if is_forgotten:
@@ -373,7 +373,7 @@ def test_pins_survive_a_new_clone(upstream: Upstream, folder: Path, partial: boo
     assert update.set_aside is not None
     assert update.set_aside.is_dir()
     assert update.lost_pins == ()
-    assert mirror.pins() == {"root": root, "rewritten": rewritten}
+    assert mirror.pins() == {root, rewritten}
     assert not clone_maintenance.damage(folder, thoroughly=True)
     assert "?" not in git(folder, "rev-list", "--objects", "--missing=print", "--no-walk", rewritten)
 
@@ -387,18 +387,18 @@ def test_a_pin_that_is_nowhere_any_more_is_said_to_be_lost(
     root = mirror.update().after
     rewritten = upstream.commit(specs(14), root)
     mirror.update()
-    mirror.pin("root", root)
-    mirror.pin("rewritten", rewritten)
+    mirror.pin(root)
+    mirror.pin(rewritten)
     newest = upstream.commit(specs(15), root)
     upstream.forget()
     shutil.rmtree(folder / "objects")
     update = mirror.update()
 
-    assert (update.after, update.lost_pins) == (newest, ("rewritten",))
-    assert mirror.pins() == {"root": root}
+    assert (update.after, update.lost_pins) == (newest, (rewritten,))
+    assert mirror.pins() == {root}
     assert f"revision {rewritten} of 'rewritten' exists nowhere any more" in caplog.text
     with pytest.raises(UnknownRevision):
-        mirror.pin("rewritten", rewritten)
+        mirror.pin(rewritten)
 
 
 def test_only_the_newest_damaged_clone_is_kept(upstream: Upstream, folder: Path) -> None:
@@ -449,7 +449,7 @@ from pathlib import Path
 from cachewatch.git.clone import Mirror
 mirror = Mirror(Path(sys.argv[1]), sys.argv[2])
 while True:
-    mirror.pin("cursor", mirror.update().after)
+    mirror.pin(mirror.update().after)
 """
 
 
@@ -472,7 +472,7 @@ def test_a_service_that_is_killed_at_any_time(upstream: Upstream, folder: Path) 
     newest = upstream.commit(specs(7))
     mirror = Mirror(folder, upstream.url)
     update = mirror.update()
-    mirror.pin("cursor", newest)
+    mirror.pin(newest)
 
     assert (update.after, update.set_aside, update.rewritten) == (newest, None, False)
     assert not clone_maintenance.damage(folder, thoroughly=True)

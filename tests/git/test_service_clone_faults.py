@@ -412,7 +412,7 @@ def test_a_clone_that_fails_again_and_again_is_looked_at_in_full(
 ) -> None:
     """A line that is cut says nothing of the clone, unless it is for the third time: then each object is read."""
     mirror = Mirror(folder, url, timeout=120)
-    mirror.pin("cursor", mirror.update().after)
+    mirror.pin(mirror.update().after)
     CORRUPTIONS["bit flipped"](folder)
     newest = upstream.commit(bulky(2))
     faults.cut_after, faults.cuts = 60, 3
@@ -452,7 +452,7 @@ def test_a_damaged_clone_is_replaced(
     """Whatever was damaged: after two polls the clone is whole and new, pins and all, and no revision was missed."""
     mirror = Mirror(folder, upstream.url, "main", partial=partial)
     first = mirror.update().after
-    mirror.pin("cursor", first)
+    mirror.pin(first)
     CORRUPTIONS[name](folder)
     if is_restarted:
         mirror = Mirror(folder, upstream.url, "main", partial=partial)
@@ -465,5 +465,5 @@ def test_a_damaged_clone_is_replaced(
     newest = upstream.commit(bulky(3))
     assert mirror.update().after == newest
     assert is_whole(folder)
-    mirror.pin("cursor", first)
-    assert mirror.pins() == {"cursor": first}
+    mirror.pin(first)
+    assert mirror.pins() == {first}
