@@ -139,9 +139,7 @@ class Arrangement:
         """Return a note on files that are called as documents are and are none, where documents may be anywhere."""
         if commit not in self.diagnostics or not self.layout.reads_contents:
             return ()
-        return no_documents(
-            path for path, key in self.files(repository, commit) if self._claims.get(key, self) is None
-        )
+        return no_documents(path for path, key in self.files(repository, commit) if self._claims.get(key, self) is None)
 
     def beside(self, repository: Repository, before: str, after: str) -> list[str]:
         """Return the paths of documents that are not compared because there is `_cache/`, too.
