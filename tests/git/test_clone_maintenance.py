@@ -396,7 +396,7 @@ def test_a_pin_that_is_nowhere_any_more_is_said_to_be_lost(
 
     assert (update.after, update.lost_pins) == (newest, (rewritten,))
     assert mirror.pins() == {root}
-    assert f"revision {rewritten} of 'rewritten' exists nowhere any more" in caplog.text
+    assert f"revision {rewritten} exists nowhere any more" in caplog.text
     with pytest.raises(UnknownRevision):
         mirror.pin(rewritten)
 

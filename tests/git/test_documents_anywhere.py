@@ -199,7 +199,9 @@ def test_a_document_that_was_overwritten_cannot_be_read(
         assert all(warning["kind"] == "unreadable" for warning in found["warnings"])
     run("history", "build", "--repo", repository, "--no-progress")
     log = json.loads(run("log", "--repo", repository, "--format", "json").output)
-    assert {row["change"] for row in log["rows"] if row["package"] in ("zlib", "hdf5")} == {"unreadable"}
+    unread = [each["package"] for revision in log["revisions"] for each in revision["unreadable"]]
+    assert unread == ["hdf5", "zlib"]
+    assert not {"hdf5", "zlib"} & {each.get("package") for row in log["revisions"] for each in row["statements"]}
 
 
 def _with_link(folder: Path, place: Path, files: Mapping[str, bytes]) -> Path:
