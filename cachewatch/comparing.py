@@ -324,7 +324,8 @@ def with_turnover(  # noqa: PLR0917
 ) -> tuple[Statement, ...]:
     """Add how many hashes are gone, where most are: of so few packages that nobody calls it another tag, they are not counted."""
     is_same_tag = judgement.whole is None and not judgement.suspicion
-    if not is_same_tag or packages.changed + packages.removed < WAVE_SHARE * packages.before:
+    touched = {one.package for one in items if one.counts.vanished}  # also of kinds that nobody asked for
+    if not is_same_tag or len(touched) < WAVE_SHARE * packages.before:
         return statements
     turnover = turnover_of(items, before, partial(_unchanged_specs, selection, judgement))
     return in_order((*statements, turnover)) if turnover else statements

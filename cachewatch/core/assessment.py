@@ -65,6 +65,7 @@ class Because(StrEnum):
     ENVIRONMENT_EQUAL = "environment-equal"
     ENVIRONMENT_GOING = "environment-going"
     PIN_GONE = "pin-gone"
+    PIN_ENDING = "pin-ending"  # it is among the oldest snapshots, which go first
     SNAPSHOT_LACKS = "snapshot-lacks"
     SNAPSHOT = "snapshot"
     TAG_REMOVED = "tag-removed"
@@ -74,7 +75,7 @@ class Because(StrEnum):
     OTHER = "other"
     DOWNGRADED = "downgraded"
     NO_LONGER = "no-longer"
-    OLD_BUILDS = "old-builds"  # lock files name builds that may go at any prune
+    OLD_BUILDS = "old-builds"  # lock files name builds that may be pruned at any time
     TURNOVER = "turnover"  # lock files name builds that are gone
 
 
@@ -96,6 +97,7 @@ class PinState(Struct, frozen=True, kw_only=True):
     source: str
     tag: str
     is_gone: bool = False
+    is_ending: bool = False  # it is among the oldest snapshots, which go first
     newest: str = ""  # if that is another one
     move: CoverageChange | None = None  # for the environment, where there is one
     statements: tuple[Statement, ...] | None = None  # of the comparison with the newest, where there is no environment
@@ -129,6 +131,13 @@ class Action(Struct, frozen=True, kw_only=True):
     count: int = 0  # packages, or binaries of an environment
     since: str = ""  # the day on which its cause was first told; empty if that is today
 
+    @property
+    def subjects(self) -> tuple[str, ...]:
+        """By what it is remembered: packages, or what happened to a snapshot."""
+        if self.because in (Because.PIN_GONE, Because.PIN_ENDING):
+            return (f"{self.because} {self.name}",)
+        return self.names or (self.name,)
+
 
 class Fact(Struct, frozen=True, kw_only=True):
     """One thing that happened, in the tags that it happened in."""
@@ -159,8 +168,9 @@ class AssessedLoss(Struct, frozen=True, kw_only=True):
 
     @property
     def loss_class(self) -> LossClass:
-        """The class of the loss; with a whole tag, nothing is left."""
-        return self.lost.loss.loss_class if self.lost.loss else LossClass.GONE
+        """The class of the loss."""
+        assert self.lost.loss is not None
+        return self.lost.loss.loss_class
 
 
 class EnvironmentState(Struct, frozen=True, kw_only=True):
@@ -277,7 +287,11 @@ def assess(
     actions.sort(key=lambda one: (_VERBS.index(one.verb), _CAUSES.index(one.because), one.since))
     return Assessment(
         actions=tuple(actions),
-        level=_level(facts, own, is_notice=is_unknown or any(tag.is_incomplete for tag in tags)),
+        level=_level(
+            facts,
+            own,
+            is_notice=is_unknown or any(tag.is_incomplete for tag in tags) or any(pin.is_ending for pin in pins),
+        ),
         facts=tuple(facts),
         losses=tuple(
             AssessedLoss(tag=tag, statement=one, lost=lost)
@@ -300,6 +314,8 @@ def _facts(tags: Sequence[ComparedTag], known: Known, *, has_environment: bool) 
         for one in tag.statements:
             if tag.base and one.kind is StatementKind.TAG_ADDED and one.name == tag.tag:
                 continue
+            if has_environment and one.kind is StatementKind.TURNOVER:
+                continue  # of its binaries it is said one by one
             key = (one.kind, one.name, one.before, one.after, one.packages, bool(tag.base))
             same.setdefault(key, (one, []))[1].append(tag)
     for one, found in same.values():
@@ -419,6 +435,8 @@ def _of_pins(pins: Iterable[PinState]) -> Iterator[Action]:
             verb, because = (Verb.STAY, Because.SNAPSHOT_LACKS) if lost else (Verb.MOVE, Because.SNAPSHOT)
             tag, name = (pin.tag, pin.newest) if lost else (pin.newest, pin.tag)
             names = lost or others
+            if pin.is_ending:
+                verb, because, tag, name, names = Verb.MOVE, Because.PIN_ENDING, pin.newest, pin.tag, lost
             yield Action(
                 verb=verb, because=because, source=pin.source, tag=tag, name=name, names=names, count=len(names)
             )
@@ -503,7 +521,7 @@ def _dated(action: Action, known: Known) -> Iterator[Action]:
     if action.verb is Verb.LOOK:
         yield action  # whether readers did it cannot be seen
         return
-    subjects = action.names or (action.name,)
+    subjects = action.subjects
     days = {subject: known.since.get((action.source, action.verb, subject), "") for subject in subjects}
     if len(set(days.values())) == 1:
         yield _with(action, days[subjects[0]], action.names, action.count)

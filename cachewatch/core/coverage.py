@@ -104,7 +104,7 @@ class Resolution(Struct, frozen=True):
 
     @property
     def is_unreferenced(self) -> bool:
-        """Whether it is there, but no stack builds it any more, so that it may go at any prune."""
+        """Whether it is there, but no stack builds it any more, so that it may be pruned at any time."""
         return self.is_met and self.after_prune is not None
 
     @property

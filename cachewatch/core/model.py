@@ -164,7 +164,7 @@ class Signature(Struct, frozen=True, order=True, cache_hash=True, gc=False):
 
     @property
     def is_unreferenced(self) -> bool:
-        """Whether no stack builds this any more, so that it may go at any prune."""
+        """Whether no stack builds this any more, so that it may be pruned at any time."""
         return not self.stacks
 
 
@@ -337,7 +337,7 @@ class LossClass(_Word):
 
     KEPT = "kept"  # the same binary, which another stack builds
     EQUAL = "equal"  # another binary of the version with the same variants, which these machines run
-    GOING = "going"  # the same binary, which no stack builds any more: a prune may take it
+    GOING = "going"  # the same binary, which no stack builds any more: it may be pruned at any time
     OTHER = "other"  # the version with other variants, or a newer version
     GONE = "gone"  # nothing that these machines run, or only older versions
 

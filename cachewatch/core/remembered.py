@@ -231,8 +231,9 @@ def confirmed(facts: Iterable[Fact]) -> tuple[Fact, ...]:
 
 
 def place_of(tag: str) -> str:
-    """Return under which name departures of a tag are remembered: of a snapshot it is the series, which goes on."""
-    return (tag_names.series(tag) if tag_names.is_snapshot(tag) else None) or tag
+    """Return under which name departures of a tag are remembered: of a snapshot, develop-*, the series that goes on."""
+    own = tag_names.series(tag) if tag_names.is_snapshot(tag) else None
+    return f"{own}-*" if own else tag
 
 
 def merged(known: Fact | None, later: Fact) -> Fact:

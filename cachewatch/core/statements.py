@@ -179,7 +179,8 @@ def statements_of(
         found[home].items.append((one, story))
         is_removed = one.stories[0].kind is StatementKind.PACKAGE_REMOVED
         for lost in one.losses:
-            found[assignment.of_loss(lost, is_removed=is_removed)].losses.append(lost)
+            head = assignment.of_loss(lost, is_removed=is_removed)
+            found[head].losses.append(lost if judgement.whole is None else replace(lost, loss=None))
         for row in one.regraded if judgement.whole is None else ():
             found[_Head(row.kind, one.package)].rows[one.package] = row
     made = [_statement(head, taken, assignment, judgement) for head, taken in found.items()]

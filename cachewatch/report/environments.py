@@ -23,7 +23,7 @@ SCHEMA = "cachewatch.coverage/3"
 MEANINGS = {
     LossClass.KEPT: ("in the cache, by its hash", ""),
     LossClass.EQUAL: ("an equal build with another hash, compiler or target", "yellow"),
-    LossClass.GOING: ("built by no stack: it may go at any prune", "yellow"),
+    LossClass.GOING: ("built by no stack: it may be pruned at any time", "yellow"),
     LossClass.OTHER: ("other variants, or a newer version", "yellow"),
     LossClass.GONE: ("nothing that these machines run, or only older versions", "red"),
 }

@@ -1,9 +1,10 @@
 """The body of a digest in words: what to do, what happened, what is still open, one table, and what is routine."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from zoneinfo import ZoneInfo
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from cachewatch.core.assessment import LOSSES, Action, AssessedLoss, Because, Fact, Rank, Verb
 from cachewatch.core.model import LossClass
@@ -48,6 +49,7 @@ class Row(Struct, frozen=True, kw_only=True):
     package: str
     change: str
     where: str = ""
+    tags: str = ""  # in which it happened, if not in all
     kind: StatementKind
     specs: int = 0
     tag: TagDigest
@@ -71,11 +73,41 @@ class Section(Struct, frozen=True, kw_only=True):
 def todo(digest: Digest, words: Words) -> list[str]:
     """Return what this digest is the first to ask for, worst first; what is said where there is nothing else."""
     found = digest.assessment
-    said = list(dict.fromkeys(_action(one, digest, words) for one in found.due))
+    said = list(dict.fromkeys(_said(group, digest, words) for group in _together(found.due)))
     if said and found.alternative and any(one.because in _OF_ENVIRONMENT for one in found.due):
         other = found.alternative
         said.append(words.say("todo", "alternative", tag=safe(other.tag), has=f"{other.has:,}", of=f"{other.of:,}"))
-    return said or [words.text("todo", "nothing_new" if found.actions else "nothing")]
+    if said and found.still_open and _is_waiting(digest):
+        said.append(words.text("todo", "paused"))
+    if said or found.actions:
+        return said or [words.text("todo", "nothing_new")]
+    old = [] if found.environment else _replaced_versions(digest)
+    return [words.say("todo", "nothing_but", len(old), names=old[0]) if old else words.text("todo", "nothing")]
+
+
+def _replaced_versions(digest: Digest) -> list[str]:
+    """Return the old versions, `hdf5 1.14.5`, of upgrades that no stack of a tag has any more."""
+    return [
+        f"{safe_name(line.package)} {safe_name(line.story.pairs[-1][0])}"
+        for tag in digest.tags
+        if tag.report.before.tag == tag.report.after.tag
+        for one in tag.statements
+        if one.kind is StatementKind.UPGRADED
+        for line in one.lines
+        if line.story.pairs and not (line.story.stays or line.story.behind)
+    ]
+
+
+def _together(actions: Iterable[Action]) -> list[list[Action]]:
+    """Put what one command does for an environment together; all else stands alone."""
+    groups: dict[object, list[Action]] = {}
+    for one in actions:
+        groups.setdefault(one.verb if one.because in _OF_ENVIRONMENT else one, []).append(one)
+    return list(groups.values())
+
+
+def _is_waiting(digest: Digest) -> bool:
+    return any(one.verb is Verb.WAIT for one in digest.assessment.actions)
 
 
 _OF_ENVIRONMENT = {
@@ -88,29 +120,53 @@ _OF_ENVIRONMENT = {
 
 def advice(digest: Digest, words: Words) -> str:
     """Return the first thing to do, for whoever sees one line."""
-    found = digest.assessment.actions
-    return _action(found[0], digest, words) if found else words.text("todo", "nothing")
+    found = _together(digest.assessment.actions)
+    return _said(found[0], digest, words) if found else words.text("todo", "nothing")
 
 
 def still_open(digest: Digest, words: Words) -> list[str]:
-    """Return what earlier digests asked for, with the day; nothing while readers are to wait."""
-    if any(one.verb is Verb.WAIT for one in digest.assessment.actions):
+    """Return what earlier digests asked for, with the first day, the oldest first; nothing while readers are to wait."""
+    if _is_waiting(digest):
         return []
-    said = []
-    for one in digest.assessment.still_open:
-        is_named = one.because in (Because.ENVIRONMENT_GONE, Because.ENVIRONMENT_OTHER)
-        what = _binaries(one, digest, words) if is_named else _action(one, digest, words, "open-")
-        said.append(words.say("todo", "since", day=day_of(one.since), what=what.rstrip(".") + "."))
-    return said
+    groups = sorted(_together(digest.assessment.still_open), key=lambda group: min(one.since for one in group))
+    return [
+        words.say(
+            "todo",
+            "since",
+            day=day_of(min(one.since for one in group)),
+            what=_said(group, digest, words, "open-").rstrip(".") + ".",
+        )
+        for group in groups
+    ]
+
+
+def _said(group: Sequence[Action], digest: Digest, words: Words, prefix: str = "") -> str:
+    """Say what to do, of an environment for all of its binaries at once."""
+    if group[0].because not in _OF_ENVIRONMENT:
+        return _action(group[0], digest, words, prefix)
+    parts = []
+    for because in dict.fromkeys(one.because for one in group):
+        same = [one for one in group if one.because is because]
+        names = {name: None for one in same for name in one.names}
+        count = sum(one.count for one in same)
+        is_named = because in (Because.ENVIRONMENT_GONE, Because.ENVIRONMENT_OTHER)
+        is_few = count <= MOST_NAMES or because is Because.ENVIRONMENT_GOING
+        shown = f" ({and_more(list(names), words)})" if is_few else ""
+        part = words.say("todo", because, count, named=shown)
+        parts.append(_binaries(because, names, digest, words) if is_named else part)
+    is_named = group[0].verb is Verb.BUILD or {one.because for one in group} == {Because.ENVIRONMENT_OTHER}
+    key = "open-named" if prefix and is_named else f"{prefix}{group[0].verb}"
+    return words.say("todo", key, sum(one.count for one in group), parts="; ".join(parts))
 
 
 def _action(one: Action, digest: Digest, words: Words, prefix: str = "") -> str:
     key = one.because.value
-    if one.because is Because.GONE and any(
+    is_of_snapshot = any(
         (tag.tag, tag.source) == (one.tag, one.source) and tag.base
         for fact in digest.assessment.facts
         for tag in fact.tags
-    ):
+    )
+    if one.because is Because.GONE and is_of_snapshot:
         key = "gone-snapshot"
     if one.because is Because.STACK_REMOVED and not _is_gone(one, digest):
         key = "stack-removed-missed"
@@ -123,10 +179,10 @@ def _action(one: Action, digest: Digest, words: Words, prefix: str = "") -> str:
         tag=safe_name(one.tag),
         day=day_of(one.name),
         names=and_more(one.names, words),
-        named=f" ({and_more(one.names, words)})" if one.count <= MOST_NAMES else "",
         Count=next((word for n, word in _COUNTS if n == one.count), f"{one.count:,}"),
-        binaries=_binaries(one, digest, words) if one.because in _OF_ENVIRONMENT else "",
         to=f" to {safe_name(one.tag)}" if one.tag else "",
+        in_tag=f" in {safe_name(one.tag)}" if is_of_snapshot else "",
+        without=f" without {and_more(one.names, words)}" if one.names else "",
         others=f"; {and_more(one.names, words)} {'is' if one.count == 1 else 'are'} there in another way"
         if one.names
         else "",
@@ -148,10 +204,10 @@ def _is_gone(one: Action, digest: Digest) -> bool:
     )
 
 
-def _binaries(one: Action, digest: Digest, words: Words) -> str:
+def _binaries(because: Because, names: Collection[str], digest: Digest, words: Words) -> str:
     own = digest.assessment.environment
-    found = own.of(_OF_ENVIRONMENT[one.because]) if own else ()
-    return binaries_said([each for each in found if each.need.package in one.names], words)
+    found = own.of(_OF_ENVIRONMENT[because]) if own else ()
+    return binaries_said([each for each in found if each.need.package in names], words)
 
 
 def happened(digest: Digest, words: Words, rows: int, most: int = _MOST_SAID) -> list[str]:
@@ -162,19 +218,23 @@ def happened(digest: Digest, words: Words, rows: int, most: int = _MOST_SAID) ->
     news = {tag for one in snapshots for tag in one.tags}
     has_turnover = any(one.kind == StatementKind.TURNOVER for one in loud)
     said: list[str] = []
+    last_of: dict[object, int] = {}  # the last sentence about the same tags
     for clause in clauses_of(digest, loud, words):
         tags = set(clause.first.tags)
         if clause.kind == StatementKind.REBUILD_WAVE and has_turnover and not clause.statement.causes:
             continue  # that it was rebuilt, the share of the hashes says
         if clause.path == "stack-removed.gone" and tags and tags <= news:
             continue  # the table names what went with it
-        if clause.path == "turnover.snapshot" and said:
-            said[-1] += f" {clause.said}"
+        if clause.path == "turnover.snapshot" and clause.first.tags in last_of:
+            said[last_of[clause.first.tags]] += f" {clause.said}"
             continue
         if clause.kind == "snapshot":
             said.append(_snapshot(digest, clause, words))
         elif not (clause.is_list and clause.kind not in _LOUD and (rows <= _MANY_ROWS or (tags and tags <= news))):
             said.append(clause.said + _in_tags(clause.first, digest))
+        else:
+            continue
+        last_of[clause.first.tags] = len(said) - 1
     missing = (each.still_missing for each in digest.tags if each.still_missing)
     said += (words.say("snapshot", "still", len(each), packages=and_more(each, words)) for each in missing)
     if any(span.is_unknown for span in digest.spans):
@@ -182,7 +242,7 @@ def happened(digest: Digest, words: Words, rows: int, most: int = _MOST_SAID) ->
     unread = sum(len(span.unread) for span in digest.spans)
     if unread:
         said.append(words.say("other", "unread_note", unread))
-    said = list(dict.fromkeys(filter(None, said)))
+    said = list(dict.fromkeys(filter(None, map(str.strip, said))))
     return said[:most]
 
 
@@ -205,7 +265,11 @@ def _snapshot(digest: Digest, clause: Clause, words: Words) -> str:
 
 def _in_tags(one: Fact, digest: Digest) -> str:
     """Name the tags in which it happened, where the digest is about others, too."""
-    if len(digest.tags) <= len(one.tags) or not one.tags or one.kind in ("tag-removed", "tag-added", "suspicious"):
+    if (
+        sum(not _is_removed(tag) for tag in digest.tags) <= len(one.tags)
+        or not one.tags
+        or one.kind in ("tag-removed", "tag-added", "suspicious")
+    ):
         return ""
     return f" ({' and '.join(safe(tag.tag) for tag in one.tags)})"
 
@@ -218,12 +282,16 @@ def routine(digest: Digest, words: Words) -> list[str]:
     rest = [one for tag in digest.tags if (tag.source, _name(tag)) not in tags for one in tag.rest]
     wave = (StatementKind.REBUILD_WAVE, StatementKind.REBUILT)
     hidden = [one for one in rest if one.kind in wave or severity_of(one.kind) is Severity.ROUTINE]
-    told = [Fact(rank=Rank.PRUNE, kind=one.kind, statement=one) for one in _first_of_kind(hidden)]
+    is_said = any(fact.kind == StatementKind.TURNOVER for fact in digest.assessment.facts)
+    told = [
+        Fact(rank=Rank.PRUNE, kind=one.kind, statement=one)
+        for one in _first_of_kind(hidden)
+        if not (is_said and one.kind is StatementKind.REBUILD_WAVE)
+    ]
     said += [clause.said for clause in clauses_of(digest, told, words)]
     others = {package for one in rest if one not in hidden for package in one.packages}
     if others:
         said.append(words.say("other", "unlisted", packages=number(len(others), "package")))
-    said += [words.say("other", "near_the_end", tag=safe(pin.tag)) for pin in digest.pinned if pin.is_near_the_end]
     own = digest.assessment.environment
     if own is not None and own.not_here:
         said.append(words.say("binaries", "not_here", len(own.not_here)))
@@ -276,7 +344,17 @@ def sections(digest: Digest, words: Words) -> list[Section]:
     made += [_versions(digest, kind, words) for kind in _ROWS]
     made += [_others(digest, kind, words) for kind in _other_kinds(digest)]
     made.append(_losses(losses, _HARMLESS, digest, words, tags))
-    return [one for one in made if one.rows]
+    return [_with_tags(one) for one in made if one.rows]
+
+
+def _with_tags(section: Section) -> Section:
+    """Name the tags in the heading, if they are the same for all rows, or else in each row."""
+    named = {row.tags for row in section.rows}
+    if len(named) == 1:
+        remark = "; ".join(filter(None, (section.remark, *named)))
+        return replace(section, remark=remark, rows=tuple(replace(row, tags="") for row in section.rows))
+    rows = (replace(row, where="; ".join(filter(None, (row.where, row.tags))), tags="") for row in section.rows)
+    return replace(section, rows=tuple(rows))
 
 
 def _losses(
@@ -304,7 +382,8 @@ def _losses(
         Row(
             package=package,
             change=said,
-            where="; ".join(filter(None, (there, _tags([tag for _, tag in group], digest)))),
+            where=there,
+            tags=_tags([tag for _, tag in group], digest),
             kind=group[0][0].statement.kind,
             specs=group[0][0].statement.counts.specs,
             tag=group[0][1],
@@ -404,7 +483,8 @@ def _merged(digest: Digest, found: Sequence[tuple[Line, TagDigest, str]]) -> tup
         Row(
             package=package,
             change=change,
-            where="; ".join(filter(None, (there, _tags(tags, digest)))),
+            where=there,
+            tags=_tags(tags, digest),
             kind=line.story.kind,
             specs=line.counts.specs,
             tag=tags[0],
@@ -414,7 +494,12 @@ def _merged(digest: Digest, found: Sequence[tuple[Line, TagDigest, str]]) -> tup
 
 
 def _tags(tags: Sequence[TagDigest], digest: Digest) -> str:
-    return f"in {' and '.join(safe(_name(tag)) for tag in tags)}" if len(tags) < len(digest.tags) else ""
+    is_some = len(tags) < sum(not _is_removed(tag) for tag in digest.tags)
+    return f"in {' and '.join(safe(_name(tag)) for tag in tags)}" if is_some else ""
+
+
+def _is_removed(tag: TagDigest) -> bool:
+    return any(one.kind is StatementKind.TAG_REMOVED for one in tag.statements)
 
 
 def _name(tag: TagDigest) -> str:

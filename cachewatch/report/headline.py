@@ -133,19 +133,17 @@ class Clause:
         if self.kind == StatementKind.STACK_MERGED and len(self.facts) > 1:
             return self._words.forms(self.path, "subject", len(self.facts), **self._values)[-1:]
         if self.kind == "snapshot":
-            return [self.snapshot]
+            return self._of_snapshot
         return self._words.forms(self.path, "subject", self._n, **self._values)
 
     @property
-    def snapshot(self) -> str:
+    def _of_snapshot(self) -> list[str]:
         """Name a new snapshot, and say what it lacks."""
         (tag,) = self.first.tags
-        said = self._words.forms("snapshot", "subject", tag=safe(tag.tag))[0]
+        said = self._words.forms("snapshot", "subject", tag=safe(tag.tag))
         lost = lost_packages(tag.statements)
-        if not lost:
-            return said
-        lacks = self._words.forms("snapshot", "lacks", len(lost), packages=number(len(lost), "package"))[0]
-        return f"{said}: {lacks}"
+        lacks = self._words.forms("snapshot", "lacks", len(lost), packages=number(len(lost), "package"))
+        return [f"{said[0]}: {lacks[0]}", *lacks] if lost else said
 
     @property
     def said(self) -> str:
@@ -222,6 +220,10 @@ class Clause:
             values |= self._turnover(one)
         if one.kind is StatementKind.RETURNED:
             values |= self._returned(one)
+        if one.kind is StatementKind.STACK_MERGED:
+            values |= {
+                name: ", ".join(map(stack_name, side)) for name, side in (("old", one.before), ("new", one.after))
+            }
         if self.kind == "missing":
             values["since"] = day_of(one.before[-1])
         return values
@@ -268,7 +270,6 @@ class Clause:
         much = self._words.say("other", "everything" if is_all else "part", percent=f"{share:.0%}")
         return {
             "much": much,
-            "Much": capitalized(much),
             "old": number(one.counts.beside, "old build"),
             "why": f" {why}" if (why := shares(one)) else "",
         }
@@ -281,17 +282,16 @@ class Clause:
         percent = f"{share:.0%}"
         shares_ = {name: getattr(found, name) / max(1, found.before) for name in ("rebuilt", "pruned", "others")}
         said = {name: f"{part:.0%}" for name, part in shares_.items() if part >= 0.005}
-        if len(said) == 1:  # the share of all stands before it
-            said = {name: "" for name in said if found.others < found.gone}
-        parts = [self._words.say("turnover", name, percent=part).strip() for name, part in said.items()]
+        alone = f"{next(iter(said))}_alone" if len(said) == 1 else "several"
+        parts = [self._words.say("turnover", name, percent=part) for name, part in said.items() if len(said) > 1]
         told = "all" if found.gone == found.before else "most" if share >= _NEARLY_ALL else "some"
         hashes = self._words.say("turnover", told, percent=percent)
         much = {"all": "all", "most": "nearly all"}.get(told, percent)
         since = day_of(self.first.tags[0].since) if self.first.tags and self.first.tags[0].since else ""
         return {
             "share": much,
-            "Share": capitalized(much),
-            "hashes": capitalized(hashes),
+            "hashes": hashes,
+            "became": self._words.text("turnover", alone),
             "fates": f" ({', '.join(parts)})" if parts else "",
             "of": f"of {since} " if since else "",
         }
@@ -366,7 +366,8 @@ def title(digest: Digest, words: Words) -> str:
         if said and clause is found[1] and found[0].kind == "snapshot" and ":" not in said:
             between = ": "
         left = room - len(said) - len(between)
-        forms = [form for form in clause.forms if len(form) <= left]
+        shown = clause.forms if said or clause.kind != "snapshot" else clause.forms[:1]
+        forms = [form for form in shown if len(form) <= left]
         if not forms:
             break
         # What stays is left out if the next thing fits then.
@@ -395,7 +396,7 @@ def told_in_subject(found: Assessment) -> list[Fact]:
         # What a new snapshot lacks is counted behind its name, and what was rebuilt is gone.
         if not (one.kind != "snapshot" and one.worst is LossClass.GONE and one.tags and set(one.tags) <= set(new))
         and not (one.kind == StatementKind.PACKAGE_REMOVED and one.tags and set(one.tags) <= set(new))
-        and not (one.kind == StatementKind.TURNOVER and has_wave)
+        and not (one.kind == StatementKind.TURNOVER and (has_wave or (new and len(loud) > len(new) + 1)))
     ]
 
 
@@ -407,7 +408,7 @@ def _nothing(digest: Digest, words: Words) -> str:
         many = words.say("other", "unread_many", n=len(unread))
         return words.say("other", "unread", name=unread[0][:_LONGEST_NAME]) if len(unread) == 1 else many
     own = digest.assessment.environment
-    if digest.assessment.still_open and digest.assessment.level is Level.CALM:
+    if digest.assessment.still_open and digest.assessment.level is not Level.ALARM:
         first = digest.assessment.still_open[0]
         return words.say("other", "open", what=words.say("todo.verbs", first.verb, tag=safe(first.tag)))
     if own is not None:

@@ -275,7 +275,7 @@ def _legend(cells: Cells, *, is_pruned: bool) -> Iterator[str]:
     if any(count == 1 for (_, stack, _), count in cells.items() if stack != _NO_STACK):
         yield "!  the last copy of this version in this stack for this target"
     if is_pruned and any(stack == _NO_STACK for _, stack, _ in cells):
-        yield "U  unreferenced: no stack builds these any more: they may go at any prune"
+        yield "U  unreferenced: no stack builds these any more: they may be pruned at any time"
 
 
 def _day(side: Side) -> str:

@@ -290,7 +290,7 @@ def _wave(counts: Counts, report: Report) -> str:
     beside = counts.beside
     if beside <= 0:
         return "nothing else about them changed"
-    goes = " and may go at any prune" if tag_names.is_mutable(report.after.tag) else ""
+    goes = " and may be pruned at any time" if tag_names.is_mutable(report.after.tag) else ""
     old = "the old builds are" if not counts.vanished else f"{number(beside, 'old build')} are"
     return f"nothing else about them changed; {old} still there{goes}"
 

@@ -104,12 +104,12 @@ class Pinned(Struct, frozen=True, kw_only=True):
     older: int = 0  # and how many are older: where old ones are deleted, these go before it
     move: CoverageChange | None = None  # for the environment, where there is one
     whole_move: TagDigest | None = None  # for the whole selection, where there is none
-    is_news: bool = False  # it is gone since the last digest, or there is a newer one since
+    is_news: bool = False  # since the last digest it is gone or among the oldest, or there is a newer one
 
     @property
     def is_near_the_end(self) -> bool:
-        """Whether it is among the two oldest of the series, of which newer ones are there."""
-        return not self.is_gone and self.newer > 0 and self.older <= 1
+        """Whether it is among the two oldest of the series, of which several newer ones are there."""
+        return not self.is_gone and self.newer > 1 and self.older <= 1
 
 
 class Silenced(Struct, frozen=True):
@@ -203,6 +203,7 @@ def _pin_state(pin: Pinned, tags: Iterable[TagDigest]) -> PinState:
         source=pin.source,
         tag=pin.tag,
         is_gone=pin.is_gone,
+        is_ending=pin.is_near_the_end,
         newest=pin.newest,
         move=pin.move,
         statements=whole.statements if whole else None,

@@ -104,7 +104,12 @@ def where(line: Line, most: int = MOST_NAMES) -> str:
     """
     story = line.story
     stacks = {place.stack for place in story.places}
-    if story.kind is StatementKind.UPGRADED and story.of_stacks > 1:
+    # Stacks that are not behind and were not upgraded had the version before: they are no part of what was.
+    if (
+        story.kind is StatementKind.UPGRADED
+        and story.of_stacks > 1
+        and (story.behind or len(stacks) == story.of_stacks)
+    ):
         told = _of_stacks(stacks, story.of_stacks, most)
         return f"{told}; not yet in {names(story.behind, most)}" if story.behind else told
     if story.kind is StatementKind.MOVED:
@@ -287,7 +292,7 @@ def accounting(statements: Iterable[Statement]) -> str:
     kept = [(one.counts.stayed, one.kind in _UNBUILT) for one in statements]
     old = sum(count for count, is_old in kept if is_old)
     moved = sum(count for count, is_old in kept if not is_old)
-    parts.append(f"{number(old, 'old build')} that may go at any prune" if old else "")
+    parts.append(f"{number(old, 'old build')} that may be pruned at any time" if old else "")
     parts.append(f"{number(moved, 'build')} kept, now in other stacks" if moved else "")
     return "; ".join(filter(None, parts))
 

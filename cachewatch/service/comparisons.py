@@ -497,15 +497,17 @@ def find_pin(
         known = seen or (SeenPin(source=source, tag=tag, revision=had) if had else None)
         gone = Pinned(tag=tag, source=source, is_gone=True, newest=last, is_news=True)
         return (gone if known else None), known
-    at = now.index(tag)
-    return Pinned(
-        tag=tag,
-        source=source,
-        newest=last if last != tag else "",
-        newer=len(now) - at - 1,
-        older=at,
-        is_news=last != tag and any(last not in names for names in told.values()),
-    ), SeenPin(source=source, tag=tag, revision=newest.commit)
+    pin = _placed(source, tag, now)
+    earlier = [_placed(source, tag, names) for names in told.values() if tag in names]
+    is_newer = last != tag and any(last not in names for names in told.values())
+    is_ending = pin.is_near_the_end and not all(one.is_near_the_end for one in earlier)
+    return replace(pin, is_news=is_newer or is_ending), SeenPin(source=source, tag=tag, revision=newest.commit)
+
+
+def _placed(source: str, tag: str, series: Sequence[str]) -> Pinned:
+    at = series.index(tag)
+    newest = series[-1] if series[-1] != tag else ""
+    return Pinned(tag=tag, source=source, newest=newest, newer=len(series) - at - 1, older=at)
 
 
 def found_pins(found: Sequence[Pinned]) -> tuple[Pinned, ...]:

@@ -106,6 +106,8 @@ def _assembled(
     environment = joined(part.coverage for part in parts if part.coverage)
     learned = [fact for part in parts if part.advance is not None for fact in part.advance.learned]
     period = period_of(parts, now, is_urgent=stream.is_urgent)
+    remembered = state.remembered.learned(learned).of_lock(stream.name, _lock_of(environment))
+    of_lock = (one.since for one in remembered.actions if one.verb in (Verb.BUILD, Verb.RECONCRETIZE))
     digest = Digest(
         key=key,
         subscription=stream.subscription.name,
@@ -115,7 +117,7 @@ def _assembled(
         is_urgent=stream.is_urgent,
         spans=tuple(span for part in parts for span in part.spans),
         tags=tags,
-        remembered=state.remembered.learned(learned).of_lock(stream.name, _lock_of(environment)),
+        remembered=remembered,
         environment=environment,
         alternative=next(
             (
@@ -127,7 +129,7 @@ def _assembled(
         ),
         pinned=found_pins([part.pinned for part in parts if part.pinned]),
         silenced=tuple(_silenced(context, hidden)),
-        why=notice_sentences.why(stream),
+        why=notice_sentences.why(stream, min(of_lock, default="")),
         commands=tuple(
             filter(
                 None, (line for part in parts for line in notice_sentences.commands(stream, part.spans, part.resolved))
@@ -185,7 +187,7 @@ def with_actions(draft: PendingDigest, stream: Stream, *, is_sent: bool) -> Pend
         )
         for each in digest.assessment.actions
         if each.verb in _LASTING
-        for subject in each.names or (each.name,)
+        for subject in each.subjects
     ]
     keys = {each.key for each in asked}
     # While readers wait, nobody knows what is still open.
@@ -291,7 +293,10 @@ def split(
 
 def unconfirmed(draft: PendingDigest) -> PendingDigest:
     """Return the same to be sent though operators did not answer, which recipients are told first."""
-    said = f"not confirmed by the operators: {draft.hold}"
+    large = [
+        hold.said for hold in draft.holds if hold.event.kind is HoldKind.LARGE
+    ]  # what is suspicious says so itself
+    said = ": ".join(("not confirmed by the operators", *large[:1]))
     spans = tuple(
         replace(span, notes=(said, *span.notes) if number == 0 else span.notes)
         for number, span in enumerate(draft.digest.spans)

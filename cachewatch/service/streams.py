@@ -29,6 +29,7 @@ from cachewatch.errors import UnknownRevision
 from cachewatch.git.catalogue import tags_of
 from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import Revision, is_there, resolve
+from cachewatch.report.headline import day_of
 from cachewatch.report.values import Span
 from cachewatch.report.words import how_long
 from cachewatch.store.cursors import Cursor, Position, Unread
@@ -282,12 +283,16 @@ def returned(tags: Mapping[str, datetime], zone: str) -> Iterator[str]:
         yield f"{tag} is back; it was gone since {since}, and is compared with its state before that"
 
 
-def why(stream: Stream) -> tuple[str, ...]:
-    """Say what a subscription is about: tags develop; packages py-*; changes upgraded, removed."""
+def why(stream: Stream, lock_since: str = "") -> tuple[str, ...]:
+    """Say what a subscription is about: tags develop; packages py-*; changes upgraded, removed.
+
+    `lock_since` is the day since when the lock file is known to be the same, while something is to be done about it.
+    """
     match = stream.subscription.match
     lines = [f"{key} {', '.join(patterns)}" for key, patterns in _patterns(match)]
     if match.environment is not None:
-        lines.append(f"environment {match.environment.name}")
+        known = f" (unchanged since {day_of(lock_since)})" if lock_since else ""
+        lines.append(f"environment {match.environment.name}{known}")
     if match.pinned is not None:
         lines.append(f"pinned {match.pinned}")
     return (*lines, f"changes {', '.join(_kinds(stream.changes))}")

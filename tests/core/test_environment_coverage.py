@@ -383,7 +383,7 @@ def headline_of(change: CoverageChange) -> str:
 
 
 def change_of(before: Sequence[str], after: Sequence[str], **values: Any) -> CoverageChange:
-    """Return the change of an environment whose needs stand like this; `there>lost` may go at any prune."""
+    """Return the change of an environment whose needs stand like this; `there>lost` may be pruned at any time."""
     needs = tuple(
         need(hash=spec_hash(n) if values.get("has_hashes", True) else "", version=f"1.{n}") for n in range(len(after))
     )
@@ -412,7 +412,7 @@ def change_of(before: Sequence[str], after: Sequence[str], **values: Any) -> Cov
         (["there"], ["usable"], "all rebuilt: re-concretize (all 1 have equal builds)"),
         (["there"] * 3, ["there", "there", "lost"], "1 of 3 binaries gone: build from source"),
         (["there"] * 3, ["there", "rebuilt", "lost"], "1 of 3 binaries gone: 1 has an equal or other build"),
-        (["there"] * 3, ["there", "rebuilt", "usable"], "2 of 3 binaries rebuilt: re-concretize"),
+        (["there"] * 3, ["there", "rebuilt", "usable"], "2 of 3 binaries replaced by equal builds: re-concretize"),
         (
             ["there"] * 48,
             ["there"] * 24 + ["rebuilt"] * 10 + ["usable"] * 9 + ["lost"] * 5,
@@ -422,7 +422,7 @@ def change_of(before: Sequence[str], after: Sequence[str], **values: Any) -> Cov
         (["rebuilt", "there"], ["lost", "there"], "1 of 2 binaries gone: build from source"),
         (["lost", "there"], ["there", "there"], "1 of 2 binaries added"),
         (["lost", "there"], ["rebuilt", "there"], "1 of 2 binaries has another build again"),
-        (["there"] * 3, ["there", *["there>rebuilt"] * 2], "2 of 3 binaries may go at any prune: re-concretize"),
+        (["there"] * 3, ["there", *["there>rebuilt"] * 2], "2 of 3 binaries may be pruned at any time: re-concretize"),
         (["there>rebuilt"] * 3, ["there>rebuilt"] * 3, ""),
     ],
 )  # fmt: skip
@@ -450,7 +450,7 @@ def test_what_no_stack_builds_is_announced(tmp_path: Path, run: Run) -> None:
     result = run("coverage", lock, "--repo", repository, "--fail-on", "going")
 
     assert result.exit_code == 1
-    assert "going: built by no stack: it may go at any prune (1)" in result.output
+    assert "going: built by no stack: it may be pruned at any time (1)" in result.output
     assert f"zlib@1.0/{spec_hash(1)[:7]}" in result.output
     assert "after a prune a second copy is left" in result.output
     snapshot = run("coverage", lock, "--repo", repository, "--tag", "develop-2025-06-01", "--fail-on", "going")

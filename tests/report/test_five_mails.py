@@ -49,7 +49,7 @@ def test_a_stack_is_removed_and_a_compiler_changes(tmp_path: Path) -> None:
     assert rendered.level == "alarm"
     assert body.startswith(
         "To do If you use radiuss: keep what is installed. Two packages have no other build (raja, umpire). "
-        "Re-concretize lock files made before 2 June: they may name builds that are gone. "
+        "Re-concretize lock files made before 2 June: builds that they name are gone (spack concretize --force). "
         "What happened Stack radiuss was removed; 12 of its 14 packages have equal builds in e4s, 2 are gone. "
         "gcc 11.4.0 -> 13.3.0: 20 packages; cuda, hdf5 still on 11.4.0 in e4s."
     )
@@ -93,7 +93,7 @@ def test_everything_is_back(tmp_path: Path) -> None:
     assert rendered.title == "150 of 150 packages are back; zlib 1.3.1 -> 1.3.2"
     assert rendered.level == "calm"
     assert body.startswith(
-        "Nothing to do. What happened 150 of 150 packages missing since 27 November are back, "
+        "Nothing to do. If a lock file names zlib 1.3.1, re-concretize. What happened 150 of 150 packages missing since 27 November are back, "
         "unchanged since 20 November except zlib. "
         "UPGRADED, no stack has the old version zlib 1.3.1 -> 1.3.2 e4s"
     )
@@ -190,7 +190,7 @@ def test_an_environment_is_rebuilt(tmp_path: Path) -> None:
 
     assert rendered.title == "nearly all rebuilt: re-concretize (33 of 35 have equal builds)"
     assert body == (
-        "To do Re-concretize: 33 binaries have equal builds with other hashes. "
+        "To do Re-concretize: 33 binaries have equal builds with other hashes, their own are gone (spack concretize --force). "
         "Or install from develop-2026-09-06, which has 34 of 35. "
         "Still open since 28 September: py-torch 2.8.0 is gone, 2.9.0 is there. "
         "Routine 1 binary rebuilt. 1 binary is not in this cache."
@@ -210,7 +210,7 @@ def test_a_binary_that_is_gone_is_to_be_built(tmp_path: Path) -> None:
     assert rendered.level == "alarm"
     assert body.startswith(
         "To do Build from source, or choose another version: cuda 12.8.0 is gone, only 11.0 is there. "
-        "Re-concretize: 1 binary has an equal build with another hash (hdf5)."
+        "Re-concretize: 1 binary has an equal build with another hash (hdf5), its own is gone (spack concretize --force)."
     )
 
 
@@ -229,18 +229,18 @@ def test_a_binary_that_is_gone_is_to_be_built(tmp_path: Path) -> None:
         ),
         (
             [record(1, stacks=["root"]), record(2, stacks=E4S, target="zen4")],
-            "BUILT BY NO STACK ANY MORE, a prune may take them zlib 1.0 radiuss",
-            "To do Copy zlib to a mirror of your own if you need it (spack buildcache sync): no stack builds it any more, and a prune may take it.",
+            "BUILT BY NO STACK ANY MORE, they may be pruned at any time zlib 1.0 radiuss",
+            "To do Copy zlib to a mirror of your own if you need it (spack buildcache sync): no stack builds it any more, so that it may be pruned at any time.",
         ),
         (
             [record(2, stacks=E4S, target="zen4")],
             "GONE for x86_64_v3 zlib 1.0 radiuss",
-            "To do Keep what is installed of zlib: the cache has nothing to replace it on the same machines.",
+            "To do Keep what is installed of zlib, or build from source: the cache has nothing left for these machines.",
         ),
         (
             [record(2, stacks=E4S, versions=["0.9"])],
             "GONE for x86_64_v3 zlib 1.0 radiuss; only 0.9 is there",
-            "To do Keep what is installed of zlib: the cache has nothing to replace it on the same machines.",
+            "To do Keep what is installed of zlib, or build from source: the cache has nothing left for these machines.",
         ),
         (
             [record(2, stacks=E4S, versions=["1.1"])],

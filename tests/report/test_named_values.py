@@ -130,7 +130,7 @@ def test_a_version_of_no_stack_is_named(run: Run, tmp_path: Path) -> None:
     """It comes and goes without any place that has something to say of it."""
     one, other = [record(1)], [record(1), record(2, versions=["7.0"], stacks=["root"])]
 
-    assert "zlib 7.0 may go at any prune +1" in told(run, tmp_path, one, other)
+    assert "zlib 7.0 may be pruned at any time +1" in told(run, tmp_path, one, other)
     assert "zlib 7.0 removed -1" in told(run, tmp_path, other, one)
 
 
@@ -157,7 +157,7 @@ def test_builds_that_no_stack_has_are_not_all_of_their_version(run: Run, tmp_pat
     """Where a stack has another build of it, the version stays."""
     before, gone = records([1, 2]), record(1, stacks=["root"])
 
-    assert "zlib builds of 1.0 may go at any prune, others stay" in told(run, tmp_path, before, [gone, record(2)])
+    assert "zlib builds of 1.0 may be pruned at any time, others stay" in told(run, tmp_path, before, [gone, record(2)])
 
 
 def test_what_another_build_keeps_stays(run: Run, tmp_path: Path) -> None:

@@ -163,7 +163,7 @@ def test_losses_come_first(tmp_path: Path) -> None:
     said = " ".join(text.split("----")[0].split())
     assert said.startswith(
         "To do Build from source, or choose another version: hdf5 1.0 is gone. "
-        "Re-concretize: 1 binary has an equal build with another hash (zlib)."
+        "Re-concretize: 1 binary has an equal build with another hash (zlib), its own is gone (spack concretize --force)."
     )
     assert "other " not in said.replace("another ", "")
     assert digest_of(site)["title"] == "1 of 3 binaries gone: 1 has an equal or other build; hdf5 removed"
@@ -205,7 +205,7 @@ def test_everything_is_rebuilt_beside_the_old_binaries(tmp_path: Path) -> None:
         site.publish(number)
         site.run(later=timedelta(days=1))
     assert sorted(stored.title for stored in site.digests()) == [
-        "3 of 3 binaries may go at any prune: re-concretize",
+        "3 of 3 binaries may be pruned at any time: re-concretize",
         "all rebuilt: re-concretize (all 3 have equal builds)",
     ]
     assert site.told()[-1].startswith("To do          Re-concretize: 3 binaries have equal builds")
@@ -289,7 +289,6 @@ def test_what_the_newest_snapshot_would_change(tmp_path: Path) -> None:
     site = site_of(tmp_path, first, second, environment=str(ours), pinned="develop-2025-06-01")
     text = " ".join(told_after(site, 1).split())
     assert "Stay on develop-2025-06-01" in text
-    assert "develop-2025-06-01, which you pinned, is among the oldest that are left." in text
     (action,) = [one for one in digest_of(site)["actions"] if one["verb"] == "stay"]  # type: ignore[attr-defined]
     assert action["names"] == ["curl"]
 
@@ -384,3 +383,48 @@ def test_only_what_an_environment_needs_can_hold_its_digest(tmp_path: Path) -> N
         site.run(later=timedelta(days=1))
         held.append([each.subscription for each in read_status(site.open()).held])
     assert held == [["all"], ["all", "ml"]]
+
+
+def test_a_pin_among_the_oldest_snapshots_comes_first(tmp_path: Path) -> None:
+    """What may be deleted soon is to be mirrored, or left for the newest one; when it is gone, to move is new."""
+    first = snapshots(develop_2025_06_01=ALL)
+    second = first | snapshots(develop_2025_06_08=ALL)
+    third = second | snapshots(develop_2025_06_15=LESS)
+    fourth = {path: content for path, content in third.items() if "2025-06-01" not in path}
+    site = site_of(tmp_path, first, second, third, fourth, tags=["develop-*"], pinned="develop-2025-06-01")
+    site.run()
+    for number in (1, 2, 3):
+        site.publish(number)
+        site.run(later=timedelta(days=1))
+    texts = [" ".join(text.split()) for text in site.told()]
+    assert texts[0].startswith("To do You may move to develop-2025-06-08.")
+    assert texts[1].startswith(
+        "To do Your pin develop-2025-06-01 is among the oldest snapshots that are left and may be deleted soon: "
+        "mirror it, or move to develop-2025-06-15 without hdf5."
+    )
+    assert texts[2].startswith("To do Move to develop-2025-06-15: develop-2025-06-01 is gone.")
+
+
+def test_what_is_still_open_is_one_command(tmp_path: Path) -> None:
+    """Binaries of several weeks for which one command is enough are in one line, with the first day; the oldest first."""
+    needs = [("hdf5", "1.0", spec_hash(10)), ("zlib", "1.0", spec_hash(1)), ("curl", "1.0", spec_hash(20))]
+    states = [
+        {"hdf5": records([10]), "zlib": records([1]), "curl": records([20])},
+        {"hdf5": records([11]), "zlib": records([1]), "curl": records([20])},
+        {"hdf5": records([11]), "zlib": [record(2, versions=["2.0"])], "curl": records([20])},
+        {"hdf5": records([11]), "zlib": [record(2, versions=["2.0"])]},
+    ]
+    ours = lock(tmp_path / "spack.lock", *needs)
+    site = site_of(tmp_path, *(catalogue(state) for state in states), environment=str(ours))
+    site.run()
+    for number in (1, 2, 3):
+        site.publish(number)
+        site.run(later=timedelta(days=1))
+    text = " ".join(site.told()[-1].split())
+    assert text.startswith("To do Build from source, or choose another version: curl 1.0 is gone.")
+    assert (
+        "Still open since 2 June: re-concretize for 2 binaries: zlib 1.0 is gone, 2.0 is there; "
+        "1 binary has an equal build with another hash (hdf5), its own is gone."
+    ) in text
+    assert text.count("since ") == 2  # the day, and that of the lock file
+    assert "environment spack.lock (unchanged since 2 June)" in text

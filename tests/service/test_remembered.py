@@ -546,3 +546,34 @@ def test_an_announced_wave_is_remembered_until_it_is_pruned(tmp_path: Path, monk
     assert readers.made[0].remembered.wave("public", "develop") == wave
     with readers.site.open().database.read() as connection:
         assert cursors.remembered_by(connection, "ml").wave("public", "develop") is None
+
+
+def test_an_older_snapshot_brings_nothing_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a branch lost is not back because a snapshot of the same name has had it all the time."""
+    snapshot = catalogue(MANY | ZLIB, "develop-2025-06-01")
+    newer = catalogue(MANY, "develop-2025-06-03")
+    states = [catalogue(MANY | ZLIB) | snapshot, catalogue(MANY) | snapshot, catalogue(MANY) | snapshot | newer]
+    readers = Readers(tmp_path, monkeypatch, *states)
+    assert said(readers.go_on()) == [("package-removed", "zlib", 1)]
+    kinds = [kind for kind, _, _ in said(readers.go_on())]
+    assert kinds == ["tag-added", "package-removed"]
+
+
+def test_that_all_hashes_are_gone_is_told_where_rebuilds_are_hidden(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lock files miss them, whether somebody wants to know of rebuilds or not."""
+    again = {name: records([1000 + 10 * n + m for m in range(4)]) for n, name in enumerate(MANY)}
+    config = CONFIG.replace("changes: [all]", "changes: [upgraded]")
+    readers = Readers(tmp_path, monkeypatch, catalogue(MANY), catalogue(again), config=config)
+    assert said(readers.go_on()) == [("turnover", "", 8)]
+
+
+def test_a_snapshot_that_went_lost_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its packages went with it: they are no losses of places, and the table does not list them."""
+    first, second = (catalogue(MANY, f"develop-2025-06-0{day}") for day in (1, 2))
+    readers = Readers(tmp_path, monkeypatch, first | second, second | catalogue(MANY, "develop-2025-06-03"))
+    readers.go_on()
+    (digest,) = readers.made
+    assert not digest.assessment.losses
+    assert "Gone" not in readers.site.told()[-1]

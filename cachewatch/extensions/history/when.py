@@ -31,7 +31,7 @@ class WhenRow(Struct, frozen=True, kw_only=True):
     """One version in one stack for one target."""
 
     version: str
-    stack: str | None  # None: no stack builds it, so that it may go at any prune
+    stack: str | None  # None: no stack builds it, so that it may be pruned at any time
     target: str
     first: IndexPoint
     baseline: bool  # it came in `first` or before

@@ -135,7 +135,7 @@ def _is_lately(times: Times, revision: int) -> bool:
 def _unreferenced(catalogue: SiteContents, totals: Totals) -> Iterator[CardLine]:
     count, specs = totals.unreferenced[-1], totals.specs[-1]
     if tag_names.is_mutable(catalogue.past.tag) and count > _MANY_UNREFERENCED * max(1, specs):
-        yield CardLine(f"{count:,} of {number(specs, 'spec')} are in no stack any more and may go at any prune")
+        yield CardLine(f"{count:,} of {number(specs, 'spec')} are in no stack any more and may be pruned at any time")
 
 
 def versions_card(catalogue: SiteContents, times: Times) -> View:

@@ -260,7 +260,7 @@ def _lead(present: Present, tag: str, *, is_pruned: bool) -> str:
     text = f"The newest version is {shown(latest, 40)}, {there if stacks else 'which no stack builds'}."
     if present.unreferenced and is_pruned:
         verb = "is" if present.unreferenced == 1 else "are"
-        text += f" {number(present.unreferenced, 'spec')} {verb} in no stack any more and may go at any prune."
+        text += f" {number(present.unreferenced, 'spec')} {verb} in no stack any more and may be pruned at any time."
     return text
 
 

@@ -86,7 +86,7 @@ def test_what_is_unusual_is_said(lost: SiteContents) -> None:
         "big has 2 of 12 specs since 6 Jun 2025",
         "gone was removed on 7 Jun 2025",
         "hep has no build of kept since 7 Jun 2025",
-        "10 of 15 specs are in no stack any more and may go at any prune",
+        "10 of 15 specs are in no stack any more and may be pruned at any time",
     ]
 
 
