@@ -284,7 +284,7 @@ def build(folder: Path, path: Path, jobs: int = 1) -> Dump:
 
 
 def dump(path: Path) -> Dump:
-    """Return all values of an index, without its numbers; the revisions that were rewritten are left out."""
+    """Return all values of an index, without its numbers."""
     connection = sqlite3.connect(path)
     names = "SELECT tag.name, package.name, {} FROM {} JOIN tag ON tag.id = tag JOIN package ON package.id = package"
     found: Dump = {

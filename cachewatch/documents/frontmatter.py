@@ -205,7 +205,6 @@ class ListedSpec(Struct, frozen=True):
 
     binary: Binary
     stacks: tuple[str, ...]
-    size: int | None = None
 
 
 def write_document(package: str, tag: str, specs: Collection[ListedSpec]) -> bytes:
@@ -214,7 +213,7 @@ def write_document(package: str, tag: str, specs: Collection[ListedSpec]) -> byt
     records = []
     for spec in sorted(specs, key=lambda spec: spec.binary.hash):
         _, spec_hash, *rest = astuple(spec.binary)
-        kind = (*rest, spec.size, spec.stacks)
+        kind = (*rest, spec.stacks)
         if kind not in known:
             known[kind] = _parts(spec)
         before, after = known[kind]
@@ -229,7 +228,7 @@ def _parts(spec: ListedSpec) -> tuple[str, str]:
     after = {
         "os": binary.os,
         "platform": binary.platform,
-        "size": NO_SIZE if spec.size is None else spec.size,
+        "size": NO_SIZE,
         "stacks": sorted({*spec.stacks, UNION_STACK}),
         "target": binary.target,
         "variants": list(binary.variants),

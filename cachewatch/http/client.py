@@ -10,7 +10,7 @@ import asyncio
 import random
 import ssl
 import time
-from collections.abc import AsyncIterator, Awaitable, Collection, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Collection, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -168,7 +168,6 @@ def refusal(answer: Answer) -> HttpError:
 Result = TypeVar("Result")
 
 _AGENT = f"cachewatch/{__version__}"
-_AT_ONCE = 16
 _LONGEST_REPLY = 64 * 2**10  # to what was posted
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _SECRET_HEADERS = frozenset({"authorization", "cookie", "proxy-authorization"})
@@ -206,16 +205,6 @@ class Client:
         """
         return self._run(self._get(Request(url, headers or {}, expected, size, named_by)))
 
-    def get_all(self, requests: Iterable[Request]) -> Iterator[Answer | HttpError]:
-        """Yield the answers to many requests in their order, a few under way at once."""
-        batch: list[Request] = []
-        for request in requests:
-            batch.append(request)
-            if len(batch) == 8 * _AT_ONCE:
-                yield from self._run(self._get_batch(batch))
-                batch.clear()
-        yield from self._run(self._get_batch(batch))
-
     def close(self) -> None:
         """Close all connections."""
         if self._client is not None:
@@ -236,18 +225,6 @@ class Client:
         finally:
             self._waited += time.monotonic() - begun
         return found[0]
-
-    async def _get_batch(self, requests: list[Request]) -> list[Answer | HttpError]:
-        free = asyncio.Semaphore(_AT_ONCE)
-
-        async def get(request: Request) -> Answer | HttpError:
-            async with free:
-                try:
-                    return await self._get(request)
-                except HttpError as error:
-                    return error
-
-        return await asyncio.gather(*map(get, requests))
 
     async def _get(self, request: Request) -> Answer:
         check_url(request.url)
@@ -321,7 +298,6 @@ def _client(silence: float) -> httpx2.AsyncClient:
     return httpx2.AsyncClient(
         headers={"User-Agent": _AGENT, "Accept": "*/*", "Accept-Encoding": "gzip"},
         timeout=httpx2.Timeout(silence),
-        limits=httpx2.Limits(max_connections=_AT_ONCE),
         follow_redirects=False,
         verify=_trust(),
     )

@@ -18,7 +18,7 @@ from cachewatch.errors import HttpError, RefusedAddress
 from cachewatch.http import client
 from cachewatch.http import client as http
 from cachewatch.http.addresses import basic, bearer
-from cachewatch.http.client import Client, Request, RequestLimits
+from cachewatch.http.client import Client, RequestLimits
 from cachewatch.runtime.files import NotInflated, inflate
 
 pytestmark = pytest.mark.usefixtures("loopback")
@@ -247,18 +247,6 @@ def test_the_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) -
         assert get("http://mirror.example/index").body == b"http://mirror.example/index"
         monkeypatch.setenv("no_proxy", "127.0.0.1")
         assert get(f"{proxy.url}/direct").body == b"/direct"
-
-
-def test_many_are_asked_for_at_once() -> None:
-    """Many small files come in their order, and one that fails spoils no other."""
-    with (
-        serving(lambda asked: Says(404) if asked.path == "/7" else Says(body=asked.path.encode(), wait=0.01)) as server,
-        Client(QUICK) as client,
-    ):
-        answers = list(client.get_all(Request(f"{server.url}/{number}") for number in range(200)))
-
-    assert [a.body for a in answers if isinstance(a, http.Answer)] == [f"/{n}".encode() for n in range(200) if n != 7]
-    assert isinstance(answers[7], HttpError)
 
 
 def test_a_post_returns_whatever_is_answered() -> None:

@@ -1,7 +1,7 @@
 """Build caches as Spack's clients publish them, read at their index.
 
 `address.py` says what an address means and how files are got from there, `layouts.py` finds the index in a mirror of
-layout 2 or 3 and asks for the sizes of tarballs, and `oci.py` finds the index in a registry. `index.py` makes
+layout 2 or 3, and `oci.py` finds the index in a registry. `index.py` makes
 specs of the records of an index and keeps them in a temporary file. `opening.py` puts the specs of several indexes
 together and reads the list of all of Spack's public caches; `recorder.py` keeps the history.
 """

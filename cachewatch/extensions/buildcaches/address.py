@@ -14,7 +14,7 @@ from cachewatch.config.sources import Address, LiveSource
 from cachewatch.config.types import Size, Text
 from cachewatch.errors import HttpError, RefusedAddress, SourceError, TooLarge
 from cachewatch.http.addresses import check_url, shown
-from cachewatch.http.client import Client, Request, RequestLimits
+from cachewatch.http.client import Client, RequestLimits
 from cachewatch.runtime.files import LargeFile, read_inside
 
 
@@ -24,7 +24,6 @@ class Validator(Struct, frozen=True, kw_only=True, omit_defaults=True):
     layout: str = ""  # v2, v3 or oci
     etag: str = ""  # of the file that is asked for first
     digest: str = ""  # sha256 of the index, in hex
-    looked: float = 0.0  # when it was last looked for a newer layout, in seconds since 1970
 
 
 class IndexFile(Struct, frozen=True):
@@ -53,9 +52,6 @@ class CacheMirror(Protocol):
         TooLarge is raised where it has more than `size` bytes.
         """
 
-    def get_all(self, paths: list[str]) -> "list[MirrorFile | None]":
-        """Return many small files; None where there is none or it cannot be read."""
-
     def close(self) -> None:
         """Let go of connections."""
 
@@ -71,7 +67,6 @@ class MirrorFile(Struct, frozen=True):
 # The public index of develop has hundreds of megabytes.
 LARGEST_INDEX = 4 * 2**30
 _LARGEST_FILE = LARGEST_INDEX
-_SMALL = 2**20
 
 _OCI = {"oci": "https", "oci+https": "https", "oci+http": "http"}
 _INSIDE = re.compile(r"/(build_cache(/index\.json)?|v3(/manifests/index/index\.manifest\.json)?)/?$")
@@ -171,16 +166,6 @@ class FolderMirror:
         except OSError as error:
             raise SourceError(f"{self._path / path}: {error.strerror}") from error
 
-    def get_all(self, paths: list[str]) -> list[MirrorFile | None]:
-        """Return many small files."""
-        found: list[MirrorFile | None] = []
-        for path in paths:
-            try:
-                found.append(self.get(path, size=_SMALL))
-            except SourceError:
-                found.append(None)
-        return found
-
     def close(self) -> None:
         """Nothing is open."""
 
@@ -205,26 +190,16 @@ class WebMirror:
         """Return the file at `path`, None for a 404, or that it is unchanged since `etag`."""
         headers = {**self._headers, **({"If-None-Match": etag} if etag else {})}
         expected = (404, 304) if etag else (404,)
+        url = f"{self._url}/{quote(_relative(path))}"
         with oversized():
-            answer = self._client.get(self._at(path), headers=headers, expected=expected, size=size)
+            answer = self._client.get(url, headers=headers, expected=expected, size=size)
         if answer.status == 404:
             return None
         return MirrorFile(answer.body, answer.headers.get("etag", ""), is_unchanged=answer.status == 304)
 
-    def get_all(self, paths: list[str]) -> list[MirrorFile | None]:
-        """Return many small files, several at once."""
-        requests = (Request(self._at(path), self._headers, size=_SMALL) for path in paths)
-        return [
-            None if isinstance(answer, Exception) else MirrorFile(answer.body)
-            for answer in self._client.get_all(requests)
-        ]
-
     def close(self) -> None:
         """Close the connections."""
         self._client.close()
-
-    def _at(self, path: str) -> str:
-        return f"{self._url}/{quote(_relative(path))}"
 
 
 def _relative(path: str) -> str:

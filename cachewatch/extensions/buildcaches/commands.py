@@ -39,7 +39,6 @@ from cachewatch.report.words import number
 @click.option("--max-index", default="4GiB", metavar="SIZE", help="Maximum size of an unpacked index.")
 @click.option("--token-file", type=Path, metavar="FILE", help="File that contains a bearer token.")
 @click.option("--login-file", type=Path, metavar="FILE", help="File that contains user:password.")
-@click.option("--sizes", is_flag=True, help="Fetch the size of each new tarball (one small request each).")
 @click.option("--force", is_flag=True, help="Accept large removals.")
 @FORMAT_OPTION
 @click.option("-q", "--quiet", is_flag=True, help="Print only warnings and errors.")
@@ -56,7 +55,6 @@ def record(
     max_index: str,
     token_file: Path | None,
     login_file: Path | None,
-    sizes: bool,
     force: bool,
     quiet: bool,
     format_: str,
@@ -82,7 +80,7 @@ def record(
         cache = replace(cache, tag=tag[0] if tag else "develop", stack=stack, view=view)
     doing = [f"opening {source}"]
     with waiting(lambda: doing[-1]):
-        done = add_revision(cache, Path(into), is_confirmed=force, wants_sizes=sizes, tell=doing.append)
+        done = add_revision(cache, Path(into), is_confirmed=force, tell=doing.append)
     if format_ == "json":
         write_json(done)
     elif not quiet:

@@ -1,20 +1,15 @@
-"""Fetch from a mirror: its index in layout 3 (content-addressed, since Spack 1.0) or else layout 2, and tarball sizes.
-
-An index has no sizes: they are read from one small file for each spec.
-"""
+"""Fetch the index of a mirror, in layout 3 (content-addressed, since Spack 1.0) or else layout 2."""
 
 import hashlib
 import re
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import msgspec
 from msgspec import Struct
 
-from cachewatch.documents.frontmatter import Binary
 from cachewatch.errors import HttpError, SourceError, TooLarge
-from cachewatch.extensions.buildcaches.address import CacheMirror, IndexFile, MirrorFile, Validator
+from cachewatch.extensions.buildcaches.address import CacheMirror, IndexFile, Validator
 from cachewatch.runtime.files import NotInflated, TooMuch, inflate
 
 _INDEX_V3 = "v3/manifests/index/{view}index.manifest.json"
@@ -23,14 +18,9 @@ _INDEX_MEDIA_TYPE = "application/vnd.spack.db"
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _VIEW = re.compile(r"[A-Za-z0-9._+-]+(/[A-Za-z0-9._+-]+)*")
 _LARGEST_MANIFEST = 2**20
-_DAY = 86400.0
 
 # What object stores say instead of 404 to who may not list what there is.
 _FORBIDDEN = 403
-
-# Both files of layout 2 are written one after the other; between them they disagree.
-_READINGS = 3
-_PAUSE = 2.0
 
 
 class BlobOf(Struct, frozen=True, rename="camel"):
@@ -56,58 +46,40 @@ _GZIP = b"\x1f\x8b"
 _SIGNATURE = b"-----BEGIN PGP SIGNATURE-----"
 
 
-def fetch_index(
-    mirror: CacheMirror,
-    known: Validator,
-    *,
-    view: str = "",
-    now: float | None = None,
-    sleep: Callable[[float], None] = time.sleep,
-) -> IndexFile | None:
-    """Return the index of a mirror, or None where it is the one that is `known`.
+class _NotThere(SourceError):
+    """A mirror is not of a layout."""
 
-    An index of layout 2 that is unchanged costs one request, and once a day another one to see
-    whether the mirror has become one of layout 3.
-    """
+
+def fetch_index(mirror: CacheMirror, known: Validator, *, view: str = "") -> IndexFile | None:
+    """Return the index of a mirror, or None where it is the one that is `known`."""
     if view and (_VIEW.fullmatch(view) is None or ".." in view):
         raise SourceError(f"{mirror.where}: {view!a} is not the name of a view")
-    now = time.time() if now is None else now
-    if known.layout == "v2" and now - known.looked < _DAY and not view:
-        found = _fetch_v2(mirror, known, known.looked, sleep)
-        if not isinstance(found, _Missing):
-            return found
-    forbidden: HttpError | None = None
+    path = _INDEX_V3.format(view=f"{view}/" if view else "")
     try:
-        found = _fetch_v3(mirror, known, view)
+        return _fetch_v3(mirror, known, path)
+    except _NotThere as error:
+        missing: SourceError = error
     except HttpError as error:
         if error.status != _FORBIDDEN or view:
             raise
-        found, forbidden = _MISSING, error
-    if isinstance(found, _Missing) and not view:
-        found = _fetch_v2(mirror, known, now, sleep)
-    if isinstance(found, _Missing):
-        if forbidden is not None:
-            raise forbidden
-        raise SourceError(
-            f"{mirror.where}: there is no index here, neither {_INDEX_V3.format(view=_folder(view))}"
-            f" nor {_INDEX_V2}; is this a build cache, and was `spack buildcache update-index` run?"
-        )
-    return found
+        missing = error
+    try:
+        if not view:
+            return fetch_v2_at(mirror, _INDEX_V2, known)
+    except _NotThere:
+        if isinstance(missing, HttpError):
+            raise missing from None
+    raise SourceError(
+        f"{mirror.where}: there is no index here, neither {path} nor {_INDEX_V2}; is this a build cache, and was "
+        "`spack buildcache update-index` run?"
+    )
 
 
-class _Missing:
-    """Said where a mirror is not of a layout."""
-
-
-_MISSING = _Missing()
-
-
-def _fetch_v3(mirror: CacheMirror, known: Validator, view: str) -> IndexFile | _Missing | None:
+def _fetch_v3(mirror: CacheMirror, known: Validator, path: str) -> IndexFile | None:
     etag = known.etag if known.layout == "v3" else ""
-    path = _INDEX_V3.format(view=_folder(view))
     file = mirror.get(path, etag=etag, size=_LARGEST_MANIFEST)
     if file is None:
-        return _MISSING
+        raise _NotThere(f"{mirror.where}/{path}: is not there")
     if file.is_unchanged:
         return None
     blob = index_blob(file.content, f"{mirror.where}/{path}")
@@ -115,10 +87,6 @@ def _fetch_v3(mirror: CacheMirror, known: Validator, view: str) -> IndexFile | _
         return None
     content = fetch_blob(mirror, blob, said_by=path)
     return IndexFile(content, mirror.where, Validator(layout="v3", etag=file.etag, digest=blob.checksum))
-
-
-def _folder(view: str) -> str:
-    return f"{view}/" if view else ""
 
 
 def index_blob(manifest: bytes, where: str) -> BlobOf:
@@ -195,41 +163,27 @@ def inflated(content: bytes, most: int, where: str) -> bytes:
         ) from error
 
 
-def _fetch_v2(
-    mirror: CacheMirror, known: Validator, looked: float, sleep: Callable[[float], None], path: str = _INDEX_V2
-) -> IndexFile | _Missing | None:
-    was_v2 = known.layout == "v2"
-    for reading in range(1, _READINGS + 1):
-        said = _said_hash(mirror, path)
-        if said and was_v2 and said == known.digest:
-            return None
-        with limited_to(mirror.max_index):
-            file = mirror.get(path, etag=known.etag if was_v2 and not said else "", size=mirror.max_index)
-        if file is None:
-            return _MISSING
-        if file.is_unchanged:
-            return None
-        digest = hashlib.sha256(file.content).hexdigest()
-        if not said and was_v2 and digest == known.digest:
-            return None
-        if said in ("", digest):
-            fresh = Validator(layout="v2", etag=file.etag, digest=digest, looked=looked)
-            return IndexFile(file.content, f"{mirror.where}/{path}", fresh)
-        if reading < _READINGS:
-            sleep(_PAUSE)
-    raise SourceError(
-        f"{mirror.where}/{path}: does not have the sha256 that {path}.hash says; it may be half published"
-    )
-
-
-def fetch_v2_at(
-    mirror: CacheMirror, path: str, known: Validator, *, sleep: Callable[[float], None] = time.sleep
-) -> IndexFile | None:
+def fetch_v2_at(mirror: CacheMirror, path: str, known: Validator) -> IndexFile | None:
     """Return the index of layout 2 at `path`, or None where it is the one that is `known`."""
-    found = _fetch_v2(mirror, known, 0.0, sleep, path)
-    if isinstance(found, _Missing):
-        raise SourceError(f"{mirror.where}/{path}: is not there, though it is listed; it may be half published")
-    return found
+    if known.layout != "v2":
+        known = Validator()
+    said = _said_hash(mirror, path)
+    if said and said == known.digest:
+        return None
+    with limited_to(mirror.max_index):
+        file = mirror.get(path, etag="" if said else known.etag, size=mirror.max_index)
+    if file is None:
+        raise _NotThere(f"{mirror.where}/{path}: is not there, though it is listed; it may be half published")
+    if file.is_unchanged:
+        return None
+    digest = hashlib.sha256(file.content).hexdigest()
+    if not said and digest == known.digest:
+        return None
+    if said not in ("", digest):  # both files are written one after the other
+        raise SourceError(
+            f"{mirror.where}/{path}: does not have the sha256 that {path}.hash says; it may be half published"
+        )
+    return IndexFile(file.content, f"{mirror.where}/{path}", Validator(layout="v2", etag=file.etag, digest=digest))
 
 
 def fetch_v3_at(mirror: CacheMirror, path: str, digest: str) -> IndexFile:
@@ -259,33 +213,3 @@ def _said_hash(mirror: CacheMirror, path: str) -> str:
     if _SHA256.fullmatch(said) is None:
         raise SourceError(f"{mirror.where}/{path}.hash: does not hold a sha256")
     return said
-
-
-_TARBALL = "application/vnd.spack.install"
-
-
-def sizes_in_mirror(mirror: CacheMirror, binaries: Sequence[Binary]) -> list[int | None]:
-    """Return the bytes of each tarball in a mirror of layout 3; None where that cannot be known."""
-    return [_size(file) for file in mirror.get_all([_path(binary) for binary in binaries])]
-
-
-def tag_of(binary: Binary) -> str:
-    """Return the tag that a registry has for a spec."""
-    return f"{binary.package}-{binary.version}-{binary.hash}.spack"
-
-
-def _path(binary: Binary) -> str:
-    name = f"{binary.package}-{binary.version}-{binary.hash}.spec.manifest.json"
-    return f"v3/manifests/spec/{binary.package}/{name.replace('/', '_')}"
-
-
-def _size(file: MirrorFile | None) -> int | None:
-    if file is None:
-        return None
-    try:
-        blobs = read_manifest(file.content, "").data
-    except SourceError:
-        return None
-    sizes = (blob.content_length for blob in blobs if blob.media_type.startswith(_TARBALL))
-    size = next(sizes, -1)
-    return size if size >= 0 else None

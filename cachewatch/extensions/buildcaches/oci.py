@@ -11,11 +11,11 @@ from urllib.parse import urlencode, urljoin, urlsplit
 import msgspec
 from msgspec import Struct
 
-from cachewatch.errors import HttpError, SourceError
+from cachewatch.errors import SourceError
 from cachewatch.extensions.buildcaches.address import LARGEST_INDEX, IndexFile, Registry, Validator, oversized, patience
 from cachewatch.extensions.buildcaches.layouts import inflated, limited_to, verify
 from cachewatch.http.addresses import origin, shown
-from cachewatch.http.client import Answer, Client, Request, RequestLimits
+from cachewatch.http.client import Answer, Client, RequestLimits
 
 _INDEX_TAG = "index.spack"
 _LARGEST_MANIFEST = 4 * 2**20
@@ -32,14 +32,12 @@ _ACCEPT = ", ".join(
 )
 _DIGEST = re.compile(r"sha256:([0-9a-f]{64})")
 _CHALLENGE = re.compile(r'\b(\w{1,100})="([^"]*)"')
-_TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
 
 
 class Layer(Struct, frozen=True):
     """A blob that a manifest names."""
 
     digest: str
-    size: int = -1
 
 
 class Platform(Struct, frozen=True):
@@ -164,29 +162,9 @@ class Image:
             raise SourceError(f"{self.where}: {what} of {_INDEX_TAG} is not there; it may be half published")
         return verify(answer.body, digest, f"{self.where}:{_INDEX_TAG}")
 
-    def sizes(self, tags: list[str]) -> list[int | None]:
-        """Return the bytes of the tarball of each tag; None where that cannot be known."""
-        requests = [
-            Request(self._at(f"manifests/{tag}"), {**self._headers, "Accept": _ACCEPT}, size=_LARGEST_MANIFEST)
-            for tag in tags
-            if _TAG.fullmatch(tag)
-        ]
-        answers = self._client.get_all(requests)
-        return [self._size(next(answers)) if _TAG.fullmatch(tag) else None for tag in tags]
-
     def close(self) -> None:
         """Close the connections."""
         self._client.close()
-
-    def _size(self, answer: Answer | HttpError) -> int | None:
-        if isinstance(answer, HttpError):
-            return None
-        try:
-            layers = self._manifest(answer.body).layers
-        except SourceError:
-            return None
-        # Those of its dependencies come before it.
-        return layers[-1].size if layers and layers[-1].size >= 0 else None
 
     def _manifest(self, content: bytes) -> ImageManifest:
         try:

@@ -19,7 +19,7 @@ from msgspec import Struct
 from cachewatch.core.model import Diagnostic, DiagnosticKind
 from cachewatch.core.names import is_name
 from cachewatch.core.spack import UNION_STACK
-from cachewatch.documents.frontmatter import Binary, ListedSpec
+from cachewatch.documents.frontmatter import ListedSpec
 from cachewatch.documents.spec_nodes import EncodedIngredients
 from cachewatch.errors import SourceError, TooLarge, UsageError
 from cachewatch.extensions.buildcaches.address import (
@@ -33,7 +33,7 @@ from cachewatch.extensions.buildcaches.address import (
     root_of,
 )
 from cachewatch.extensions.buildcaches.index import CacheIndex, SpecStore, StoredSpec, read_indexes
-from cachewatch.extensions.buildcaches.layouts import fetch_index, fetch_v2_at, fetch_v3_at, sizes_in_mirror, tag_of
+from cachewatch.extensions.buildcaches.layouts import fetch_index, fetch_v2_at, fetch_v3_at
 from cachewatch.extensions.buildcaches.oci import Image
 from cachewatch.http.addresses import basic, bearer, check_secrecy
 from cachewatch.http.client import RequestLimits
@@ -271,14 +271,6 @@ class CacheSource:
             yield from self._read_list(self._mirror, remembered)
         elif (published := self._read_one(remembered)) is not None:
             yield published
-
-    def sizes(self, binaries: Sequence[Binary]) -> list[int | None]:
-        """Return the bytes of each tarball, None where that cannot be known; a catalogue knows none."""
-        if self._image is not None:
-            return self._image.sizes([tag_of(binary) for binary in binaries])
-        if self._mirror is not None and not self._is_list:
-            return sizes_in_mirror(self._mirror, binaries)
-        return [None] * len(binaries)
 
     def _read_one(self, remembered: Remembered) -> Published | None:
         key = f"{self._cache.tag}/{self._cache.stack}/{self._cache.view}"

@@ -39,9 +39,7 @@ from cachewatch.service.context import News, RecordedSource
 SHARE_LEFT = 0.1
 
 _STATE_FILE = "cachewatch-record.json"
-_SIZES = " sizes"
 _COUNTS = re.compile(rb'^meta: .*?"num_specs_by_stack": (\{[^}]*\})', re.MULTILINE)
-_SIZE = re.compile(rb'"hash": "([a-z0-9]+)", "os": "[^"]*", "platform": "[^"]*", "size": (\d+),')
 
 
 class HeldTag(Struct, frozen=True):
@@ -90,7 +88,6 @@ def record(
     repository: Path,
     *,
     is_confirmed: bool = False,
-    wants_sizes: bool = False,
     now: datetime | None = None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Recorded:
@@ -103,9 +100,8 @@ def record(
     tell(f"reading the index of {cache.address}")
     with CacheSource(cache, wants_graph=True) as source, open_recording(repository) as recording:
         state = _read_state(recording)
-        key = f"{cache.address}{_SIZES}" if wants_sizes else cache.address
-        known = dict(state.known.get(key, {}))
-        work = _Work(recording, source, is_confirmed=is_confirmed, wants_sizes=wants_sizes)
+        known = dict(state.known.get(cache.address, {}))
+        work = _Work(recording, is_confirmed=is_confirmed)
         for found in source.read(known):
             tell(f"comparing {found.tag or cache.address} with what was recorded")
             work.take(found)
@@ -117,11 +113,8 @@ def record(
         known = _without(known, read) | work.fresh
         moved = list(_moved(state, cache.address, read))
         # Whoever goes back to another address has its index read again.
-        others = {
-            each: names if _address_of(each) == cache.address else _without(names, read)
-            for each, names in state.known.items()
-        }
-        state = _RecordState(recording.head or "", {**others, key: known})
+        others = {each: _without(names, read) for each, names in state.known.items()}
+        state = _RecordState(recording.head or "", {**others, cache.address: known})
         content = msgspec.json.format(msgspec.json.encode(state), indent=1)
         publish(recording.folder / _STATE_FILE, content, base=recording.folder, mode=0o644)
         return Recorded(
@@ -133,18 +126,13 @@ def _without(known: Mapping[str, Validator], tags: Collection[str]) -> dict[str,
     return {name: fresh for name, fresh in known.items() if _tag_of(name) not in tags}
 
 
-def _address_of(key: str) -> str:
-    return key.removesuffix(_SIZES)
-
-
 def _tag_of(name: str) -> str:
     return name.partition("/")[0]
 
 
 def _moved(state: _RecordState, address: str, tags: Collection[str]) -> Iterator[Diagnostic]:
     """Yield what to say of tags that were recorded from another address until now."""
-    for key, names in state.known.items():
-        other = _address_of(key)
+    for other, names in state.known.items():
         for tag in sorted({_tag_of(name) for name in names} & {*tags}) if other != address else ():
             yield Diagnostic(
                 path=address,
@@ -157,11 +145,9 @@ def _moved(state: _RecordState, address: str, tags: Collection[str]) -> Iterator
 class _Work:
     """Turns what is published into the files of a revision, tag by tag."""
 
-    def __init__(self, recording: Recording, source: CacheSource, *, is_confirmed: bool, wants_sizes: bool) -> None:
+    def __init__(self, recording: Recording, *, is_confirmed: bool) -> None:
         self._recording = recording
-        self._source = source
         self._is_confirmed = is_confirmed
-        self._wants_sizes = wants_sizes
         self._stacks: dict[str, frozenset[str]] = {}
         self.counts: list[TagCounts] = []
         self.held: list[HeldTag] = []
@@ -194,14 +180,10 @@ class _Work:
 
     def _write(self, found: Published, documents: Mapping[str, str], graphs: Mapping[str, str]) -> None:
         """Write what is different from these files of the newest revision, package by package."""
-        sizes = self._sizes(found, documents) if self._wants_sizes else {}
         new = changed = 0
         for package in found.specs.packages:
             specs = found.specs.read(package)
-            listed = specs.listed
-            if sizes:
-                listed = [ListedSpec(spec.binary, spec.stacks, sizes.get(spec.binary.hash)) for spec in listed]
-            content = write_document(package, found.tag, listed)
+            content = write_document(package, found.tag, specs.listed)
             if self._put(found.tag, package, DOCUMENT, content, documents):
                 changed += package in documents
                 new += package not in documents
@@ -257,18 +239,6 @@ class _Work:
             if match := _COUNTS.search(content[: 2**16]):
                 counts.update(msgspec.json.decode(match[1], type=dict[str, int]))
         return counts
-
-    def _sizes(self, found: Published, before: Mapping[str, str]) -> Mapping[str, int]:
-        """Return the sizes of tarballs by hash: as recorded, or else as the source says."""
-        known = {
-            spec_hash.decode(): int(size)
-            for content in self._recording.read(list(before.values()))
-            for spec_hash, size in _SIZE.findall(content)
-        }
-        listed = (spec for package in found.specs.packages for spec in found.specs.read(package).listed)
-        asked = [spec.binary for spec in listed if spec.binary.hash not in known]
-        said = zip(asked, self._source.sizes(asked), strict=True)
-        return known | {binary.hash: size for binary, size in said if size is not None}
 
     def _write_tags(self) -> None:
         content = self._recording.file(TAGS_FILE)

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, wait
 from contextlib import closing, contextmanager
-from itertools import chain, groupby
+from itertools import chain, groupby, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
@@ -18,11 +18,9 @@ from typing import Any, TypeVar
 from msgspec import Struct
 
 from cachewatch.core.model import CompilerForm
-from cachewatch.core.names import CATALOGUE, DOCUMENT
 from cachewatch.documents.frontmatter import MAX_BYTES
-from cachewatch.documents.parsing import parse
 from cachewatch.documents.records import KnownRecords
-from cachewatch.errors import DocumentError, NoHistoryIndex, StateError, UnknownRevision, UsageError, WorkFailed
+from cachewatch.errors import NoHistoryIndex, StateError, UnknownRevision, UsageError, WorkFailed
 from cachewatch.extensions.causes.rebuilds import CountedCause, Night, blobs_of, count_all, find_nights
 from cachewatch.extensions.history.document_versions import (
     ChainRevision,
@@ -39,10 +37,11 @@ from cachewatch.extensions.history.schema import (
     check_is_index,
     explained,
     index_path,
+    make_tables,
     open_for_writing,
 )
 from cachewatch.extensions.history.values import IndexedDocument, KnownDocument, OpenInterval, Task, signature_of
-from cachewatch.extensions.history.write import Writer, common_length, cut, fill_specs, locked, transaction
+from cachewatch.extensions.history.write import Writer, common_length, fill_specs, locked, transaction
 from cachewatch.git.repository import Repository
 from cachewatch.runtime.parallel import ProcessEnded, in_processes
 
@@ -57,7 +56,7 @@ Answer = tuple[Unit, Found]
 Engine = Callable[[Sequence[Unit]], Iterator[Answer]]
 
 _VERSIONS_IN_UNIT = 128
-_ATTEMPTS = 3
+_ATTEMPTS = 3  # that a cluster makes
 # Units that a cluster has at a time: what it answers waits here in memory.
 _AT_ONCE = 64
 
@@ -87,21 +86,15 @@ def in_jobs(repository: Repository, jobs: int) -> Engine:
         return lambda unit: _answer(own, unit, known)
 
     def engine(units: Sequence[Unit]) -> Iterator[Answer]:
-        left, attempts = list(units), 0
-        while left:
-            done = 0
-            try:
-                for answer in in_processes(make_work, left, jobs):
-                    yield left[done], answer
-                    done += 1
-            except ProcessEnded as error:
-                # All that was not answered is asked of new processes; a unit that ends them each time is named.
-                attempts = 1 if done else attempts + 1
-                if attempts == _ATTEMPTS:
-                    raise WorkFailed(
-                        f"{_about(left[0])}: {_ATTEMPTS} worker processes ended while they read it"
-                    ) from error
-            left = left[done:]
+        done = 0
+        try:
+            for answer in in_processes(make_work, units, jobs):
+                yield units[done], answer
+                done += 1
+        except ProcessEnded as error:
+            raise WorkFailed(
+                f"{_about(units[done])}: a worker process ended while it was read; build again to go on from there"
+            ) from error
 
     return engine
 
@@ -116,11 +109,11 @@ def on_cluster(git_dir: str, address: str) -> Engine:
         # Dask itself tries again what a worker that ended had, as often as this says.
         with _client(address) as client, client.get_executor(retries=_ATTEMPTS) as executor:
             waiting = iter(units)
-            asked = {executor.submit(follow_unit, git_dir, unit): unit for unit in _some(waiting, _AT_ONCE)}
+            asked = {executor.submit(follow_unit, git_dir, unit): unit for unit in islice(waiting, _AT_ONCE)}
             while asked:
                 answered = next(iter(wait(asked, return_when=FIRST_COMPLETED).done))
                 yield asked.pop(answered), answered.result()
-                asked |= {executor.submit(follow_unit, git_dir, unit): unit for unit in _some(waiting, 1)}
+                asked |= {executor.submit(follow_unit, git_dir, unit): unit for unit in islice(waiting, 1)}
 
     return engine
 
@@ -159,14 +152,6 @@ def _client(address: str) -> Any:
         return connect(address, timeout="10s")
     except (OSError, ValueError) as error:
         raise UsageError(f"--cluster {address}: {error}; start a scheduler with `dask scheduler`") from error
-
-
-def _some(units: Iterator[Unit], most: int) -> Iterator[Unit]:
-    for _ in range(most):
-        unit = next(units, None)
-        if unit is None:
-            return
-        yield unit
 
 
 def _about(unit: Unit) -> str:
@@ -303,28 +288,24 @@ class _IndexBuild:
         self._versions = self._unreadable = 0
 
     def run(self, revisions: list[ChainRevision]) -> IndexUpdate:
-        """Do all that is to do so that these revisions are indexed."""
+        """Do all that is to do so that these revisions are indexed; where others were, everything is."""
         self._chain = revisions
-        rewritten = self._take_back()
-        before = self._indexed()
-        while self._indexed() < len(self._chain) - 1:
-            stored = self._one("SELECT count(*) FROM revision")
-            if stored - 1 == self._indexed():
-                self._add_revisions(stored)
-            self._index(self._one("SELECT max(n) FROM revision"))
-        return IndexUpdate(self._indexed() - before, self._versions, rewritten, self._unreadable)
-
-    def _take_back(self) -> int:
-        """Take revisions out that are not in the chain any more, and return how many."""
         stored = self._one("SELECT count(*) FROM revision")
         common = common_length(self._connection, self._chain)
-        if common == stored:
-            return 0
-        if not (common or self._is_beside):
-            self._check_is_of_repository(stored)
-        with self._transaction():
-            cut(self._connection, common - 1, self._versions_up_to, self._compiler_form)
-        return stored - common
+        if common < stored:
+            if not (common or self._is_beside):
+                self._check_is_of_repository(stored)
+            with transaction(self._connection):
+                make_tables(self._connection)
+        before = self._indexed()
+        while self._indexed() < len(self._chain) - 1:
+            count = self._one("SELECT count(*) FROM revision")
+            if count - 1 == self._indexed():
+                with transaction(self._connection):
+                    rows = [(n, *moment) for n, moment in enumerate(self._chain[count:], count)]
+                    self._connection.executemany("INSERT INTO revision VALUES (?, ?, ?)", rows)
+            self._index(self._one("SELECT max(n) FROM revision"))
+        return IndexUpdate(self._indexed() - before, self._versions, stored - common, self._unreadable)
 
     def _check_is_of_repository(self, stored: int) -> None:
         """Raise UsageError if the index is of another repository: one variable of the environment may name it for several."""
@@ -336,14 +317,6 @@ class _IndexBuild:
                 "name another file with --db, or remove this one with `cachewatch history drop --db`"
             )
 
-    def _add_revisions(self, start: int) -> None:
-        rows = [(n, *moment) for n, moment in enumerate(self._chain[start:], start)]
-        with self._transaction():
-            self._connection.executemany("INSERT INTO revision VALUES (?, ?, ?)", rows)
-            self._connection.executemany(
-                'DELETE FROM rewritten WHERE "commit" = ?', [(commit,) for _, commit, _ in rows]
-            )
-
     def _index(self, newest: int) -> None:
         """Index all documents up to revision number `newest`."""
         indexed = self._indexed()
@@ -352,10 +325,9 @@ class _IndexBuild:
         changed = {(one.tag, version.revision) for one in found for version in one.versions}
         nights = find_nights(self._repository, commits, sorted(changed))
         done = {name for (name,) in self._connection.execute("SELECT name FROM unit")}
-        states = _IndexedStates(self._connection) if indexed >= 0 else None
         # The documents of a package, one in each tag, have much in common that is then decoded once.
         documents = sorted(found, key=lambda one: (one.package, one.tag))
-        tasks = [task for one in documents if (task := _task(one, states)).name not in done]
+        tasks = [task for one in documents if (task := _task(self._connection, one)).name not in done]
         asked = [night for night in nights if night.is_recorded and night.name not in done]
         total = sum(len(one.versions) for one in documents) + sum(night.is_recorded for night in nights)
         self._progress.begin(total, total - sum(map(_size, tasks)) - len(asked))
@@ -363,7 +335,7 @@ class _IndexBuild:
         self._repository.obtain(chain(documents_of, blobs_of(self._repository, asked)), self._progress.fetch)
         writer = Writer(self._connection, has_specs=indexed >= 0)
         for run in _in_runs(self._engine(units_of(tasks, asked))):
-            with self._transaction():
+            with transaction(self._connection):
                 writer.store(
                     (t, found) for t, found in run if isinstance(t, Task) and isinstance(found, IndexedDocument)
                 )
@@ -371,33 +343,15 @@ class _IndexBuild:
             self._versions += sum(_size(one) for one, _ in run if isinstance(one, Task))
             self._unreadable += sum(len(found.diagnostics) for _, found in run if isinstance(found, IndexedDocument))
             self._progress.advance(sum(_size(one) for one, _ in run))
-        with self._transaction():
-            for tag, of_tag in groupby(nights, key=lambda night: night.tag):
-                writer.add_nights(tag, [(night.revision, night.is_recorded) for night in of_tag])
+        with transaction(self._connection):
+            writer.add_nights(nights)
             _finish(self._connection)
-
-    def _versions_up_to(self, newest: int) -> Sequence[DocumentVersions]:
-        commits = self._connection.execute('SELECT "commit" FROM revision WHERE n <= ? ORDER BY n', (newest,))
-        return find_versions(self._repository, [commit for (commit,) in commits])
-
-    def _compiler_form(self, tag: str, package: str, blob: str) -> CompilerForm:
-        found = self._repository.objects().get(blob, most=MAX_BYTES)
-        try:
-            path = f"{CATALOGUE}/{tag}/{package}/{DOCUMENT}"
-            return parse(found.content, path).compiler_form if found else CompilerForm.NEW
-        except DocumentError:
-            return CompilerForm.NEW
 
     def _indexed(self) -> int:
         return self._one("SELECT indexed FROM progress")
 
     def _one(self, query: str) -> int:
         return int(self._connection.execute(query).fetchone()[0])
-
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        with transaction(self._connection):
-            yield
 
 
 def _finish(connection: sqlite3.Connection) -> None:
@@ -419,41 +373,25 @@ def named(path: Path) -> Iterator[None]:
         raise UsageError(f"{path}: {error}") from error
 
 
-class _IndexedStates:
-    """Where the index left documents."""
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
-
-    def of(self, tag: str, package: str) -> tuple[KnownDocument | None, bool, tuple[OpenInterval, ...]]:
-        """Return the last readable version, whether there were only unreadable ones, and the open intervals."""
-        key = tuple(self._number(table, name) for table, name in (("tag", tag), ("package", package)))
-        where = "WHERE tag = ? AND package = ?"
-        row = self._connection.execute(
-            f"SELECT blob, revision, baseline, old_compilers FROM document {where}",  # noqa: S608  our own text
-            key,
-        ).fetchone()
-        if row is None:
-            unread = self._connection.execute(f"SELECT 1 FROM diagnostic {where}", key).fetchone()  # noqa: S608
-            return None, unread is not None, ()
-        blob, revision, baseline, old_compilers = row
-        return KnownDocument(blob, revision, baseline, CompilerForm(old_compilers)), False, tuple(self._open(*key))
-
-    def _open(self, tag: int, package: int) -> Iterator[OpenInterval]:
-        query = """SELECT interval.id, first, hashes, versions, compiler, os, platform, target, variants, names
-            FROM interval JOIN build ON build.id = build JOIN stacks ON stacks.id = stacks
-            WHERE package = ? AND tag = ? AND last IS NULL"""
-        for number, first, hashes, *values in self._connection.execute(query, (package, tag)):
-            yield OpenInterval(number, signature_of(tuple(values)), first, hashes)
-
-    def _number(self, table: str, name: str) -> int:
-        row = self._connection.execute(f"SELECT id FROM {table} WHERE name = ?", (name,)).fetchone()  # noqa: S608
-        return -1 if row is None else int(row[0])
-
-
-def _task(one: DocumentVersions, states: _IndexedStates | None) -> Task:
-    known, is_unread, intervals = states.of(one.tag, one.package) if states else (None, False, ())
-    return Task(one.tag, one.package, one.versions, known, is_unread, intervals)
+def _task(connection: sqlite3.Connection, one: DocumentVersions) -> Task:
+    """Return what is to follow of a document, from where the index left it."""
+    of_document = (
+        "JOIN tag ON tag.id = tag JOIN package ON package.id = package WHERE tag.name = ? AND package.name = ?"
+    )
+    key = (one.tag, one.package)
+    query = f"SELECT blob, revision, baseline, old_compilers FROM document {of_document}"  # noqa: S608  our own text
+    row = connection.execute(query, key).fetchone()
+    if row is None:
+        unread = connection.execute(f"SELECT 1 FROM diagnostic {of_document}", key).fetchone()  # noqa: S608
+        return Task(*key, one.versions, is_unread=unread is not None)
+    query = f"""SELECT interval.id, first, hashes, versions, compiler, os, platform, target, variants, names
+        FROM interval JOIN build ON build.id = build JOIN stacks ON stacks.id = stacks {of_document} AND last IS NULL"""  # noqa: S608
+    opened = (
+        OpenInterval(number, signature_of(tuple(values)), first, hashes)
+        for number, first, hashes, *values in connection.execute(query, key)
+    )
+    known = KnownDocument(*row[:3], CompilerForm(row[3]))
+    return Task(*key, one.versions, known, is_unread=False, intervals=tuple(opened))
 
 
 def _in_runs(answers: Iterable[Answer]) -> Iterator[list[_Answered]]:

@@ -3,10 +3,10 @@
 import os
 from collections.abc import Callable
 from contextlib import closing
-from functools import partial
+from functools import partial, reduce
 from pathlib import Path
 from shlex import quote
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import click
 from msgspec import Struct, json, to_builtins
@@ -58,6 +58,40 @@ ANSWER_FORMAT = click.option(
     default="text",
     help="Output format.",
 )
+TAG_OPTION = click.option(
+    "--tag", default="develop", metavar="TAG", shell_complete=completing("tags"), help="Tag to look in."
+)
+SINCE_OPTION = click.option(
+    "--since",
+    metavar="REVISION",
+    show_default="the beginning",
+    shell_complete=completing("revisions"),
+    help="Only changes after this revision or date.",
+)
+UNTIL_OPTION = click.option(
+    "--until",
+    default="HEAD",
+    metavar="REVISION",
+    shell_complete=completing("revisions"),
+    help="Only changes up to this revision or date.",
+)
+
+
+class Asked(TypedDict):
+    """Which index is asked, and how the answer is written."""
+
+    repo: str | None
+    db: Path | None
+    format_: str
+    output: str | None
+
+
+def with_options(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return the decorator that adds several options to a command, in this order."""
+    return lambda command: reduce(lambda made, option: option(made), reversed(options), command)
+
+
+asking = with_options(REPO_OPTION, DB_OPTION, ANSWER_FORMAT, OUTPUT_OPTION)
 
 
 def open_history(repo: str | None, db: Path | None) -> Index:
@@ -88,21 +122,20 @@ def find_history(repo: str | None, db: Path | None) -> Path:
         return index_path(None, opened.shared_git_dir)
 
 
-def write_answer(
-    answer: Struct, indexed: IndexPoint, make_table: Callable[[], Table], *, format_: str, output: str | None
-) -> None:
+def write_answer(answer: Struct, indexed: IndexPoint, table: Callable[[], Table], asked: Asked) -> None:
     """Write an answer; a table of CSV has no room for how far the index goes, so standard error has it."""
+    format_, output = asked["format_"], asked["output"]
     if format_ == "json":
         write([ascii_only(json.format(json.encode(answer))), b"\n"], output)
         return
-
-    write(write_table(make_table(), format_, palette("auto", output)), output, is_for_people=format_ == "text")
+    write(write_table(table(), format_, palette("auto", output)), output, is_for_people=format_ == "text")
     if format_ == "csv":
         click.echo(f"cachewatch: {indexed_up_to(indexed)}", err=True)
 
 
 _PUBLIC_MIRROR = "https://binaries.spack.io/{tag}"
 _MOST_SNAPSHOTS = 10
+_FOR_PEOPLE = ("text", "markdown")
 
 
 @click.command(epilog=examples("cachewatch best spack.lock", "cachewatch best spack.lock --pin"))
@@ -121,21 +154,8 @@ _MOST_SNAPSHOTS = 10
     show_default=_PUBLIC_MIRROR,
     help="With --pin: where the binaries of a tag are; {tag} stands for its name.",
 )
-@REPO_OPTION
-@DB_OPTION
-@FORMAT_OPTION
-@OUTPUT_OPTION
-def best(
-    *,
-    lockfile: Path,
-    tag: str | None,
-    pin: bool,
-    mirror: str | None,
-    repo: str | None,
-    db: Path | None,
-    format_: str,
-    output: str | None,
-) -> None:
+@asking
+def best(*, lockfile: Path, tag: str | None, pin: bool, mirror: str | None, **asked: Unpack[Asked]) -> None:
     """Find the tags and revisions that had most binaries of an environment at the same time.
 
     LOCKFILE is a spack.lock, or an environment's folder that has one. `cachewatch history build` indexes the history
@@ -144,12 +164,12 @@ def best(
     environment = open_environment(lockfile)
     if mirror is not None and not pin:
         raise UsageError("--mirror belongs to --pin; give --pin too")
-    if pin and format_ != "text":
+    if pin and asked["format_"] != "text":
         raise UsageError("--pin prints a command; leave out --format")
     if not environment.hashes:
         raise UsageError(f"{environment.name}: names no hashes; a spack.lock does")
-    most = _MOST_SNAPSHOTS if format_ == "text" and not pin else None
-    with open_history(repo, db) as index:
+    most = _MOST_SNAPSHOTS if asked["format_"] in _FOR_PEOPLE and not pin else None
+    with open_history(asked["repo"], asked["db"]) as index:
         answer = find_best(index, environment.hashes, most=most, takes_tag=Globs([tag]) if tag else None)
     if not answer.snapshots:
         count = len(environment.hashes)
@@ -158,9 +178,10 @@ def best(
             f"in {f'a tag {tag}' if tag else 'an indexed tag'} (up to {answer.indexed.revision[:10]})"
         )
     if pin:
-        write([f"{_pin(answer, mirror or _PUBLIC_MIRROR, is_chosen=tag is not None)}\n".encode()], output)
+        said = _pin(answer, mirror or _PUBLIC_MIRROR, is_chosen=tag is not None)
+        write([f"{said}\n".encode()], asked["output"])
         return
-    write_answer(answer, answer.indexed, lambda: snapshots_table(answer), format_=format_, output=output)
+    write_answer(answer, answer.indexed, partial(snapshots_table, answer), asked)
 
 
 def _pin(answer: BestSnapshots, mirror: str, *, is_chosen: bool) -> str:
@@ -177,22 +198,6 @@ def _pin(answer: BestSnapshots, mirror: str, *, is_chosen: bool) -> str:
         f"no snapshot (NAME-YYYY-MM-DD) or release (v1.2.3) has any of it now; {had}; "
         "name a tag that never changes by --tag"
     )
-
-
-SINCE_OPTION = click.option(
-    "--since",
-    metavar="REVISION",
-    show_default="the beginning",
-    shell_complete=completing("revisions"),
-    help="Only changes after this revision or date.",
-)
-UNTIL_OPTION = click.option(
-    "--until",
-    default="HEAD",
-    metavar="REVISION",
-    shell_complete=completing("revisions"),
-    help="Only changes up to this revision or date.",
-)
 
 
 def numbers_of(index: Index, since: str | None, until: str) -> tuple[int, int]:
@@ -222,49 +227,53 @@ def history() -> None:
     """
 
 
-def _build_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that `build` and `update` share."""
-    options = [
-        REPO_OPTION,
-        DB_OPTION,
-        click.option(
-            "--jobs",
-            type=click.IntRange(1, 64),
-            default=min(2, os.cpu_count() or 1),
-            show_default="2, or 1 on a single CPU",
-            help="Number of worker processes.",
-        ),
-        click.option("--cluster", metavar="ADDRESS", help="Work on this Dask cluster (cachewatch[dask])."),
-        click.option("--no-progress", is_flag=True, help="Do not show a progress bar."),
-        click.option("-q", "--quiet", is_flag=True, help="Print only warnings and errors."),
-    ]
-    for option in reversed(options):
-        command = option(command)
-    return command
+class BuildOptions(TypedDict):
+    """The options of `build` and `update`."""
+
+    repo: str | None
+    db: Path | None
+    jobs: int
+    cluster: str | None
+    no_progress: bool
+    quiet: bool
+
+
+building = with_options(
+    REPO_OPTION,
+    DB_OPTION,
+    click.option(
+        "--jobs",
+        type=click.IntRange(1, 64),
+        default=min(2, os.cpu_count() or 1),
+        show_default="2, or 1 on a single CPU",
+        help="Number of worker processes.",
+    ),
+    click.option("--cluster", metavar="ADDRESS", help="Work on this Dask cluster (cachewatch[dask])."),
+    click.option("--no-progress", is_flag=True, help="Do not show a progress bar."),
+    click.option("-q", "--quiet", is_flag=True, help="Print only warnings and errors."),
+)
 
 
 @history.command(epilog=examples("cachewatch history build", "cachewatch history build --jobs 8 --quiet"))
-@_build_options
-def build(*, repo: str | None, db: Path | None, jobs: int, cluster: str | None, no_progress: bool, quiet: bool) -> None:
+@building
+def build(**options: Unpack[BuildOptions]) -> None:
     """Index all revisions of a repository.
 
     A build that was interrupted continues where it was, and one that is complete is brought up to date.
     """
-    _bring_up_to_date(repo, db, jobs, cluster, is_shown=not no_progress, is_quiet=quiet, is_checked=True)
+    _bring_up_to_date(is_first=True, **options)
 
 
 @history.command(
     epilog=examples("cachewatch history update", "cachewatch history update --repo /srv/catalogue.git --quiet")
 )
-@_build_options
-def update(
-    *, repo: str | None, db: Path | None, jobs: int, cluster: str | None, no_progress: bool, quiet: bool
-) -> None:
+@building
+def update(**options: Unpack[BuildOptions]) -> None:
     """Bring the index up to date.
 
-    Only documents that changed since are read. Revisions that a force-push removed are taken out.
+    Only documents that changed since are read. If a force-push removed revisions, all are indexed anew.
     """
-    _bring_up_to_date(repo, db, jobs, cluster, is_shown=not no_progress, is_quiet=quiet, must_exist=True)
+    _bring_up_to_date(is_first=False, **options)
 
 
 @history.command(epilog=examples("cachewatch history status", "cachewatch history status --format json"))
@@ -298,30 +307,24 @@ def drop(*, repo: str | None, db: Path | None) -> None:
     click.echo(f"{path}: {'removed.' if remove(path) else 'there is no history index.'}", err=True)
 
 
-def _bring_up_to_date(
-    repo: str | None,
-    db: Path | None,
-    jobs: int,
-    cluster: str | None,
-    *,
-    is_shown: bool,
-    is_quiet: bool,
-    must_exist: bool = False,
-    is_checked: bool = False,
-) -> None:
-    line = progress_line(is_wanted=is_shown, doing="indexing")
-    with closing(line), closing(open_catalogue(repo, line)) as repository:
-        path = find_history(repo, db)
-        if must_exist and not path.exists():
-            raise _missing(path)
-        if is_checked:
+def _bring_up_to_date(*, is_first: bool, **options: Unpack[BuildOptions]) -> None:
+    line = progress_line(is_wanted=not options["no_progress"], doing="indexing")
+    with closing(line), closing(open_catalogue(options["repo"], line)) as repository:
+        path = find_history(options["repo"], options["db"])
+        if is_first:
             check_whole(path)
+        elif not path.exists():
+            raise _missing(path)
         _warn_of_loose_objects(repository)
         progress = IndexProgress(line.begin_pieces, line.advance, lambda count: _warn_of_fetching(repository, count))
+        jobs, cluster = options["jobs"], options["cluster"]
         engine = on_cluster(repository.git_dir, cluster) if cluster else in_jobs(repository, jobs)
         done = bring_up_to_date(repository, path, engine, jobs=jobs, progress=progress)
-        _warn_of_no_documents(repository)
-    if not is_quiet:
+        newest = resolve(repository, "HEAD")
+        if catalogue_of(repository, newest.commit) is None:
+            said = nothing_found(repository, newest.commit, newest.name)
+            click.echo(f"cachewatch: warning: {safe(str(repository.path))}: {safe(said)}", err=True)
+    if not options["quiet"]:
         click.echo(f"{path}: {_done(done)}", err=True)
     if done.unreadable:
         click.echo(
@@ -333,14 +336,6 @@ def _bring_up_to_date(
 
 def _missing(path: Path) -> NoHistoryIndex:
     return NoHistoryIndex(f"{path}: there is no history index; run `cachewatch history build` first")
-
-
-def _warn_of_no_documents(repository: Repository) -> None:
-    """Say what was looked for if the newest revision has no documents."""
-    newest = resolve(repository, "HEAD")
-    if catalogue_of(repository, newest.commit) is None:
-        said = nothing_found(repository, newest.commit, newest.name)
-        click.echo(f"cachewatch: warning: {safe(str(repository.path))}: {safe(said)}", err=True)
 
 
 def _warn_of_loose_objects(repository: Repository) -> None:
@@ -365,15 +360,12 @@ def _warn_of_fetching(repository: Repository, count: int) -> None:
 
 
 def _done(done: IndexUpdate) -> str:
-    taken = f"; {number(done.rewritten, 'revision')} {_was(done.rewritten)} taken out: no longer in the history"
-    rewritten = taken if done.rewritten else ""
-    if not done.revisions and not done.versions:
-        return f"up to date{rewritten}."
-    return f"indexed {number(done.revisions, 'revision')}, {number(done.versions, 'version')} of documents{rewritten}."
-
-
-def _was(count: int) -> str:
-    return "was" if count == 1 else "were"
+    verb = "is" if done.rewritten == 1 else "are"
+    anew = f"; all anew, because {number(done.rewritten, 'indexed revision')} {verb} no longer in the history"
+    if not done.revisions and not done.versions and not done.rewritten:
+        return "up to date."
+    said = f"indexed {number(done.revisions, 'revision')}, {number(done.versions, 'version')} of documents"
+    return f"{said}{anew if done.rewritten else ''}."
 
 
 def _status_lines(found: IndexStatus) -> list[str]:
@@ -385,8 +377,9 @@ def _status_lines(found: IndexStatus) -> list[str]:
         state = f"{number(found.behind, 'revision')} behind"
     lines.append(f"state     {state}")
     if found.rewritten:
-        removed = f"{number(found.rewritten, 'indexed revision')} {_was(found.rewritten)} removed by a force-push"
-        lines.append(f"          {removed}; the next update takes {'it' if found.rewritten == 1 else 'them'} out")
+        verb = "was" if found.rewritten == 1 else "were"
+        removed = f"{number(found.rewritten, 'indexed revision')} {verb} removed by a force-push"
+        lines.append(f"          {removed}; the next update indexes all revisions anew")
     indexed = found.indexed
     lines.append(indexed_up_to(indexed) if indexed else "not complete yet")
     return lines
@@ -399,7 +392,7 @@ def _status_lines(found: IndexStatus) -> list[str]:
     )
 )
 @click.argument("package", metavar="PACKAGE[@VERSION]", shell_complete=completing("package_versions"))
-@click.option("--tag", default="develop", metavar="TAG", shell_complete=completing("tags"), help="Tag to look in.")
+@TAG_OPTION
 @click.option(
     "--stack", multiple=True, metavar="GLOB", shell_complete=completing("stacks"), help="Only these stacks; repeatable."
 )
@@ -407,10 +400,7 @@ def _status_lines(found: IndexStatus) -> list[str]:
 @click.option(
     "--compiler", multiple=True, metavar="GLOB", help="Only builds by these compilers (gcc, gcc@13*); repeatable."
 )
-@REPO_OPTION
-@DB_OPTION
-@ANSWER_FORMAT
-@OUTPUT_OPTION
+@asking
 def when(
     *,
     package: str,
@@ -418,10 +408,7 @@ def when(
     stack: tuple[str, ...],
     target: tuple[str, ...],
     compiler: tuple[str, ...],
-    repo: str | None,
-    db: Path | None,
-    format_: str,
-    output: str | None,
+    **asked: Unpack[Asked],
 ) -> None:
     """Show since when a version is in each stack, and until when.
 
@@ -436,7 +423,7 @@ def when(
         target=Globs(target),
         compiler=Globs(every_compiler(compiler) if compiler else ()),
     )
-    with open_history(repo, db) as index:
+    with open_history(asked["repo"], asked["db"]) as index:
         answer = find_when(index, name, tag, wanted)
     if not answer.rows and not (at or stack or target or compiler):
         raise UsageError(
@@ -448,7 +435,7 @@ def when(
             f"{package}: no build in {tag} up to {answer.indexed.revision[:10]} matches; "
             f"`cachewatch when {name}{f' --tag {tag}' if tag != 'develop' else ''}` lists all of them"
         )
-    write_answer(answer, answer.indexed, lambda: when_table(answer), format_=format_, output=output)
+    write_answer(answer, answer.indexed, partial(when_table, answer), asked)
 
 
 @click.command(epilog=examples("cachewatch blame /22xqlom", "cachewatch blame 22xqlom --tag develop --format json"))
@@ -456,26 +443,21 @@ def when(
 @click.option(
     "--tag", multiple=True, metavar="TAG", shell_complete=completing("tags"), help="Only these tags; repeatable."
 )
-@REPO_OPTION
-@DB_OPTION
-@ANSWER_FORMAT
-@OUTPUT_OPTION
-def blame(
-    *, hash_: str, tag: tuple[str, ...], repo: str | None, db: Path | None, format_: str, output: str | None
-) -> None:
+@asking
+def blame(*, hash_: str, tag: tuple[str, ...], **asked: Unpack[Asked]) -> None:
     """Show when a spec was born and died, its stacks, and what happened then.
 
     HASH may be shortened; 7 letters are usually enough. Which spec replaced which cannot be known where several are
     alike, so what happened to its package in its stacks is said, as `cachewatch diff` says it.
     """
-    with open_history(repo, db) as index:
+    with open_history(asked["repo"], asked["db"]) as index:
         answer = find_blame(index, hash_, tag)
-    write_answer(answer, answer.indexed, lambda: blame_table(answer), format_=format_, output=output)
+    write_answer(answer, answer.indexed, partial(blame_table, answer), asked)
 
 
 @click.command(epilog=examples("cachewatch log hdf5", "cachewatch log --since 2025-06-01 --most 3 --format json"))
 @click.argument("package", required=False, shell_complete=completing("packages"))
-@click.option("--tag", default="develop", metavar="TAG", shell_complete=completing("tags"), help="Tag to look in.")
+@TAG_OPTION
 @SINCE_OPTION
 @UNTIL_OPTION
 @click.option(
@@ -485,33 +467,17 @@ def blame(
     metavar="N",
     help="List the N newest revisions in which anything changed.",
 )
-@REPO_OPTION
-@DB_OPTION
-@ANSWER_FORMAT
-@OUTPUT_OPTION
-def log(
-    *,
-    package: str | None,
-    tag: str,
-    since: str | None,
-    until: str,
-    most: int,
-    repo: str | None,
-    db: Path | None,
-    format_: str,
-    output: str | None,
-) -> None:
+@asking
+def log(*, package: str | None, tag: str, since: str | None, until: str, most: int, **asked: Unpack[Asked]) -> None:
     """Show what each revision did to a package, or to all of a tag.
 
     What `cachewatch diff` says of the revision before and that one, newest revision first. A document that cannot be
     read keeps the state before it.
     """
-    with open_history(repo, db) as index:
-        first, last = numbers_of(index, since, until)
-        answer = find_log(index, tag, package, Range(first, last, most))
-    is_for_people = format_ in ("text", "markdown")
-    make_table = partial(log_table, answer, is_for_people=is_for_people)
-    write_answer(answer, answer.indexed, make_table, format_=format_, output=output)
+    with open_history(asked["repo"], asked["db"]) as index:
+        answer = find_log(index, tag, package, Range(*numbers_of(index, since, until), most))
+    table = partial(log_table, answer, is_for_people=asked["format_"] in _FOR_PEOPLE)
+    write_answer(answer, answer.indexed, table, asked)
 
 
 _MOST_SHOWN = 20
@@ -519,7 +485,7 @@ _MOST_SHOWN = 20
 
 @click.command(epilog=examples("cachewatch churn --since '4 weeks ago'", "cachewatch churn --by stack --format csv"))
 @click.option("--by", type=click.Choice(list(QUERIES)), default="package", help="What to count by.")
-@click.option("--tag", default="develop", metavar="TAG", shell_complete=completing("tags"), help="Tag to look in.")
+@TAG_OPTION
 @SINCE_OPTION
 @UNTIL_OPTION
 @click.option(
@@ -529,30 +495,16 @@ _MOST_SHOWN = 20
     show_default=f"{_MOST_SHOWN} as text, else all",
     help="List the N with the most specs.",
 )
-@REPO_OPTION
-@DB_OPTION
-@ANSWER_FORMAT
-@OUTPUT_OPTION
-def churn(
-    *,
-    by: str,
-    tag: str,
-    since: str | None,
-    until: str,
-    most: int | None,
-    repo: str | None,
-    db: Path | None,
-    format_: str,
-    output: str | None,
-) -> None:
+@asking
+def churn(*, by: str, tag: str, since: str | None, until: str, most: int | None, **asked: Unpack[Asked]) -> None:
     """Show how many specs come and go, by package, stack or cause.
 
     Every revision is counted, so a spec that was added and removed again counts as one added and one removed. The
     net numbers leave out what was merely rebuilt. A spec that joins or leaves a stack counts for that stack. The
     content of the first revision is not counted.
     """
-    if most is None and format_ in ("text", "markdown"):
+    if most is None and asked["format_"] in _FOR_PEOPLE:
         most = _MOST_SHOWN
-    with open_history(repo, db) as index:
+    with open_history(asked["repo"], asked["db"]) as index:
         answer = find_churn(index, tag, by, *numbers_of(index, since, until), most=most)
-    write_answer(answer, answer.indexed, lambda: churn_table(answer), format_=format_, output=output)
+    write_answer(answer, answer.indexed, partial(churn_table, answer), asked)

@@ -183,15 +183,12 @@ class Index:
         return None if number is None else int(number)
 
     def _of_commit(self, beginning: str) -> int:
-        bounds = (beginning, f"{beginning}g")
         query = 'SELECT n FROM revision WHERE "commit" >= ? AND "commit" < ? AND n <= ? LIMIT 2'
-        found = [number for (number,) in self.rows(query, (*bounds, self.newest))]
+        found = [number for (number,) in self.rows(query, (beginning, f"{beginning}g", self.newest))]
         if len(found) == 1:
             return int(found[0])
         if found:
             raise UnknownRevision(f"{beginning}: several revisions begin so; write more of it")
-        if any(self.rows('SELECT 1 FROM rewritten WHERE "commit" >= ? AND "commit" < ?', bounds)):
-            raise UnknownRevision(f"{beginning}: a force-push removed this revision from the history")
         if _YEAR.fullmatch(beginning):
             raise UnknownRevision(f"{beginning} is no date; write YYYY-MM-DD")
         raise UnknownRevision(

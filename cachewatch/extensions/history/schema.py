@@ -18,7 +18,7 @@ from cachewatch.runtime.files import journal_mode
 
 NAME = "cachewatch-history.db"
 VARIABLE = "CACHEWATCH_HISTORY"
-VERSION = 6
+VERSION = 7
 _APPLICATION = 0x63775F68  # "cw_h"
 # Where the header of a database of SQLite has it.
 _HEADER_BYTES, _APPLICATION_ID = 100, slice(68, 72)
@@ -37,11 +37,6 @@ CREATE TABLE revision(                   -- the first-parent chain of the branch
     "commit" TEXT NOT NULL UNIQUE,
     time INTEGER                         -- of the committer, in seconds since 1970; NULL if git has none that is usable
 );
-CREATE TABLE rewritten(                  -- revisions that a force-push removed from the chain
-    "commit" TEXT PRIMARY KEY,
-    time INTEGER,
-    n INTEGER NOT NULL                   -- its place in the chain when it was there
-) WITHOUT ROWID;
 CREATE TABLE progress(                   -- one row
     id INTEGER PRIMARY KEY CHECK (id = 1),
     indexed INTEGER NOT NULL             -- the last revision up to which every document is indexed, or -1. Later
@@ -248,7 +243,11 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
             raise _newer(path)
         connection.execute(f"PRAGMA journal_mode = {journal_mode(path.parent)}")
         connection.execute("PRAGMA synchronous = NORMAL")
-        _make_tables(connection, path)
+        if _version(connection, path) != VERSION:
+            connection.execute("BEGIN IMMEDIATE")
+            if _version(connection, path) != VERSION:  # nobody else made them meanwhile
+                make_tables(connection)
+            connection.execute("COMMIT")
         _check_tables(connection, path)
     return connection
 
@@ -384,16 +383,11 @@ def _version(connection: sqlite3.Connection, path: Path) -> int:
     return int(version)
 
 
-def _make_tables(connection: sqlite3.Connection, path: Path) -> None:
-    """Make the tables where there are none; those of another version are dropped, because all of it can be built again."""
-    if _version(connection, path) == VERSION:
-        return
-    connection.execute("BEGIN IMMEDIATE")
-    if _version(connection, path) != VERSION:  # nobody else made them meanwhile
-        for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall():
-            connection.execute(f'DROP TABLE "{name}"')
-        for statement in TABLES.split(";\n"):
-            connection.execute(statement)
-        connection.execute(f"PRAGMA application_id = {_APPLICATION}")
-        connection.execute(f"PRAGMA user_version = {VERSION}")
-    connection.execute("COMMIT")
+def make_tables(connection: sqlite3.Connection) -> None:
+    """Make all tables, in place of those that there are: all of it can be built again. The caller begins the transaction."""
+    for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall():
+        connection.execute(f'DROP TABLE "{name}"')
+    for statement in TABLES.split(";\n"):
+        connection.execute(statement)
+    connection.execute(f"PRAGMA application_id = {_APPLICATION}")
+    connection.execute(f"PRAGMA user_version = {VERSION}")

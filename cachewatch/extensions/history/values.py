@@ -92,66 +92,52 @@ def prefix_range(beginning: str) -> tuple[bytes, bytes]:
     return low, high
 
 
-# The fields of a signature that are columns of `build`.
-_Build = tuple[tuple[str, ...], str, str, str, str, tuple[str, ...]]
-
-
 class Numbers:
     """Numbers values as they are met, and remembers the numbers for one connection."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
-        self._tags: dict[str, int] = {}
-        self._packages: dict[str, int] = {}
-        self._builds: dict[_Build, int] = {}
-        self._stacks: dict[tuple[str, ...], int] = {}
-        # A table that was empty has nothing that is not remembered here.
-        self._was_empty = {
-            table: connection.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone() is None  # noqa: S608  ours
-            for table in ("tag", "package", "build", "stacks")
-        }
+        self._known: dict[tuple[str, ...], int] = {}
 
     def tag(self, name: str) -> int:
         """Return the number of a tag."""
-        if name not in self._tags:
-            self._tags[name] = self._number("tag", ("name",), (name,))
-        return self._tags[name]
+        return self._number("tag", name=name)
 
     def package(self, name: str) -> int:
         """Return the number of a package."""
-        if name not in self._packages:
-            self._packages[name] = self._number("package", ("name",), (name,))
-        return self._packages[name]
+        return self._number("package", name=name)
 
     def build(self, signature: Signature) -> int:
         """Return the number of a signature without its stacks."""
         s = signature
-        build = (s.versions, s.compiler, s.os, s.platform, s.target, s.variants)
-        number = self._builds.get(build)
-        if number is None:
-            columns = ("versions", "compiler", "os", "platform", "target", "variants")
-            values = (json.dumps(s.versions), s.compiler, s.os, s.platform, s.target, json.dumps(s.variants))
-            number = self._builds[build] = self._number("build", columns, values)
-        return number
+        versions, variants = json.dumps(s.versions), json.dumps(s.variants)
+        return self._number(
+            "build",
+            versions=versions,
+            compiler=s.compiler,
+            os=s.os,
+            platform=s.platform,
+            target=s.target,
+            variants=variants,
+        )
 
     def stacks(self, names: tuple[str, ...]) -> int:
         """Return the number of a set of stacks, whose members are then in the table `stack`."""
-        if names not in self._stacks:
-            number = self._number("stacks", ("names",), (json.dumps(names),))
-            members = [(number, name) for name in names]
-            self._connection.executemany("INSERT OR IGNORE INTO stack VALUES (?, ?)", members)
-            self._stacks[names] = number
-        return self._stacks[names]
+        number = self._number("stacks", names=json.dumps(names))
+        self._connection.executemany("INSERT OR IGNORE INTO stack VALUES (?, ?)", [(number, name) for name in names])
+        return number
 
-    def _number(self, table: str, columns: Iterable[str], values: tuple[str, ...]) -> int:
-        if not self._was_empty[table]:
-            where = " AND ".join(f"{column} = ?" for column in columns)
+    def _number(self, table: str, **values: str) -> int:
+        key = (table, *values.values())
+        if key not in self._known:
+            where = " AND ".join(f"{column} = :{column}" for column in values)
             found = self._connection.execute(f"SELECT id FROM {table} WHERE {where}", values).fetchone()  # noqa: S608
-            if found is not None:
-                return int(found[0])
-        marks = ", ".join("?" for _ in values)
-        insert = f"INSERT INTO {table}({', '.join(columns)}) VALUES ({marks})"  # noqa: S608  our own names
-        return int(self._connection.execute(insert, values).lastrowid or 0)
+            if found is None:
+                marks = ", ".join(f":{column}" for column in values)
+                insert = f"INSERT INTO {table}({', '.join(values)}) VALUES ({marks}) RETURNING id"  # noqa: S608
+                found = self._connection.execute(insert, values).fetchone()
+            self._known[key] = found[0]
+        return self._known[key]
 
 
 def signature_of(row: tuple[str, ...]) -> Signature:

@@ -1,4 +1,4 @@
-"""Write rows into the history index, and take back revisions that a force-push removed from the branch.
+"""Write rows into the history index; also how far it goes, and how it is removed.
 
 The caller begins and ends the transactions.
 """
@@ -7,20 +7,18 @@ import fcntl
 import os
 import sqlite3
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import astuple
 
-from cachewatch.core.model import CompilerForm, Signature
+from cachewatch.core.model import Signature
 from cachewatch.errors import AnotherInstance
 from cachewatch.extensions.causes.rebuilds import CountedCause, Night
 from cachewatch.extensions.history.document_versions import (
     ChainRevision,
-    DocumentVersions,
-    Version,
     find_versions,
     first_parents,
 )
@@ -39,11 +37,8 @@ from cachewatch.extensions.history.values import (
     Interval,
     Numbers,
     OpenInterval,
-    StackTally,
     Task,
-    pack,
     prefixes,
-    unpack,
 )
 from cachewatch.git.repository import Repository
 from cachewatch.runtime.files import open_lock
@@ -69,22 +64,36 @@ class Writer:
 
     def store(self, documents: Iterable[tuple[Task, IndexedDocument]]) -> None:
         """Write documents, which are done then. Signatures are numbered in their order, not as they were met."""
-        found = list(documents)
-        numbers = self._numbers
+        found, numbers = list(documents), self._numbers
         places = {
             signature: (numbers.build(signature), numbers.stacks(signature.stacks))
             for signature in sorted({interval.signature for _, one in found for interval in one.intervals})
         }
-        rows = _Rows(places, self._connection.execute("SELECT coalesce(max(id), 0) + 1 FROM interval").fetchone()[0])
+        start = self._connection.execute("SELECT coalesce(max(id), 0) + 1 FROM interval").fetchone()[0]
+        # Rows are written together: a statement a row takes several times as long.
+        rows: dict[str, list[tuple[object, ...]]] = {name: [] for name in ("document", "diagnostic", "step")}
+        intervals: list[tuple[object, ...]] = []
+        tallies: defaultdict[tuple[int, int, int], list[int]] = defaultdict(lambda: [0, 0, 0])
         for task, one in found:
-            rows.add((numbers.tag(task.tag), numbers.package(task.package)), one)
-            self._add_intervals(rows, task, one)
-        self._write(rows)
-        tallies: defaultdict[str, list[StackTally]] = defaultdict(list)
-        for task, one in found:
-            tallies[task.tag] += one.tallies
-        for tag, of_tag in tallies.items():
-            self._add_tallies(tag, of_tag)
+            key = numbers.tag(task.tag), numbers.package(task.package)
+            if (d := one.document) is not None:
+                rows["document"].append((*key, d.blob, d.revision, d.baseline, d.compiler_form))
+            rows["diagnostic"] += [(*key, *each) for each in one.diagnostics]
+            rows["step"] += [(*key, *astuple(step)) for step in one.steps]
+            for i in self._new_intervals(task, one.intervals):
+                number = start + len(intervals)
+                intervals.append((number, *key, *places[i.signature], i.first, i.last, i.size, i.hashes))
+                if self._has_specs:
+                    add_specs(self._connection, number, prefixes(i.hashes))
+            for tally in one.tallies:
+                counts = tallies[key[0], numbers.stacks(tally.stacks), tally.revision]
+                for place, count in enumerate((tally.added, tally.removed, tally.rebuilt)):
+                    counts[place] += count
+        for name, some in (*rows.items(), ("interval", intervals)):
+            if some:
+                marks = ", ".join("?" * len(some[0]))
+                self._connection.executemany(f"INSERT OR REPLACE INTO {name} VALUES ({marks})", some)  # noqa: S608
+        self._connection.executemany(_TALLY, [(*place, *counts) for place, counts in sorted(tallies.items())])
         self._connection.executemany("INSERT INTO unit VALUES (?)", [(task.name,) for task, _ in found])
 
     def store_causes(self, nights: Iterable[tuple[Night, Iterable[CountedCause]]]) -> None:
@@ -96,40 +105,24 @@ class Writer:
             self._connection.executemany("INSERT INTO cause VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
         self._connection.executemany("INSERT OR IGNORE INTO unit VALUES (?)", [(night.name,) for night, _ in found])
 
-    def add_nights(self, tag: str, nights: Iterable[tuple[int, bool]]) -> None:
-        """Write which revisions changed a tag, and whether its dependency graph is recorded there."""
-        number = self._numbers.tag(tag)
-        self._connection.executemany(
-            "INSERT OR REPLACE INTO night VALUES (?, ?, ?)", [(number, *night) for night in nights]
-        )
+    def add_nights(self, nights: Iterable[Night]) -> None:
+        """Write which revisions changed tags, and whether their dependency graphs are recorded there."""
+        rows = [(self._numbers.tag(night.tag), night.revision, night.is_recorded) for night in nights]
+        self._connection.executemany("INSERT OR REPLACE INTO night VALUES (?, ?, ?)", rows)
 
-    def _add_tallies(self, tag: str, tallies: Iterable[StackTally]) -> None:
-        """Add to the tallies of a tag."""
-        number, stacks = self._numbers.tag(tag), self._numbers.stacks
-        sums: defaultdict[tuple[int, int], list[int]] = defaultdict(lambda: [0, 0, 0])
-        for tally in tallies:
-            counts = sums[stacks(tally.stacks), tally.revision]
-            counts[0] += tally.added
-            counts[1] += tally.removed
-            counts[2] += tally.rebuilt
-        self._connection.executemany(_TALLY, [(number, *place, *counts) for place, counts in sorted(sums.items())])
-
-    def _add_intervals(self, rows: "_Rows", task: Task, one: IndexedDocument) -> None:
-        """Take in new intervals, and change the rows of those that were open."""
-        if not task.intervals:
-            rows.add_intervals(one.intervals)
-            return
-        of_row: defaultdict[tuple[Signature, int], list[Interval]] = defaultdict(list)
+    def _new_intervals(self, task: Task, intervals: Iterable[Interval]) -> Iterator[Interval]:
+        """Yield the intervals that need rows of their own; those that were open change theirs."""
         opened = {(row.signature, row.first): row for row in task.intervals}
-        for interval in one.intervals:
-            of_row[interval.signature, interval.first].append(interval)
-        for place, intervals in of_row.items():
+        parts: defaultdict[tuple[Signature, int], list[Interval]] = defaultdict(list)
+        for interval in intervals:
+            parts[interval.signature, interval.first].append(interval)
+        for place, some in parts.items():
             if place in opened:
-                intervals.remove(self._change(opened[place], intervals))
-            rows.add_intervals(intervals)
+                some.remove(self._change(opened[place], some))
+            yield from some
 
     def _change(self, row: OpenInterval, parts: Sequence[Interval]) -> Interval:
-        """Let a row that was open be the largest part of what it became, and return that; the others are new rows."""
+        """Let a row that was open be the largest part of what it became, and return that."""
         largest = max(parts, key=lambda part: (part.size, part.last is None))
         if largest.last is None and largest.hashes == row.hashes:
             return largest
@@ -139,61 +132,14 @@ class Writer:
         )
         if self._has_specs:
             gone = prefixes(row.hashes) - prefixes(largest.hashes)
-            remove_specs(self._connection, row.id, gone)
+            rows = [(prefix, row.id) for prefix in gone]
+            self._connection.executemany("DELETE FROM spec WHERE prefix = ? AND interval = ?", rows)
         return largest
-
-    def _write(self, rows: "_Rows") -> None:
-        write = self._connection.executemany
-        write("INSERT OR REPLACE INTO document VALUES (?, ?, ?, ?, ?, ?)", rows.documents)
-        write("INSERT OR REPLACE INTO diagnostic VALUES (?, ?, ?, ?)", rows.diagnostics)
-        write("INSERT INTO step VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows.steps)
-        write("INSERT INTO interval VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows.intervals)
-        if self._has_specs:
-            for number, *_, hashes in rows.intervals:
-                add_specs(self._connection, number, prefixes(hashes))
-
-
-class _Rows:
-    """Rows to write together: a statement a row takes several times as long."""
-
-    def __init__(self, places: Mapping[Signature, tuple[int, int]], start: int) -> None:
-        """`places` has the numbers of signatures, and `start` is that of the first new interval."""
-        self.documents: list[tuple[object, ...]] = []
-        self.diagnostics: list[tuple[object, ...]] = []
-        self.steps: list[tuple[object, ...]] = []
-        self.intervals: list[tuple[int, int, int, int, int, int, int | None, int, bytes | str]] = []
-        self._places = places
-        self._start = start
-        self._key = (0, 0)
-
-    def add(self, key: tuple[int, int], one: IndexedDocument) -> None:
-        """Take in all of a document but its intervals."""
-        self._key = key
-        d = one.document
-        if d is not None:
-            self.documents.append((*key, d.blob, d.revision, d.baseline, d.compiler_form))
-        self.diagnostics += [(*key, *each) for each in one.diagnostics]
-        self.steps += [
-            (*key, s.revision, s.added, s.removed, s.rebuilt, s.is_compiler_unknown, s.is_there) for s in one.steps
-        ]
-
-    def add_intervals(self, intervals: Iterable[Interval]) -> None:
-        """Take in new intervals of that document."""
-        key, places = self._key, self._places
-        self.intervals += [
-            (number, *key, *places[i.signature], i.first, i.last, i.size, i.hashes)
-            for number, i in enumerate(intervals, self._start + len(self.intervals))
-        ]
 
 
 def add_specs(connection: sqlite3.Connection, interval: int, found: Iterable[bytes]) -> None:
     """Let hashes with these prefixes lead to an interval."""
     connection.executemany("INSERT OR IGNORE INTO spec VALUES (?, ?)", [(prefix, interval) for prefix in found])
-
-
-def remove_specs(connection: sqlite3.Connection, interval: int, found: Iterable[bytes]) -> None:
-    """Let hashes with these prefixes not lead to an interval any more."""
-    connection.executemany("DELETE FROM spec WHERE prefix = ? AND interval = ?", [(p, interval) for p in found])
 
 
 def fill_specs(connection: sqlite3.Connection) -> None:
@@ -208,10 +154,6 @@ def fill_specs(connection: sqlite3.Connection) -> None:
         add_specs(connection, interval, sorted(prefixes(hashes)))
 
 
-# Tells how a blob writes compilers.
-FormOf = Callable[[str, str, str], CompilerForm]
-
-
 def common_length(connection: sqlite3.Connection, chain: Sequence[ChainRevision]) -> int:
     """Return how many of the revisions in the index are the first ones of `chain`."""
     rows = connection.execute('SELECT "commit" FROM revision ORDER BY n').fetchall()
@@ -219,97 +161,6 @@ def common_length(connection: sqlite3.Connection, chain: Sequence[ChainRevision]
         if commit != moment.commit:
             return place
     return min(len(rows), len(chain))
-
-
-def cut(
-    connection: sqlite3.Connection, newest: int, versions: Callable[[int], Sequence[DocumentVersions]], form_of: FormOf
-) -> None:
-    """Bring the index back to revision number `newest`, or to an earlier one up to which everything was indexed.
-
-    `versions` finds those up to a revision. The caller begins and ends the transaction.
-    """
-    indexed = connection.execute("SELECT indexed FROM progress").fetchone()[0]
-    _remember(connection, newest)
-    newest = min(newest, indexed)
-    _cut_intervals(connection, newest)
-    for table in ("step", "tally", "night", "cause"):
-        connection.execute(f"DELETE FROM {table} WHERE revision > ?", (newest,))  # noqa: S608  our own names
-    _cut_documents(connection, newest, versions, form_of)
-    connection.execute("DELETE FROM diagnostic WHERE revision > ?", (newest,))
-    connection.execute("DELETE FROM unit")
-    connection.execute("DELETE FROM revision WHERE n > ?", (newest,))
-    connection.execute("UPDATE progress SET indexed = ?", (newest,))
-
-
-def _remember(connection: sqlite3.Connection, newest: int) -> None:
-    connection.execute('INSERT OR REPLACE INTO rewritten SELECT "commit", time, n FROM revision WHERE n > ?', (newest,))
-
-
-def _cut_intervals(connection: sqlite3.Connection, newest: int) -> None:
-    """Delete what came later, and open what ended later."""
-    for number, hashes in connection.execute("SELECT id, hashes FROM interval WHERE first > ?", (newest,)).fetchall():
-        remove_specs(connection, number, prefixes(hashes))
-    connection.execute("DELETE FROM interval WHERE first > ?", (newest,))
-    reopened = connection.execute(
-        "SELECT tag, package FROM interval WHERE last > ? GROUP BY 1, 2", (newest,)
-    ).fetchall()
-    connection.execute("UPDATE interval SET last = NULL WHERE last > ?", (newest,))
-    for tag, package in reopened:
-        _merge_open(connection, tag, package)
-
-
-def _merge_open(connection: sqlite3.Connection, tag: int, package: int) -> None:
-    """Make one row of the open rows of a document that are alike: they were parted when some of their specs went."""
-    alike: defaultdict[tuple[int, int, int], list[tuple[int, bytes | str]]] = defaultdict(list)
-    query = "SELECT build, stacks, first, id, hashes FROM interval WHERE package = ? AND tag = ? AND last IS NULL"
-    for build, stacks, first, number, hashes in connection.execute(query, (package, tag)):
-        alike[build, stacks, first].append((number, hashes))
-    for rows in alike.values():
-        if len(rows) > 1:
-            _merge(connection, rows)
-
-
-def _merge(connection: sqlite3.Connection, rows: Sequence[tuple[int, bytes | str]]) -> None:
-    (kept, _), *others = rows
-    together = [one for _, hashes in rows for one in unpack(hashes)]
-    connection.execute("UPDATE interval SET size = ?, hashes = ? WHERE id = ?", (len(together), pack(together), kept))
-    for number, hashes in others:
-        remove_specs(connection, number, prefixes(hashes))
-        add_specs(connection, kept, prefixes(hashes))
-        connection.execute("DELETE FROM interval WHERE id = ?", (number,))
-
-
-def _cut_documents(
-    connection: sqlite3.Connection, newest: int, versions: Callable[[int], Sequence[DocumentVersions]], form_of: FormOf
-) -> None:
-    """Let each document be again what its last readable version was then."""
-    query = """SELECT tag.name, package.name, tag, package FROM document JOIN tag ON tag.id = tag
-        JOIN package ON package.id = package WHERE revision > ?"""
-    affected = {(tag, package): key for tag, package, *key in connection.execute(query, (newest,))}
-    if not affected:
-        return
-    found: Mapping[tuple[str, str], Sequence[Version]] = {
-        (one.tag, one.package): one.versions for one in (versions(newest) if newest >= 0 else ())
-    }
-    for names, (tag, package) in affected.items():
-        last = _last_readable(connection, tag, package, found.get(names, ()))
-        if last is None:
-            connection.execute("DELETE FROM document WHERE tag = ? AND package = ?", (tag, package))
-        else:
-            form = form_of(*names, last.blob) if last.blob is not None else CompilerForm.NEW
-            connection.execute(
-                "UPDATE document SET blob = ?, revision = ?, old_compilers = ? WHERE tag = ? AND package = ?",
-                (last.blob, last.revision, form, tag, package),
-            )
-
-
-def _last_readable(
-    connection: sqlite3.Connection, tag: int, package: int, versions: Sequence[Version]
-) -> Version | None:
-    query = "SELECT revision FROM diagnostic WHERE tag = ? AND package = ?"
-    unread = {revision for (revision,) in connection.execute(query, (tag, package))}
-    readable = [version for version in versions if version.revision not in unread]
-    return readable[-1] if readable else None
 
 
 @contextmanager
@@ -398,7 +249,7 @@ def discard(path: Path) -> None:
     """Remove the index at `path` without reading it: it may be damaged."""
     with locked(path):
         for file in _files(path):
-            file.unlink(missing_ok=True)
+            file.unlink()
 
 
 def _files(path: Path) -> list[Path]:

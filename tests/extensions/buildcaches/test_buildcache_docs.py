@@ -50,7 +50,6 @@ def test_every_option_is_explained() -> None:
         "tag",
         "stack",
         "view",
-        "sizes",
         "force",
         "token-file",
         "login-file",

@@ -228,19 +228,6 @@ def test_what_is_in_one_index_and_only_mentioned_in_another(registry: RealRegist
         assert record(cache, into).tags[0].specs == 2
 
 
-def test_sizes_come_from_the_last_layer(registry: RealRegistry, cache: Cache, tmp_path: Path) -> None:
-    """Those of the dependencies lie before it in the image."""
-    found = many(2)
-    key = next(key for key, entry in found.items() if entry["in_buildcache"])
-    registry.push("site/cache", "index.spack", [database(found)])
-    registry.push("site/cache", f"zlib-1.0-{key}.spack", [b"a dependency", b"twelve bytes"])
-    record(cache, tmp_path / "catalogue.git", wants_sizes=True)
-
-    show = ["git", "-C", str(tmp_path / "catalogue.git"), "show", "HEAD:_cache/develop/zlib/specs.md"]
-    printed = subprocess.run(show, capture_output=True, check=True).stdout
-    assert sorted(re.findall(rb'"size": ([^,]+),', printed)) == [b'"-"', b"12"]
-
-
 def test_what_the_registry_lacks(registry: RealRegistry, cache: Cache, tmp_path: Path) -> None:
     """No image, or one that is no build cache, is said in words."""
     with pytest.raises(SourceError, match=r"has no tag index\.spack"):
@@ -299,11 +286,6 @@ def test_the_raw_answers_of_a_registry(
         assert file is not None
         assert image.fetch_index(file.fresh) is None
         asked = len(server.asked)
-        assert image.sizes(["zlib-1.3-qjinvzqm3rmsbymsnxrslovzinyp3hwq.spack", "a b", "none.spack"]) == [
-            5263,
-            None,
-            None,
-        ]
         image.close()
 
     index = read_index(file.content, "index")

@@ -65,7 +65,7 @@ def test_the_status_tells_what_is_not_indexed(repository: Path, run: Run) -> Non
 
     _go_to(repository, f"{newest}~2")
     assert "1 indexed revision was removed by a force-push" in run("history", "status", "--repo", repository).output
-    assert "1 revision was taken out" in run("history", "update", "--repo", repository).error
+    assert "1 indexed revision is no longer in the history" in run("history", "update", "--repo", repository).error
     assert run("history", "status", "--repo", repository).exit_code == 0
 
 
@@ -143,7 +143,7 @@ def test_an_index_is_not_taken_over_for_another_repository(
     assert run("when", "zlib").output == expected
 
     _go_to(repository, git(repository, "commit-tree", "-m", "anew", "main^{tree}").strip())
-    assert "3 revisions were taken out" in run("history", "update", "--repo", repository).error
+    assert "3 indexed revisions are no longer" in run("history", "update", "--repo", repository).error
 
 
 def test_who_may_not_write_is_told_where(repository: Path, tmp_path: Path, run: Run) -> None:
