@@ -10,13 +10,15 @@ from truths import V3, History
 from cachewatch.core.causes import Cause, Explanation, GraphNode, What
 from cachewatch.core.model import Side
 from cachewatch.extensions.causes.commands import (
-    impact_markdown,
+    impact_tables,
     package_report,
     report_lines,
     report_markdown,
     revisions_report,
 )
 from cachewatch.extensions.causes.graph_walk import Impact
+from cachewatch.report.tables import write_table
+from cachewatch.report.text import Palette
 
 HOSTILE = "a|b<i>`x`\n# c"
 SIDE = Side(revision="c" * 40, tag="develop", time=None, name="c")
@@ -67,11 +69,8 @@ def test_impact(run: Run, histories: dict[str, History]) -> None:
     """A table of stacks and one of packages; none where nothing depends on it."""
     output = markdown(run, histories["v3"], "impact", "zlib", "--rev", V3[5])
 
-    assert (
-        "\n\n| stack | specs | packages |\n|---|---:|---:|\n| `cache` | 5 | 4 |\n\n| package | specs | direct |\n"
-        in output
-    )
-    assert "\n| `cw-torch` | 2 | yes |\n" in output
+    assert "\n| stack | specs | packages |\n" in output
+    assert "\n| cw-torch | 2 | yes |\n" in output
     assert "|" not in markdown(run, histories["v3"], "impact", "cw-stack@2026.05", "--rev", V3[5])
 
 
@@ -79,11 +78,11 @@ def test_many_packages_of_an_impact() -> None:
     """The rest is counted."""
     packages = {f"p{number}": 1 for number in range(50)}
     found = Impact(asked=(), specs=50, of_specs=50, packages=packages, stacks={"": (50, 50)}, direct=frozenset())
-    output = impact_markdown("zlib", "develop", found).decode()
+    stacks, listed = impact_tables("zlib", "develop", found)
 
-    assert output.count("\n| `p") == 40
-    assert output.endswith("\n10 packages more (`--format json` has all)\n")
-    assert "\n| no stack | 50 | 50 |\n" in output
+    assert len(listed.rows) == 40
+    assert listed.after == ("", "... and 10 more packages (--format json has all)")
+    assert list(stacks.rows) == [("(no stack)", 50, 50)]
 
 
 def test_many_causes() -> None:
@@ -110,7 +109,9 @@ def test_names_are_no_markup(part: str) -> None:
     report = package_report(name, SIDE, SIDE, [one])
     stacks = {HOSTILE if part == "stack" else "e4s": (1, 1)}
     found = Impact(asked=(), specs=1, of_specs=1, packages={name: 1}, stacks=stacks, direct=frozenset({name}))
-    outputs = [report_markdown(report).decode(), impact_markdown(name, "develop", found).decode()]
+    tables = impact_tables(name, "develop", found)
+    written = b"".join(part for one in tables for part in write_table(one, "markdown", Palette(is_on=False)))
+    outputs = [report_markdown(report).decode(), written.decode()]
 
     assert not any(line.startswith("# c") for output in outputs for line in output.splitlines())
     prose = [line for line in outputs[0].splitlines() if not line.startswith("### `")]

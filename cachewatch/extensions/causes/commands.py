@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from cachewatch.cli.catalogue import REPO_OPTION, open_catalogue
 from cachewatch.cli.mistakes import completing, examples
-from cachewatch.cli.terminal import OUTPUT_OPTION, REPORT_FORMAT_OPTION, progress_line, warn_of_graph, write
+from cachewatch.cli.terminal import OUTPUT_OPTION, REPORT_FORMAT_OPTION, palette, progress_line, warn_of_graph, write
 from cachewatch.core.causes import Cause, Explanation, LockChange, What
 from cachewatch.core.model import Side
 from cachewatch.core.names import safe
@@ -47,6 +47,7 @@ from cachewatch.report.causes import (
     short,
 )
 from cachewatch.report.data import encode
+from cachewatch.report.tables import Table, write_table
 from cachewatch.report.templates import render
 from cachewatch.report.text import days
 from cachewatch.report.words import number
@@ -245,42 +246,21 @@ def impact_json(asked: str, found: Impact) -> bytes:
     return encode(values) + b"\n"
 
 
-def impact_markdown(asked: str, where: str, found: Impact) -> bytes:
-    """Return an impact as Markdown."""
-    packages = [{"name": p, "specs": f"{n:,}", "direct": p in found.direct} for p, n in found.packages.items()]
-    return render(
-        "causes/impact.md.j2",
-        asked=asked,
-        where=where,
-        summary=_summary(found),
-        stacks=[{"stack": s, "specs": f"{n:,}", "packages": f"{p:,}"} for s, (n, p) in found.stacks.items()],
-        packages=packages[:_MOST_PACKAGES],
-        more=number(len(packages) - _MOST_PACKAGES, "package") if len(packages) > _MOST_PACKAGES else "",
-    ).encode()
-
-
-def _summary(found: Impact) -> str:
+def impact_tables(asked: str, where: str, found: Impact) -> list[Table]:
+    """Return an impact for people: a table of stacks and one of packages."""
     packages = number(len(found.packages), "package")
-    return f"{number(found.specs, 'dependent spec')} of {packages} (of {found.of_specs:,} specs in the tag)"
-
-
-def impact_lines(asked: str, where: str, found: Impact) -> Iterator[str]:
-    """Yield an impact as lines for people."""
-    yield f"{safe(asked)} in {safe(where)}: {_summary(found)}"
+    summary = f"{number(found.specs, 'dependent spec')} of {packages} (of {found.of_specs:,} specs in the tag)"
+    before = f"{asked} in {where}: {summary}"
     if not found.specs:
-        return
-    yield ""
-    width = max(len("stack"), *(len(safe(stack or _NO_STACK)) for stack in found.stacks))
-    yield f"{'stack'.ljust(width)}   specs  packages"
-    for stack, (specs, count) in found.stacks.items():
-        yield f"{safe(stack or _NO_STACK).ljust(width)}  {specs:>6,}  {count:>8,}"
-    yield ""
-    yield "packages (* depends on it directly)"
-    for package, specs in list(found.packages.items())[:_MOST_PACKAGES]:
-        mark = " *" if package in found.direct else ""
-        yield f"  {specs:>6,}  {safe(package)}{mark}"
-    if (rest := len(found.packages) - _MOST_PACKAGES) > 0:
-        yield f"  ... and {rest:,} more (--format json has all)"
+        return [Table((), (), (before,))]
+    stacks = [(stack or _NO_STACK, *counts) for stack, counts in found.stacks.items()]
+    rows = [(name, specs, "yes" if name in found.direct else "no") for name, specs in found.packages.items()]
+    rest = len(rows) - _MOST_PACKAGES
+    more = (f"... and {number(rest, 'more package')} (--format json has all)",) if rest > 0 else ()
+    return [
+        Table(("stack", "specs", "packages"), stacks, (before, "")),
+        Table(("package", "specs", "direct"), rows[:_MOST_PACKAGES], after=("",) * bool(more) + more),
+    ]
 
 
 @click.command(
@@ -450,7 +430,8 @@ def impact(*, package: str, rev: str, tag: str, repo: str | None, format_: str, 
     where = f"{tag} at {revision.commit[:7]}"
     if format_ == "json":
         write([impact_json(package, found)], output)
-    elif format_ == "markdown":
-        write([impact_markdown(package, where, found)], output)
-    else:
-        write([f"{line}\n".encode() for line in impact_lines(package, where, found)], output, is_for_people=True)
+        return
+    parts = [
+        b"".join(write_table(table, format_, palette("auto", output))) for table in impact_tables(package, where, found)
+    ]
+    write([b"\n".join(parts)], output, is_for_people=format_ == "text")

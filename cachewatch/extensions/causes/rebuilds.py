@@ -9,6 +9,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -21,7 +22,6 @@ from cachewatch.core.causes import (
     GraphNode,
     LockChange,
     Nodes,
-    Value,
     attribute,
 )
 from cachewatch.core.changesets import Changeset, TagPair
@@ -44,6 +44,8 @@ _REBUILT = (StatementKind.REBUILD_WAVE, StatementKind.REBUILT)
 _MOST_CHAINS = 3
 # The graphs of both sides are about as large as the documents.
 _FILES = 4
+Step = TypeVar("Step")
+Result = TypeVar("Result")
 # Returns what was found of a step before, or finds and keeps it.
 Remember = Callable[[Hashable, Callable[[], tuple[RebuiltSpecs, ...]]], tuple[RebuiltSpecs, ...]]
 
@@ -110,12 +112,7 @@ class RepositoryCauses:
         if not replaced:
             return coverage
         step = EnvironmentStep(lock, folders, self._repository.git_dir, tags, replaced)
-        try:
-            ((_, found),) = isolation.each(
-                _find_of_environment, [step], lambda one: Piece("dependency graph", one.tags[0], 0)
-            )
-        except CachewatchError as error:
-            found = WorkFailed(str(error))
+        found = _apart(isolation, _find_of_environment, step, Piece("dependency graph", tags[0], 0))
         if isinstance(found, WorkFailed):
             warn(str(found))
             return coverage
@@ -136,13 +133,21 @@ class RecordedStep(Struct, frozen=True):
     size: int
 
 
-def _find_in_worker(step: RecordedStep, isolation: Isolation, log: Log) -> tuple[RebuiltSpecs, ...]:
-    """Return what was rebuilt and why, found where it can end nothing but itself; nothing if that fails."""
+def _apart(
+    isolation: Isolation, work: Callable[[Sequence[Step]], Result], step: Step, about: Piece
+) -> Result | WorkFailed:
+    """Return what `work` finds where it can end nothing but itself, or why it found nothing."""
     try:
-        about = Piece("dependency graph", (*step.before, *step.after), _FILES * step.size)
-        ((_, found),) = isolation.each(_find_rebuilt, [step], lambda _: about)
+        ((_, found),) = isolation.each(work, [step], lambda _: about)
     except CachewatchError as error:
-        found = WorkFailed(str(error))
+        return WorkFailed(str(error))
+    return found
+
+
+def _find_in_worker(step: RecordedStep, isolation: Isolation, log: Log) -> tuple[RebuiltSpecs, ...]:
+    """Return what was rebuilt and why; nothing if that cannot be found."""
+    about = Piece("dependency graph", (*step.before, *step.after), _FILES * step.size)
+    found = _apart(isolation, _find_rebuilt, step, about)
     if isinstance(found, WorkFailed):
         log.warning("causes.unknown", tag=step.after[1], error=str(found))
         return ()
@@ -328,13 +333,20 @@ def find_nights(repository: Repository, commits: Sequence[str], changed: Sequenc
 
     `changed` are tags, each with the number of a revision in `commits` that changed documents of it.
     """
-    states = _GraphedTags(repository, commits)
     nights: list[Night] = []
     for tag, number in sorted(changed):
-        before, after = (states.is_recorded(tag, each) for each in (number - 1, number))
+        commit, earlier = commits[number], commits[number - 1] if number else ""
+        before, after = (_is_recorded(repository, each, tag) if each else None for each in (earlier, commit))
         if before is not None and after is not None:
-            nights.append(Night(tag, number, commits[number - 1], commits[number], before and after))
+            nights.append(Night(tag, number, earlier, commit, before and after))
     return nights
+
+
+def _is_recorded(repository: Repository, commit: str, tag: str) -> bool | None:
+    """Tell whether a revision has a graph of `tag`; None if it does not have the tag."""
+    # Only the tree is read: a partial clone may lack the file.
+    found = repository.objects().get(f"{commit}:{CATALOGUE}/{tag}")
+    return _GRAPH_ENTRY in found.content if found is not None and found.type == "tree" else None
 
 
 def count_all(repository: Repository, nights: Sequence[Night]) -> Iterator[tuple[CountedCause, ...]]:
@@ -350,11 +362,19 @@ def count_all(repository: Repository, nights: Sequence[Night]) -> Iterator[tuple
 
 def count_causes(step: GraphStep) -> tuple[CountedCause, ...]:
     """Return the causes of a step as `why --between` counts them; packages that cannot be read are left out."""
+    explained: dict[str, tuple[Cause, ...]] = {}
+    for package in step.packages:
+        with suppress(DocumentError):
+            explained |= {one.spec.hash: one.causes for one in step.explain_all(package) if one.is_match and one.causes}
     alike: defaultdict[tuple[str, str, str, str], list[Attributed]] = defaultdict(list)
-    for one in attribute({found.spec.hash: found.causes for found in _explained(step) if found.causes}):
-        cause = one.cause
-        alike[cause.package, str(cause.what), _text(cause.before), _text(cause.after)].append(one)
-    return tuple(sorted(CountedCause(*key, *_counts(group)) for key, group in alike.items()))
+    for one in attribute(explained):
+        sides = (value if isinstance(value, str) else " ".join(value) for value in (one.cause.before, one.cause.after))
+        alike[one.cause.package, str(one.cause.what), *sides].append(one)  # type: ignore[index]
+    counted = [
+        CountedCause(*key, len({h for one in group for h in one.hashes}), sum(len(one.attributed) for one in group))
+        for key, group in alike.items()
+    ]
+    return tuple(sorted(counted))
 
 
 def blobs_of(repository: Repository, nights: Sequence[Night]) -> Iterator[str]:
@@ -364,38 +384,3 @@ def blobs_of(repository: Repository, nights: Sequence[Night]) -> Iterator[str]:
         printed = repository.run(["ls-tree", "-r", "-z", f"{commit}:{CATALOGUE}/{tag}"])
         entries = (entry.partition(b"\t")[0].split() for entry in printed.split(b"\0") if entry)
         yield from (object_id.decode() for _, kind, object_id in entries if kind == b"blob")
-
-
-class _GraphedTags:
-    """Which tags have a graph, by revision."""
-
-    def __init__(self, repository: Repository, commits: Sequence[str]) -> None:
-        self._repository = repository
-        self._commits = commits
-        self._known: dict[tuple[str, int], bool | None] = {}
-
-    def is_recorded(self, tag: str, number: int) -> bool | None:
-        """Tell whether a revision has a graph of `tag`; None if it does not have the tag."""
-        if (tag, number) not in self._known:
-            self._known = {key: value for key, value in self._known.items() if key == (tag, number - 1)}
-            self._known[tag, number] = self._read(tag, number)
-        return self._known[tag, number]
-
-    def _read(self, tag: str, number: int) -> bool | None:
-        # Only the tree is read: a partial clone may lack the file.
-        found = self._repository.objects().get(f"{self._commits[number]}:{CATALOGUE}/{tag}") if number >= 0 else None
-        return _GRAPH_ENTRY in found.content if found is not None and found.type == "tree" else None
-
-
-def _explained(step: GraphStep) -> Iterator[Explanation]:
-    for package in step.packages:
-        with suppress(DocumentError):
-            yield from [one for one in step.explain_all(package) if one.is_match]
-
-
-def _counts(group: Sequence[Attributed]) -> tuple[int, int]:
-    return len({one for each in group for one in each.hashes}), sum(len(each.attributed) for each in group)
-
-
-def _text(value: Value) -> str:
-    return value if isinstance(value, str) else " ".join(value)

@@ -390,8 +390,9 @@ def _task(connection: sqlite3.Connection, one: DocumentVersions) -> Task:
         OpenInterval(number, signature_of(tuple(values)), first, hashes)
         for number, first, hashes, *values in connection.execute(query, key)
     )
-    known = KnownDocument(*row[:3], CompilerForm(row[3]))
-    return Task(*key, one.versions, known, is_unread=False, intervals=tuple(opened))
+    blob, revision, baseline, old_compilers = row
+    document = KnownDocument(blob, revision, baseline, CompilerForm(old_compilers))
+    return Task(*key, one.versions, document, is_unread=False, intervals=tuple(opened))
 
 
 def _in_runs(answers: Iterable[Answer]) -> Iterator[list[_Answered]]:

@@ -32,8 +32,8 @@ def test_for_people(run: Run, histories: dict[str, History]) -> None:
 
     assert (gcc.exit_code, leaf.exit_code) == (0, 0)
     assert gcc.output.startswith("gcc in develop at ")
-    assert "\ncache       " in gcc.output
-    assert " *\n" in gcc.output
+    assert "\ncache  " in gcc.output
+    assert "  yes\n" in gcc.output
     assert leaf.output.endswith(": 0 dependent specs of 0 packages (of 9 specs in the tag)\n")
 
 
