@@ -290,6 +290,7 @@ def routine(digest: Digest, words: Words) -> list[str]:
     ]
     said += [clause.said for clause in clauses_of(digest, told, words)]
     others = {package for one in rest if one not in hidden for package in one.packages}
+    others -= {package for tag in digest.tags for package in tag.silenced}  # which are counted by themselves
     if others:
         said.append(words.say("other", "unlisted", packages=number(len(others), "package")))
     own = digest.assessment.environment

@@ -90,6 +90,7 @@ class TagDigest(Struct, frozen=True, kw_only=True):
     installable: tuple[str, ...] = ()  # packages of which there is a newer version than before, or which are new
     table: CsvTable = CsvTable()
     unreadable: tuple[Unreadable, ...] = ()  # documents that could not be compared
+    silenced: frozenset[str] = frozenset()  # packages of which a silence hides something
     still_missing: tuple[str, ...] = ()  # packages that snapshots before the base had, to be said of a new snapshot
 
 

@@ -530,7 +530,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         tag = read_tag_digest(
             heard, source=self.source.name, wants=silencing.wants, wants_line=silencing.wants_line, room=room
         )
-        tag = self._with_causes(tag, pair, selection)
+        tag = structs.replace(self._with_causes(tag, pair, selection), silenced=silencing.packages)
         if pair.is_new_tag and not any(one.kind is StatementKind.TAG_ADDED for one in told(tag)):
             tag = with_statements(tag, [tag_added(name)], silencing.wants)
         is_hidden = not self._silencing(name, lambda _: True).wants({Kind.SUSPICIOUS})

@@ -432,6 +432,11 @@ class Silencing:
 
         return changeset.mapped(open_body)
 
+    @property
+    def packages(self) -> frozenset[str]:
+        """The packages of which something is hidden, once all bodies were read."""
+        return frozenset(self._hidden)
+
     def wants_line(self, line: Line) -> bool:
         """Tell whether a line of a statement is told, once all bodies were read."""
         return _is_wanted(self._wants, line.kinds, self._hidden.get(line.package, frozenset()))

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from helpers import catalogue, history, record
+from station import Site
 
 from cachewatch.comparing import changesets
 from cachewatch.config.subscriptions import Match, Silence
@@ -146,3 +147,30 @@ def test_events_of_whole_tags() -> None:
     assert wanted(silence(changes=[Kind.STACK_EVENT])) == [False, True]
     assert wanted(silence(packages=("llvm",))) == [True, True]
     assert wanted(silence(stacks=("ml",))) == [True, True]
+
+
+def test_what_is_silenced_is_counted_once(tmp_path: Path) -> None:
+    """It is no part of what a digest does not list for other reasons."""
+    old, new = (
+        {name: [record(n, versions=[v])] for n, name in enumerate(("llvm", "zlib"), s)} for s, v in ((1, "1"), (5, "2"))
+    )
+    site = Site(tmp_path, [catalogue(old), catalogue(new)])
+    site.configure(CONFIG)
+    site.run()
+    site.publish(1)
+    site.run()
+    (text,) = (" ".join(text.split()) for text in site.told())
+    assert "1 package hidden by the silence quiet until 2026-12-01: migration." in text
+    assert "does not list" not in text
+
+
+CONFIG = """\
+version: 1
+state: {folder}/state
+sources: {public: {git: "{folder}/upstream.git", stale_after: 400d}}
+channels: {files: {type: file, path: "{folder}/out/{subscription}/{key}.txt", formats: [txt]}}
+operators: {channels: [files]}
+silences: {quiet: {match: {packages: llvm}, until: 2026-12-01, reason: migration}}
+subscriptions:
+  ml: {when: each revision, channels: [files]}
+"""
