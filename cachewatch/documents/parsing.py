@@ -11,6 +11,7 @@ folders (`sources/folders.py`) list: those whose front matter has `spec_details`
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import PurePosixPath
 from typing import Any, Generic, TypeVar
 
@@ -108,7 +109,17 @@ def parse(data: bytes, path: str, known: KnownRecords | None = None) -> Document
 def _parse(data: bytes, path: str, known: KnownRecords) -> Document:
     if len(data) > MAX_BYTES:
         raise UnreadableDocument(TOO_LARGE)
-    front, records = _read_quickly(data, known) or _read_patiently(data, known)
+    front, records = None, None
+    with suppress(NotPlain):
+        front = split(data)
+        records = read_records(front.details, known) if isinstance(front.details, str) else None
+    if front is None or records is None:
+        front = read_yaml(data)
+        if front.details is None and front.is_legacy:
+            raise NotComparableDocument("written in 2022, before documents named hashes")
+        if front.details is None and not front.is_empty:
+            raise UnreadableDocument("has no spec_details")
+        records = records_of([] if front.details is None else front.details, known)
     facts = facts_of(records.specs.counts)
     check(records.specs.counts, facts)
     return Document(
@@ -120,24 +131,6 @@ def _parse(data: bytes, path: str, known: KnownRecords) -> Document:
         has_hashes=not records.unnamed,
         diagnostics=tuple(_diagnostics(path, front, records, facts)),
     )
-
-
-def _read_quickly(data: bytes, known: KnownRecords) -> tuple[FrontMatter, Records] | None:
-    try:
-        front = split(data)
-    except NotPlain:
-        return None
-    records = read_records(front.details, known) if isinstance(front.details, str) else None
-    return None if records is None else (front, records)
-
-
-def _read_patiently(data: bytes, known: KnownRecords) -> tuple[FrontMatter, Records]:
-    front = read_yaml(data)
-    if front.details is None and front.is_legacy:
-        raise NotComparableDocument("written in 2022, before documents named hashes")
-    if front.details is None and not front.is_empty:
-        raise UnreadableDocument("has no spec_details")
-    return front, records_of([] if front.details is None else front.details, known)
 
 
 def _diagnostics(path: str, front: FrontMatter, records: Records, facts: Facts) -> list[Diagnostic]:
@@ -208,8 +201,10 @@ def claim_of(content: bytes) -> Claim | None:
     end = closing.start() if closing else len(content)
     if not start or _DETAILS.search(content, start, end) is None:
         return None
-    front = content[start:end]
-    return Claim(_title(front), _category(front))
+    title, categories = (_value(content[start:end], key) for key in (b"title", b"categories"))
+    names = categories if isinstance(categories, list) else []
+    category = next((str(name).strip() for name in names if name != "package"), "")
+    return Claim(str(title).strip() if isinstance(title, str | int | float) else "", category)
 
 
 def recognize(
@@ -252,17 +247,6 @@ def no_documents(paths: Iterable[str]) -> tuple[Diagnostic, ...]:
     are = f"this and {len(found) - 1:,} more are no documents" if found[1:] else "is no document"
     message = f"{are}: no front matter with spec_details"
     return tuple(Diagnostic(path, DiagnosticKind.UNREADABLE, message, is_loss=False) for path in found[:1])
-
-
-def _title(front: bytes) -> str:
-    title = _value(front, b"title")
-    return str(title).strip() if isinstance(title, str | int | float) else ""
-
-
-def _category(front: bytes) -> str:
-    categories = _value(front, b"categories")
-    names = categories if isinstance(categories, list) else []
-    return next((str(name).strip() for name in names if name != "package"), "")
 
 
 def _value(front: bytes, key: bytes) -> object:

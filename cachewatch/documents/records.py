@@ -206,7 +206,8 @@ def records_of(details: Any, known: KnownRecords) -> Records:
     counts = Counter(record.hash for record in records if record.hash)
     for record in records:
         signature = _signature(record, spack.variants(record.variants), spack.stacks(record.stacks))
-        if any("\0" in text for text in _texts(signature)):
+        of_one = signature.compiler, signature.os, signature.platform, signature.target
+        if any("\0" in text for text in (*of_one, *signature.versions, *signature.variants, *signature.stacks)):
             raise UnreadableDocument("holds a NUL character")
         if record.hash:
             specs.setdefault(record.hash, known.one(signature))
@@ -251,8 +252,3 @@ def _signature(record: "_Record | _AnyRecord", variants: tuple[str, ...], stacks
         variants=variants,
         stacks=stacks,
     )
-
-
-def _texts(signature: Signature) -> Iterable[str]:
-    yield from (signature.compiler, signature.os, signature.platform, signature.target)
-    yield from (*signature.versions, *signature.variants, *signature.stacks)

@@ -82,16 +82,7 @@ class Node(Struct, frozen=True):
         return bytes(self.parameters) != b"{}"
 
 
-class _Edge(Struct, frozen=True):
-    """A dependency of form 4 or 5."""
-
-    name: str
-    hash: str
-    parameters: msgspec.Raw
-
-
 _decode_node = msgspec.json.Decoder(Node).decode
-_decode_edges = msgspec.json.Decoder(list[_Edge]).decode
 _decode_any = msgspec.json.Decoder().decode
 _decode_wrapped = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_parameters = msgspec.json.Decoder(dict[str, Any]).decode
@@ -148,38 +139,17 @@ def _compiler_edge(dependencies: Sequence[Dependency], lookup: Lookup) -> str:
 
 def dependencies_of(node: Node) -> list[Dependency]:
     """Return the dependencies of `node`, whatever form they have."""
-    data = bytes(node.dependencies)
-    try:
-        return [Dependency(edge.name, edge.hash, *_uses(bytes(edge.parameters))) for edge in _decode_edges(data)]
-    except (msgspec.ValidationError, _OtherForm):
-        return list(_any_edges(_decode_any(data)))
-
-
-class _OtherForm(Exception):
-    """The parameters of a dependency are no mapping."""
-
-
-@lru_cache(maxsize=4096)
-def _uses(parameters: bytes) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return how a dependency is used, and the virtuals that it provides."""
-    values = _decode_any(parameters)
-    if not isinstance(values, dict):
-        raise _OtherForm
-    return _described(values)
-
-
-def _any_edges(listed: Any) -> Iterator[Dependency]:
+    listed = _decode_any(bytes(node.dependencies))
     if isinstance(listed, dict):
         listed = [{"name": name, **edge} for name, edge in listed.items() if isinstance(edge, dict)]
+    found = []
     for edge in listed if isinstance(listed, list) else ():
         if isinstance(edge, dict) and isinstance(edge.get("name"), str) and isinstance(edge.get("hash"), str):
             parameters = edge.get("parameters")
-            described = parameters if isinstance(parameters, dict) else edge
-            yield Dependency(edge["name"], edge["hash"], *_described(described))
-
-
-def _described(values: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    return _texts(values.get("deptypes", values.get("type"))), _texts(values.get("virtuals"))
+            used = parameters if isinstance(parameters, dict) else edge
+            types, virtuals = used.get("deptypes", used.get("type")), used.get("virtuals")
+            found.append(Dependency(edge["name"], edge["hash"], _texts(types), _texts(virtuals)))
+    return found
 
 
 def _texts(listed: Any) -> tuple[str, ...]:
@@ -320,12 +290,11 @@ def write_package_graph(specs: Mapping[str, EncodedIngredients]) -> bytes:
     for spec_hash in sorted(specs):
         made_of, dependencies = specs[spec_hash]
         groups[made_of].append(b'"%s":%s' % (name_of(spec_hash, shared).encode(), dependencies))
-    return b"[\n" + b",\n".join(_group(made_of, groups[made_of]) for made_of in sorted(groups)) + b"\n]\n"
-
-
-def _group(made_of: bytes, specs: list[bytes]) -> bytes:
-    start = made_of[:-1] + (b"," if len(made_of) > len(b"{}") else b"")
-    return start + b'"specs":{\n' + b",\n".join(specs) + b"\n}}"
+    written = []
+    for made_of, lines in sorted(groups.items()):
+        start = made_of[:-1] + (b"," if len(made_of) > len(b"{}") else b"")
+        written.append(start + b'"specs":{\n' + b",\n".join(lines) + b"\n}}")
+    return b"[\n" + b",\n".join(written) + b"\n]\n"
 
 
 def encode_node(node: GraphNode) -> bytes:

@@ -97,7 +97,10 @@ def _value(name: str, value: str, text: str) -> dict[str, Any] | None:
         return {name: value}  # what is wrong with it is said, not refused: parsing.py checks it
     try:
         if value.startswith(("{", "[")):
-            return {name: _load_json(value)}
+            how: dict[str, Any] = {"parse_constant": _refuse_constant, "parse_float": str, "parse_int": str}
+            return {name: json.loads(value, object_pairs_hook=_unique, **how)}
+    except RecursionError as error:
+        raise UnreadableDocument("is nested too deeply") from error
     except json.JSONDecodeError:
         pass
     try:
@@ -105,19 +108,6 @@ def _value(name: str, value: str, text: str) -> dict[str, Any] | None:
     except UnreadableDocument:
         return None
     return found if isinstance(found, dict) else None
-
-
-def _load_json(text: str) -> Any:
-    try:
-        return json.loads(
-            text,
-            object_pairs_hook=_unique,
-            parse_constant=_refuse_constant,
-            parse_float=str,
-            parse_int=str,
-        )
-    except RecursionError as error:
-        raise UnreadableDocument("is nested too deeply") from error
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -59,15 +59,6 @@ class TagState(Struct, frozen=True):
     tree: str | None
 
 
-class States(Struct, frozen=True):
-    """Two states that belong together, and whether only one revision has their tag."""
-
-    before: TagState
-    after: TagState
-    is_new_tag: bool = False
-    is_lost_tag: bool = False
-
-
 class GitReader:
     """Reads documents out of a repository."""
 
@@ -105,13 +96,23 @@ def compare_revisions(
     pairs: list[TagPair] = []
     quiet: TagPair | None = None
     unchanged: list[TagState] = []
-    for states in _states(repository, (before, had), (after, has), wanted_tag):
-        based = bases.get(states.after.tag, {})
-        unchanged.append(states.after)
-        if (pairs or quiet) and states.before.tree == states.after.tree and not (based or states.is_new_tag):
+    for earlier, later in _states(repository, (before, had), (after, has), wanted_tag):
+        based = bases.get(later.tag, {})
+        is_new, is_lost = (not (before.tag or after.tag) and later.tag not in side.ids for side in (had, has))
+        unchanged.append(later)
+        if (pairs or quiet) and earlier.tree == later.tree and not (based or is_new):
             continue
-        pair = _compare_states(repository, states, wanted_package, based, trees)
-        if pair.difference.documents or pair.difference.diagnostics or states.is_new_tag:
+        difference = trees(repository, later.tag, earlier.tree, later.tree).chosen(wanted_package)
+        if based:
+            difference = _rebased(difference, _based(repository, based, later))
+        pair = TagPair(
+            before=earlier.revision.side(earlier.tag),
+            after=later.revision.side(later.tag),
+            difference=difference,
+            is_new_tag=is_new,
+            is_lost_tag=is_lost,
+        )
+        if difference.documents or difference.diagnostics or is_new:
             pairs.append(pair)
             unchanged.pop()
         elif quiet is None:
@@ -244,29 +245,25 @@ def _states(
     earlier_side: tuple[Revision, Folders],
     later_side: tuple[Revision, Folders],
     wanted: Callable[[str], bool],
-) -> Iterator[States]:
+) -> Iterator[tuple[TagState, TagState]]:
+    """Yield what is to be compared: the states of each tag, or of the ones that are named."""
     (before, had), (after, has) = earlier_side, later_side
     old, new = had.ids, has.ids
     if before.tag or after.tag:
         tag_before, tag_after = before.tag or after.tag or "", after.tag or before.tag or ""
-        yield States(
-            TagState(before, tag_before, tree_of(repository, before, tag_before, old)),
-            TagState(after, tag_after, tree_of(repository, after, tag_after, new)),
-        )
+        earlier = TagState(before, tag_before, tree_of(repository, before, tag_before, old))
+        yield earlier, TagState(after, tag_after, tree_of(repository, after, tag_after, new))
         return
     predecessors, odd = tag_names.predecessors(new), had.odd | has.odd
     for tag in filter(wanted, tag_names.in_order(old.keys() | new.keys())):
         if tag.encode() in odd:
             continue  # not what it was, and neither gone nor new
         later = TagState(after, tag, new.get(tag))
-        earlier = predecessors.get(tag) if tag not in old else None
-        if earlier is None:
-            yield States(
-                TagState(before, tag, old.get(tag)), later, is_new_tag=tag not in old, is_lost_tag=tag not in new
-            )
-        else:
+        if tag not in old and (predecessor := predecessors.get(tag)):
             # A new snapshot is news against the one before it, not against nothing.
-            yield States(TagState(after, earlier, new[earlier]), later, is_new_tag=True)
+            yield TagState(after, predecessor, new[predecessor]), later
+        else:
+            yield TagState(before, tag, old.get(tag)), later
 
 
 def _nothing_to_compare(
@@ -298,24 +295,12 @@ def tree_of(repository: Repository, revision: Revision, tag: str, trees: Mapping
     return trees[tag]
 
 
-def _compare_states(
-    repository: Repository, states: States, wanted: Wanted, based: Mapping[str, Revision], trees: CompareTrees
-) -> TagPair:
-    before, after = states.before, states.after
-    difference = trees(repository, after.tag, before.tree, after.tree).chosen(wanted)
-    if based:
-        folder = folder_of(repository, after.tag)
-        difference = _rebased(difference, _based(repository, folder, based, after))
-    sides = before.revision.side(before.tag), after.revision.side(after.tag)
-    is_new, is_lost = states.is_new_tag, states.is_lost_tag
-    return TagPair(before=sides[0], after=sides[1], difference=difference, is_new_tag=is_new, is_lost_tag=is_lost)
-
-
 def _based(
-    repository: Repository, folder: str, bases: Mapping[str, Revision], after: TagState
+    repository: Repository, bases: Mapping[str, Revision], after: TagState
 ) -> Mapping[str, DocumentPair | Unreadable]:
     """Return the documents of each package to compare, or why there is none to compare now."""
     found: dict[str, DocumentPair | Unreadable] = {}
+    folder = folder_of(repository, after.tag)
     for package, base in bases.items():
         tags = tags_of(repository, base, [after.revision.commit]).ids
         had = document_of(repository, folder, tags.get(base.tag or ""), package)

@@ -3,22 +3,19 @@
 A partial clone lacks objects, which are fetched in groups.
 """
 
-import fcntl
 import hashlib
 import os
 import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from cachewatch.core.names import ANYWHERE, Layout
-from cachewatch.errors import RefusedAddress, SourceError
+from cachewatch.errors import RefusedAddress
 from cachewatch.git.gitpython import Git, Report, clone
 from cachewatch.git.repository import Repository
-from cachewatch.git.upkeep import is_partial
-from cachewatch.runtime.files import open_lock
+from cachewatch.git.upkeep import is_partial, locked
 
 _SCP_LIKE = re.compile(r"(?P<user>[\w.-]+@)?(?P<host>[\w.-]+):(?!//)(?P<path>.+)")
 
@@ -93,7 +90,7 @@ def open_repository(address: str, *, report: Report | None = None, layout: Layou
         return Repository(Path(address), layout)
     check_url(address)
     folder = clone_folder(address)
-    with _locked(folder):
+    with locked(folder, advice="set XDG_CACHE_HOME to a folder that can be written"):
         if folder.exists():
             fetch = [*_FETCH, "--prune", *_progress(report), "origin", *_REFSPECS]
             Git(git_dir=folder, what=address).run(fetch, report=report)
@@ -131,17 +128,3 @@ def check_url(url: str) -> None:
 
 def _progress(report: Report | None) -> list[str]:
     return ["--progress"] if report else ["--quiet"]
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Keep two of us from writing one clone."""
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with os.fdopen(open_lock(Path(f"{folder}.lock")), "r+b") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
-    except OSError as error:
-        raise SourceError(
-            f"{folder.parent}: {error.strerror}; set XDG_CACHE_HOME to a folder that can be written"
-        ) from error

@@ -23,7 +23,7 @@ from pathlib import Path
 from shutil import which
 from threading import get_ident
 from time import monotonic
-from typing import Any, BinaryIO, cast
+from typing import Any, cast
 
 from msgspec import Struct
 
@@ -301,7 +301,7 @@ class Git(git.Git):
             return process
         result = process.listen(seconds, **limits)
         if result.code and with_exceptions:
-            raise SourceError(f"{self.what}: {explain(result.error)}")
+            raise self._failed(result)
         output = result.output.decode().removesuffix("\n") if stdout_as_string else result.output
         return (result.code, output, result.error) if with_extended_output else output
 
@@ -311,14 +311,21 @@ class Git(git.Git):
 
     def ask(self, arguments: Iterable[str], lines: Iterable[str] = (), **limits: Any) -> GitResult:
         """Run a git command with `lines` as its input, and leave the judgement to the caller."""
-        with lines_as_input(lines) as stdin:
+        with tempfile.TemporaryFile() as stdin:  # so that git can never wait for us while we wait for it
+            stdin.write(lines_of(lines))
+            stdin.seek(0)
             how = {"with_extended_output": True, "with_exceptions": False, "stdout_as_string": False}
             return GitResult(*self.execute(["git", *arguments], stdin, **how, **limits))
 
     def run(self, arguments: Iterable[str], lines: Iterable[str] = (), **limits: Any) -> bytes:
         """Run a git command with `lines` as its input, and return what it prints; raise SourceError if it fails."""
-        with lines_as_input(lines) as stdin:
-            return cast("bytes", self.execute(["git", *arguments], stdin, stdout_as_string=False, **limits))
+        result = self.ask(arguments, lines, **limits)
+        if result.code:
+            raise self._failed(result)
+        return result.output
+
+    def _failed(self, result: GitResult) -> SourceError:
+        return SourceError(f"{self.what}: {explain(result.error)}")
 
 
 def _environment(settings: Iterable[tuple[str, str]], *, fetches: bool) -> dict[str, str]:
@@ -401,15 +408,6 @@ def interrupt() -> None:
         process = running.proc
         if process is not None and process.poll() is None:
             _signal(process, signal.SIGTERM)
-
-
-@contextmanager
-def lines_as_input(lines: Iterable[str]) -> Iterator[BinaryIO]:
-    """Offer `lines` to a process; a file, so that git can never wait for us while we wait for it."""
-    with tempfile.TemporaryFile() as stdin:
-        stdin.write(lines_of(lines))
-        stdin.seek(0)
-        yield cast("BinaryIO", stdin)
 
 
 def lines_of(names: Iterable[str]) -> bytes:

@@ -116,9 +116,13 @@ class Recording:
         self._stream = cast("BinaryIO", tempfile.TemporaryFile())  # noqa: SIM115  closed by close()
         self._marks = 0
         self._changes: dict[str, int | None] = {}
-        self._branch = self._read_branch()
+        said = (folder / "HEAD").read_text("utf-8").strip()
+        if not said.startswith(f"ref: {_BRANCHES}"):
+            raise UsageError(f"{folder}: its HEAD is no branch, to which a revision could be added")
+        self._branch = said.removeprefix("ref: ")
         self.head, self._time = self._commit_of(self._branch)
-        if self.head is not None and not self._is_ours(self.head):
+        newest = self._repository.objects().get(self.head) if self.head else None
+        if newest and f"\ncommitter {AUTHOR} ".encode() not in newest.content.partition(b"\n\n")[0]:
             self.close()
             raise UsageError(
                 f"{folder}: its newest revision was not recorded by cachewatch; name a repository of its own"
@@ -126,22 +130,18 @@ class Recording:
 
     def package_files(self, tag: str) -> Mapping[str, Mapping[str, str]]:
         """Return the ids of the packages' files, by the name of the file and the package."""
-        if self.head is None:
-            return {}
-        found = self._repository.objects().get(f"{self.head}:{CATALOGUE}/{tag}")
-        if found is None or found.type != "tree":
-            return {}
         files: dict[str, dict[str, str]] = {}
-        for entry in self._repository.run(["ls-tree", "-r", "-z", found.id]).split(b"\0"):
-            fields, _, path = entry.partition(b"\t")
-            package, _, name = path.partition(b"/")
-            if is_name(package) and is_name(name):
-                files.setdefault(name.decode(), {})[package.decode()] = fields.split()[2].decode()
+        for path, object_id in self.files(f"{CATALOGUE}/{tag}").items():
+            package, _, name = path.partition("/")
+            if is_name(os.fsencode(package)) and is_name(os.fsencode(name)):
+                files.setdefault(name, {})[package] = object_id
         return files
 
-    def files(self) -> Mapping[str, str]:
-        """Return the ids of all files of the newest revision, by their paths."""
-        listed = self._repository.run(["ls-tree", "-r", "-z", self.head]).split(b"\0") if self.head else ()
+    def files(self, folder: str = "") -> Mapping[str, str]:
+        """Return the ids of all files in a folder of the newest revision, by their paths in it."""
+        found = self._repository.objects().get(f"{self.head}:{folder}") if self.head else None
+        is_folder = found is not None and found.type == "tree"
+        listed = self._repository.run(["ls-tree", "-r", "-z", found.id]).split(b"\0") if found and is_folder else ()
         entries = (entry.partition(b"\t") for entry in listed if entry)
         return {os.fsdecode(path): fields.split()[2].decode() for fields, _, path in entries}
 
@@ -200,17 +200,6 @@ class Recording:
         """Let go of git, and of what was not committed."""
         self._stream.close()
         self._repository.close()
-
-    def _read_branch(self) -> str:
-        said = (self.folder / "HEAD").read_text("utf-8").strip()
-        if not said.startswith(f"ref: {_BRANCHES}"):
-            raise UsageError(f"{self.folder}: its HEAD is no branch, to which a revision could be added")
-        return said.removeprefix("ref: ")
-
-    def _is_ours(self, commit: str) -> bool:
-        """Tell whether cachewatch made this commit."""
-        found = self._repository.objects().get(commit)
-        return found is not None and f"\ncommitter {AUTHOR} ".encode() in found.content.partition(b"\n\n")[0]
 
     def _commit_of(self, name: str) -> tuple[str | None, int]:
         """Return the commit that is called so, and when it was made; None if there is none."""

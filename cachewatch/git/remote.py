@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlsplit
 from msgspec import Struct
 
 from cachewatch.core.names import safe, similar
-from cachewatch.errors import BrokenSource, SourceError, UsageError
+from cachewatch.errors import BrokenSource, SourceError
 from cachewatch.git import upkeep
 from cachewatch.git.clone_cache import check_url, is_url
 from cachewatch.git.gitpython import ENDED, SSH, Git, GitResult, explain
@@ -39,10 +39,7 @@ class Access(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def named(cls, values: Mapping[str, str]) -> "Access":
-        """Return the access that a configuration spells out. Raises UsageError for a name that means nothing."""
-        if unknown := values.keys() - set(cls.__struct_fields__):
-            known = ", ".join(cls.__struct_fields__)
-            raise UsageError(f"credentials: {safe(min(unknown))} is none of those that git can use: {known}")
+        """Return the access that a configuration spells out."""
         chosen: dict[str, Any] = {name: value if name == "helper" else Path(value) for name, value in values.items()}
         return cls(**chosen)
 
@@ -62,7 +59,9 @@ class Access(Struct, frozen=True, kw_only=True):
         self._check()
         values = {}
         if self.ssh_key is not None or self.known_hosts is not None:
-            values["GIT_SSH_COMMAND"] = self._ssh()
+            options = [f"-oIdentityFile={self.ssh_key}", "-oIdentitiesOnly=yes"] if self.ssh_key else []
+            options += [f"-oUserKnownHostsFile={self.known_hosts}"] if self.known_hosts else []
+            values["GIT_SSH_COMMAND"] = shlex.join([*shlex.split(SSH), *options])
         if self.netrc is None:
             yield values
             return
@@ -70,12 +69,6 @@ class Access(Struct, frozen=True, kw_only=True):
         with TemporaryDirectory(prefix="cachewatch-") as home:
             Path(home, ".netrc").symlink_to(self.netrc.absolute())
             yield values | {"HOME": home}
-
-    def _ssh(self) -> str:
-        options = [f"-oIdentityFile={self.ssh_key}", "-oIdentitiesOnly=yes"] if self.ssh_key else []
-        if self.known_hosts is not None:
-            options.append(f"-oUserKnownHostsFile={self.known_hosts}")
-        return shlex.join([*shlex.split(SSH), *options])
 
     def _check(self) -> None:
         for path in (self.ssh_key, self.known_hosts, self.netrc, self.store):
@@ -195,21 +188,17 @@ class Remote:
         if branch is not None and not _BRANCH.fullmatch(branch):
             raise BrokenSource(f"{self.name}: {redact(repr(branch))} cannot be the name of a branch")
         if branch is not None:
-            if commit := self.commit_of(branch):
-                return Tip(branch, commit)
-            raise self._no_branch(branch)
+            listed = self._list([NAME, f"{_BRANCHES}{branch}"])
+            found = re.search(rf"^({_ID})\t{re.escape(_BRANCHES + branch)}$", listed, re.MULTILINE)
+            if found is None:
+                raise self._no_branch(branch)
+            return Tip(branch, found[1])
         listed = self._list(["--symref", NAME, "HEAD"])
         named = re.search(rf"^ref: {_BRANCHES}(\S+)\tHEAD$", listed, re.MULTILINE)
         found = re.search(rf"^({_ID})\tHEAD$", listed, re.MULTILINE)
         if named and found and _BRANCH.fullmatch(named[1]):
             return Tip(named[1], found[1])
         raise BrokenSource(f"{self.name}: it has no default branch; configure the branch to watch")
-
-    def commit_of(self, branch: str) -> str | None:
-        """Ask for the newest commit of `branch`; None if there is no such branch."""
-        listed = self._list([NAME, f"{_BRANCHES}{branch}"])
-        found = re.search(rf"^({_ID})\t{re.escape(_BRANCHES + branch)}$", listed, re.MULTILINE)
-        return found[1] if found else None
 
     def fetch(self, folder: Path, tip: Tip, *, is_partial: bool = False) -> None:
         """Bring the branch of `tip` into the repository at `folder`; with `is_partial`, without the contents of documents."""

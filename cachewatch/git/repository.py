@@ -50,13 +50,6 @@ _TOO_OLD = (
 _PATH = re.compile(r"path\s*=\s*(.*)", re.IGNORECASE)
 
 
-def _fetches_by_itself(version: tuple[int, ...]) -> bool:
-    """Tell whether a git of this version may fetch what a partial clone lacks, without being asked."""
-    if version[:2] >= (2, 45):
-        return False
-    return not version or version[2] < _NOT_LAZY.get(version[1], 1000)
-
-
 def check_repository(path: Path, version: tuple[int, ...]) -> None:
     """Raise BrokenSource where the repository that `path` is, or is in, cannot be given to a git of this version."""
     try:
@@ -64,7 +57,9 @@ def check_repository(path: Path, version: tuple[int, ...]) -> None:
         for folder in _folders(git_dir) if git_dir else ():
             _check_files(str(folder))
             texts = list(_configuration(folder))
-            if _fetches_by_itself(version) and any(map(_PROMISE.search, texts)):
+            # A git of this version may fetch what a partial clone lacks, without being asked.
+            is_lazy = not version or (version < (2, 45) and version[2] < _NOT_LAZY.get(version[1], 1000))
+            if is_lazy and any(map(_PROMISE.search, texts)):
                 raise BrokenSource(f"{path}: is a partial clone, {_TOO_OLD}")
     except RefusedFile as error:
         raise BrokenSource(

@@ -53,13 +53,13 @@ class Revision(Struct, frozen=True):
         return Side(name=self.name, revision=self.commit, tag=tag or self.tag, time=time)
 
 
-def resolve(repository: Repository, name: str, *, now: datetime | None = None) -> Revision:
+def resolve(repository: Repository, name: str) -> Revision:
     """Find the commit that `name` means.
 
     A name is anything that git resolves, a date (the newest revision up to the end of that
     day, UTC), `yesterday` or `3 days ago`; `:TAG` behind it picks one tag of the revision.
     """
-    now = now or datetime.now(UTC)
+    now = datetime.now(UTC)
     revision, colon, tag_name = name.rpartition(":")
     readings: list[tuple[str, str | None]] = [(name, None)]
     if colon and _TAG.fullmatch(tag_name):

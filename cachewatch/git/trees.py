@@ -119,7 +119,7 @@ class Arrangement:
 
     def moved(self, repository: Repository, before: str, after: str) -> bool:
         """Tell whether files with documents differ between two revisions, by their places if by nothing else."""
-        return any(self._is_document(repository, key) for *_, key in self._differing(repository, before, after))
+        return any(self.is_document(repository, key) for *_, key in self.differing(repository, before, after))
 
     def stored(self, repository: Repository, commit: str) -> str | None:
         """Return the tree of the tags of a revision if git has it; one that nobody named must have a document."""
@@ -140,15 +140,6 @@ class Arrangement:
         if commit not in self.diagnostics or not self.layout.reads_contents:
             return ()
         return no_documents(path for path, key in self.files(repository, commit) if self._claims.get(key, self) is None)
-
-    def beside(self, repository: Repository, before: str, after: str) -> list[str]:
-        """Return the paths of documents that are not compared because there is `_cache/`, too.
-
-        They are those that differ between the two revisions; all, if only one of them has `_cache/`.
-        """
-        stored = [commit for commit in (before, after) if not self.layout.pattern and self.stored(repository, commit)]
-        files = islice(self._differing(repository, *stored), _MOST_BESIDE)
-        return sorted({path for path, _, key in files if self._is_document(repository, key)})
 
     def files(self, repository: Repository, commit: str) -> Iterator[tuple[str, str]]:
         """Yield path and id of each file that may be a document."""
@@ -171,7 +162,7 @@ class Arrangement:
     def _overwritten(self, repository: Repository, old: str, new: str) -> Iterator[tuple[str, str, str, bytes, str]]:
         """Yield tag, package, path, new mode and new id of each file that is a document in one revision alone."""
         keys: defaultdict[str, dict[bool, str]] = defaultdict(dict)
-        for path, is_new, key in self._differing(repository, old, new):
+        for path, is_new, key in self.differing(repository, old, new):
             if self.layout.may_be(path):
                 keys[path][is_new] = key
         changed: dict[str, tuple[str, bytes, str]] = {}
@@ -201,7 +192,7 @@ class Arrangement:
             tree = key
         return (mode, key) if mode in ODD else None
 
-    def _differing(self, repository: Repository, *commits: str) -> Iterator[tuple[str, bool, str]]:
+    def differing(self, repository: Repository, *commits: str) -> Iterator[tuple[str, bool, str]]:
         """Yield each file outside of `_cache/` that may be a document and that only one of two revisions has.
 
         Of each, the path, whether the later one has it, and the id; of a single revision, all files.
@@ -224,7 +215,7 @@ class Arrangement:
                 if were.get(name) != are.get(name) and place + name != CATALOGUE
             ]
 
-    def _is_document(self, repository: Repository, key: str) -> bool:
+    def is_document(self, repository: Repository, key: str) -> bool:
         """Tell whether a file is a document; what a clone left out is not fetched to know that."""
         if key not in self._claims:
             try:
@@ -370,7 +361,11 @@ def nothing_found(repository: Repository, commit: str, name: str) -> str:
 
 def beside(repository: Repository, before: str, after: str) -> list[Diagnostic]:
     """Return a note if there are documents that are not compared because there is `_cache/`, too."""
-    found = arrangement_of(repository.layout).beside(repository, before, after)
+    arrangement = arrangement_of(repository.layout)
+    sides = [] if repository.layout.pattern else [before, after]
+    # Those that differ between the two revisions; all, if only one of them has `_cache/`.
+    files = arrangement.differing(repository, *(side for side in sides if arrangement.stored(repository, side)))
+    found = sorted({path for path, _, key in islice(files, _MOST_BESIDE) if arrangement.is_document(repository, key)})
     are = f"this and {len(found) - 1} more are " if found[1:] else ""
     message = f"{are}not compared: where there is {CATALOGUE}/, documents are {CATALOGUE}/<tag>/<package>/{DOCUMENT}"
     return [Diagnostic(path, DiagnosticKind.INCONSISTENT, message, is_loss=False) for path in found[:1]]

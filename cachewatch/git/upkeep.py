@@ -48,6 +48,7 @@ RECORDING_LOCK = "cachewatch.lock"
 # Longer than a git takes to end that ends with us.
 PATIENCE_SECONDS = 15.0
 _PAUSE_SECONDS = 0.05
+_NEEDED = "cachewatch needs a folder there that it may write"
 
 _held: set[int] = set()
 
@@ -63,9 +64,9 @@ def alone(lock: int, seconds: float) -> Iterator[bool]:
 
 
 @contextmanager
-def locked(folder: Path, *, seconds: float) -> Iterator[None]:
+def locked(folder: Path, *, seconds: float = float("inf"), advice: str = _NEEDED) -> Iterator[None]:
     """Be the only one, of all processes and threads, who updates the clone at `folder`."""
-    with _opened(folder, "lock") as lock:
+    with _opened(folder, "lock", advice) as lock:
         if not taken(lock, seconds):
             raise SourceError(f"{folder}: another cachewatch has been working on this clone for long")
         yield
@@ -77,7 +78,7 @@ def writing(folder: Path, *, seconds: float = 0.0) -> Iterator[int]:
 
     `seconds` is how long to wait for gits that are about to end. Offers the lock in which all who write have a share.
     """
-    with _opened(folder, "running") as lock:
+    with _opened(folder, "running", _NEEDED) as lock:
         with alone(lock, seconds) as is_alone:
             _tidy(folder, is_alone=is_alone)
         with handing_on(lock):
@@ -85,13 +86,13 @@ def writing(folder: Path, *, seconds: float = 0.0) -> Iterator[int]:
 
 
 @contextmanager
-def _opened(folder: Path, what: str) -> Iterator[int]:
+def _opened(folder: Path, what: str, advice: str) -> Iterator[int]:
     path = folder.with_name(f"{folder.name}.{what}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         lock = open_lock(path)
     except OSError as error:
-        raise BrokenSource(f"{path}: {error.strerror}; cachewatch needs a folder there that it may write") from error
+        raise BrokenSource(f"{path}: {error.strerror}; {advice}") from error
     _held.add(lock)
     try:
         yield lock

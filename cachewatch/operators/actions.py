@@ -244,7 +244,7 @@ def retry(context: Context, number: int, *, is_forced: bool = False) -> Delivery
             outbox.prolong(connection, number, now + config.retry.lasting)
         # Whoever asks has repaired the channel, or wants to see whether it was.
         channel_health = health.channel(connection, delivery.channel)
-        health.save_channel(connection, structs.replace(channel_health, blocked_until=None))
+        health.put_health(connection, structs.replace(channel_health, blocked_until=None))
     return delivery
 
 

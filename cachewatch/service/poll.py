@@ -65,7 +65,7 @@ def _failed(context: Context, source: Source, error: Exception) -> None:
     with context.database.write() as connection:
         source_health = health.source(connection, source.name)
         source_health = replace(source_health, polled_at=now, failures=source_health.failures + 1, error=said)
-        health.save_source(connection, source_health)
+        health.put_health(connection, source_health)
         health.count(connection, Counter.of("poll_failures_total", source=source.name))
         if source_health.failures >= context.config.operators.after_failures:
             alerts.open_within(connection, context, _complaint(source_health))
@@ -99,7 +99,7 @@ def _succeeded(context: Context, source: Source, news: News) -> None:
             revision_time=news.time,
             changed_at=now if is_new else before.changed_at,
         )
-        health.save_source(connection, source_health)
+        health.put_health(connection, source_health)
         title = f"the source {source.name} can be read again"
         alerts.resolve_within(connection, context, AlertKey(AlertKind.SOURCE_FAILED, source.name), title)
         for warning in news.warnings:

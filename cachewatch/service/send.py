@@ -476,7 +476,7 @@ def _note_channel(
         channel_health = replace(channel_health, blocked_until=rest, failures=failures, error=said, error_at=now)
         if failures >= _AWAY:
             alerts.open_within(connection, context, _blockade(delivery.channel, said))
-    health.save_channel(connection, channel_health)
+    health.put_health(connection, channel_health)
 
 
 def _note_target(
@@ -508,7 +508,7 @@ def _block(context: Context, name: str, said: str, traceback: str | None = None)
         channel_health = replace(
             channel_health, blocked_until=now + BLOCKED, failures=channel_health.failures + 1, error=said, error_at=now
         )
-        health.save_channel(connection, channel_health)
+        health.put_health(connection, channel_health)
         alerts.open_within(connection, context, _blockade(name, said))
     context.log.error("channel.blocked", channel=name, error=said, traceback=traceback)
 
@@ -540,5 +540,5 @@ def unblock(context: Context) -> None:
     for name in context.config.channels:
         with context.database.write() as connection:
             channel_health = health.channel(connection, name)
-            health.save_channel(connection, replace(channel_health, blocked_until=None))
+            health.put_health(connection, replace(channel_health, blocked_until=None))
             outbox.hasten(connection, name, context.clock())

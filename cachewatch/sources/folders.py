@@ -37,16 +37,6 @@ _NOWHERE = "is a link that leads nowhere"
 _MOST_ENTRIES = 200_000
 
 
-def _read_stream(name: str) -> bytes:
-    try:
-        if name == STDIN:
-            return sys.stdin.buffer.read(MAX_BYTES + 1) if sys.stdin else b""
-        with Path(name).open("rb") as pipe:
-            return pipe.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise SourceError(f"{name}: {error.strerror}") from error
-
-
 class FileReader(Struct, frozen=True):
     """Reads documents from files."""
 
@@ -127,7 +117,18 @@ def _list_file(name: str) -> Listing:
     if name == os.devnull:
         return Listing(Side(name=name), {}, FileReader(), ())
     is_stream = name == STDIN or Path(name).is_fifo()
-    content = _read_stream(name) if is_stream else _read_file(name)
+    if not is_stream and not Path(name).is_file():
+        raise UsageError(f"{name}: {'not a regular file or a folder' if Path(name).exists() else _NOWHERE}")
+    try:
+        if name == STDIN:
+            content = sys.stdin.buffer.read(MAX_BYTES + 1) if sys.stdin else b""
+        elif is_stream:
+            with Path(name).open("rb") as pipe:
+                content = pipe.read(MAX_BYTES + 1)
+        else:
+            content = read_beginning(name, MAX_BYTES)
+    except OSError as error:
+        raise SourceError(f"{name}: {error.strerror}") from error
     reader = FileReader({name: content} if is_stream else {})
     package, tag = identified(name, content)
     blob = Blob(name, len(content))
@@ -151,15 +152,6 @@ def title_of(listing: Listing) -> str:
         return identify(contents[0])[0] if contents and isinstance(contents[0], bytes) else ""
     except UnreadableDocument:
         return ""
-
-
-def _read_file(name: str) -> bytes:
-    if not Path(name).is_file():
-        raise UsageError(f"{name}: {'not a regular file or a folder' if Path(name).exists() else _NOWHERE}")
-    try:
-        return read_beginning(name, MAX_BYTES)
-    except OSError as error:
-        raise SourceError(f"{name}: {error.strerror}") from error
 
 
 def _list_catalogue(name: str) -> list[Listing]:
@@ -312,16 +304,15 @@ def _counted(paths: Sequence[str]) -> str:
 def _renamed(name: str, documents: Mapping[str, Mapping[str, tuple[str, str]]]) -> Iterator[Diagnostic]:
     """Yield a note if files are not called as the packages that their titles name."""
     all_documents = [(path, package) for packages in documents.values() for package, (path, _) in packages.items()]
-    odd = sorted((path, package) for path, package in all_documents if not _is_called(path, package))
+    odd = []
+    for path, package in sorted(all_documents):
+        *folders, file = path.split("/")
+        if package not in (file, file.rpartition(".")[0], *folders[-1:]):
+            odd.append((path, package))
     for path, package in odd[:1]:
         more = f"; {len(odd) - 1:,} more files are not called as their titles" if len(odd) > 1 else ""
         message = f"{path} is of the package {package}, as its title says{more}"
         yield Diagnostic(name, DiagnosticKind.INCONSISTENT, message, is_loss=False)
-
-
-def _is_called(path: str, package: str) -> bool:
-    *folders, file = path.split("/")
-    return package in (file, file.rpartition(".")[0], *folders[-1:])
 
 
 def _claim(path: str) -> "Claim | str | None":
@@ -420,7 +411,9 @@ def record_folder(
         for blob, content in zip(blobs, reader.read(blobs), strict=True):
             path = blob.name.removeprefix(root)
             present.add(path)
-            problem = content if isinstance(content, str) else _problem(path, content)
+            problem = content if isinstance(content, str) else TOO_LARGE if len(content) > MAX_BYTES else ""
+            if not path.isprintable():
+                problem = problem or "the name of the file has control characters, or is not UTF-8"
             if isinstance(content, bytes) and not problem:
                 _put(recording, before, path, content)
             elif blob.name not in told:
@@ -439,13 +432,6 @@ def record_folder(
         moment = now or datetime.fromtimestamp(max(0, *times), UTC)
         recording.commit(f"Record {name}\n".encode("utf-8", "replace").decode(), moment)
     return tuple(found)
-
-
-def _problem(path: str, content: bytes) -> str:
-    """Return why a document cannot be recorded; "" if it can."""
-    if len(content) > MAX_BYTES:
-        return TOO_LARGE
-    return "" if path.isprintable() else "the name of the file has control characters, or is not UTF-8"
 
 
 def _put(recording: Recording, before: Mapping[str, str], path: str, content: bytes) -> None:

@@ -8,7 +8,7 @@ Alembic is slow to load, and only an upgrade needs it.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -155,15 +155,12 @@ def _go_on_counting(target: Connection, table: Table) -> None:
 def check_same(source: Connection, target: Connection, place: str) -> None:
     """Raise StateError unless both have the same rows."""
     for table in metadata.sorted_tables:
-        for before, after in zip_longest(_rows(source, table), _rows(target, table)):
+        rows = (chain.from_iterable(_batches(each, table)) for each in (source, target))
+        for before, after in zip_longest(*rows):
             if before != after:
                 row = before or after or {}
                 key = ", ".join(str(row[column.name]) for column in table.primary_key)
                 raise StateError(f"{place}: keeps a row of `{table.name}` ({key}) otherwise; nothing was copied")
-
-
-def _rows(connection: Connection, table: Table) -> Iterator[dict[str, Any]]:
-    return (row for rows in _batches(connection, table) for row in rows)
 
 
 # Where the revisions are; a test adds one.

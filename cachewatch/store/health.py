@@ -8,7 +8,7 @@ from typing import Any, Self
 import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict
-from sqlalchemy import ColumnElement, Connection, Row, Table, delete, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Row, delete, insert, select, update
 
 from cachewatch.store import schema
 from cachewatch.store.schema import (
@@ -74,20 +74,16 @@ def newest_revisions(connection: Connection) -> Mapping[str, str]:
     return {row.name: row.revision for row in connection.execute(query)}
 
 
-def save_source(connection: Connection, health: SourceHealth) -> None:
-    """Store the health of a source."""
-    _save(connection, sources, health)
-
-
 def channel(connection: Connection, name: str) -> ChannelHealth:
     """Return the health of a channel."""
     row = connection.execute(select(channels).filter_by(name=name)).one_or_none()
     return ChannelHealth(name=name) if row is None else read_row(ChannelHealth, row)
 
 
-def save_channel(connection: Connection, health: ChannelHealth) -> None:
-    """Store the health of a channel."""
-    _save(connection, channels, health)
+def put_health(connection: Connection, health: SourceHealth | ChannelHealth) -> None:
+    """Store the health of a source or a channel."""
+    table = sources if isinstance(health, SourceHealth) else channels
+    put(connection, table, {"name": health.name}, asdict(health))
 
 
 def count(connection: Connection, counter: Counter, amount: float = 1) -> None:
@@ -100,10 +96,6 @@ def counters(connection: Connection) -> dict[Counter, float]:
     table = schema.counters
     rows = connection.execute(select(table).order_by(table.c.name))
     return {msgspec.json.decode(row.name, type=Counter): row.value for row in rows}
-
-
-def _save(connection: Connection, table: Table, health: SourceHealth | ChannelHealth) -> None:
-    put(connection, table, {"name": health.name}, asdict(health))
 
 
 class AlertKind(StrEnum):

@@ -181,7 +181,7 @@ def test_a_restart_tries_what_rests_at_once(site: Site) -> None:
     """Whoever restarts the daemon has repaired something, or wants to see whether it was."""
     with site.open().database.write() as connection:
         channel_health = health.channel(connection, "mail")
-        health.save_channel(connection, replace(channel_health, blocked_until=datetime.now(UTC) + HOUR))
+        health.put_health(connection, replace(channel_health, blocked_until=datetime.now(UTC) + HOUR))
     with post(port=smtp_port(site)) as server, running(site, "daemon"):
         wait_for(lambda: len(server.received) == 2)
     with site.open().database.read() as connection:
