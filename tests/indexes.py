@@ -278,7 +278,7 @@ class Catalogue:
 def build(folder: Path, path: Path, jobs: int = 1) -> Dump:
     """Bring the index up to date, and return all that it says."""
     repository = Repository(folder)
-    bring_up_to_date(repository, path, in_jobs(repository, jobs), jobs=jobs)
+    bring_up_to_date(repository, path, in_jobs(repository, jobs))
     repository.close()
     return dump(path)
 

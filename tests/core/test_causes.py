@@ -7,7 +7,7 @@ import pytest
 from graph_specs import graph_spec
 
 from cachewatch.core.causes import SPACK, Cause, Causes, Dependency, GraphNode, Nodes, What, attribute
-from cachewatch.extensions.causes.graph_walk import PackageNodes, Walk, find_predecessor
+from cachewatch.extensions.causes.graph_walk import PackageNodes, Walk, explain_spec
 
 
 def spec(name: str, spec_hash: str, *edges: Dependency, **values: Any) -> GraphNode:
@@ -218,10 +218,10 @@ def test_the_nearest_predecessor_shares_most_dependencies() -> None:
     walk = Walk(graph(near, far), graph(new))
     package = PackageNodes(nodes_of(near, far), nodes_of(new), {"y": {"x0", "x9"}})
 
-    found = find_predecessor(package, "y", walk)
+    found = explain_spec(package, "y", walk)
 
-    assert found is not None
-    assert (found.hash, found.is_beside, found.is_paired, found.is_match) == ("x9", False, True, True)
+    assert found.predecessor is not None
+    assert (found.predecessor.hash, found.is_beside, found.is_paired, found.is_match) == ("x9", False, True, True)
 
 
 @pytest.mark.parametrize(
@@ -241,9 +241,8 @@ def test_where_no_older_spec_vanished_for_it(
     before, new = spec("x", "x1", **old), spec("x", "x2")
     package = PackageNodes({"x1": before}, {"x2": new} | ({"x1": before} if is_kept else {}), {})
 
-    found = find_predecessor(package, "x2", Walk(graph(before), graph(new)))
+    found = explain_spec(package, "x2", Walk(graph(before), graph(new)))
 
-    assert found is not None
     assert (found.is_beside, found.is_paired, found.is_match) == expected
 
 

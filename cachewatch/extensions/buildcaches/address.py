@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import Protocol
 from urllib.parse import quote, unquote, urlsplit
 
 from msgspec import Struct
@@ -35,27 +34,6 @@ class IndexFile(Struct, frozen=True):
     more: tuple[bytes, ...] = ()  # further indexes of the same cache
 
 
-class CacheMirror(Protocol):
-    """A place that holds files under relative paths."""
-
-    @property
-    def where(self) -> str:
-        """What to call it in messages."""
-
-    @property
-    def max_index(self) -> int:
-        """How many bytes an index may have, unpacked."""
-
-    def get(self, path: str, *, etag: str = "", size: int | None = None) -> "MirrorFile | None":
-        """Return a file, or None if there is none; raises SourceError if that cannot be known.
-
-        TooLarge is raised where it has more than `size` bytes.
-        """
-
-    def close(self) -> None:
-        """Let go of connections."""
-
-
 class MirrorFile(Struct, frozen=True):
     """What a mirror gave."""
 
@@ -66,7 +44,6 @@ class MirrorFile(Struct, frozen=True):
 
 # The public index of develop has hundreds of megabytes.
 LARGEST_INDEX = 4 * 2**30
-_LARGEST_FILE = LARGEST_INDEX
 
 _OCI = {"oci": "https", "oci+https": "https", "oci+http": "http"}
 _INSIDE = re.compile(r"/(build_cache(/index\.json)?|v3(/manifests/index/index\.manifest\.json)?)/?$")
@@ -75,7 +52,7 @@ _IMAGE = re.compile(r"[a-z0-9]+([._/-]+[a-z0-9]+)*")
 
 def patience(seconds: float = 3600.0) -> RequestLimits:
     """Return how long a file of a cache may take, and how large it may be."""
-    return RequestLimits(seconds=seconds, size=_LARGEST_FILE)
+    return RequestLimits(seconds=seconds, size=LARGEST_INDEX)
 
 
 class Registry(Struct, frozen=True):
@@ -111,23 +88,15 @@ def parse_address(address: str) -> Path | str | Registry:
             raise RefusedAddress(f"{shown(address)}: the address of a build cache has no ? and no #")
         return address.rstrip("/")
     if scheme == "file":
-        return _folder(address)
+        parts = urlsplit(address)
+        if parts.netloc not in ("", "localhost") or not parts.path.startswith("/"):
+            raise RefusedAddress(f"{address}: a file:// address names a folder of this machine: file:///path")
+        return Path(unquote(parts.path))
     if scheme in _OCI:
         return _registry(address, _OCI[scheme])
     if scheme == "s3":
         raise RefusedAddress(f"{shown(address)}: s3:// is not supported; use the bucket's address of https")
     raise RefusedAddress(f"{shown(address)}: a build cache is a folder, file://, http://, https:// or oci://")
-
-
-def open_mirror(
-    place: Path | str,
-    headers: Mapping[str, str],
-    limits: RequestLimits | None = None,
-    *,
-    max_index: int = LARGEST_INDEX,
-) -> CacheMirror:
-    """Open a folder or a URL; `headers` are sent along with every request to the URL."""
-    return FolderMirror(place, max_index) if isinstance(place, Path) else WebMirror(place, headers, limits, max_index)
 
 
 @contextmanager
@@ -158,7 +127,7 @@ class FolderMirror:
     def get(self, path: str, *, etag: str = "", size: int | None = None) -> MirrorFile | None:  # noqa: ARG002
         """Return the file at `path`, or None."""
         try:
-            return MirrorFile(read_inside(self._path, _relative(path), most=_LARGEST_FILE if size is None else size))
+            return MirrorFile(read_inside(self._path, _relative(path), most=LARGEST_INDEX if size is None else size))
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             return None
         except LargeFile as error:
@@ -202,19 +171,26 @@ class WebMirror:
         self._client.close()
 
 
+CacheMirror = FolderMirror | WebMirror
+
+
+def open_mirror(
+    place: Path | str,
+    headers: Mapping[str, str],
+    limits: RequestLimits | None = None,
+    *,
+    max_index: int = LARGEST_INDEX,
+) -> CacheMirror:
+    """Open a folder or a URL; `headers` are sent along with every request to the URL."""
+    return FolderMirror(place, max_index) if isinstance(place, Path) else WebMirror(place, headers, limits, max_index)
+
+
 def _relative(path: str) -> str:
     """Return `path`, which may have come from a file of the mirror, if it stays inside."""
     parts = PurePosixPath(path).parts
     if not parts or parts[0] == "/" or ".." in parts or not path.isprintable():
         raise SourceError(f"{path!a}: leads out of the mirror")
     return path
-
-
-def _folder(address: str) -> Path:
-    parts = urlsplit(address)
-    if parts.netloc not in ("", "localhost") or not parts.path.startswith("/"):
-        raise RefusedAddress(f"{address}: a file:// address names a folder of this machine: file:///path")
-    return Path(unquote(parts.path))
 
 
 def _registry(address: str, scheme: str) -> Registry:

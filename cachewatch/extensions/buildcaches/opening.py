@@ -7,7 +7,7 @@ a tag are put together package by package from the indexes of its stacks.
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
@@ -57,9 +57,6 @@ class PublishedSpecs:
     @cached_property
     def by_stack(self) -> Mapping[str, int]:
         """How many specs each stack has, and how many their union has."""
-        if len(self._stores) == 1:
-            ((label, store),) = self._stores
-            return {label: len(store), UNION_STACK: len(store)}
         counts: Counter[str] = Counter()
         size = 0
         for package in self.packages:
@@ -75,10 +72,6 @@ class PublishedSpecs:
 
     def read(self, package: str) -> PackageSpecs:
         """Return the specs of a package."""
-        if len(self._stores) == 1:
-            ((label, store),) = self._stores
-            specs = list(store.read(package))
-            return _package_specs([ListedSpec(spec.binary, (label,)) for spec in specs], specs)
         found: dict[str, StoredSpec] = {}
         stacks: dict[str, dict[str, None]] = {}
         for label, store in self._stores:
@@ -86,11 +79,8 @@ class PublishedSpecs:
                 found.setdefault(spec.binary.hash, spec)
                 stacks.setdefault(spec.binary.hash, {})[label] = None
         listed = [ListedSpec(spec.binary, tuple(stacks[spec_hash])) for spec_hash, spec in found.items()]
-        return _package_specs(listed, found.values())
-
-
-def _package_specs(listed: Sequence[ListedSpec], specs: Iterable[StoredSpec]) -> PackageSpecs:
-    return PackageSpecs(listed, {spec.binary.hash: spec.ingredients for spec in specs if spec.ingredients})
+        graph = {spec.binary.hash: spec.ingredients for spec in found.values() if spec.ingredients}
+        return PackageSpecs(listed, graph)
 
 
 _LARGEST_LIST = 8 * 2**20  # of 30,000 stacks
@@ -326,19 +316,15 @@ class CacheSource:
 
     def _read_file(self, file: IndexFile) -> "_Read":
         """Read an index at once, because the file itself may have hundreds of megabytes."""
-        return _read(file, wants_graph=self._wants_graph)
+        try:
+            return read_indexes(file, wants_graph=self._wants_graph), file.fresh
+        except MemoryError as error:
+            raise TooLarge(
+                f"{file.where}: the index takes more memory than there is; a lower `max_index` refuses it"
+            ) from error
 
 
 _Read = tuple[tuple[CacheIndex, ...], Validator]
-
-
-def _read(file: IndexFile, *, wants_graph: bool) -> _Read:
-    try:
-        return read_indexes(file, wants_graph=wants_graph), file.fresh
-    except MemoryError as error:
-        raise TooLarge(
-            f"{file.where}: the index takes more memory than there is; a lower `max_index` refuses it"
-        ) from error
 
 
 def _publish(tag: str, read: Mapping[str, _Read], fresh: Mapping[str, Validator]) -> Published:

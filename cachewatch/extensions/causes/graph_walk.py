@@ -176,15 +176,6 @@ class Walk:
         self._found |= dict.fromkeys(component, causes)
 
 
-class Predecessor(Struct, frozen=True):
-    """The nearest older spec of the same package."""
-
-    hash: str
-    is_beside: bool = False  # it is still there
-    is_paired: bool = True  # it has the same operating system and target
-    is_match: bool = True  # the comparison pairs them, or they are alike in everything but the hash
-
-
 class PackageNodes:
     """The specs of one package in two revisions, by hash, and the old ones whose place new ones took."""
 
@@ -220,34 +211,21 @@ class PackageNodes:
         return frozenset[str]().union(*self.dependencies_before.values())
 
 
-def find_predecessor(package: PackageNodes, spec_hash: str, walk: Walk) -> Predecessor | None:
-    """Return the predecessor of a spec of the newer revision; None if its package had none."""
-    new = package.after[spec_hash]
-    for hashes, found in _candidates(package, new):
-        if hashes:
-            return replace(found, hash=_nearest(package, new, hashes, walk))
-    return None
-
-
 def explain_spec(package: PackageNodes, spec_hash: str, walk: Walk) -> Explanation:
-    """Return why a spec of the newer revision is not its nearest predecessor, and for which causes."""
-    spec, found = package.after[spec_hash], find_predecessor(package, spec_hash, walk)
-    if found is None:
-        return Explanation(spec=spec)
-    return Explanation(
-        spec=spec,
-        predecessor=package.before[found.hash],
-        is_beside=found.is_beside,
-        is_paired=found.is_paired,
-        is_match=found.is_match,
-        causes=walk.causes(spec.name, found.hash, spec_hash),
-    )
+    """Return why a spec of the newer revision is not its nearest predecessor, the older spec of the same package."""
+    spec = package.after[spec_hash]
+    for hashes, found in _candidates(package, spec):
+        if hashes:
+            nearest = _nearest(package, spec, hashes, walk)
+            causes = walk.causes(spec.name, nearest, spec_hash)
+            return replace(found, predecessor=package.before[nearest], causes=causes)
+    return Explanation(spec=spec)
 
 
-def _candidates(package: PackageNodes, new: GraphNode) -> Iterator[tuple[Collection[str], Predecessor]]:
-    """Yield old hashes, the likeliest first, with what they would be as predecessors."""
-    yield package.matches.get(new.hash, set()), Predecessor("")
-    yield package.kept_by_identity.get(_identity(new), ()), Predecessor("", is_beside=True)
+def _candidates(package: PackageNodes, new: GraphNode) -> Iterator[tuple[Collection[str], Explanation]]:
+    """Yield old hashes, the likeliest first, with what is said of such a predecessor."""
+    yield package.matches.get(new.hash, set()), Explanation(spec=new)
+    yield package.kept_by_identity.get(_identity(new), ()), Explanation(spec=new, is_beside=True)
     for is_paired in (True, False):
         for hashes, is_beside in ((package.vanished, False), (package.kept, True)):
             near = [
@@ -255,7 +233,7 @@ def _candidates(package: PackageNodes, new: GraphNode) -> Iterator[tuple[Collect
                 for each, old in ((each, package.before[each]) for each in hashes)
                 if ((old.os, old.target) == (new.os, new.target)) is is_paired
             ]
-            yield near, Predecessor("", is_beside=is_beside, is_paired=is_paired, is_match=False)
+            yield near, Explanation(spec=new, is_beside=is_beside, is_paired=is_paired, is_match=False)
 
 
 def _identity(node: GraphNode) -> tuple[object, ...]:

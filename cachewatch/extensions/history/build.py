@@ -6,7 +6,6 @@ documents are done up to the last revision, the index records that revision, and
 """
 
 import sqlite3
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, wait
 from contextlib import closing, contextmanager
@@ -25,7 +24,6 @@ from cachewatch.extensions.causes.rebuilds import CountedCause, Night, blobs_of,
 from cachewatch.extensions.history.document_versions import (
     ChainRevision,
     DocumentVersions,
-    Version,
     find_versions,
     first_parents,
 )
@@ -158,35 +156,6 @@ def _about(unit: Unit) -> str:
     return unit[0].name if len(unit) == 1 else f"{unit[0].name} to {unit[-1].name}"
 
 
-# Fewer revisions are found sooner than processes start.
-_FEWEST = 64
-# So that a run with much in it delays nobody for long.
-_RUNS_OF_JOB = 4
-
-_Run = tuple[int, int]  # revisions from the first number on, before the second
-
-
-def find_in_jobs(repository: Repository, commits: Sequence[str], start: int, jobs: int) -> list[DocumentVersions]:
-    """Return what `find_versions` does, found by `jobs` processes."""
-    if jobs < 2 or len(commits) - start < _FEWEST:
-        return find_versions(repository, commits, start)
-
-    def make_work() -> Callable[[_Run], list[DocumentVersions]]:
-        own = repository.again()
-        return lambda run: find_versions(own, commits[: run[1]], run[0])
-
-    length = -(-(len(commits) - start) // (jobs * _RUNS_OF_JOB))
-    runs = [(first, min(first + length, len(commits))) for first in range(start, len(commits), length)]
-    found: defaultdict[tuple[str, str], list[Version]] = defaultdict(list)
-    try:
-        for part in in_processes(make_work, runs, jobs):
-            for one in part:
-                found[one.tag, one.package] += one.versions
-    except ProcessEnded:
-        return find_versions(repository, commits, start)
-    return [DocumentVersions(tag, package, tuple(versions)) for (tag, package), versions in sorted(found.items())]
-
-
 class IndexProgress(Struct, frozen=True):
     """Whom to tell how far the work is, in versions of documents."""
 
@@ -215,18 +184,17 @@ def bring_up_to_date(
     path: Path,
     engine: Engine,
     *,
-    jobs: int = 1,
     progress: IndexProgress = _TELL_NOBODY,
     end: str = "HEAD",
 ) -> IndexUpdate:
-    """Index all revisions up to `end` at `path`; `jobs` processes find them.
+    """Index all revisions up to `end` at `path`.
 
     Raises AnotherInstance if another process does so, and StateError if the file cannot be used.
     """
     check_is_index(path)
     with locked(path), closing(open_for_writing(path)) as connection, named(path):
         is_beside = path.resolve() == index_path(None, repository.shared_git_dir, {}).resolve()
-        build = _IndexBuild(repository, connection, engine, jobs=jobs, progress=progress, is_beside=is_beside)
+        build = _IndexBuild(repository, connection, engine, progress=progress, is_beside=is_beside)
         return build.run(first_parents(repository, end))
 
 
@@ -246,7 +214,7 @@ def ask_index(
     path, engine = index_path(None, repository.shared_git_dir), in_jobs(repository, jobs)
     try:
         if not _has(path, commit):
-            bring_up_to_date(repository, path, engine, jobs=jobs, progress=progress)
+            bring_up_to_date(repository, path, engine, progress=progress)
         if _has(path, commit):  # and not of another branch
             with Index(path) as index:
                 return question(index)
@@ -254,7 +222,7 @@ def ask_index(
         warn(f"a temporary history index is built: {str(error).partition('; ')[0]}")
     with TemporaryDirectory(prefix="cachewatch-history-") as folder:
         path = Path(folder) / NAME
-        bring_up_to_date(repository, path, engine, jobs=jobs, progress=progress, end=commit)
+        bring_up_to_date(repository, path, engine, progress=progress, end=commit)
         with Index(path) as index:
             return question(index)
 
@@ -274,7 +242,6 @@ class _IndexBuild:
         connection: sqlite3.Connection,
         engine: Engine,
         *,
-        jobs: int,
         progress: IndexProgress,
         is_beside: bool,  # the index is in the git folder of the repository, and so of no other one
     ) -> None:
@@ -282,7 +249,6 @@ class _IndexBuild:
         self._repository = repository
         self._connection = connection
         self._engine = engine
-        self._jobs = jobs
         self._progress = progress
         self._chain: list[ChainRevision] = []
         self._versions = self._unreadable = 0
@@ -321,7 +287,7 @@ class _IndexBuild:
         """Index all documents up to revision number `newest`."""
         indexed = self._indexed()
         commits = [moment.commit for moment in self._chain[: newest + 1]]
-        found = find_in_jobs(self._repository, commits, indexed + 1, self._jobs)
+        found = find_versions(self._repository, commits, indexed + 1)
         changed = {(one.tag, version.revision) for one in found for version in one.versions}
         nights = find_nights(self._repository, commits, sorted(changed))
         done = {name for (name,) in self._connection.execute("SELECT name FROM unit")}

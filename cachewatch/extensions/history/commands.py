@@ -77,7 +77,7 @@ UNTIL_OPTION = click.option(
 )
 
 
-class Asked(TypedDict):
+class AnswerOptions(TypedDict):
     """Which index is asked, and how the answer is written."""
 
     repo: str | None
@@ -122,7 +122,7 @@ def find_history(repo: str | None, db: Path | None) -> Path:
         return index_path(None, opened.shared_git_dir)
 
 
-def write_answer(answer: Struct, indexed: IndexPoint, table: Callable[[], Table], asked: Asked) -> None:
+def write_answer(answer: Struct, indexed: IndexPoint, table: Callable[[], Table], asked: AnswerOptions) -> None:
     """Write an answer; a table of CSV has no room for how far the index goes, so standard error has it."""
     format_, output = asked["format_"], asked["output"]
     if format_ == "json":
@@ -155,7 +155,7 @@ _FOR_PEOPLE = ("text", "markdown")
     help="With --pin: where the binaries of a tag are; {tag} stands for its name.",
 )
 @asking
-def best(*, lockfile: Path, tag: str | None, pin: bool, mirror: str | None, **asked: Unpack[Asked]) -> None:
+def best(*, lockfile: Path, tag: str | None, pin: bool, mirror: str | None, **asked: Unpack[AnswerOptions]) -> None:
     """Find the tags and revisions that had most binaries of an environment at the same time.
 
     LOCKFILE is a spack.lock, or an environment's folder that has one. `cachewatch history build` indexes the history
@@ -317,9 +317,9 @@ def _bring_up_to_date(*, is_first: bool, **options: Unpack[BuildOptions]) -> Non
             raise _missing(path)
         _warn_of_loose_objects(repository)
         progress = IndexProgress(line.begin_pieces, line.advance, lambda count: _warn_of_fetching(repository, count))
-        jobs, cluster = options["jobs"], options["cluster"]
-        engine = on_cluster(repository.git_dir, cluster) if cluster else in_jobs(repository, jobs)
-        done = bring_up_to_date(repository, path, engine, jobs=jobs, progress=progress)
+        cluster = options["cluster"]
+        engine = on_cluster(repository.git_dir, cluster) if cluster else in_jobs(repository, options["jobs"])
+        done = bring_up_to_date(repository, path, engine, progress=progress)
         newest = resolve(repository, "HEAD")
         if catalogue_of(repository, newest.commit) is None:
             said = nothing_found(repository, newest.commit, newest.name)
@@ -408,7 +408,7 @@ def when(
     stack: tuple[str, ...],
     target: tuple[str, ...],
     compiler: tuple[str, ...],
-    **asked: Unpack[Asked],
+    **asked: Unpack[AnswerOptions],
 ) -> None:
     """Show since when a version is in each stack, and until when.
 
@@ -444,7 +444,7 @@ def when(
     "--tag", multiple=True, metavar="TAG", shell_complete=completing("tags"), help="Only these tags; repeatable."
 )
 @asking
-def blame(*, hash_: str, tag: tuple[str, ...], **asked: Unpack[Asked]) -> None:
+def blame(*, hash_: str, tag: tuple[str, ...], **asked: Unpack[AnswerOptions]) -> None:
     """Show when a spec was born and died, its stacks, and what happened then.
 
     HASH may be shortened; 7 letters are usually enough. Which spec replaced which cannot be known where several are
@@ -468,7 +468,9 @@ def blame(*, hash_: str, tag: tuple[str, ...], **asked: Unpack[Asked]) -> None:
     help="List the N newest revisions in which anything changed.",
 )
 @asking
-def log(*, package: str | None, tag: str, since: str | None, until: str, most: int, **asked: Unpack[Asked]) -> None:
+def log(
+    *, package: str | None, tag: str, since: str | None, until: str, most: int, **asked: Unpack[AnswerOptions]
+) -> None:
     """Show what each revision did to a package, or to all of a tag.
 
     What `cachewatch diff` says of the revision before and that one, newest revision first. A document that cannot be
@@ -496,7 +498,9 @@ _MOST_SHOWN = 20
     help="List the N with the most specs.",
 )
 @asking
-def churn(*, by: str, tag: str, since: str | None, until: str, most: int | None, **asked: Unpack[Asked]) -> None:
+def churn(
+    *, by: str, tag: str, since: str | None, until: str, most: int | None, **asked: Unpack[AnswerOptions]
+) -> None:
     """Show how many specs come and go, by package, stack or cause.
 
     Every revision is counted, so a spec that was added and removed again counts as one added and one removed. The

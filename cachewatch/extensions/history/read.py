@@ -10,7 +10,6 @@ from typing import Any, Self
 
 from msgspec import MsgspecError, Struct
 from msgspec.json import decode
-from msgspec.structs import replace
 
 from cachewatch.config.schedule import as_datetime
 from cachewatch.core.model import Signature
@@ -62,7 +61,6 @@ class Index:
             self.close()
             raise
         self._points: dict[int, IndexPoint] = {}
-        self._builds: dict[int, Signature] = {}
         self._signatures: dict[tuple[int, int], Signature] = {}
         self._stacks: dict[int, tuple[str, ...]] = {}
 
@@ -128,17 +126,13 @@ class Index:
         """Return what the specs of an interval were built as."""
         found = self._signatures.get((build, stacks))
         if found is None:
-            found = self._signatures[build, stacks] = replace(self._build(build), stacks=self.stacks(stacks))
+            query = """SELECT versions, compiler, os, platform, target, variants, names
+                FROM build JOIN stacks WHERE build.id = ? AND stacks.id = ?"""
+            ((versions, compiler, os, platform, target, variants, names),) = self.rows(query, (build, stacks))
+            lists = (tuple(decode(text)) for text in (versions, variants, names))
+            found = Signature(next(lists), compiler, os, platform, target, *lists)
+            self._signatures[build, stacks] = found
         return found
-
-    def _build(self, build: int) -> Signature:
-        one = self._builds.get(build)
-        if one is None:
-            query = "SELECT versions, compiler, os, platform, target, variants FROM build WHERE id = ?"
-            ((versions, compiler, os, platform, target, variants),) = self.rows(query, (build,))
-            one = Signature(tuple(decode(versions)), compiler, os, platform, target, tuple(decode(variants)), ())
-            self._builds[build] = one
-        return one
 
     def stacks(self, stacks: int) -> tuple[str, ...]:
         """Return the names of a set of stacks."""

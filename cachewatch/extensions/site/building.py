@@ -15,6 +15,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from datetime import datetime
+from importlib.resources import files
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 from urllib.parse import quote, urlsplit
@@ -311,22 +312,6 @@ def _is_ours(path: str) -> bool:
     return 1 <= len(parts) <= 2 and ".." not in parts and not path.startswith("/") and safe(path) == path
 
 
-_TEMPLATES = (
-    "_base.html.j2",
-    "_plots.html.j2",
-    "_search.html.j2",
-    "digests.html.j2",
-    "feed.xml.j2",
-    "index.html.j2",
-    "package.html.j2",
-    "packages.html.j2",
-    "revision.html.j2",
-    "revisions.html.j2",
-    "stack.html.j2",
-    "stacks.html.j2",
-    "tag.html.j2",
-    "tags.html.j2",
-)
 _ASSETS = ("site.css", "site.js")
 _PAGES_AT_ONCE = 50
 _NO_SOURCES = Sources()
@@ -354,7 +339,7 @@ def build(
 ) -> WrittenPages:
     """Write the site of `catalogue` into `folder`, as far as it differs from what is there."""
     digests = sorted(digests, key=lambda digest: (digest.created, digest.key), reverse=True)
-    texts = [__version__, title, *(["digests"] if digests else []), *(_asset(name).decode() for name in _TEMPLATES)]
+    texts = [__version__, title, *(["digests"] if digests else []), *_templates()]
     templates = hashlib.sha256("\0".join(texts).encode("utf-8", "surrogatepass")).hexdigest()
     for path, content in _files(catalogue, digests):
         if folder.offer(path, hashlib.sha256(content).hexdigest()):
@@ -448,6 +433,11 @@ def _render(pages: Sequence[_Page], title: str, jobs: int, *, has_digests: bool)
 
 def _template(made: _Page) -> str:
     return "feed.xml.j2" if made.template == "feed" else f"{made.template}.html.j2"
+
+
+def _templates() -> list[str]:
+    folder = files(__package__) / "templates"
+    return [file.read_text("utf-8") for file in sorted(folder.iterdir(), key=lambda file: file.name)]
 
 
 def _asset(name: str) -> bytes:

@@ -19,7 +19,7 @@ from cachewatch.core.names import safe_name
 from cachewatch.core.spack import is_newer, newest, sorted_versions
 from cachewatch.extensions.site.past import PackageHistory, Present, TagHistory, Totals
 from cachewatch.extensions.site.reading import SiteContents
-from cachewatch.extensions.site.stories import RevisionStory, StorySection, file_name, page, shown
+from cachewatch.extensions.site.stories import RevisionStory, file_name, page, shown, tone_of
 from cachewatch.extensions.site.values import (
     Figure,
     Happening,
@@ -31,6 +31,7 @@ from cachewatch.extensions.site.values import (
     package_link,
     package_row,
 )
+from cachewatch.report.text import Block
 from cachewatch.report.words import in_places, names, number, stacks_named
 
 _MOST_FACTS = 6
@@ -78,11 +79,12 @@ def revision_pages(past: TagHistory, stories: Sequence[RevisionStory], times: Ti
         yield revision_path(past.revisions[n][0]), view
 
 
-def _section(section: StorySection, packages: Mapping[str, str]) -> View:
+def _section(section: Block, packages: Mapping[str, str]) -> View:
     """Return a section with links to packages, whose addresses are those of `packages` by name as statements have it."""
     named, _, more = section.named.partition(" and ")
     linked = {} if section.is_by_place else packages
     return asdict(section) | {
+        "tone": tone_of(section.kind, section.severity),
         "named": [Link(shown(name), packages.get(name, "")) for name in (named.split(", ") if named else ())],
         "more_named": f"and {more}" if more else "",
         "rows": [(Link(shown(e.name), linked.get(e.name, "")), e.fact, e.specs, e.where) for e in section.entries],

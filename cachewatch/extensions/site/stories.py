@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from cachewatch.core.assessment import Rank
 from cachewatch.core.changesets import Report
@@ -116,36 +117,12 @@ class NewVersion(Struct, frozen=True, array_like=True):
     where: str = ""
 
 
-class Entry(Struct, frozen=True, array_like=True):
-    """One line of a section."""
-
-    name: str
-    fact: str
-    specs: str
-    where: str
-
-
-class StorySection(Struct, frozen=True, array_like=True):
-    """Statements of one kind, or one about the whole tag."""
-
-    tone: Tone
-    title: str
-    name: str
-    total: str
-    notes: tuple[str, ...]
-    named: str
-    packages: int
-    entries: tuple[Entry, ...]
-    more: str
-    is_by_place: bool
-
-
 class RevisionStory(Struct, frozen=True, kw_only=True):
     """All that is told of one revision."""
 
     facts: tuple[ToldFact, ...] = ()
     total: str = ""
-    sections: tuple[StorySection, ...] = ()
+    sections: tuple[Block, ...] = ()
     marks: tuple[Mark, ...] = ()
     versions: tuple[NewVersion, ...] = ()
 
@@ -181,22 +158,17 @@ def _bounded(text: str) -> str:
     return shown(_LONG_WORD.sub(lambda word: shown(word[0]), text), _LONGEST_STORY)
 
 
-def _section(block: Block) -> StorySection:
+def _section(block: Block) -> Block:
+    """Bound the texts of a block, and leave out the lines of what is routine."""
     is_listed = block.kind not in _ROUTINE
-    entries = tuple(
-        Entry(e.name, _bounded(e.fact), e.specs, _bounded(e.where.removeprefix("in "))) for e in block.entries
-    )
-    return StorySection(
-        tone=tone_of(block.kind, block.severity),
-        title=block.title,
+    entries = [replace(e, fact=_bounded(e.fact), where=_bounded(e.where.removeprefix("in "))) for e in block.entries]
+    return replace(
+        block,
         name=_bounded(block.name),
         total=_bounded(block.total),
         notes=tuple(map(_bounded, block.notes)),
-        named=block.named,
-        packages=block.packages,
-        entries=entries if is_listed else (),
+        entries=tuple(entries) if is_listed else (),
         more=block.more.removesuffix(" (--all)") if is_listed else "",
-        is_by_place=block.is_by_place,
     )
 
 

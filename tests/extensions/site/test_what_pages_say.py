@@ -139,7 +139,7 @@ def test_a_version_that_another_stack_had_is_not_new(tmp_path: Path) -> None:
     found = read_site(history(tmp_path / "a.git", *map(catalogue, states)))
     caught_up = read_site(history(tmp_path / "b.git", catalogue(states[0]), catalogue(known)))
 
-    assert _lines(versions_card(found, Times(found.past))) == ["zlib 1.0 -> 1.1 in hep (1 of 2 stacks)"]
+    assert _lines(versions_card(found, Times(found.past))) == ["zlib 1.0 -> 1.1 in hep"]
     assert _lines(latest_card(caught_up, Times(caught_up.past))) == ["zlib 1.0 -> 1.2"]
     assert _lines(versions_card(caught_up, Times(caught_up.past))) == []
 
