@@ -5,7 +5,7 @@ anybody: chats are told to notify no one where they can be told, and what looks 
 everywhere. Apprise is an extra: this module alone uses it, and loads it when a channel needs it.
 """
 
-import importlib.util
+import importlib
 import json
 import logging
 import re
@@ -20,9 +20,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from cachewatch.config.channels import AppriseConfig
-from cachewatch.config.secrets import Secret
 from cachewatch.core.names import UNFIT, UNSEEN, safe
-from cachewatch.errors import ConfigError
 from cachewatch.report.values import (
     SENT,
     DeliveryOutcome,
@@ -42,8 +40,6 @@ class Markdown(Enum):
 
 
 _UNFIT = re.compile(f"[{UNFIT}]")
-# What nothing forbids; to drop it first is quicker than to search a long page.
-_PLAIN = bytes(n for n in range(0x80) if not _UNFIT.match(chr(n)))
 # Whatever stands between the sign and the word: `@**all**` calls in Zulip, and nobody sees a soft hyphen.
 _MENTION = re.compile(
     rf"(?<![\w.])@|@(?=[^\w\s]*(?:all|channel|everyone|here|room|stream|topic)\b)|<(?=[!@#])|@(?=[{UNSEEN}])"
@@ -88,9 +84,7 @@ def plain_lines(text: str) -> str:
 
 def markup(text: str) -> str:
     """Return HTML or XML in which no character is forbidden or turns the text around."""
-    text = text.replace("\r\n", "\n")
-    rest = text.encode(errors="surrogatepass").translate(None, _PLAIN).decode(errors="surrogatepass")
-    return _UNFIT.sub("\ufffd", text) if _UNFIT.search(rest) else text
+    return _UNFIT.sub("\ufffd", text.replace("\r\n", "\n"))
 
 
 def markdown(text: str, chat: Markdown, *, is_start: bool = True) -> str:
@@ -320,15 +314,11 @@ _PRESETS: Mapping[str, Callable[[RenderedDigest], Mapping[str, Any]]] = {
 
 
 class AppriseChannel:
-    """Chats, each by one of Apprise's URLs."""
+    """Chats, each by one of Apprise's URLs; Apprise says whether a message went, and the reason only in its log."""
 
     def __init__(self, config: AppriseConfig) -> None:
-        if importlib.util.find_spec("apprise") is None:
-            raise ConfigError(
-                f"channel {config.name}: requires Apprise, which is not installed; run: pip install 'cachewatch[apprise]'"
-            )
         self.name = config.name
-        self._urls = {_target(url): url for url in config.urls}
+        self._urls = {_target(url.reveal()): url.reveal() for url in config.urls}
 
     def build_messages(self, rendered: RenderedDigest) -> Sequence[Message]:
         """Return one message for each chat."""
@@ -341,7 +331,27 @@ class AppriseChannel:
     @contextmanager
     def open(self, sent_history: SentHistory) -> Iterator[Transport]:  # noqa: ARG002  the contract of a channel
         """Begin a run."""
-        yield _AppriseTransport(self._urls)
+        yield self
+
+    def deliver(self, message: Message) -> DeliveryResult:
+        """Hand over one message."""
+        url = self._urls.get(message.target)
+        if url is None:
+            return DeliveryResult(DeliveryOutcome.DEAD, f"{message.target} is no longer configured")
+        apprise: Any = importlib.import_module("apprise")  # half a second that only those pay who use it
+        chats, parts = apprise.Apprise(), json.loads(message.payload)
+        if not chats.add(url):
+            return DeliveryResult(DeliveryOutcome.BLOCKED, f"Apprise does not understand the URL of {message.target}")
+        with apprise.LogCapture(level=logging.WARNING, fmt="%(message)s") as said:
+            try:
+                if chats.notify(title=parts["title"], body=parts["body"], body_format="text"):
+                    return SENT
+            except Exception:  # noqa: BLE001, S110  plugins for a hundred services raise what they like
+                pass
+            text = said.getvalue()
+        for secret in re.split(r"[/?&=:@]+", url):
+            text = text.replace(secret, "***") if len(secret) >= 8 else text
+        return DeliveryResult(DeliveryOutcome.DEFERRED, one_line(f"Apprise could not send it: {text}", 300))
 
     def _message(self, rendered: RenderedDigest, target: str, mark: str = "") -> Message:
         message = {"title": mark + chat_title(rendered), "body": chat_text(rendered)}
@@ -354,47 +364,6 @@ class AppriseChannel:
         )
 
 
-class _AppriseTransport:
-    """Hands messages to Apprise, which says whether they went, and the reason only in its log."""
-
-    def __init__(self, urls: dict[str, Secret]) -> None:
-        self._urls = urls
-
-    def deliver(self, message: Message) -> DeliveryResult:
-        """Hand over one message."""
-        url = self._urls.get(message.target)
-        if url is None:
-            return DeliveryResult(outcome=DeliveryOutcome.DEAD, detail=f"{message.target} is no longer configured")
-        apprise: Any = importlib.import_module("apprise")  # half a second that only those pay who use it
-        chats = apprise.Apprise()
-        if not chats.add(url.reveal()):
-            return DeliveryResult(
-                outcome=DeliveryOutcome.BLOCKED, detail=f"Apprise does not understand the URL of {message.target}"
-            )
-        with apprise.LogCapture(level=logging.WARNING, fmt="%(message)s") as said:
-            is_sent = _notify(chats, json.loads(message.payload))
-            return (
-                SENT
-                if is_sent
-                else DeliveryResult(outcome=DeliveryOutcome.DEFERRED, detail=_discreet(said.getvalue(), url))
-            )
-
-
-def _notify(chats: Any, message: dict[str, str]) -> bool:
-    try:
-        return bool(chats.notify(title=message["title"], body=message["body"], body_format="text"))
-    except Exception:  # noqa: BLE001  plugins for a hundred services raise what they like
-        return False
-
-
-def _discreet(text: str, url: Secret) -> str:
-    """Return Apprise's warnings without what could be a secret of the URL."""
-    for secret in re.split(r"[/?&=:@]+", url.reveal()):
-        text = text.replace(secret, "***") if len(secret) >= 8 else text
-    return one_line(f"Apprise could not send it: {text}", 300)
-
-
-def _target(url: Secret) -> str:
+def _target(url: str) -> str:
     """Return a name for a URL that tells nothing of it but the kind of chat."""
-    text = url.reveal()
-    return f"{one_line(text.partition('://')[0], 20)}:{sha256(text.encode()).hexdigest()[:8]}"
+    return f"{one_line(url.partition('://')[0], 20)}:{_mark(url)}"

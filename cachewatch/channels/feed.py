@@ -35,14 +35,18 @@ class FeedChannel:
         self.name = config.name
         self._config = config
         self._place = OutputPlace(config.path)
+        self._sent_history: SentHistory = lambda *_: ()
 
     def build_messages(self, rendered: RenderedDigest) -> Sequence[Message]:
         """Return one entry, which knows the feed that it belongs to."""
-        config = self._config
+        urls = (
+            url and url.replace("{subscription}", rendered.subscription)
+            for url in (self._config.url, self._config.page)
+        )
         message = Message(
             key=rendered.key,
             target=str(self._place.path(subscription=rendered.subscription)),
-            payload=_serialised(_entry(rendered, *(_filled(url, rendered) for url in (config.url, config.page)))),
+            payload=_serialised(_entry(rendered, *urls)),
             content_type="application/atom+xml; type=entry; charset=utf-8",
             created=rendered.created,
         )
@@ -55,29 +59,19 @@ class FeedChannel:
     @contextmanager
     def open(self, sent_history: SentHistory) -> Iterator[Transport]:
         """Begin a run."""
-        yield _FeedTransport(self._config, self._place, sent_history)
-
-
-class _FeedTransport:
-    """Writes feeds."""
-
-    def __init__(self, config: FeedConfig, place: OutputPlace, sent_history: SentHistory) -> None:
-        self._config = config
-        self._place = place
-        self._shelf = sent_history
+        self._sent_history = sent_history
+        yield self
 
     def deliver(self, message: Message) -> DeliveryResult:
         """Write the feed with this entry and those that were sent before."""
-        path = Path(message.target)
-        older = self._shelf(message.target, self._config.entries)
+        path, most = Path(message.target), self._config.entries
         try:
-            feed = _feed(message, older, self._config.entries)
+            feed = _feed(message, self._sent_history(message.target, most), most)
         except ET.ParseError as error:
-            return DeliveryResult(outcome=DeliveryOutcome.DEAD, detail=f"the entry is not XML: {error}")
+            return DeliveryResult(DeliveryOutcome.DEAD, f"the entry is not XML: {error}")
         try:
             if read(path) != feed:
-                base = self._place.base if path.is_relative_to(self._place.base) else path.parent
-                publish(path, feed, base=base, mode=self._config.mode)
+                publish(path, feed, base=self._place.base_of(path), mode=self._config.mode)
         except OSError as error:
             return of_error(error, path)
         return SENT
@@ -97,7 +91,8 @@ def _entry(rendered: RenderedDigest, url: str | None, page: str | None) -> ET.El
     if rendered.archive_url:
         _link(entry, "alternate", rendered.archive_url)
     if rendered.bullets:
-        _add(entry, "summary", one_line(" ".join(map(_sentence, rendered.bullets)), _LONGEST_SUMMARY), type="text")
+        sentences = [line if line.endswith((".", "!", "?")) else f"{line}." for line in rendered.bullets]
+        _add(entry, "summary", one_line(" ".join(sentences), _LONGEST_SUMMARY), type="text")
     html = rendered.feed or _body(rendered.html)
     _add(entry, "content", markup(html or rendered.text), type="html" if html else "text")
     entry.append(_source(rendered, feed_id, url, page))
@@ -127,7 +122,13 @@ def _feed(message: Message, older: Iterable[Message], most: int) -> bytes:
         except ET.ParseError:
             continue  # it was readable when it was sent; one that no longer is takes none of the others along
         entries.setdefault(_text(entry, "id"), (sent, entry))
-    newest = list(_newest(list(entries.values()), message, most))
+    # The new one always, and of the others the newest, as far as the feed stays of a size.
+    newest, size, count = [], len(message.payload), 1
+    for sent, entry in sorted(entries.values(), key=lambda each: (each[0].created, each[0].key), reverse=True):
+        if sent is not message:
+            size, count = size + len(sent.payload), count + 1
+        if sent is message or (size <= _MOST_BYTES and count <= most):
+            newest.append(entry)
     feed = _head(new, newest[0], max(_text(entry, "updated") for _, entry in entries.values()))
     for entry in newest:
         if (source := entry.find(_name("source"))) is not None:
@@ -136,17 +137,6 @@ def _feed(message: Message, older: Iterable[Message], most: int) -> bytes:
     data = _serialised(feed)
     ET.fromstring(data)  # noqa: S314  nobody shall get what cannot be parsed
     return data
-
-
-def _newest(entries: list[tuple[Message, ET.Element]], new: Message, most: int) -> Iterator[ET.Element]:
-    """Yield the newest entries, the one to be added always among them, as far as the feed stays of a size."""
-    size, count = len(new.payload), 1
-    for message, entry in sorted(entries, key=lambda found: (found[0].created, found[0].key), reverse=True):
-        if message is not new:
-            size, count = size + len(message.payload), count + 1
-            if size > _MOST_BYTES or count > most:
-                continue
-        yield entry
 
 
 def _head(entry: ET.Element, newest: ET.Element, updated: str) -> ET.Element:
@@ -184,14 +174,6 @@ def _add(parent: ET.Element, name: str, text: str, **attributes: str) -> None:
 
 def _link(parent: ET.Element, rel: str, address: str) -> None:
     ET.SubElement(parent, _name("link"), rel=rel, href=one_line(address, 2000))
-
-
-def _filled(url: str | None, rendered: RenderedDigest) -> str | None:
-    return url and url.replace("{subscription}", rendered.subscription)
-
-
-def _sentence(line: str) -> str:
-    return line if line.endswith((".", "!", "?")) else f"{line}."
 
 
 def _text(element: ET.Element, name: str) -> str:

@@ -4,12 +4,11 @@ The path comes from a template such as /srv/www/{subscription}/{period}.{ext}. T
 link to the page before and the page after.
 """
 
-import errno
 import re
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from datetime import timedelta
+from errno import EACCES, EISDIR, ELOOP, ENAMETOOLONG, ENOENT, ENOTDIR, EPERM, EROFS
 from hashlib import sha256
 from pathlib import Path
 from urllib.parse import quote
@@ -52,6 +51,10 @@ class OutputPlace:
         parts = [_FIELD.sub(lambda found: safe[found[1]], part) for part in Path(self.template).parts]
         return Path(*parts).absolute()
 
+    def base_of(self, path: Path) -> Path:
+        """Return the folder that the operator named; a message of an earlier configuration has its own."""
+        return self.base if path.is_relative_to(self.base) else path.parent
+
     def made(self) -> Iterator[Path]:
         """Yield the files whose paths are of this template, whoever wrote them."""
         template = str(Path(self.template).absolute())
@@ -68,6 +71,7 @@ def _shape(piece: str) -> str:
 
 
 _SUFFIX = ".html"
+_ANY = "surrogateescape"  # bytes that are no text stay as they are
 
 
 class DigestPages:
@@ -87,12 +91,11 @@ class DigestPages:
     def linked(self, path: Path, content: bytes) -> bytes:
         """Return a page with links to its neighbours, as they are now."""
         previous, after = (quote(page.name) if page else None for page in self._neighbours(path))
-        found = Neighbours(previous=previous, next=after)
-        return _bytes(with_neighbours(_text(content), found))
+        return with_neighbours(_text(content), Neighbours(previous=previous, next=after)).encode(errors=_ANY)
 
     def unlinked(self, content: bytes) -> bytes:
         """Return a page as it was made."""
-        return _bytes(without_neighbours(_text(content)))
+        return without_neighbours(_text(content)).encode(errors=_ANY)
 
     def link_neighbours(self, path: Path) -> None:
         """Let the pages beside `path` link to it, or past it if it is gone; raises OSError."""
@@ -112,37 +115,28 @@ class DigestPages:
 
 
 def _text(content: bytes) -> str:
-    return content.decode(errors="surrogateescape")
-
-
-def _bytes(text: str) -> bytes:
-    return text.encode(errors="surrogateescape")
+    return content.decode(errors=_ANY)
 
 
 # What somebody has to repair, and no waiting will.
-_OURS = {
-    errno.EACCES,
-    errno.EPERM,
-    errno.EROFS,
-    errno.ENOENT,
-    errno.ENOTDIR,
-    errno.ELOOP,
-    errno.EISDIR,
-    errno.ENAMETOOLONG,
-}
+_OURS = {EACCES, EPERM, EROFS, ENOENT, ENOTDIR, ELOOP, EISDIR, ENAMETOOLONG}
 
 
 def of_error(error: OSError, path: Path) -> DeliveryResult:
     """Return what it means that `path` cannot be written."""
     said = one_line(f"{path}: {error.strerror or error}", 300)
     if error.errno in _OURS:
-        return DeliveryResult(
-            outcome=DeliveryOutcome.BLOCKED, detail=f"{said}; create the folder and give cachewatch write access"
-        )
-    return DeliveryResult(outcome=DeliveryOutcome.DEFERRED, detail=said)
+        said = f"{said}; create the folder and give cachewatch write access"
+        return DeliveryResult(DeliveryOutcome.BLOCKED, said)
+    return DeliveryResult(DeliveryOutcome.DEFERRED, said)
 
 
-_TYPES = {"md": "text/markdown", "html": "text/html", "json": "application/json", "txt": "text/plain"}
+_TYPES = {
+    "md": "text/markdown; charset=utf-8",
+    "html": "text/html; charset=utf-8",
+    "json": "application/json",
+    "txt": "text/plain; charset=utf-8",
+}
 
 
 class FileChannel:
@@ -152,10 +146,22 @@ class FileChannel:
         self.name = config.name
         self._config = config
         self._place = OutputPlace(config.path)
+        self._pages = DigestPages(self._place, config.mode)
+        self._sent_history: SentHistory = lambda *_: ()
 
     def build_messages(self, rendered: RenderedDigest) -> Sequence[Message]:
         """Return one file for each format."""
-        return [self._message(rendered, ext) for ext in self._config.formats]
+        values = {"subscription": rendered.subscription, "period": rendered.period, "key": rendered.key}
+        return [
+            Message(
+                key=rendered.key,
+                target=str(self._place.path(ext=ext, **values)),
+                payload=_content(rendered, ext),
+                content_type=_TYPES[ext],
+                created=rendered.created,
+            )
+            for ext in self._config.formats
+        ]
 
     def rebuild_message(self, rendered: RenderedDigest, original: Message) -> Message:  # noqa: ARG002  the contract of a channel
         """Return the same file: it is put into its place once more."""
@@ -164,57 +170,33 @@ class FileChannel:
     @contextmanager
     def open(self, sent_history: SentHistory) -> Iterator[Transport]:
         """Begin a run; at its end, files are removed that are older than `keep`."""
-        transport = _FileTransport(self._config, self._place, sent_history)
-        yield transport
-        if self._config.keep is not None and transport.has_written:
-            _remove(self._place, DigestPages(self._place, self._config.mode), self._config.keep)
-
-    def _message(self, rendered: RenderedDigest, ext: str) -> Message:
-        path = self._place.path(subscription=rendered.subscription, period=rendered.period, key=rendered.key, ext=ext)
-        kind = _TYPES[ext]
-        return Message(
-            key=rendered.key,
-            target=str(path),
-            payload=_content(rendered, ext),
-            content_type=kind if ext == "json" else f"{kind}; charset=utf-8",
-            created=rendered.created,
-        )
-
-
-class _FileTransport:
-    """Puts files into their places."""
-
-    def __init__(self, config: FileConfig, place: OutputPlace, sent_history: SentHistory) -> None:
-        self._config = config
-        self._place = place
-        self._shelf = sent_history
-        self._pages = DigestPages(place, config.mode)
-        self.has_written = False
+        self._sent_history = sent_history
+        yield self
+        if self._config.keep is not None:
+            oldest = time.time() - self._config.keep.total_seconds()
+            with suppress(OSError):  # the next run tries again
+                for path in self._place.made():
+                    if path.lstat().st_mtime < oldest and not path.is_symlink():
+                        path.unlink()
+                        self._pages.link_neighbours(path)
 
     def deliver(self, message: Message) -> DeliveryResult:
         """Write one file, unless it is there already."""
-        path = Path(message.target)
+        path, content = Path(message.target), message.payload
         try:
-            if not self._is_there(path, message) and not self._is_outdated(message):
+            if not self._is_there(path, content) and not self._is_outdated(message):
                 path = self._free(path, message)
-                self._write(path, message.payload)
-            if self._pages.is_page(path, message.payload):
+                written = self._pages.linked(path, content) if self._pages.is_page(path, content) else content
+                publish(path, written, base=self._place.base_of(path), mode=self._config.mode)
+            if self._pages.is_page(path, content):
                 self._pages.link_neighbours(path)
         except OSError as error:
             return of_error(error, path)
         return SENT
 
-    def _is_there(self, path: Path, message: Message) -> bool:
-        content = read(path)
-        if content is not None and self._pages.is_page(path, message.payload):
-            content = self._pages.unlinked(content)
-        return content == message.payload
-
-    def _write(self, path: Path, content: bytes) -> None:
-        if self._pages.is_page(path, content):
-            content = self._pages.linked(path, content)
-        publish(path, content, base=self._base(path), mode=self._config.mode)
-        self.has_written = True
+    def _is_there(self, path: Path, content: bytes) -> bool:
+        there = read(path)
+        return content == (self._pages.unlinked(there) if there and self._pages.is_page(path, content) else there)
 
     def _free(self, path: Path, message: Message) -> Path:
         """Return where the message goes: beside what another digest of the same period has there, never over it."""
@@ -227,11 +209,7 @@ class _FileTransport:
         """Return whether the place is for the latest digest, and a later one is there."""
         if self._place.fields & {"period", "key"}:
             return False
-        return any(sent.created > message.created for sent in self._shelf(message.target, 1))
-
-    def _base(self, path: Path) -> Path:
-        """Return the folder that the operator named; a message of an earlier configuration has its own."""
-        return self._place.base if path.is_relative_to(self._place.base) else path.parent
+        return any(sent.created > message.created for sent in self._sent_history(message.target, 1))
 
 
 def _content(rendered: RenderedDigest, ext: str) -> bytes:
@@ -244,13 +222,3 @@ def _content(rendered: RenderedDigest, ext: str) -> bytes:
             return markup(rendered.markdown).encode()
         case _:
             return plain_lines(rendered.text).encode()
-
-
-def _remove(place: OutputPlace, pages: DigestPages, keep: timedelta) -> None:
-    oldest = time.time() - keep.total_seconds()
-    with suppress(OSError):  # the next run tries again
-        for path in place.made():
-            about = path.lstat()
-            if about.st_mtime < oldest and not path.is_symlink():
-                path.unlink()
-                pages.link_neighbours(path)

@@ -9,11 +9,10 @@ import re
 from collections.abc import Iterable, Sequence
 from email import quoprimime
 from email.header import Header
-from email.headerregistry import Address, HeaderRegistry
+from email.headerregistry import Address
 from email.message import EmailMessage
 from email.policy import EmailPolicy
 from email.utils import format_datetime, parseaddr
-from functools import cache
 from hashlib import sha256
 from html import escape
 from typing import Any
@@ -129,14 +128,10 @@ def _headers(mail: Mail, config: MailConfig) -> list[tuple[str, str | tuple[Addr
     if rendered.is_urgent:
         headers += [("Importance", "high"), ("X-Priority", "1")]
     # What filters can go by; short, and never one per package.
-    own = {
-        "Level": [rendered.level],
-        "Subscription": [rendered.subscription],
-        "Tag": rendered.tags,
-        "Kinds": rendered.kinds,
-    }
-    own["Revisions"] = rendered.revisions
-    headers += [(f"X-Cachewatch-{name}", line) for name, values in own.items() if (line := _ascii_line(values))]
+    own = {"Level": [rendered.level], "Subscription": [rendered.subscription], "Tag": rendered.tags}
+    for kind, values in {**own, "Kinds": rendered.kinds, "Revisions": rendered.revisions}.items():
+        if line := one_line(", ".join(values).encode("ascii", "backslashreplace").decode(), 300):
+            headers.append((f"X-Cachewatch-{kind}", line))
     return headers
 
 
@@ -144,17 +139,15 @@ def _list_headers(mail: Mail, config: MailConfig) -> list[tuple[str, str]]:
     rendered = mail.rendered
     name = one_word(rendered.subscription)
     headers = [("List-Id", f"cachewatch {name} <{name}.{list_domain(config)}>")]
-    link = _unsubscribe(config, mail)
-    if 0 < len(link) <= _LINK:
-        headers.append(("List-Unsubscribe", f"<{link}>"))
-        if link.startswith("https:"):
-            headers.append(("List-Unsubscribe-Post", "List-Unsubscribe=One-Click"))
-    link = _link((config.archive or "").partition("{")[0])
-    if 0 < len(link) <= _LINK:
-        headers.append(("List-Archive", f"<{link}>"))
-    link = _link(rendered.archive_url or "")
-    if 0 < len(link) <= _LINK:
-        headers.append(("Archived-At", f"<{link}>"))
+    for header, link in (
+        ("List-Unsubscribe", _unsubscribe(config, mail)),
+        ("List-Archive", _link((config.archive or "").partition("{")[0])),
+        ("Archived-At", _link(rendered.archive_url or "")),
+    ):
+        if 0 < len(link) <= _LINK:
+            headers.append((header, f"<{link}>"))
+            if header == "List-Unsubscribe" and link.startswith("https:"):
+                headers.append(("List-Unsubscribe-Post", "List-Unsubscribe=One-Click"))
     return headers
 
 
@@ -184,10 +177,6 @@ def _link(url: str) -> str:
     return quote(url, safe="!#$%&'()*+,/:;=?@[]~-._", errors="replace")
 
 
-def _ascii_line(values: Iterable[str]) -> str:
-    return one_line(", ".join(values).encode("ascii", "backslashreplace").decode(), 300)
-
-
 def _attach_text(part: EmailMessage, text: str, subtype: str) -> None:
     part["MIME-Version"] = "1.0"
     part["Content-Type"] = f'text/{subtype}; charset="utf-8"'
@@ -211,23 +200,9 @@ def _attach_file(message: EmailMessage, attachment: Attachment) -> None:
 
 
 # The headers of addresses, dates and MIME are the standard library's own business.
-_THEIRS = frozenset(
-    {"from", "to", "reply-to", "date", "mime-version", "content-type", "content-transfer-encoding"}
-    | {"content-disposition"}
-)
+_THEIRS = {"from", "to", "reply-to", "date", "mime-version", "content-type", "content-transfer-encoding"}
+_THEIRS |= {"content-disposition"}
 _WIDTH = 78
-
-
-class _Headers(HeaderRegistry):
-    """Makes the class of a header once; the standard library makes it for each header, which takes longer than to parse it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._class_of = cache(super().__getitem__)
-
-    def __getitem__(self, name: str) -> Any:
-        """Return the class of a header."""
-        return self._class_of(name.lower())
 
 
 class MailPolicy(EmailPolicy):
@@ -270,9 +245,8 @@ class MailPolicy(EmailPolicy):
         return self.linesep.join(lines) + self.linesep
 
 
-_HEADERS = _Headers()
 # For SMTP, and for Maildirs and programs of this machine.
-INTERNET, LOCAL = (MailPolicy(linesep=end, max_line_length=_WIDTH, header_factory=_HEADERS) for end in ("\r\n", "\n"))
+INTERNET, LOCAL = (MailPolicy(linesep=end, max_line_length=_WIDTH) for end in ("\r\n", "\n"))
 
 
 NO_ADDRESS = DeliveryResult(outcome=DeliveryOutcome.DEAD, detail="this is not a mail address", is_address=True)

@@ -32,7 +32,6 @@ from cachewatch.report.values import (
 
 _LATER = frozenset({408, 425, 429})
 _THIS_MESSAGE = frozenset({400, 406, 409, 411, 415, 422, 451})
-_LONGEST_WAIT = 3600.0  # seconds, whatever a server asks for
 
 
 class WebhookChannel:
@@ -54,7 +53,23 @@ class WebhookChannel:
     @contextmanager
     def open(self, sent_history: SentHistory) -> Iterator[Transport]:  # noqa: ARG002  the contract of a channel
         """Begin a run."""
-        yield _WebhookTransport(self._config)
+        yield self
+
+    def deliver(self, message: Message) -> DeliveryResult:
+        """Send one request."""
+        seconds = self._config.timeout.total_seconds()
+        try:
+            answer = http.post(
+                self._config.url.reveal(), message.payload, headers=self._headers(message), seconds=seconds
+            )
+        except HttpError as error:
+            is_ours = not error.is_transient and not error.was_sent  # the certificate, the proxy
+            outcome = DeliveryOutcome.BLOCKED if is_ours else DeliveryOutcome.DEFERRED
+            said = self._discreet(str(error))
+            return DeliveryResult(outcome, said, may_have_arrived=error.was_sent, is_channel=True)
+        except RefusedAddress as error:
+            return DeliveryResult(DeliveryOutcome.BLOCKED, self._discreet(str(error)), is_channel=True)
+        return self._meaning(answer)
 
     def _message(self, rendered: RenderedDigest, identity: str) -> Message:
         target = place(self._config.url)
@@ -68,26 +83,6 @@ class WebhookChannel:
             created=rendered.created,
         )
 
-
-class _WebhookTransport:
-    """Sends requests."""
-
-    def __init__(self, config: WebhookConfig) -> None:
-        self._config = config
-
-    def deliver(self, message: Message) -> DeliveryResult:
-        """Send one request."""
-        seconds = self._config.timeout.total_seconds()
-        try:
-            answer = http.post(
-                self._config.url.reveal(), message.payload, headers=self._headers(message), seconds=seconds
-            )
-        except HttpError as error:
-            return self._failed(error)
-        except RefusedAddress as error:
-            return DeliveryResult(outcome=DeliveryOutcome.BLOCKED, detail=self._discreet(str(error)), is_channel=True)
-        return self._meaning(answer)
-
     def _headers(self, message: Message) -> dict[str, str]:
         name = message.message_id or ""
         headers = {"Content-Type": message.content_type, "Idempotency-Key": name}
@@ -98,32 +93,20 @@ class _WebhookTransport:
             headers |= {"webhook-id": name, "webhook-timestamp": moment, "webhook-signature": f"v1,{mac}"}
         return headers
 
-    def _failed(self, error: HttpError) -> DeliveryResult:
-        """Return what it means that nothing was answered."""
-        is_ours = not error.is_transient and not error.was_sent  # the certificate, the proxy
-        return DeliveryResult(
-            outcome=DeliveryOutcome.BLOCKED if is_ours else DeliveryOutcome.DEFERRED,
-            detail=self._discreet(str(error)),
-            may_have_arrived=error.was_sent,
-            is_channel=True,
-        )
-
     def _meaning(self, answer: http.Answer) -> DeliveryResult:
         status = answer.status
         if 200 <= status < 300:
             return SENT
         said = self._discreet(f"{status} {answer.body[:1000].decode('utf-8', 'replace')}")
         if status in _LATER or status >= 500:
-            wait = answer.retry_after()
-            wait = None if wait is None else min(wait, _LONGEST_WAIT)
-            return DeliveryResult(outcome=DeliveryOutcome.DEFERRED, detail=said, retry_after=wait, is_channel=True)
+            return DeliveryResult(DeliveryOutcome.DEFERRED, said, retry_after=answer.retry_after(), is_channel=True)
         if status == 413:
-            return DeliveryResult(outcome=DeliveryOutcome.TOO_LARGE, detail=said)
+            return DeliveryResult(DeliveryOutcome.TOO_LARGE, said)
         if status in _THIS_MESSAGE:
-            return DeliveryResult(outcome=DeliveryOutcome.DEAD, detail=said)
+            return DeliveryResult(DeliveryOutcome.DEAD, said)
         if 300 <= status < 400:
             said = f"{status}: the URL redirects; configure the new address"
-        return DeliveryResult(outcome=DeliveryOutcome.BLOCKED, detail=said, is_channel=True)
+        return DeliveryResult(DeliveryOutcome.BLOCKED, said, is_channel=True)
 
     def _discreet(self, text: str) -> str:
         """Return one line of `text` in which no secret is: neither the URL nor its parts, nor the key."""

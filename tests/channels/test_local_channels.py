@@ -397,18 +397,6 @@ def test_a_maildir_gets_each_mail_once(tmp_path: Path) -> None:
     assert len(names(tmp_path / "inbox")) == 2
 
 
-def test_a_maildir_is_swept(tmp_path: Path) -> None:
-    """What a killed run left in tmp goes after a day and a half, as Maildir has it."""
-    config = maildir_config(tmp_path / "inbox")
-    send(config, rendered())
-    left = tmp_path / "inbox/tmp/1.x.cachewatch"
-    left.write_text("half")
-    os.utime(left, (time.time() - 200_000,) * 2)
-    send(config, rendered(1))
-
-    assert not left.exists()
-
-
 def sendmail(folder: Path, script: str, **values: Any) -> SendmailConfig:
     """Return the configuration of a sendmail program that does what `script` says."""
     path = folder / "sendmail"
@@ -455,7 +443,7 @@ def test_what_exit_codes_mean(code: int, verdict: str, is_address: bool, tmp_pat
 
 
 def test_sendmail_hangs_dies_or_is_not_there(tmp_path: Path) -> None:
-    """It is stopped with all that it started; a mail may have gone all the same."""
+    """It is stopped; a mail may have gone all the same."""
     began = time.monotonic()
     hangs = sendmail(tmp_path, "sleep 60 & sleep 60", timeout=timedelta(seconds=0.3))
     (slow,) = send(hangs, rendered())
