@@ -49,8 +49,7 @@ from cachewatch.core.value_changes import values_of
 from cachewatch.core.whole_tag import WAVE_SHARE, Judgement, judge
 from cachewatch.documents.records import KnownRecords
 from cachewatch.errors import OutOfTime, WorkerEnded, WorkFailed
-from cachewatch.runtime.parallel import in_processes
-from cachewatch.runtime.worker import INLINE, Isolation
+from cachewatch.runtime.worker import INLINE, Isolation, in_processes
 from cachewatch.sources.contents import (
     Documents,
     Problems,

@@ -7,6 +7,7 @@ live caches have of the packages is read once for each document, and none is kep
 import itertools
 import os
 import re
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from types import MappingProxyType
@@ -87,10 +88,7 @@ def open_environment(path: Path, folders: Iterable[Path] = ()) -> Environment:
     where there is none, or one that cannot be used.
     """
     path = file_of(path)
-    try:
-        data = _lockfiles_read(path, folders)
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}; name a spack.lock, a spack.yaml or their folder") from error
+    data = _read(path, folders, "a spack.lock, a spack.yaml or their folder")
     return read_manifest(data, str(path)) if path.suffix in (".yaml", ".yml") else read_lock(data, str(path))
 
 
@@ -104,17 +102,9 @@ def file_of(path: Path) -> Path:
 
 def read_lock(data: bytes, name: str) -> Environment:
     """Read a lock file."""
-    try:
-        return _environment(_decode_lock(data), name)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise UsageError(f"{name}: is not a Spack lock file ({error})") from error
-
-
-def _lockfiles_read(path: Path, folders: Iterable[Path]) -> bytes:
-    folder = folder_around(path, folders)
-    if folder is None:
-        return read_inside(path.parent, path.name, most=_LARGEST)
-    return read_inside(folder, os.path.relpath(path, folder), most=_LARGEST)
+    nodes, roots = _parts(data, name)
+    needs = [_need(spec_hash, nodes, roots) for spec_hash, node in nodes.items() if node.external is None]
+    return Environment(name=name, needs=_sorted(needs), externals=len(nodes) - len(needs))
 
 
 def open_lock_graph(path: Path, folders: Iterable[Path] = ()) -> LockGraph:
@@ -122,22 +112,28 @@ def open_lock_graph(path: Path, folders: Iterable[Path] = ()) -> LockGraph:
 
     Raises UsageError where it is none.
     """
-    if path.suffix in (".yaml", ".yml"):
-        path = path.with_name(LOCK_FILE)
+    path = path.with_name(LOCK_FILE) if path.suffix in (".yaml", ".yml") else path
     path = path / LOCK_FILE if path.is_dir() else path
-    try:
-        nodes, roots = _parts(_decode_lock(_lockfiles_read(path, folders)), str(path))
-        shared = shared_names(nodes)
-        graph = {h: graph_node_of(h, node, _lookup(nodes), shared) for h, node in nodes.items()}
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}; name a spack.lock or its folder") from error
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise UsageError(f"{path}: is not a Spack lock file ({error})") from error
+    nodes, roots = _parts(_read(path, folders, "a spack.lock or its folder"), str(path))
+    shared = shared_names(nodes)
+    graph = {h: graph_node_of(h, node, _lookup(nodes), shared) for h, node in nodes.items()}
     return LockGraph(tuple(sorted(roots & nodes.keys())), graph)
 
 
-def _parts(lock: _Lock, name: str) -> tuple[dict[str, Node], set[str]]:
+def _read(path: Path, folders: Iterable[Path], wanted: str) -> bytes:
+    folder = folder_around(path, folders) or path.parent
+    try:
+        return read_inside(folder, os.path.relpath(path, folder), most=_LARGEST)
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}; name {wanted}") from error
+
+
+def _parts(data: bytes, name: str) -> tuple[dict[str, Node], set[str]]:
     """Return the nodes of a lock file, those of included ones too, and the hashes of its roots."""
+    try:
+        lock = _decode_lock(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise UsageError(f"{name}: is not a Spack lock file ({error})") from error
     version = lock.meta.lockfile_version
     if not version:
         raise UsageError(f"{name}: is not a Spack lock file: it has no lockfile-version")
@@ -154,12 +150,6 @@ def _parts(lock: _Lock, name: str) -> tuple[dict[str, Node], set[str]]:
     if missing := sorted(roots - nodes.keys()):
         raise UsageError(f"{name}: is damaged: its root /{missing[0]} is not among its specs; concretize again")
     return nodes, roots
-
-
-def _environment(lock: _Lock, name: str) -> Environment:
-    nodes, roots = _parts(lock, name)
-    needs = [_need(spec_hash, nodes, roots) for spec_hash, node in nodes.items() if node.external is None]
-    return Environment(name=name, needs=_sorted(needs), externals=len(nodes) - len(needs))
 
 
 def _need(spec_hash: str, nodes: Mapping[str, Node], roots: set[str]) -> Need:
@@ -269,8 +259,7 @@ class CacheContents(Struct, frozen=True):
 def recorded_in(opened: "Repository", repository: str, revision: str, packages: Collection[str]) -> CacheContents:
     """Return what a revision, or one tag of it, has of `packages` in a repository that is open."""
     found = resolve(opened, revision)
-    listing = list_revision(opened, found, lambda package: package in packages)
-    return listed(listing, repository)
+    return listed(list_revision(opened, found, packages.__contains__), repository)
 
 
 def published(address: str, packages: Collection[str], **options: Any) -> CacheContents:
@@ -284,31 +273,23 @@ def published(address: str, packages: Collection[str], **options: Any) -> CacheC
 
 def listed(listing: Listing, name: str) -> CacheContents:
     """Return what the documents of one tag hold; `name` says in messages where they are."""
-    known = KnownRecords()
+    known, diagnostics = KnownRecords(), list(listing.diagnostics)
     holdings: dict[str, Mapping[str, Signature]] = {}
-    diagnostics = list(listing.diagnostics)
     blobs = {package: blob for package, blob in listing.blobs.items() if blob.size <= MAX_BYTES}
     for (package, blob), content in zip(blobs.items(), listing.reader.read(blobs.values()), strict=True):
-        document = _parse(content, blob, known)
-        if isinstance(document, Diagnostic):
-            diagnostics.append(document)
+        try:
+            if isinstance(content, str):
+                raise DocumentError(content)
+            document = parse(content, blob.path, known)
+        except DocumentError as error:
+            diagnostics.append(Diagnostic(blob.path, DiagnosticKind.UNREADABLE, str(error)))
         else:
             holdings[package] = document.specs
             diagnostics += document.diagnostics
     side = listing.side
     where = " ".join(filter(None, (name, side.tag, side.revision and f"at {side.revision[:10]}")))
-    return CacheContents(
-        holdings, where, tag_names.is_mutable(side.tag), tuple(diagnostics), revision=side.revision, tag=side.tag
-    )
-
-
-def _parse(content: Content, blob: Blob, known: KnownRecords) -> Document | Diagnostic:
-    if isinstance(content, str):
-        return Diagnostic(blob.path, DiagnosticKind.UNREADABLE, content)
-    try:
-        return parse(content, blob.path, known)
-    except DocumentError as error:
-        return Diagnostic(blob.path, DiagnosticKind.UNREADABLE, str(error))
+    is_pruned = tag_names.is_mutable(side.tag)
+    return CacheContents(holdings, where, is_pruned, tuple(diagnostics), revision=side.revision, tag=side.tag)
 
 
 class _SideState(Struct):
@@ -341,21 +322,15 @@ def cover_both(
     places: _Places = {}
     listing: Listing | None = None
     sides = [(states[0], each) for each in before] + [(states[1], each) for each in after]
-    commits = {each.commit for _, each in sides} | {
-        base.commit for of_tag in bases.values() for base in of_tag.values()
-    }
+    commits = {each.commit for _, each in sides} | {each.commit for of in bases.values() for each in of.values()}
     # The trees of their tags, by commit.
-    tags = {
-        commit: tags_of(repository, resolve(repository, commit), sorted(commits - {commit})).ids for commit in commits
-    }
+    tags = {each: tags_of(repository, resolve(repository, each), sorted(commits - {each})).ids for each in commits}
     for state, revision in sides:
         others = bases.get(revision.tag or "", {}) if state is states[0] else {}
-        packages = environment.packages - others.keys()
-        listing = _list(repository, packages, revision, state, tags=tags, places=places) or listing
-        for package, base in others.items():
-            listing = (
-                _list(repository, environment.packages & {package}, base, state, tags=tags, places=places) or listing
-            )
+        parts = [(environment.packages - others.keys(), revision)]
+        parts += [(environment.packages & {package}, base) for package, base in others.items()]
+        for packages, each in parts:
+            listing = _list(repository, packages, each, state, tags=tags, places=places) or listing
     if listing is not None:
         _contents_read(listing, environment, places, isolation)
     old, new = states
@@ -375,9 +350,7 @@ def _list(
     tags: Mapping[str, Mapping[str, str]],
     places: _Places,
 ) -> Listing | None:
-    def wanted(package: str) -> bool:
-        return package in packages
-
+    wanted = packages.__contains__
     if revision.tag:
         if revision.tag not in tags[revision.commit]:
             return None  # this tag was not there yet, or is not any more
@@ -402,15 +375,13 @@ class _Question(NamedTuple):
 
 def _contents_read(listing: Listing, environment: Environment, places: _Places, isolation: Isolation) -> None:
     """Read each blob once, and note what every state has by it."""
-    by_package: dict[str, list[Need]] = {}
+    by_package = defaultdict[str, list[Need]](list)
     for need in environment.needs:
-        by_package.setdefault(need.package, []).append(need)
+        by_package[need.package].append(need)
     blobs = [blob for blob, _ in places.values()]
     questions = (
-        _Question(replace(environment, needs=tuple(by_package.get(package, ()))), blob, content)
-        for ((_, package), blob), content in zip(
-            zip(places, blobs, strict=True), listing.reader.read(blobs), strict=True
-        )
+        _Question(replace(environment, needs=tuple(by_package[package])), blob, content)
+        for (_, package), blob, content in zip(places, blobs, listing.reader.read(blobs), strict=True)
     )
     answers = (
         each
@@ -418,7 +389,11 @@ def _contents_read(listing: Listing, environment: Environment, places: _Places, 
         for each in ([None] * len(asked) if isinstance(found, WorkFailed) else found)
     )
     for (_, package), (_, states), covered in zip(places, places.values(), answers, strict=True):
-        _note(covered, package, states)
+        for state, is_pruned in states:
+            if covered is None:
+                state.unread.add(package)
+            for each in covered[is_pruned] if covered else ():
+                state.found[each.need] = better(state.found.get(each.need), each)
 
 
 def _about(question: _Question) -> Piece:
@@ -436,15 +411,6 @@ def _answer(needed: Environment, blob: Blob, content: Content) -> _Answer | None
         return None
     holdings = {need.package: document.specs for need in needed.needs}
     return {is_pruned: cover(needed, holdings, is_pruned=is_pruned).needs for is_pruned in (False, True)}
-
-
-def _note(covered: _Answer | None, package: str, states: Iterable[tuple[_SideState, bool]]) -> None:
-    for state, is_pruned in states:
-        if covered is None:
-            state.unread.add(package)
-            continue
-        for each in covered[is_pruned]:
-            state.found[each.need] = better(state.found.get(each.need), each)
 
 
 def _coverage(environment: Environment, state: _SideState) -> Coverage:

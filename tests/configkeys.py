@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
-from cachewatch.config import model
+from cachewatch.config import channels, model, subscriptions
 from cachewatch.config.channels import channel_models
 from cachewatch.config.section import ConfigKey, ConfigSection, keys_of
 from cachewatch.config.showing import default_of
@@ -19,13 +19,13 @@ _SECTIONS: dict[str, tuple[type[ConfigSection], type[ConfigSection]]] = {
     "top": (model.WholeConfig, ConfigSection),
     "source": (Source, ConfigSection),
     "credentials": (Credentials, ConfigSection),
-    "channel": (model.ChannelConfig, ConfigSection),
-    "mail": (model.MailConfig, model.ChannelConfig),
-    "smtp": (model.Smtp, ConfigSection),
-    "subscription": (model.Subscription, ConfigSection),
-    "match": (model.Match, ConfigSection),
-    "watch": (model.SubscriptionMatch, model.Match),
-    "silence": (model.Silence, ConfigSection),
+    "channel": (channels.ChannelConfig, ConfigSection),
+    "mail": (channels.MailConfig, channels.ChannelConfig),
+    "smtp": (channels.Smtp, ConfigSection),
+    "subscription": (subscriptions.Subscription, ConfigSection),
+    "match": (subscriptions.Match, ConfigSection),
+    "watch": (subscriptions.SubscriptionMatch, subscriptions.Match),
+    "silence": (subscriptions.Silence, ConfigSection),
     "quiet": (model.QuietTime, ConfigSection),
     "operators": (model.Operators, ConfigSection),
     "monitor": (model.Monitor, ConfigSection),
@@ -50,13 +50,13 @@ def table(name: str) -> str:
 
 
 def _base(kind: type[ConfigSection]) -> type[ConfigSection]:
-    return model.MailConfig if issubclass(kind, model.MailConfig) else model.ChannelConfig
+    return channels.MailConfig if issubclass(kind, channels.MailConfig) else channels.ChannelConfig
 
 
 def _rows(section: type[ConfigSection], base: type[ConfigSection], prefix: str = "") -> Iterator[str]:
     for name, key in keys_of(section).items():
         inside = _section_of(key) if name in _INSIDE else None
-        if name in keys_of(base) or key.is_obsolete or (len(key.names) == 3 and name != key.names[0]):
+        if name in keys_of(base) or (len(key.names) == 3 and name != key.names[0]):
             continue
         if inside is None or key.if_left_out:
             yield f"| `{prefix}{name}`{_note(key)} | {key.about}{_choices(key)} | {_left_out(key)} |"

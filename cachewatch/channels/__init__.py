@@ -13,8 +13,8 @@ from cachewatch.report.values import Channel
 # By type: what makes a channel of its configuration.
 CHANNELS = {
     "email": "cachewatch.channels.smtp:EmailChannel",
-    "sendmail": "cachewatch.channels.local_mail:SendmailChannel",
-    "maildir": "cachewatch.channels.local_mail:MaildirChannel",
+    "sendmail": "cachewatch.channels.mail:SendmailChannel",
+    "maildir": "cachewatch.channels.mail:MaildirChannel",
     "file": "cachewatch.channels.files:FileChannel",
     "feed": "cachewatch.channels.feed:FeedChannel",
     "webhook": "cachewatch.channels.webhook:WebhookChannel",

@@ -130,16 +130,11 @@ _LABEL = re.compile(r"([^:]{1,60}:) (?=\S)")
 _COLOURS = {"alarm": 0xCF222E, "notice": 0xBF8700, "calm": 0x0969DA}
 
 
-class _Bullet(Struct, frozen=True):
-    label: str  # is bold; may be empty
-    text: str
-
-
 class _Brief(Struct, frozen=True):
     """What every chat shows of a digest, as plain text that calls nobody and links nowhere."""
 
     title: str
-    bullets: tuple[_Bullet, ...]
+    bullets: tuple[tuple[str, str], ...]  # the label, which is bold and may be empty, and the text
     about: str
     link: str | None
     colour: int
@@ -174,10 +169,10 @@ def _brief(rendered: RenderedDigest) -> _Brief:
     )
 
 
-def _bullet(line: str) -> _Bullet:
+def _bullet(line: str) -> tuple[str, str]:
     line = _harmless(line, _BULLET)
     label = _LABEL.match(line)
-    return _Bullet(label[1], line[label.end() :]) if label else _Bullet("", line)
+    return (label[1], line[label.end() :]) if label else ("", line)
 
 
 def _harmless(text: str, most: int) -> str:
@@ -188,28 +183,22 @@ def _harmless(text: str, most: int) -> str:
 
 def _lines(brief: _Brief) -> Iterator[str]:
     """Yield the lines below the title where a chat shows plain text."""
-    for bullet in brief.bullets:
-        yield f"- {bullet.label} {bullet.text}" if bullet.label else f"- {bullet.text}"
+    for label, text in brief.bullets:
+        yield f"- {label} {text}" if label else f"- {text}"
     if brief.about:
         yield brief.about
     if brief.link:
         yield f"{_LINK_TEXT}: {brief.link}"
 
 
+_AS_IT_IS = ("key", "subscription", "title", "bullets", "period", "is_urgent", "level", "tags", "kinds", "revisions")
+
+
 def _json(rendered: RenderedDigest) -> Mapping[str, Any]:
     return {
         "type": "cachewatch.notice" if rendered.is_notice else "cachewatch.digest",
-        "key": rendered.key,
-        "subscription": rendered.subscription,
-        "title": rendered.title,
-        "bullets": rendered.bullets,
-        "period": rendered.period,
+        **{name: getattr(rendered, name) for name in _AS_IT_IS},
         "created": rendered.created.isoformat(),
-        "is_urgent": rendered.is_urgent,
-        "level": rendered.level,
-        "tags": rendered.tags,
-        "kinds": rendered.kinds,
-        "revisions": rendered.revisions,
         "archive_url": rendered.archive_url,
         "digest": json.loads(rendered.json) if rendered.json else None,
         "text": rendered.text,
@@ -250,10 +239,10 @@ def _marked_up(brief: _Brief, chat: Markdown) -> str:
     """Return bullets, as many as there is room for, and the link, in the Markdown of a chat."""
     link = f"[{_LINK_TEXT}](<{brief.link}>)" if brief.link else ""
     lines = [
-        f"- **{markdown(each.label, chat, is_start=False)}** {markdown(each.text, chat, is_start=False)}"
-        if each.label
-        else f"- {markdown(each.text, chat)}"
-        for each in brief.bullets
+        f"- **{markdown(label, chat, is_start=False)}** {markdown(text, chat, is_start=False)}"
+        if label
+        else f"- {markdown(text, chat)}"
+        for label, text in brief.bullets
     ]
     while len(said := "\n".join(filter(None, (*lines, link)))) > _MARKED_UP:
         lines.pop()
@@ -268,7 +257,7 @@ def _slack(rendered: RenderedDigest) -> Mapping[str, Any]:
     brief = _brief(rendered)
     blocks: list[Mapping[str, Any]] = [{"type": "header", "text": _plain(brief.title)}]
     if brief.bullets:
-        listed = {"type": "rich_text_list", "style": "bullet", "elements": [_section(each) for each in brief.bullets]}
+        listed = {"type": "rich_text_list", "style": "bullet", "elements": [_section(*each) for each in brief.bullets]}
         blocks.append({"type": "rich_text", "elements": [listed]})
     if brief.link:
         link = {"type": "link", "url": brief.link, "text": _LINK_TEXT}
@@ -283,20 +272,16 @@ def _plain(text: str) -> Mapping[str, Any]:
     return {"type": "plain_text", "text": text, "emoji": False}
 
 
-def _section(bullet: _Bullet) -> Mapping[str, Any]:
-    label = [{"type": "text", "text": f"{bullet.label} ", "style": {"bold": True}}] if bullet.label else []
-    return {"type": "rich_text_section", "elements": [*label, {"type": "text", "text": bullet.text}]}
+def _section(label: str, text: str) -> Mapping[str, Any]:
+    bold = [{"type": "text", "text": f"{label} ", "style": {"bold": True}}] if label else []
+    return {"type": "rich_text_section", "elements": [*bold, {"type": "text", "text": text}]}
 
 
 def _matrix(rendered: RenderedDigest) -> Mapping[str, Any]:
     """Return what Hookshot's webhooks take."""
     brief = _brief(rendered)
-    items = [
-        f"<li><strong>{escape(each.label)}</strong> {escape(each.text)}</li>"
-        if each.label
-        else f"<li>{escape(each.text)}</li>"
-        for each in brief.bullets
-    ]
+    labels = [f"<strong>{escape(label)}</strong> " if label else "" for label, _ in brief.bullets]
+    items = [f"<li>{label}{escape(text)}</li>" for label, (_, text) in zip(labels, brief.bullets, strict=True)]
     html = [f"<p><strong>{escape(brief.title)}</strong></p>"]
     html += [f"<ul>{''.join(items)}</ul>"] if items else []
     html += [f"<p><em>{escape(brief.about)}</em></p>"] if brief.about else []

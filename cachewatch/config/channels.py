@@ -10,14 +10,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from cachewatch.config.schedule import parse_size
 from cachewatch.config.secrets import Password, Secret, SecretUrl, WithSecrets, secret
-from cachewatch.config.section import (
-    ConfigContext,
-    ConfigSection,
-    key,
-    mistake,
-    mistake_at,
-    not_in_file,
-)
+from cachewatch.config.section import ConfigContext, ConfigSection, key, mistake, mistake_at, not_in_file
 from cachewatch.config.types import (
     ByName,
     ByType,

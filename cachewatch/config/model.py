@@ -9,25 +9,11 @@ from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, ValidationInfo, create_model, model_validator
 
-from cachewatch.config.channels import (
-    AppriseConfig,
-    ChannelConfig,
-    Channels,
-    EmailConfig,
-    FeedConfig,
-    FileConfig,
-    MailConfig,
-    MaildirConfig,
-    Retry,
-    SendmailConfig,
-    Smtp,
-    WebhookConfig,
-)
+from cachewatch.config.channels import Channels
 from cachewatch.config.schedule import Quiet, check_zone, parse_days, quiet_until
 from cachewatch.config.secrets import (
     PasswordReadLater,
     PostgresAddress,
-    Secret,
     SecretUrl,
     State,
     WithSecrets,
@@ -35,18 +21,8 @@ from cachewatch.config.secrets import (
     secret,
 )
 from cachewatch.config.section import ConfigContext, ConfigSection, checked, key, mistake, not_in_file
-from cachewatch.config.sources import GitSource, Poll, Source, Sources
-from cachewatch.config.subscriptions import (
-    Addresses,
-    ChannelNames,
-    Limit,
-    Match,
-    Silence,
-    Subscription,
-    SubscriptionMatch,
-    Urgent,
-    check_recipients,
-)
+from cachewatch.config.sources import Sources
+from cachewatch.config.subscriptions import Addresses, ChannelNames, Silence, Subscription, check_recipients
 from cachewatch.config.types import (
     ByName,
     ConvertedFrom,
@@ -63,35 +39,6 @@ from cachewatch.config.types import (
 )
 from cachewatch.errors import ConfigError
 from cachewatch.hooks import Settings, extensions, models
-
-__all__ = [
-    "AppriseConfig",
-    "ChannelConfig",
-    "Config",
-    "EmailConfig",
-    "FeedConfig",
-    "FileConfig",
-    "GitSource",
-    "Limit",
-    "MailConfig",
-    "MaildirConfig",
-    "Match",
-    "Monitor",
-    "Operators",
-    "Poll",
-    "Quiet",
-    "Retention",
-    "Retry",
-    "Secret",
-    "SendmailConfig",
-    "Silence",
-    "Smtp",
-    "Source",
-    "Subscription",
-    "SubscriptionMatch",
-    "Urgent",
-    "WebhookConfig",
-]
 
 VERSION = "1"
 _SYSTEM_STATE = Path("/var/lib/cachewatch")
@@ -221,10 +168,6 @@ class Retention(ConfigSection):
         return self
 
 
-def _values(entries: dict[str, Any], _: ConfigContext) -> tuple[Any, ...]:
-    return tuple(entries.values())
-
-
 class Config(WithSecrets):
     """The configuration of cachewatch."""
 
@@ -257,9 +200,9 @@ class Config(WithSecrets):
     operators: Operators = key(
         "who is notified of problems with cachewatch itself", Operators(channels=()), if_left_out="nobody"
     )
-    silences: Annotated[tuple[Silence, ...], ConvertedFrom(ByName[Silence], _values)] = key(
-        "changes that are hidden for a time, by name", (), if_left_out="none"
-    )
+    silences: Annotated[
+        tuple[Silence, ...], ConvertedFrom(ByName[Silence], lambda entries, _: tuple(entries.values()))
+    ] = key("changes that are hidden for a time, by name", (), if_left_out="none")
     quiet: Annotated[
         tuple[Annotated[Quiet, ConvertedFrom(QuietTime, _quiet)], ...], OneOrMore(dict), AfterValidator(_check_quiets)
     ] = key("times in which no digest is made", (), if_left_out="none")

@@ -1,13 +1,13 @@
 """Find the configuration file and read it to a checked `Config`, with the line of every mistake.
 
-Every scalar stays the text that was written, so that 07:30 is no number and `no` no flag before a type asks for
-one. YAML is read event by event: deep nesting costs no recursion, and every value has its line.
+Every scalar stays the text that was written, so that 07:30 is no number and `no` no flag before a type asks for one.
 """
 
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -83,6 +83,7 @@ _MOST_BYTES = 2**20
 _MOST_DEPTH = 32
 _HALF = re.compile("[\ud800-\udfff]")
 _HINTS = {
+    "a single document": "a file may contain only one, so remove the ---",
     "mapping values are not allowed": "a colon followed by a space starts a section; put quotes around the text",
     "cannot start any token": "text cannot begin with @, %, ` or a tab; put quotes around it, and indent with spaces",
     "scanning a tag": "text that begins with ! needs quotes around it",
@@ -102,12 +103,17 @@ def read_config(path: Path, *, with_secrets: bool = True) -> Config:
     """
     context = ConfigContext(file=path, with_secrets=with_secrets)
     try:
-        entries = dict(_section(_read_tree(path, context), context))
+        entries = dict(_section(_read_tree(path, context, partial(_beginning, path)), context))
     except Broken:
         context.raise_mistakes()
         raise
     _add_subscriptions(entries, path, context)
     return read_whole(ConfigNode(value=entries, file=path, line=1, path=""), context)
+
+
+def _beginning(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(_MOST_BYTES + 1)
 
 
 def _add_subscriptions(entries: dict[str, ConfigNode], path: Path, context: ConfigContext) -> None:
@@ -135,15 +141,16 @@ def _others(folder: Path, context: ConfigContext) -> list[Path]:
 
 
 def _subscriptions_in(file: Path, context: ConfigContext) -> Mapping[str, ConfigNode]:
-    try:
-        entries = _section(_read_tree(file, context, _read_others), context)
+    # It may be by somebody who may write in that folder, and nothing else is read with our rights.
+    with suppress(Broken):
+        entries = _section(
+            _read_tree(file, context, partial(read_inside, file.parent, file.name, most=_MOST_BYTES)), context
+        )
         for name in entries.keys() - {"subscriptions"}:
             context.note(entries[name], "is not allowed here; files in subscriptions.d contain only `subscriptions:`")
-        if "subscriptions" not in entries:
-            return {}
-        return _section(entries["subscriptions"], context)
-    except Broken:
-        return {}
+        if "subscriptions" in entries:
+            return _section(entries["subscriptions"], context)
+    return {}
 
 
 def _section(node: ConfigNode, context: ConfigContext) -> Mapping[str, ConfigNode]:
@@ -155,117 +162,91 @@ def _section(node: ConfigNode, context: ConfigContext) -> Mapping[str, ConfigNod
         raise Broken from error
 
 
-def _read_own(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return file.read(_MOST_BYTES + 1)
-
-
-def _read_others(path: Path) -> bytes:
-    """Read what may be by somebody who may write in that folder, and read nothing else with our rights."""
-    return read_inside(path.parent, path.name, most=_MOST_BYTES)
-
-
-def _read_tree(path: Path, context: ConfigContext, read: Callable[[Path], bytes] = _read_own) -> ConfigNode:
+def _read_tree(path: Path, context: ConfigContext, read: Callable[[], bytes]) -> ConfigNode:
     """Return the tree of a file; what is wrong with it as a whole is noted, and Broken raised."""
-    content = b""
+    content, line = b"", 0
     try:
-        content = read(path)
+        content = read()
         if len(content) > _MOST_BYTES:
             raise ConfigError(f"is larger than {_MOST_BYTES // 2**20} MiB, the limit for a configuration")
-        return _Composer(path, context).compose(content.decode("utf-8-sig"))
-    except UnicodeDecodeError as error:
-        line = content[: error.start].count(b"\n") + 1
-        context.mistakes.append(Mistake(str(path), line, "", "is not UTF-8 text; save it as UTF-8"))
-    except yaml.YAMLError as error:
-        context.mistakes.append(Mistake(str(path), _line(error, content), "", _explain(error)))
+        return _Tree(path, context).read(content.decode("utf-8-sig"))
     except Broken:
-        pass
-    except (ConfigError, OSError) as error:
-        reason = f"cannot be read: {error.strerror}" if isinstance(error, OSError) else str(error)
-        context.mistakes.append(Mistake(str(path), 0, "", reason))
+        raise
+    except UnicodeDecodeError as error:
+        line, said = content[: error.start].count(b"\n") + 1, "is not UTF-8 text; save it as UTF-8"
+    except yaml.YAMLError as error:
+        line, said = _line(error, content), _explain(error)
+    except OSError as error:
+        said = f"cannot be read: {error.strerror}"
+    except ConfigError as error:
+        said = str(error)
+    context.mistakes.append(Mistake(str(path), line, "", said))
     raise Broken
 
 
-class _Composer:
-    """Makes a tree of YAML's events."""
+class _Tree:
+    """Makes values with their places of YAML's nodes; what an alias refers to is made once."""
 
     def __init__(self, file: Path, context: ConfigContext) -> None:
         self._file = file
         self._context = context
-        self._anchors: dict[str, ConfigNode] = {}
+        self._made: dict[yaml.Node, ConfigNode] = {}
 
-    def compose(self, text: str) -> ConfigNode:
-        events: Iterator[Any] = yaml.parse(text, Loader=yaml.CSafeLoader)
-        next(events)
-        if isinstance(next(events), yaml.StreamEndEvent):
-            return self._make({}, 1, "")
-        tree = self._node(next(events), events, 1, "", 0)
-        next(events)
-        extra = next(events)
-        if not isinstance(extra, yaml.StreamEndEvent):
-            self._refuse(extra, "", "begins a second document; a file may contain only one, so remove the ---")
-        return tree
+    def read(self, text: str) -> ConfigNode:
+        depth = 0
+        for event in yaml.parse(text, Loader=yaml.CSafeLoader):  # PyYAML's composer would recurse
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > _MOST_DEPTH:
+                self._refuse(event, "", f"is nested more than {_MOST_DEPTH} levels deep")
+        root = yaml.compose(text, Loader=yaml.CSafeLoader)
+        return self._node(root, 1, "", ()) if root else self._make({}, 1, "")
 
-    def _node(self, event: Any, events: Iterator[Any], line: int, path: str, depth: int) -> ConfigNode:
-        """Return the value that begins with `event`; `line` is that of its key."""
-        if isinstance(event, yaml.AliasEvent):
-            if event.anchor not in self._anchors:
-                self._refuse(event, path, f"*{event.anchor} refers to nothing; {_HINTS['alias']}")
-            return self._anchors[event.anchor]
-        if event.tag is not None and not event.tag.startswith("tag:yaml.org,2002:"):
-            self._refuse(event, path, f"{event.tag} is read as a YAML tag; {_HINTS['scanning a tag']}")
-        if depth > _MOST_DEPTH:
-            self._refuse(event, path, f"is nested more than {_MOST_DEPTH} levels deep")
-        node = self._make(self._value(event, events, path, depth), line, path)
-        if event.anchor:
-            self._anchors[event.anchor] = node
-        return node
+    def _node(self, node: yaml.Node, line: int, path: str, around: tuple[yaml.Node, ...]) -> ConfigNode:
+        """Return a value; `line` is that of its key, and `around` is what it is in."""
+        if node in around:
+            self._refuse(node, path, f"contains itself; {_HINTS['alias']}")
+        if node not in self._made:
+            if not node.tag.startswith("tag:yaml.org,2002:"):
+                self._refuse(node, path, f"{node.tag} is read as a YAML tag; {_HINTS['scanning a tag']}")
+            self._made[node] = self._make(self._value(node, path, (*around, node)), line, path)
+        return self._made[node]
 
-    def _value(self, event: Any, events: Iterator[Any], path: str, depth: int) -> Any:
-        if isinstance(event, yaml.MappingStartEvent):
-            return self._mapping(events, path, depth)
-        if isinstance(event, yaml.SequenceStartEvent):
-            return tuple(self._items(events, path, depth))
-        self._check_text(event, path)
-        is_plain = event.implicit[0]
-        return None if is_plain and event.value.lower() in ("", "~", "null") else event.value
+    def _value(self, node: Any, path: str, around: tuple[yaml.Node, ...]) -> Any:
+        if isinstance(node, yaml.MappingNode):
+            return self._mapping(node, path, around)
+        if isinstance(node, yaml.SequenceNode):
+            return tuple(self._node(v, _line_of(v), f"{path}[{n}]", around) for n, v in enumerate(node.value, 1))
+        text = self._text(node, path)
+        return None if not node.style and text.lower() in ("", "~", "null") else text
 
-    def _mapping(self, events: Iterator[Any], path: str, depth: int) -> dict[str, ConfigNode]:
+    def _mapping(self, node: yaml.MappingNode, path: str, around: tuple[yaml.Node, ...]) -> dict[str, ConfigNode]:
         found: dict[str, ConfigNode] = {}
-        while not isinstance(event := next(events), yaml.MappingEndEvent):
-            if not isinstance(event, yaml.ScalarEvent):
-                self._refuse(event, path, "has a key that is not a word")
-            self._check_text(event, path)
-            key = event.value
-            line = _line_of(event)
-            node = self._node(next(events), events, line, f"{path}.{key}" if path else key, depth + 1)
+        for name, value in node.value:
+            if not isinstance(name, yaml.ScalarNode):
+                self._refuse(name, path, "has a key that is not a word")
+            key, line = self._text(name, path), _line_of(name)
+            place = f"{path}.{key}" if path else key
             if key in found:
-                self._context.note(
-                    self._make(None, line, node.path), f"stands in line {found[key].line} already; keep one of them"
-                )
-            found.setdefault(key, node)
+                twice = f"stands in line {found[key].line} already; keep one of them"
+                self._context.note(self._make(None, line, place), twice)
+            found.setdefault(key, self._node(value, line, place, around))
         return found
 
-    def _check_text(self, event: Any, path: str) -> None:
-        if "\0" in event.value or _HALF.search(event.value):
-            self._refuse(event, path, "contains a character that text cannot contain")
-
-    def _items(self, events: Iterator[Any], path: str, depth: int) -> Iterator[ConfigNode]:
-        number = 0
-        while not isinstance(event := next(events), yaml.SequenceEndEvent):
-            number += 1
-            yield self._node(event, events, _line_of(event), f"{path}[{number}]", depth + 1)
+    def _text(self, node: Any, path: str) -> str:
+        if "\0" in node.value or _HALF.search(node.value):
+            self._refuse(node, path, "contains a character that text cannot contain")
+        return str(node.value)
 
     def _make(self, value: Any, line: int, path: str) -> ConfigNode:
         return ConfigNode(value=value, file=self._file, line=line, path=path)
 
-    def _refuse(self, event: Any, path: str, message: str) -> NoReturn:
-        self._context.note(self._make(None, _line_of(event), path), message)
+    def _refuse(self, at: yaml.Node | yaml.Event, path: str, message: str) -> NoReturn:
+        self._context.note(self._make(None, _line_of(at), path), message)
         raise Broken
 
 
-def _line_of(event: Any) -> int:
-    return int(event.start_mark.line) + 1
+def _line_of(at: Any) -> int:
+    return int(at.start_mark.line) + 1
 
 
 def _line(error: yaml.YAMLError, content: bytes) -> int:

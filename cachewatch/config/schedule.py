@@ -8,8 +8,7 @@ in autumn is taken once.
 import re
 from collections.abc import Iterable
 from datetime import UTC, date, datetime, time, timedelta
-from functools import cache
-from zoneinfo import ZoneInfo, available_timezones
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim, CronSimError
 from msgspec import Struct
@@ -63,15 +62,11 @@ class Quiet(Struct, frozen=True, kw_only=True):
 
 def check_zone(name: str) -> str:
     """Return `name` if it is a time zone that is known here."""
-    if name not in _zones():
-        raise ConfigError(f"{name!r} is not a time zone; write one such as Europe/Berlin or UTC")
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise ConfigError(f"{name!r} is not a time zone; write one such as Europe/Berlin or UTC") from error
     return name
-
-
-@cache
-def _zones() -> frozenset[str]:
-    # Python walks through the folders of the time zone database each time it is asked.
-    return frozenset(available_timezones())
 
 
 def parse_when(text: str, zone: str = "UTC") -> Schedule:
@@ -83,14 +78,20 @@ def parse_when(text: str, zone: str = "UTC") -> Schedule:
         return _cron(text.removeprefix("cron:").strip(), zone)
     match text.lower().split():
         case ["daily", at]:
-            return Schedule(lines=(f"{_time(at)} * * *",), words=f"every day at {_clock(at)}", zone=zone)
-        case ["weekly", days, at]:
-            return _weekly(days, at, zone)
+            days, words = ["* * *"], "every day"
+        case ["weekly", names, at]:
+            chosen = sorted(parse_days(names))
+            days = [f"* * {','.join(str(day + 1) for day in chosen)}"]  # crontab's Monday is 1, Sunday 7
+            words = f"every {' and '.join(WEEKDAYS[day].capitalize() for day in chosen)}"
         case ["monthly", day, at]:
-            return _monthly(day, at, zone)
+            days, words = _monthly(day)
         case _:
-            pass
-    raise ConfigError(f"{text!r} is not a schedule; write {FORMS}")
+            raise ConfigError(f"{text!r} is not a schedule; write {FORMS}")
+    time_of_day = _TIME.fullmatch(at)
+    if time_of_day is None:
+        raise ConfigError(f"{at!r} is not a time of day; write it from 00:00 to 23:59")
+    begin = f"{int(time_of_day[2])} {int(time_of_day[1])}"
+    return Schedule(lines=tuple(f"{begin} {rest}" for rest in days), words=f"{words} at {at.zfill(5)}", zone=zone)
 
 
 def parse_days(text: str) -> frozenset[int]:
@@ -138,23 +139,15 @@ def _cron(line: str, zone: str) -> Schedule:
     return Schedule(lines=(line,), words=words[:1].lower() + words[1:], zone=zone)
 
 
-def _weekly(days: str, at: str, zone: str) -> Schedule:
-    chosen = sorted(parse_days(days))
-    numbers = ",".join(str(day + 1) for day in chosen)  # crontab's Monday is 1, Sunday 7
-    names = " and ".join(WEEKDAYS[day].capitalize() for day in chosen)
-    return Schedule(lines=(f"{_time(at)} * * {numbers}",), words=f"every {names} at {_clock(at)}", zone=zone)
-
-
-def _monthly(day: str, at: str, zone: str) -> Schedule:
+def _monthly(day: str) -> tuple[list[str], str]:
+    """Return the days that crontab lines end with, and their words; months that have no such day end with it."""
     if day != "last" and not (day.isascii() and day.isdigit() and 1 <= int(day) <= 31):
         raise ConfigError(f"{day!r} is not a day of a month; write 1 to 31, or last")
-    number = 31 if day == "last" else int(day)
-    # Months that have no such day end with it.
-    lines = [f"{_time(at)} {'L' if number == 31 else number} * *"]
-    if number in (29, 30):
-        lines.append(f"{_time(at)} L 2 *")
-    which = "the last day" if number == 31 else f"day {number}" + " (or the last)" * (number > 28)
-    return Schedule(lines=tuple(lines), words=f"on {which} of every month at {_clock(at)}", zone=zone)
+    if day in ("last", "31"):
+        return ["L * *"], "on the last day of every month"
+    number = int(day)
+    leap = ["L 2 *"] if number in (29, 30) else []
+    return [f"{number} * *", *leap], f"on day {number}{' (or the last)' if number > 28 else ''} of every month"
 
 
 def _day(name: str) -> int:
@@ -162,18 +155,6 @@ def _day(name: str) -> int:
     if not found:
         raise ConfigError(f"{name!r} is not a day of the week; write mon, tue, wed, thu, fri, sat or sun")
     return found[0]
-
-
-def _time(text: str) -> str:
-    """Return the minute and hour of `text` as a crontab has them."""
-    match = _TIME.fullmatch(text)
-    if match is None:
-        raise ConfigError(f"{text!r} is not a time of day; write it from 00:00 to 23:59")
-    return f"{int(match[2])} {int(match[1])}"
-
-
-def _clock(text: str) -> str:
-    return text.zfill(5)
 
 
 def _end(quiet: Quiet, moment: datetime) -> datetime | None:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
-from urllib.parse import SplitResult, parse_qsl, urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from msgspec import Struct
 from pydantic import ValidationInfo, model_validator
@@ -90,22 +90,19 @@ def _secret(given: Given, check: Callable[[str], Any], context: ConfigContext) -
 
 
 def _found(given: Given, context: ConfigContext) -> str:
-    value = _find(given, context)
-    if not value.strip():
-        raise ConfigError("is empty, which no secret is")
-    return value
-
-
-def _find(given: Given, context: ConfigContext) -> str:
     if given.key.endswith("_file"):
-        return read_secret_file(given.text, context.folder)
-    if given.key.endswith("_env"):
-        return _from_environment(given.text)
-    if context.file.stat().st_mode & 0o077:
+        value = read_secret_file(given.text, context.folder)
+    elif given.key.endswith("_env"):
+        value = _from_environment(given.text)
+    elif context.file.stat().st_mode & 0o077:
         raise ConfigError(
             f"is a secret in a file that others can read; put it into `{given.key}_file:`, or `chmod 600 {context.file}`"
         )
-    return given.text
+    else:
+        value = given.text
+    if not value.strip():
+        raise ConfigError("is empty, which no secret is")
+    return value
 
 
 def find_secret_file(name: str, folder: Path) -> Path:
@@ -188,26 +185,16 @@ def state_named(text: str, folder: Path) -> State:
     """Return the folder, which may begin at `folder`, or the address that `text` means."""
     if re.match(r"[a-z][a-z0-9+.-]*:", text, re.IGNORECASE) is None:
         return path_in(folder, text)
-    return PostgresAddress(_checked(text))
-
-
-def _checked(text: str) -> str:
-    parts = _split(text)
-    if parts is not None and (
-        parts.password is not None or any(name in _SECRETS for name, _ in parse_qsl(parts.query))
-    ):
+    try:
+        parts = urlsplit(text)
+        is_address = parts.port != 0 and re.fullmatch("/[^/]+", parts.path) and not parts.fragment
+        has_password = parts.password is not None or any(name in _SECRETS for name, _ in parse_qsl(parts.query))
+    except ValueError:
+        is_address = has_password = False
+    if has_password:
         raise ConfigError("contains a password; write it into a file, and name that in `state_password_file:`")
-    is_address = parts is not None and text.startswith(f"{SCHEME}://") and re.fullmatch("/[^/]+", parts.path)
-    if not is_address or not text.isprintable() or " " in text or (parts and parts.fragment):
+    if not is_address or not text.startswith(f"{SCHEME}://") or not text.isprintable() or " " in text:
         raise ConfigError(
             "is neither a folder nor an address such as `postgresql://cachewatch@db.example.org/cachewatch`"
         )
-    return text
-
-
-def _split(text: str) -> SplitResult | None:
-    try:
-        parts = urlsplit(text)
-        return parts if parts.port != 0 else None
-    except ValueError:
-        return None
+    return PostgresAddress(text)

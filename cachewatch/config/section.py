@@ -112,17 +112,14 @@ class ConfigContext(Struct, kw_only=True):
 
 def plain(node: ConfigNode, known: dict[int, Any] | None = None) -> Any:
     """Return the value of `node` without its places. What an alias refers to is converted once, and shared."""
-    known = {} if known is None else known
+    known, value = {} if known is None else known, node.value
     if id(node) not in known:
-        match node.value:
-            case None:
-                known[id(node)] = NOTHING
-            case str():
-                known[id(node)] = node.value
-            case tuple():
-                known[id(node)] = [plain(each, known) for each in node.value]
-            case _:
-                known[id(node)] = {key: plain(each, known) for key, each in node.value.items()}
+        if isinstance(value, Mapping):
+            known[id(node)] = {key: plain(each, known) for key, each in value.items()}
+        elif isinstance(value, tuple):
+            known[id(node)] = [plain(each, known) for each in value]
+        else:
+            known[id(node)] = NOTHING if value is None else value
     return known[id(node)]
 
 
@@ -175,11 +172,6 @@ def key(about: str | Mapping[str, str], default: Any = ..., *, name: str = "", i
     return Field(**options)
 
 
-def obsolete() -> Any:
-    """Declare a key that old files may contain. It has no effect, and no page or message names it."""
-    return Field(None, json_schema_extra={"deprecated": True})
-
-
 def not_in_file() -> Any:
     """Declare a field that no key of the file fills."""
     return Field(validation_alias=NOT_A_KEY)
@@ -198,7 +190,11 @@ class ConfigSection(BaseModel):
         try:
             return handler(data)
         except ValidationError as error:
-            described = [line for each in error.errors(include_url=False) if (line := _described(cls, each, data))]
+            described = [
+                InitErrorDetails(type=mistake(sentence), loc=each["loc"], input=None)
+                for each in error.errors(include_url=False)
+                if (sentence := _sentence(cls, each, data))
+            ]
             raise ValidationError.from_exception_data(cls.__name__, described) from None
 
 
@@ -228,11 +224,6 @@ class ConfigKey(Struct, frozen=True):
     def is_required(self) -> bool:
         """Tell whether the file must have this key, and not one of several."""
         return bool(self._extra.get("required")) or (self.field.is_required() and len(self.names) == 1)
-
-    @property
-    def is_obsolete(self) -> bool:
-        """Tell whether the key is read and has no effect any more."""
-        return "deprecated" in self._extra
 
     @property
     def _extra(self) -> dict[str, Any]:
@@ -272,11 +263,6 @@ def mistake_at(location: tuple[str, ...], message: str) -> ValidationError:
     return ValidationError.from_exception_data("", [InitErrorDetails(type=mistake(message), loc=location, input=None)])
 
 
-def _described(section: type[ConfigSection], error: ErrorDetails, data: Any) -> InitErrorDetails | None:
-    sentence = _sentence(section, error, data)
-    return InitErrorDetails(type=mistake(sentence), loc=error["loc"], input=None) if sentence else None
-
-
 def _sentence(section: type[ConfigSection], error: ErrorDetails, data: Any) -> str | None:
     kind, value = error["type"], error["input"]
     if kind == _OURS:
@@ -310,4 +296,4 @@ def _extra(section: type[ConfigSection], name: str) -> str:
     keys = keys_of(section)
     if name in keys:
         return f"set only one: one of {', '.join(keys[name].names)}"
-    return f"there is no such key; {unknown(name, (each for each in keys if not keys[each].is_obsolete))}"
+    return f"there is no such key; {unknown(name, keys)}"

@@ -55,30 +55,23 @@ def _section(section: ConfigSection) -> dict[str, Any]:
     for key in keys_of(type(section)).values():
         value = getattr(section, key.attribute)
         if key.name == key.names[0] and (value not in _LEFT_OUT or key.attribute == "hold_for"):
-            found[key.name] = _plain(value, key.attribute)
+            found[key.name] = written(value, key.attribute)
     return found
 
 
-def _plain(value: Any, name: str) -> Any:
-    """Return the value of a field as a file has it."""
+def written(value: Any, name: str) -> Any:  # noqa: C901, PLR0911, PLR0912  one for each type
+    """Return the value of a field as it is written in a file."""
     match value:
         case ConfigSection():
             return _section(value)
         case Quiet():
             return _section(QuietTime(days=value.days, start=value.start, end=value.end))
         case tuple():
-            return [_plain(item, name) for item in value]
+            return [written(item, name) for item in value]
         case dict() if name == "credentials":
             return _section(Credentials(**value))
         case dict():
-            return {key: _plain(item, key) for key, item in value.items()}
-        case _:
-            return written(value, name)
-
-
-def written(value: Any, name: str) -> Any:  # noqa: PLR0911  one for each type
-    """Return the value of a field as it is written in a file."""
-    match value:
+            return {key: written(item, key) for key, item in value.items()}
         case Secret():
             return "***"
         case timedelta():
@@ -91,22 +84,14 @@ def written(value: Any, name: str) -> Any:  # noqa: PLR0911  one for each type
             return [kind.value for kind in MEANINGS if kind in value]
         case Path() | PostgresAddress():
             return str(value)
-        case _:
-            return _written(value, name)
-
-
-def _written(value: Any, name: str) -> Any:
-    match name:
-        case "helper":  # a command, with whatever its arguments are
+        case _ if name == "helper":  # a command, with whatever its arguments are
             return "***"
-        case "hold_for":
+        case _ if name == "hold_for":
             return "never"
-        case "mode":
+        case _ if name == "mode":
             return f"{value:04o}"
-        case "address":
-            return _masked(value)
         case _:
-            return value
+            return _masked(value) if name == "address" else value
 
 
 def _masked(address: str) -> str:
@@ -185,22 +170,14 @@ class _OfFile(GenerateJsonSchema):
 
 def default_of(key: ConfigKey) -> str:
     """Say what holds without the key, where anything does."""
-    default = key.field.default
-    if (
-        key.if_left_out
-        or key.is_required
-        or key.field.is_required()
-        or isinstance(default, ConfigSection)
-        or default in (None, {})
-    ):
+    default, is_required = key.field.default, key.is_required or key.field.is_required()
+    if key.if_left_out or is_required or isinstance(default, ConfigSection) or default in (None, {}):
         return key.if_left_out
-    value = [*default] if isinstance(default, tuple) else written(default, key.attribute)
+    value = written(default, key.attribute)
     return f"`[{', '.join(value)}]`" if isinstance(value, list) else f"`{value}`"
 
 
 def _property(key: ConfigKey, properties: dict[str, JsonSchemaValue]) -> JsonSchemaValue:
-    if key.is_obsolete:
-        return {"deprecated": True}
     form = {word: value for word, value in properties[key.names[0]].items() if word not in _OF_PYTHON}
     default = f" Default: {default}." if (default := default_of(key)) else ""
     return form | {"description": f"{key.about[:1].upper()}{key.about[1:]}.{default}"}
@@ -223,28 +200,7 @@ def advise(config: Config, day: date) -> Iterator[str]:
         yield "there are no subscriptions, so no digests are sent"
     if not config.operators.channels:
         yield "there are no operators, so nobody is notified of alerts"
-    yield from _links_for_others(config)
-    yield from obsolete_keys(config)
     yield from _missing(config)
-
-
-def _links_for_others(config: Config) -> Iterator[str]:
-    """Yield a sentence for each link that unsubscribes at a click, and that anybody can make for anybody."""
-    for name, channel in config.channels.items():
-        if not isinstance(channel, MailConfig) or channel.unsubscribe_key is not None:
-            continue
-        if (channel.unsubscribe or "").startswith("https:"):
-            yield (
-                f"channels.{name}.unsubscribe: a click unsubscribes whoever the link names, and anybody can make one for"
-                " others; add {token}, and `unsubscribe_key_file:` with its key"
-            )
-
-
-def obsolete_keys(config: Config) -> Iterator[str]:
-    """Yield a sentence for every key that is read and has no effect any more."""
-    for subscription in config.subscriptions.values():
-        if subscription.group_by is not None:
-            yield f"subscriptions.{subscription.name}.group_by no longer has any effect: lists are grouped by package; remove it"
 
 
 def channels_of(subscription: Subscription) -> tuple[str, ...]:
@@ -258,6 +214,13 @@ def _missing(config: Config) -> Iterator[str]:
     if kind := shared_kind(config.folder):
         yield f"state: {config.folder} is on {kind}: work on it from one machine only, and choose a local disk if you can"
     for channel in config.channels.values():
+        # A link that unsubscribes at a click, and that anybody can make for anybody.
+        link = channel.unsubscribe if isinstance(channel, MailConfig) and not channel.unsubscribe_key else None
+        if link and link.startswith("https:"):
+            yield (
+                f"channels.{channel.name}.unsubscribe: a click unsubscribes whoever the link names, and anybody can make"
+                " one for others; add {token}, and `unsubscribe_key_file:` with its key"
+            )
         if isinstance(channel, SendmailConfig) and which(channel.command[0]) is None:
             yield f"channels.{channel.name}.command: there is no program {channel.command[0]} here"
         if isinstance(channel, EmailConfig) and channel.smtp.ca_file and not channel.smtp.ca_file.is_file():

@@ -41,21 +41,16 @@ def _repository(text: str, context: ConfigContext) -> str:
     if not text or not text.isprintable() or text.startswith("-"):
         raise ConfigError(f"{text!r} is not an address; write a URL such as https://host/repository.git, or a path")
     if "://" in text:
-        return _url(text)
+        try:
+            password = urlsplit(text).password
+        except ValueError as error:
+            raise ConfigError(f"{text!r} is not a URL: {error}") from error
+        if password is not None:
+            said = "contains a password, which would end up in logs; remove it and name a file under `credentials:`"
+            raise ConfigError(said)
+        return text
     is_scp_like = _SCP_LIKE.fullmatch(text) and "/" not in text.partition(":")[0]
     return text if is_scp_like else str(path_in(context.folder, text))
-
-
-def _url(text: str) -> str:
-    try:
-        parts = urlsplit(text)
-    except ValueError as error:
-        raise ConfigError(f"{text!r} is not a URL: {error}") from error
-    if parts.password is not None:
-        raise ConfigError(
-            "contains a password, which would end up in logs; remove it and name a file under `credentials:`"
-        )
-    return text
 
 
 def _secret_path(name: str, context: ConfigContext) -> Path:

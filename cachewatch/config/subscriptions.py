@@ -15,7 +15,6 @@ from cachewatch.config.section import (
     key,
     mistake,
     not_in_file,
-    obsolete,
     unknown,
 )
 from cachewatch.config.types import (
@@ -38,17 +37,9 @@ from cachewatch.core.selection import DEFAULT, GROUPS, Globs, chosen_kinds, kind
 from cachewatch.errors import ConfigError
 from cachewatch.runtime.files import shipped_template
 
-_SCHEDULE_SCHEMA = {
-    "oneOf": [
-        {"type": "string", "examples": ["each revision", "daily 07:30", "weekly mon 07:30", "monthly 1 07:30"]},
-        {
-            "type": "object",
-            "properties": {"cron": {"type": "string"}},
-            "required": ["cron"],
-            "additionalProperties": False,
-        },
-    ]
-}
+_CRON = {"type": "object", "properties": {"cron": {"type": "string"}}, "required": ["cron"]}
+_EXAMPLES = ["each revision", "daily 07:30", "weekly mon 07:30", "monthly 1 07:30"]
+_SCHEDULE_SCHEMA = {"oneOf": [{"type": "string", "examples": _EXAMPLES}, _CRON | {"additionalProperties": False}]}
 
 
 def _change(text: str) -> str:
@@ -64,9 +55,7 @@ def _chosen(words: Iterable[str], _: ConfigContext) -> frozenset[Kind]:
 
 
 # What of a list in `urgent:` can be so: what is gone, however it is called, and what is suspicious.
-_URGENT = frozenset(
-    {Kind.GONE, Kind.PLACE_LOST, Kind.STACK_LOST, Kind.STACK_REMOVED, Kind.PACKAGE_REMOVED, Kind.SUSPICIOUS}
-)
+_URGENT = {Kind.GONE, Kind.PLACE_LOST, Kind.STACK_LOST, Kind.STACK_REMOVED, Kind.PACKAGE_REMOVED, Kind.SUSPICIOUS}
 
 
 def _urgent(words: Iterable[str], context: ConfigContext) -> frozenset[Kind]:
@@ -106,7 +95,7 @@ def _template(name: str, context: ConfigContext) -> str:
     own = context.templates / name if context.templates else None
     if "/" in name or not name.endswith(".html.j2"):
         raise ConfigError(f"{name!r} is not a digest template; write a name that ends with .html.j2")
-    if not ((own and own.is_file()) or shipped_template(name) is not None):
+    if not (own and own.is_file()) and shipped_template(name) is None:
         where = f"in {context.templates} or " if context.templates else ""
         raise ConfigError(f"there is no template {name!r} {where}among cachewatch's own")
     return name
@@ -202,7 +191,6 @@ class Subscription(ConfigSection):
     when: When = key("when digests are due", "each revision")
     urgent: Urgent | None = key("kinds of change that are also sent immediately", None, if_left_out="none")
     channels: ChannelNames = key("channels that deliver the digests")
-    group_by: Text | None = obsolete()
     if_empty: Literal["skip", "send", "monthly"] = key(
         "what happens if nothing changed: `skip` sends no digest, `send` sends an empty one,"
         " `monthly` does if the last one is a month old, to show that the service works",
@@ -225,8 +213,11 @@ class Subscription(ConfigSection):
 
     @model_validator(mode="after")
     def _check(self, info: ValidationInfo) -> Self:
-        if info.context:
-            checked(_check_subscription, self, info.context)
+        if context := info.context:
+            checked(check_recipients, self.to, self.channels, context)
+            urgent = self.urgent
+            if urgent is not None and any(context.channels[channel] in MAIL_TYPES for channel in urgent.channels):
+                checked(check_recipients, urgent.to or self.to, urgent.channels, context)
         return self
 
 
@@ -248,10 +239,3 @@ class Silence(ConfigSection):
         if info.context and self.match == Match():
             raise mistake("would silence everything; set in `match:` what to silence")
         return self
-
-
-def _check_subscription(subscription: Subscription, context: ConfigContext) -> None:
-    check_recipients(subscription.to, subscription.channels, context)
-    urgent = subscription.urgent
-    if urgent is not None and any(context.channels[channel] in MAIL_TYPES for channel in urgent.channels):
-        check_recipients(urgent.to or subscription.to, urgent.channels, context)

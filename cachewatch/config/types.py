@@ -127,7 +127,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
 class FromText:
-    """The type of a value that `parse` makes of its text."""
+    """The type of a value that `parse` makes of its text; the keywords are what JSON Schema says of it."""
 
     def __init__(self, parse: Callable[..., Any], **schema: Any) -> None:
         self.parse = parse
@@ -251,7 +251,10 @@ def placeholders(*names: str, needed: str = "") -> FromText:
     """Return how a path or URL with `{names}` to be filled in is written; one of them may be needed."""
 
     def parse(text: str) -> str:
-        found = _placeholders_of(text)
+        try:
+            found = [(name, form or kind) for _, name, form, kind in Formatter().parse(text) if name is not None]
+        except ValueError as error:
+            raise ConfigError(f"{text!r}: {error}; braces may only enclose names, as in {{subscription}}") from error
         for name, extra in found:
             if name not in names or extra:
                 raise ConfigError(f"{{{name}}} is not a placeholder here; {unknown(name, names)}")
@@ -260,13 +263,6 @@ def placeholders(*names: str, needed: str = "") -> FromText:
         return text
 
     return FromText(parse)
-
-
-def _placeholders_of(text: str) -> list[tuple[str, str | None]]:
-    try:
-        return [(name, form or kind) for _, name, form, kind in Formatter().parse(text) if name is not None]
-    except ValueError as error:
-        raise ConfigError(f"{text!r}: {error}; braces may only enclose names, as in {{subscription}}") from error
 
 
 def _text(text: str) -> str:

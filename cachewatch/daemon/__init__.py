@@ -20,7 +20,7 @@ from functools import partial
 from threading import Lock
 from typing import Any
 
-from apscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_EXECUTED, JobExecutionEvent
+from apscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_EXECUTED
 from apscheduler.executors.pool import ThreadPoolExecutor
 from apscheduler.jobstores.base import JobLookupError
 from apscheduler.schedulers.background import BackgroundScheduler
@@ -31,10 +31,9 @@ from cachewatch.config.model import Config
 from cachewatch.config.sources import Source
 from cachewatch.core.names import safe
 from cachewatch.daemon import monitor
-from cachewatch.daemon.monitor import MonitorPage, MonitorServer
+from cachewatch.daemon.monitor import DaemonStatus, MonitorPage, MonitorServer
 from cachewatch.errors import CachewatchError, StateError
 from cachewatch.git.gitpython import interrupt
-from cachewatch.operators.metrics import DaemonStatus
 from cachewatch.runtime.log import Log, said_of, traceback_of
 from cachewatch.service.alerts import DAEMON, Alert, open_now, resolve_now
 from cachewatch.service.context import Context
@@ -48,15 +47,15 @@ from cachewatch.service.passes import (
     put_in_force,
 )
 from cachewatch.service.poll import ANSWERING, OTHERS, follow_poll, has_answered, poll
-from cachewatch.service.recipients import recover, resume, say_obsolete_keys
+from cachewatch.service.recipients import recover, resume
 from cachewatch.service.send import deliver, tell_of_gone, unblock
 from cachewatch.store import health
 from cachewatch.store.health import AlertKey, AlertKind
 
-Job = Callable[[], None]
+Job = Callable[[], object]
 
 
-class Scheduler:
+class Scheduler(BackgroundScheduler):  # type: ignore[misc]  # its library has no types
     """Runs jobs in threads, each at its interval and never twice at once."""
 
     def __init__(self, groups: dict[str, int], on_end: Callable[[str, BaseException | None], None]) -> None:
@@ -64,63 +63,39 @@ class Scheduler:
 
         `on_end` hears of every job that ended, and of what it raised.
         """
-        self._executors = {name: ThreadPoolExecutor(threads) for name, threads in groups.items()}
-        self._scheduler = BackgroundScheduler(
+        self._pools = {name: ThreadPoolExecutor(threads) for name, threads in groups.items()}
+        super().__init__(
             timezone=UTC,
-            executors=self._executors,
+            executors=self._pools,
             # However late, and once for many that were missed.
             job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None},
         )
-        self._scheduler.add_listener(lambda event: _report(event, on_end), EVENT_JOB_ERROR | EVENT_JOB_EXECUTED)
-
-    def start(self) -> None:
-        """Begin to wake jobs."""
-        self._scheduler.start()
+        self.add_listener(lambda event: on_end(event.job_id, event.exception), EVENT_JOB_ERROR | EVENT_JOB_EXECUTED)
 
     def add(
         self, name: str, group: str, job: Job, *, every: timedelta, jitter: timedelta = timedelta(0), first: datetime
     ) -> None:
         """Run `job` at `first` and then at its interval, in place of any job of that name."""
-        trigger = IntervalTrigger(
-            seconds=max(1, int(every.total_seconds())), jitter=int(jitter.total_seconds()) or None
-        )
-        self._scheduler.add_job(
-            job, trigger, id=name, name=name, executor=group, next_run_time=first, replace_existing=True
-        )
+        seconds, most = max(1, int(every.total_seconds())), int(jitter.total_seconds()) or None
+        trigger = IntervalTrigger(seconds=seconds, jitter=most)
+        self.add_job(job, trigger, id=name, name=name, executor=group, next_run_time=first, replace_existing=True)
 
     def names(self) -> set[str]:
         """Name all jobs."""
-        return {job.id for job in self._scheduler.get_jobs()}
+        return {job.id for job in self.get_jobs()}
 
-    def remove(self, name: str) -> None:
-        """Run a job no more."""
-        self._scheduler.remove_job(name)
-
-    def move(self, name: str, group: str) -> None:
-        """Run a job among those of another group from now on; it is no matter if there is none of that name."""
-        with suppress(JobLookupError):
-            self._scheduler.modify_job(name, executor=group)
-
-    def wake(self, name: str) -> None:
-        """Run a job now; it is no matter if there is none of that name."""
-        with suppress(JobLookupError):
-            self._scheduler.modify_job(name, next_run_time=datetime.now(UTC))
-
-    def wake_all(self) -> None:
-        """Run every job now: the clock was set, and what was planned by the old one means nothing."""
-        for name in self.names():
-            self.wake(name)
+    def wake(self, *names: str) -> None:
+        """Run jobs now; it is no matter if there is none of a name."""
+        for name in names:
+            with suppress(JobLookupError):
+                self.modify_job(name, next_run_time=datetime.now(UTC))
 
     def stop(self) -> None:
         """Begin no more jobs, and wait for those that run."""
         # Not shutdown(wait=True): it waits with its locks held, which a job that wakes another needs to end.
-        self._scheduler.shutdown(wait=False)
-        for executor in self._executors.values():
-            executor.shutdown(wait=True)
-
-
-def _report(event: JobExecutionEvent, on_end: Callable[[str, BaseException | None], None]) -> None:
-    on_end(event.job_id, event.exception)
+        self.shutdown(wait=False)
+        for pool in self._pools.values():
+            pool.shutdown(wait=True)
 
 
 # In a row, before a job is said to keep failing.
@@ -143,59 +118,33 @@ class Failures:
         """Note how a job ended."""
         with self._lock:
             if error is None:
-                self._succeeded(job)
-            else:
-                self._failed(job, error)
+                self._kinds.pop(job, None)
+                if count := self._in_a_row.pop(job, 0):
+                    self._log.info("job.recovered", job=job, failures=count)
+                return
+            self.totals[job] += 1
+            self._in_a_row[job] += 1
+            kinds, kind = self._kinds.setdefault(job, set()), _NUMBER.sub("", repr(error))
+            if kind not in kinds and len(kinds) < _MOST_KINDS:
+                kinds.add(kind)
+                self._log.error("job.failed", job=job, error=repr(error), traceback=traceback_of(error))
 
     def lasting(self) -> list[str]:
         """Name the jobs that keep failing."""
         with self._lock:
             return sorted(job for job, count in self._in_a_row.items() if count >= _MANY)
 
-    def _succeeded(self, job: str) -> None:
-        self._kinds.pop(job, None)
-        if count := self._in_a_row.pop(job, 0):
-            self._log.info("job.recovered", job=job, failures=count)
 
-    def _failed(self, job: str, error: BaseException) -> None:
-        said = repr(error)
-        self.totals[job] += 1
-        self._in_a_row[job] += 1
-        kinds = self._kinds.setdefault(job, set())
-        kind = _NUMBER.sub("", said)
-        if kind not in kinds and len(kinds) < _MOST_KINDS:
-            kinds.add(kind)
-            self._log.error("job.failed", job=job, error=said, traceback=traceback_of(error))
-
-
-Handler = Callable[[int, Any], None]
-
-
-def handle(*, stop: Handler, reload: Handler) -> int:
-    """Handle the signals, and return a file descriptor that is readable once one arrived.
-
-    The daemon waits for it instead of for a lock: a handler may take no lock that a waiter holds.
-    """
-    reader, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-    for number, handler in ((signal.SIGTERM, stop), (signal.SIGINT, stop), (signal.SIGHUP, reload)):
-        signal.signal(number, handler)
-    return reader
-
-
-def notify(*, status: str = "", is_ready: bool = False, is_stopping: bool = False, is_alive: bool = False) -> bool:
+def notify(*lines: str, status: str = "") -> bool:
     """Send what is known, and tell whether somebody took it; see sd_notify(3). A socket that is gone is no error."""
     address = os.environ.get("NOTIFY_SOCKET", "")
     if not address:
         return False
-    lines = ["READY=1"] if is_ready else []
-    lines += ["STOPPING=1"] if is_stopping else []
-    lines += ["WATCHDOG=1"] if is_alive else []
     # A line break would begin another assignment.
-    lines += [f"STATUS={' '.join(safe(status).split())}"] if status else []
+    said = [*lines, *([f"STATUS={' '.join(safe(status).split())}"] if status else [])]
     with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as client:
         client.connect("\0" + address[1:] if address.startswith("@") else address)
-        client.sendall("\n".join(lines).encode())
+        client.sendall("\n".join(said).encode())
         return True
     return False
 
@@ -233,12 +182,20 @@ class Daemon:
     def run(self) -> int:
         """Run until a signal says stop; return the exit code."""
         context = self._context
-        bell = handle(stop=self._stop, reload=self._ask_reload)
+        # It waits for a file descriptor and not for a lock: a handler may take no lock that a waiter holds.
+        bell, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+        for number, handler in (
+            (signal.SIGTERM, self._stop),
+            (signal.SIGINT, self._stop),
+            (signal.SIGHUP, self._ask_reload),
+        ):
+            signal.signal(number, handler)
         self._leadership.look()
         self._plan()
         self._scheduler.start()
         self._listen()
-        notify(is_ready=True, status="waiting" if self._leadership.is_ours else "standby")
+        notify("READY=1", status="waiting" if self._leadership.is_ours else "standby")
         context.log.info("daemon.started", pid=os.getpid(), sources=len(context.config.sources))
         with selectors.DefaultSelector() as waiting:
             waiting.register(bell, selectors.EVENT_READ)
@@ -261,8 +218,7 @@ class Daemon:
         self._is_resumed = True
         put_in_force(self._context)
         self._take_up()
-        for name in self._scheduler.names():
-            self._scheduler.wake(name)
+        self._scheduler.wake(*self._scheduler.names())
 
     def _lead(self) -> None:
         """Say that we work, or see whether the other host still does; while it does, that is all that there is to do."""
@@ -277,37 +233,31 @@ class Daemon:
 
     def _plan(self) -> None:
         """Plan a job for every source and channel, and for the digests; drop those that are gone."""
-        config, now, if_ours = self._context.config, datetime.now(UTC), self._leadership.if_ours
-        wanted = {"digests", "cleanup"}
+        config, now, wanted = self._context.config, datetime.now(UTC), set[str]()
+
+        def plan(name: str, group: str, job: Job, every: timedelta, first: datetime, **more: timedelta) -> None:
+            wanted.add(name)
+            self._scheduler.add(name, group, self._leadership.if_ours(job), every=every, first=first, **more)
+
         if self._context.database.is_shared:
             wanted.add("lead")
             self._scheduler.add("lead", "lead", self._lead, every=HEARTBEAT, first=now + HEARTBEAT)
-        self._scheduler.add("digests", "default", if_ours(self._create_digests), every=_TICK, first=now)
+        plan("digests", "default", self._create_digests, _TICK, now)
         if config.monitor.ping_url is not None:
-            wanted.add("ping")
-            self._scheduler.add("ping", "default", if_ours(self._ping), every=_PING, first=now + _PING)
-        self._scheduler.add(
-            "cleanup", "default", if_ours(partial(self._with_snapshot, clean_up)), every=_CLEANUP, first=now + _CLEANUP
-        )
+            plan("ping", "default", self._ping, _PING, now + _PING)
+        plan("cleanup", "default", lambda: clean_up(self._snapshot()), _CLEANUP, now + _CLEANUP)
         for source in config.sources.values():
-            name = f"poll {source.name}"
-            wanted.add(name)
-            first = max(now, last + source.poll.every) if (last := self._last_poll(source)) <= now else now
-            job, group = if_ours(partial(self._poll, source)), self._group(source)
-            self._scheduler.add(name, group, job, every=source.poll.every, jitter=source.poll.jitter, first=first)
-            wanted.add(f"after poll {source.name}")
-            job = if_ours(partial(self._with_snapshot, follow_poll, source))
-            self._scheduler.add(f"after poll {source.name}", "after polls", job, every=source.poll.every, first=first)
+            every, group = source.poll.every, self._group(source)
+            with self._context.database.read() as connection:
+                last = health.source(connection, source.name).polled_at
+            first = max(now, last + every) if last is not None and last <= now else now
+            plan(f"poll {source.name}", group, partial(self._poll, source), every, first, jitter=source.poll.jitter)
+            plan(f"after poll {source.name}", "after polls", partial(self._follow_poll, source), every, first)
         for channel in config.channels:
-            name = f"deliver {channel}"
-            wanted.add(name)
-            self._scheduler.add(name, "channels", if_ours(partial(self._deliver, channel)), every=_TICK, first=now)
+            # With the context as it is: who is taken out while it waits for a server gets nothing more.
+            plan(f"deliver {channel}", "channels", partial(deliver, self._context, channel), _TICK, now)
         for name in self._scheduler.names() - wanted:
-            self._scheduler.remove(name)
-
-    def _last_poll(self, source: Source) -> datetime:
-        with self._context.database.read() as connection:
-            return health.source(connection, source.name).polled_at or datetime(1970, 1, 1, tzinfo=UTC)
+            self._scheduler.remove_job(name)
 
     def _group(self, source: Source) -> str:
         """Name the threads for a source: what hung last time must not keep those that answered from theirs."""
@@ -315,26 +265,22 @@ class Daemon:
 
     def _poll(self, source: Source) -> None:
         poll(self._snapshot(), source)
-        self._scheduler.move(f"poll {source.name}", self._group(source))
-        self._scheduler.wake("digests")
-        self._scheduler.wake(f"after poll {source.name}")
+        with suppress(JobLookupError):
+            self._scheduler.modify_job(f"poll {source.name}", executor=self._group(source))
+        self._scheduler.wake("digests", f"after poll {source.name}")
 
-    def _with_snapshot(self, work: Callable[..., object], *more: Any) -> None:
-        work(self._snapshot(), *more)
+    def _follow_poll(self, source: Source) -> None:
+        follow_poll(self._snapshot(), source)
 
     def _create_digests(self) -> None:
         self._live()
         context = self._snapshot()
         create_digests(context, self._live)
         tell_of_gone(context)
-        for channel in context.config.channels:
-            self._scheduler.wake(f"deliver {channel}")
+        self._scheduler.wake(*(f"deliver {channel}" for channel in context.config.channels))
 
     def _live(self) -> None:
         self._beat = time.monotonic()
-
-    def _deliver(self, channel: str) -> None:
-        deliver(self._context, channel)  # who is taken out while it waits for a server gets nothing more
 
     def _ping(self) -> None:
         """Tell a dead man's switch how we are: it rings where nobody does any more."""
@@ -348,10 +294,11 @@ class Daemon:
         offset = time.time() - time.monotonic()
         if abs(offset - self._offset) > _CLOCK_SECONDS:
             self._context.log.warning("clock.set", seconds=round(offset - self._offset))
-            self._scheduler.wake_all()
+            # What was planned by the old clock means nothing.
+            self._scheduler.wake(*self._scheduler.names())
         self._offset = offset
         if time.monotonic() - self._beat < monitor.STUCK_SECONDS:
-            notify(is_alive=True)
+            notify("WATCHDOG=1")
 
     def _load_again(self) -> None:
         log = self._context.log
@@ -373,7 +320,6 @@ class Daemon:
         self._plan()
         self._listen()
         log.info("config.reloaded", sources=len(config.sources), subscriptions=len(config.subscriptions))
-        say_obsolete_keys(self._context)
         notify(status="configuration reloaded")
 
     def _refuse(self, said: str) -> None:
@@ -381,12 +327,10 @@ class Daemon:
         self._context.log.error("config.refused", error=said)
         notify(status="the new configuration was refused, the old one stays")
         lines = (*said.splitlines(), "The daemon goes on with the configuration that it had.")
-        alert = Alert(
-            key=_REFUSED, title="a new configuration was refused", lines=lines, commands=("cachewatch config check",)
-        )
+        title, commands = "a new configuration was refused", ("cachewatch config check",)
         if self._leadership.is_ours:
             with suppress(CachewatchError):
-                open_now(self._context, alert)
+                open_now(self._context, Alert(key=_REFUSED, title=title, lines=lines, commands=commands))
 
     def _take_up(self) -> None:
         """Look at what waits with the eyes of this configuration, which may have repaired a channel."""
@@ -462,7 +406,7 @@ class Daemon:
         """Let the messages in hand be finished; whatever takes longer is interrupted, and safe. Return the exit code."""
         code = error.exit_code if error else 0
         self._context.is_ending.set()
-        notify(is_stopping=True)
+        notify("STOPPING=1")
         if error:
             self._context.log.error("state.failed", error=str(error))
         self._context.log.info("daemon.stopping")

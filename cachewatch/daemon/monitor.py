@@ -1,14 +1,20 @@
-"""Answer /healthz, /readyz and /metrics on a local port; no secrets, no names from documents.
+"""Answer /healthz, /readyz and /metrics on a local port; no secrets, and label values from the configuration only.
 
 This module alone uses prometheus_client, and loads it when the metrics are requested.
 """
 
+import os
 import re
+import resource
 import socket
-from collections.abc import Callable, Iterable, Mapping
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from datetime import datetime
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from ipaddress import ip_address
+from pathlib import Path
 from socketserver import TCPServer, ThreadingMixIn
 from threading import Lock, Thread, Timer
 from typing import Any, ClassVar
@@ -18,11 +24,17 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.exposition import choose_encoder, generate_latest
 from prometheus_client.registry import Collector, CollectorRegistry
 
+from cachewatch import __version__
+from cachewatch.config.model import Config
+from cachewatch.config.schedule import quiet_until
 from cachewatch.errors import CachewatchError
-from cachewatch.operators.metrics import SERIES, DaemonStatus, Sample, metrics
-from cachewatch.operators.status import find_problems, read_status
+from cachewatch.operators.status import ChannelStatus, ServiceStatus, find_problems, read_status
 from cachewatch.report.words import number
 from cachewatch.service.context import Context
+from cachewatch.store import health
+from cachewatch.store.digests import DigestState
+from cachewatch.store.health import AlertKind, Counter, SourceHealth
+from cachewatch.store.outbox import State
 
 _SECONDS = 5
 # A whole request and its answer: who sends a byte now and then never runs into _SECONDS.
@@ -42,47 +54,36 @@ class MonitorPage(Struct, frozen=True):
 Pages = Mapping[str, Callable[[str], MonitorPage]]  # by path; each is given the header Accept
 
 
-class MonitorServer:
+class MonitorServer(ThreadingMixIn, HTTPServer):
     """A small HTTP server in threads of its own."""
 
-    def __init__(self, host: str, port: int, pages: Pages) -> None:
-        """Serve `pages`."""
-        address = host.removeprefix("[").removesuffix("]")
-        family, *_, where = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-        is_local = ip_address(where[0]).is_loopback
-        handler = type("Handler", (_Handler,), {"pages": pages, "name": host, "is_local": is_local})
-        self._server = _BoundedServer(family, where, handler)
-        self._thread = Thread(target=self._server.serve_forever, name="monitor", daemon=True)
-
-    @property
-    def port(self) -> int:
-        """Where it listens."""
-        return int(self._server.server_address[1])
-
-    def start(self) -> None:
-        """Begin to answer."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Answer no more."""
-        self._server.shutdown()
-        self._server.server_close()
-
-
-class _BoundedServer(ThreadingMixIn, HTTPServer):
     daemon_threads = True
     allow_reuse_address = True
     request_queue_size = _MOST_CLIENTS
 
-    def __init__(self, family: int, where: Any, handler: type[BaseHTTPRequestHandler]) -> None:
-        self.address_family = family
-        super().__init__(where, handler)
+    def __init__(self, host: str, port: int, pages: Pages) -> None:
+        """Serve `pages`."""
+        address = host.removeprefix("[").removesuffix("]")
+        found = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        where: Any = found[-1]
+        self.address_family = found[0]
+        is_local = ip_address(where[0]).is_loopback
+        super().__init__(where, type("Handler", (_Handler,), {"pages": pages, "name": host, "is_local": is_local}))
         self._lock = Lock()
         self._open: dict[socket.socket, None] = {}  # the oldest first
 
+    def start(self) -> None:
+        """Begin to answer."""
+        Thread(target=self.serve_forever, name="monitor", daemon=True).start()
+
+    def stop(self) -> None:
+        """Answer no more."""
+        self.shutdown()
+        self.server_close()
+
     def process_request(self, request: Any, client_address: Any) -> None:
+        """Begin to answer; idle clients take neither all threads nor the place of those that ask."""
         with self._lock:
-            # Idle clients take neither all threads nor the place of those that ask.
             while len(self._open) >= _MOST_CLIENTS:
                 oldest = next(iter(self._open))
                 del self._open[oldest]
@@ -91,6 +92,7 @@ class _BoundedServer(ThreadingMixIn, HTTPServer):
         super().process_request(request, client_address)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Answer within a time."""
         end = Timer(_LONGEST_SECONDS, _cut, [request])
         end.daemon = True
         end.start()
@@ -107,7 +109,7 @@ class _BoundedServer(ThreadingMixIn, HTTPServer):
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        pass  # a client that went away is no news
+        """Say nothing: a client that went away is no news."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -119,11 +121,6 @@ class _Handler(BaseHTTPRequestHandler):
     sys_version = ""
 
     def do_GET(self) -> None:
-        self._answer()
-
-    do_HEAD = do_GET  # noqa: N815  http.server's name for it
-
-    def _answer(self) -> None:
         page = self._page()
         body = page.text.encode()
         self.send_response(page.status)
@@ -134,17 +131,17 @@ class _Handler(BaseHTTPRequestHandler):
         if self.command == "GET":
             self.wfile.write(body)
 
+    do_HEAD = do_GET  # noqa: N815  http.server's name for it
+
     def _page(self) -> MonitorPage:
         found = self.pages.get(self.path.partition("?")[0])
         if found is None:
             return MonitorPage(404, "not found\n")
-        if self.is_local and self._host() not in (self.name, "localhost", "127.0.0.1", "[::1]"):
+        # Whom the client asks: a page elsewhere must not read ours through a name that it controls.
+        host = _PORT.sub("", self.headers.get("Host", ""))
+        if self.is_local and host not in (self.name, "localhost", "127.0.0.1", "[::1]"):
             return MonitorPage(421, "not this host\n")
         return found(self.headers.get("Accept", ""))
-
-    def _host(self) -> str:
-        """Return whom the client asks. A page elsewhere must not read ours through a name that it controls."""
-        return _PORT.sub("", self.headers.get("Host", ""))
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  http.server's name for it
         pass
@@ -154,6 +151,135 @@ def _cut(request: socket.socket) -> None:
     """End a connection under the thread that reads from it."""
     with suppress(OSError):
         request.shutdown(socket.SHUT_RDWR)
+
+
+# What samples of one name say, and the names of their labels, in the order in which they are printed; those that end in
+# _total are counters, and all others gauges.
+SERIES: Mapping[str, tuple[str, ...]] = {
+    "cachewatch_build_info": ("Always 1; the version is a label.", "version"),
+    "cachewatch_ready": ("1 if /readyz finds no problem, else 0.",),
+    "cachewatch_problems": ("Problems that /readyz finds, without warnings.",),
+    "cachewatch_last_tick_timestamp_seconds": ("When the daemon last looked for digests that are due.",),
+    "cachewatch_source_poll_interval_seconds": ("The configured interval between polls of a source.", "source"),
+    "cachewatch_source_last_poll_timestamp_seconds": ("When a source was polled last; 0 if never.", "source"),
+    "cachewatch_source_last_success_timestamp_seconds": ("When a source last answered; 0 if never.", "source"),
+    "cachewatch_source_revision_timestamp_seconds": ("When the newest revision was published, if known.", "source"),
+    "cachewatch_source_failures": ("Failed polls of a source in a row.", "source"),
+    "cachewatch_poll_failures_total": ("Failed polls of a source.", "source"),
+    "cachewatch_stream_late_seconds": (
+        "How long ago the digest of a schedule was due, if it is not made.",
+        "subscription",
+        "stream",
+    ),
+    "cachewatch_digests_total": ("Digests that were made, by what became of them at first.", "subscription", "result"),
+    "cachewatch_held_digests": ("Digests that wait for an operator.",),
+    "cachewatch_outbox_rows": ("Stored deliveries of a channel, by state.", "channel", "state"),
+    "cachewatch_outbox_oldest_seconds": ("Age of the oldest delivery of a channel that is open.", "channel"),
+    "cachewatch_outbox_overdue_seconds": ("How long ago a delivery of a channel should have been sent.", "channel"),
+    "cachewatch_deliveries_total": ("Attempts to deliver through a channel, by result.", "channel", "result"),
+    "cachewatch_channel_blocked": ("1 while a channel is blocked because it does not work, else 0.", "channel"),
+    "cachewatch_channel_failures": ("Failed attempts through a channel in a row.", "channel"),
+    "cachewatch_suppressed_addresses": ("Addresses of a channel that are suppressed.", "channel"),
+    "cachewatch_open_alerts": ("Problems and warnings that `status --check` lists, by kind.", "kind"),
+    "cachewatch_job_failures_total": ("Failures of a job of the daemon since it started.", "job"),
+    "cachewatch_failing_jobs": ("Jobs of the daemon that failed three times in a row or more.",),
+    "cachewatch_leader": ("1 if this daemon works on the state, 0 if it waits for another host.",),
+    "process_start_time_seconds": ("When the daemon was started.",),
+    "process_cpu_seconds_total": ("Processor time that the daemon took.",),
+    "process_resident_memory_bytes": ("Memory that the daemon takes.",),
+    "process_open_fds": ("File descriptors that the daemon has open.",),
+    "process_threads": ("Threads of the daemon.",),
+}
+# What may become of a digest when it is made, and of an attempt to deliver.
+_DIGESTS = (DigestState.READY, DigestState.HELD)
+_ATTEMPTS = (State.SENT, State.DEFERRED, State.QUEUED, State.DEAD)
+
+Sample = tuple[str, Mapping[str, str], float]  # name of the series, labels, value
+
+
+class DaemonStatus(Struct, frozen=True, kw_only=True):
+    """What only the daemon knows of itself."""
+
+    tick: float  # the time of the last one, in seconds since 1970
+    started: float
+    job_failures: Mapping[str, int]  # since then, of every job
+    failing_jobs: int
+    is_leader: bool = True  # of the hosts that share the state
+
+
+def metrics(context: Context, daemon: DaemonStatus) -> list[Sample]:
+    """Return a sample of every series for all that it is of."""
+    status, now = read_status(context), context.clock()
+    with context.database.read() as connection:
+        counters = _zeros(context.config) | health.counters(connection)
+    stored = [(f"cachewatch_{counter.name}", dict(counter.labels), value) for counter, value in counters.items()]
+    return [*_measured(context.config, status, daemon, now), *stored]
+
+
+def _zeros(config: Config) -> dict[Counter, float]:
+    """Return the counters of all that is configured, as they are before anything happened."""
+    found = [Counter.of("poll_failures_total", source=name) for name in config.sources]
+    found += [Counter.of("digests_total", subscription=n, result=r) for n in config.subscriptions for r in _DIGESTS]
+    found += [Counter.of("deliveries_total", channel=n, result=r) for n in config.channels for r in _ATTEMPTS]
+    return dict.fromkeys(found, 0.0)
+
+
+def _measured(config: Config, status: ServiceStatus, daemon: DaemonStatus, now: datetime) -> Iterator[Sample]:
+    problems = find_problems(status, config, now)
+    yield "cachewatch_build_info", {"version": __version__}, 1
+    yield "cachewatch_ready", {}, problems.is_ready
+    yield "cachewatch_problems", {}, len(problems.problems)
+    yield "cachewatch_held_digests", {}, len(status.held)
+    for kind in AlertKind:
+        yield "cachewatch_open_alerts", {"kind": kind}, sum(each.kind is kind for each in problems.all)
+    for source in status.sources:
+        yield from _of_source(source, config)
+    for stream in status.streams:
+        if stream.due is not None:
+            late = max(0.0, (now - quiet_until(config.quiet, stream.due)).total_seconds())
+            yield "cachewatch_stream_late_seconds", {"subscription": stream.subscription, "stream": stream.stream}, late
+    for channel in status.channels:
+        yield from _of_channel(channel, now)
+    yield from _of_daemon(daemon)
+
+
+def _of_source(source: SourceHealth, config: Config) -> Iterator[Sample]:
+    labels = {"source": source.name}
+    every = config.sources[source.name].poll.every
+    yield "cachewatch_source_poll_interval_seconds", labels, every.total_seconds()
+    for name, moment in (("last_poll", source.polled_at), ("last_success", source.succeeded_at)):
+        yield f"cachewatch_source_{name}_timestamp_seconds", labels, moment.timestamp() if moment else 0
+    if source.revision_time is not None:
+        yield "cachewatch_source_revision_timestamp_seconds", labels, source.revision_time.timestamp()
+    yield "cachewatch_source_failures", labels, source.failures
+
+
+def _of_channel(channel: ChannelStatus, now: datetime) -> Iterator[Sample]:
+    labels = {"channel": channel.health.name}
+    for state in State:
+        yield "cachewatch_outbox_rows", {**labels, "state": state}, channel.queue.get(state, 0)
+    for name, moment in (("oldest", channel.oldest), ("overdue", channel.due_since)):
+        age = (now - moment).total_seconds() if moment else 0
+        yield f"cachewatch_outbox_{name}_seconds", labels, max(0.0, age)
+    until = channel.health.blocked_until
+    yield "cachewatch_channel_blocked", labels, until is not None and until > now
+    yield "cachewatch_channel_failures", labels, channel.health.failures
+    yield "cachewatch_suppressed_addresses", labels, channel.suppressed
+
+
+def _of_daemon(daemon: DaemonStatus) -> Iterator[Sample]:
+    yield "cachewatch_last_tick_timestamp_seconds", {}, daemon.tick
+    for job, count in sorted(daemon.job_failures.items()):
+        yield "cachewatch_job_failures_total", {"job": job}, count
+    yield "cachewatch_failing_jobs", {}, daemon.failing_jobs
+    yield "cachewatch_leader", {}, daemon.is_leader
+    yield "process_start_time_seconds", {}, daemon.started
+    yield "process_cpu_seconds_total", {}, time.process_time()
+    yield "process_threads", {}, threading.active_count()
+    statm, descriptors = Path("/proc/self/statm"), Path("/proc/self/fd")  # of Linux
+    if statm.exists():
+        yield "process_resident_memory_bytes", {}, int(statm.read_text("ascii").split()[1]) * resource.getpagesize()
+        yield "process_open_fds", {}, len(os.listdir(descriptors))  # noqa: PTH208  names are enough
 
 
 _PLAIN = "text/plain; version=0.0.4; charset=utf-8"
@@ -169,26 +295,14 @@ class _Samples(Collector):
 
     def collect(self) -> list[Family]:
         families: dict[str, Family] = {}
-        for name, series in SERIES.items():
+        for name, (about, *labels) in SERIES.items():
             kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
-            families[name] = kind(name, series.about, labels=series.labels)
-        for name, labels, value in self._samples:
+            families[name] = kind(name, about, labels=labels)
+        for name, values, value in self._samples:
             # An older or newer version may have counted what this one does not know.
-            if name in SERIES and labels.keys() == set(SERIES[name].labels):
-                families[name].add_metric([labels[label] for label in SERIES[name].labels], value)
+            if name in SERIES and values.keys() == set(SERIES[name][1:]):
+                families[name].add_metric([values[label] for label in SERIES[name][1:]], value)
         return list(families.values())
-
-
-def expose(samples: Iterable[Sample], accept: str) -> tuple[str, str]:
-    """Return the text and its content type: OpenMetrics if `accept`, a header of HTTP, asks for it."""
-    # A registry of our own: the library's has figures of this process that we give ourselves.
-    registry = CollectorRegistry()
-    registry.register(_Samples(samples))
-    try:
-        encode, content_type = choose_encoder(accept if accept.isprintable() else "")
-    except (TypeError, ValueError):  # a version that is none
-        encode, content_type = generate_latest, _PLAIN
-    return encode(registry).decode(), content_type
 
 
 STUCK_SECONDS = 900.0
@@ -198,11 +312,9 @@ def healthz(age: float, failing: list[str]) -> MonitorPage:
     """Say whether a daemon lives whose last tick was `age` seconds ago, and of which these jobs keep failing."""
     if failing:
         return MonitorPage(503, f"failing: {', '.join(failing)}\n")
-    return (
-        MonitorPage(200, f"ok: last tick {age:.0f} s ago\n")
-        if age < STUCK_SECONDS
-        else MonitorPage(503, f"stuck for {age:.0f} s\n")
-    )
+    if age >= STUCK_SECONDS:
+        return MonitorPage(503, f"stuck for {age:.0f} s\n")
+    return MonitorPage(200, f"ok: last tick {age:.0f} s ago\n")
 
 
 def readyz(context: Context, health: MonitorPage) -> MonitorPage:
@@ -225,7 +337,14 @@ def standby(leader: str, health: MonitorPage) -> MonitorPage:
 
 def figures(context: Context, daemon: DaemonStatus, accept: str) -> MonitorPage:
     """Return all metrics, in the form that the header `accept` asks for."""
+    # A registry of our own: the library's has figures of this process that we give ourselves.
+    registry = CollectorRegistry()
     try:
-        return MonitorPage(200, *expose(metrics(context, daemon), accept))
+        registry.register(_Samples(metrics(context, daemon)))
     except CachewatchError as error:
         return MonitorPage(503, f"{error}\n")
+    try:
+        encode, content_type = choose_encoder(accept if accept.isprintable() else "")
+    except (TypeError, ValueError):  # a version that is none
+        encode, content_type = generate_latest, _PLAIN
+    return MonitorPage(200, encode(registry).decode(), content_type)

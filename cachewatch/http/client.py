@@ -10,14 +10,14 @@ import asyncio
 import random
 import ssl
 import time
-from collections.abc import AsyncIterator, Awaitable, Collection, Coroutine, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Collection, Coroutine, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from io import BytesIO
+from itertools import count
 from math import inf
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urljoin
 
 import certifi
@@ -38,9 +38,7 @@ class RequestLimits(Struct, frozen=True, kw_only=True):
     silence: float = 30.0  # seconds without a byte after which an attempt is given up
     size: int = 512 * 2**20  # bytes of one answer, unpacked
     attempts: int = 4
-    redirects: int = 5
     pause: float = 1.0  # seconds before the second attempt; doubled for each that follows
-    longest_pause: float = 60.0
 
 
 class Answer(Struct, frozen=True):
@@ -53,8 +51,16 @@ class Answer(Struct, frozen=True):
     url: str = ""  # that answered in the end
 
     def retry_after(self, now: datetime | None = None) -> float | None:
-        """Return how many seconds the server asks to wait, if it does."""
-        return _seconds(self.headers.get("retry-after", ""), now or datetime.now(UTC))
+        """Return how many seconds the server asks to wait, if it does: a number of them, or a date."""
+        text = self.headers.get("retry-after", "").strip()
+        if text.isascii() and text.isdigit():
+            return float(text[:9])
+        try:
+            moment = parsedate_to_datetime(text)
+        except (ValueError, TypeError):
+            return None
+        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return max(0.0, (moment - (now or datetime.now(UTC))).total_seconds())
 
 
 class Request(Struct, frozen=True):
@@ -67,111 +73,19 @@ class Request(Struct, frozen=True):
     named_by: str = ""  # the address whose server named this one, if one did
 
 
-def _seconds(text: str, now: datetime) -> float | None:
-    """Return the seconds that a Retry-After means: a number of them, or a date."""
-    text = text.strip()
-    if text.isascii() and text.isdigit():
-        return float(text[:9])
-    try:
-        moment = parsedate_to_datetime(text)
-    except (ValueError, TypeError):
-        return None
-    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return max(0.0, (moment - now).total_seconds())
-
-
-_TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504})
-
-
-@asynccontextmanager
-async def translated(url: str) -> AsyncIterator[None]:
-    """Turn every failure of httpx2 into one of ours."""
-    try:
-        yield
-    except (httpx2.InvalidURL, httpx2.UnsupportedProtocol, UnicodeError) as error:
-        raise RefusedAddress(f"{shown(url)}: is not an http or https address") from error
-    except httpx2.HTTPError as error:
-        _fail(url, error)
-
-
-def _fail(url: str, error: httpx2.HTTPError) -> NoReturn:
-    if certificate := _cause(error, ssl.SSLCertVerificationError):
-        why = getattr(certificate, "verify_message", "") or "it cannot be verified"
-        raise HttpError(f"{shown(url)}: the certificate is not trusted: {why}") from error
-    match error:
-        case httpx2.ProxyError():
-            message = "the proxy refused"
-        case httpx2.ConnectTimeout():
-            message = "no connection in time"
-        case httpx2.TimeoutException():
-            message = "the server stopped sending"
-        case httpx2.ConnectError():
-            message = f"no connection ({_first_line(error) or 'refused'})"
-        case httpx2.RemoteProtocolError() | httpx2.ReadError():
-            message = "the connection was cut"
-        case _:
-            message = _first_line(error) or type(error).__name__
-    is_refused = isinstance(error, httpx2.ProxyError)
-    was_sent = not isinstance(error, httpx2.ProxyError | httpx2.ConnectError | httpx2.ConnectTimeout)
-    raise HttpError(f"{shown(url)}: {message}", is_transient=not is_refused, was_sent=was_sent) from error
-
-
-def _cause(error: BaseException | None, kind: type[BaseException]) -> BaseException | None:
-    while error is not None and not isinstance(error, kind):
-        error = error.__cause__ or error.__context__
-    return error
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [""])[0][:200]
-
-
-def _hint(status: int) -> str:
-    match status:
-        case 401 | 403:
-            return ": the credentials are missing, wrong or not sufficient"
-        case 404 | 410:
-            return ": nothing exists at this address"
-        case 407:
-            return ": the proxy requires credentials"
-        case 429:
-            return ": too many requests"
-        case _ if status >= 500:
-            return ": the problem is on the server"
-        case _:
-            return ""
-
-
-def counted(error: HttpError, attempts: int) -> HttpError:
-    """Return `error` with the number of attempts that it took to be sure."""
-    if attempts == 1:
-        return error
-    return HttpError(
-        f"{error} ({attempts} attempts)",
-        status=error.status,
-        is_transient=error.is_transient,
-        retry_after=error.retry_after,
-    )
-
-
-def refusal(answer: Answer) -> HttpError:
-    """Return the error that an answer is which nobody wanted."""
-    is_transient = answer.status in _TRANSIENT
-    return HttpError(
-        f"{shown(answer.url)}: the server answered {answer.status}{_hint(answer.status)}",
-        status=answer.status,
-        is_transient=is_transient,
-        retry_after=answer.retry_after() if is_transient else None,
-    )
-
-
 Result = TypeVar("Result")
 
 _AGENT = f"cachewatch/{__version__}"
+_MOST_REDIRECTS = 5
+_LONGEST_PAUSE = 60.0  # seconds
 _LONGEST_REPLY = 64 * 2**10  # to what was posted
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504})
 _SECRET_HEADERS = frozenset({"authorization", "cookie", "proxy-authorization"})
 _PACKED = {"gzip", "x-gzip", "deflate"}
+_HINTS = dict.fromkeys((401, 403), ": the credentials are missing, wrong or not sufficient")
+_HINTS |= dict.fromkeys((404, 410), ": nothing exists at this address")
+_HINTS |= {407: ": the proxy requires credentials", 429: ": too many requests"}
 
 
 class Client:
@@ -228,37 +142,34 @@ class Client:
 
     async def _get(self, request: Request) -> Answer:
         check_url(request.url)
-        if self._client is None:
-            self._client = _client(self._limits.silence)
-        left = self._limits.total - self._waited
+        limits = self._limits
+        self._client = self._client or _client(limits.silence)
+        left = limits.total - self._waited
         if left <= 0:
-            raise HttpError(f"{shown(request.url)}: all answers together took more than {self._limits.total:,.0f} s")
-        deadline = time.monotonic() + min(self._limits.seconds, left)
-        for attempt in range(1, self._limits.attempts + 1):
+            raise HttpError(f"{shown(request.url)}: all answers together took more than {limits.total:,.0f} s")
+        deadline = time.monotonic() + min(limits.seconds, left)
+        for attempt in count(1):
             try:
                 return await _within(deadline, request.url, self._follow(self._client, request))
             except HttpError as error:
-                pause = self._pause(error, attempt)
-                if pause is None or time.monotonic() + pause >= deadline:
-                    raise counted(error, attempt) from error
-                await asyncio.sleep(pause)
+                # Jitter is no secret.
+                backoff = min(limits.pause * 2.0 ** (attempt - 1), _LONGEST_PAUSE) * random.uniform(0.5, 1.0)  # noqa: S311
+                pause = backoff if error.retry_after is None else error.retry_after
+                if error.is_transient and attempt < limits.attempts and time.monotonic() + pause < deadline:
+                    await asyncio.sleep(pause)
+                    continue
+                if attempt == 1:
+                    raise
+                said, wait = f"{error} ({attempt} attempts)", error.retry_after
+                raise HttpError(said, status=error.status, is_transient=error.is_transient, retry_after=wait) from error
         raise AssertionError("the last attempt either answered or failed")
-
-    def _pause(self, error: HttpError, attempt: int) -> float | None:
-        """Return the seconds to wait before trying again, or None if that would not help."""
-        if not error.is_transient or attempt == self._limits.attempts:
-            return None
-        if error.retry_after is not None:
-            return error.retry_after
-        backoff: float = min(self._limits.pause * 2.0 ** (attempt - 1), self._limits.longest_pause)
-        return backoff * random.uniform(0.5, 1.0)  # noqa: S311  jitter is no secret
 
     async def _follow(self, client: httpx2.AsyncClient, request: Request) -> Answer:
         url, headers = request.url, dict(request.headers)
         if named_by := request.named_by:
             await check_way(named_by, url)
         size = self._limits.size if request.size is None else request.size
-        for _ in range(self._limits.redirects + 1):
+        for _ in range(_MOST_REDIRECTS + 1):
             answer = await _ask(client, "GET", url, headers, most=size, named_by=named_by)
             if answer.status not in _REDIRECTS or answer.status in request.expected:
                 return _accepted(answer, request, size)
@@ -268,16 +179,10 @@ class Client:
                 named_by = url
                 headers = {name: value for name, value in headers.items() if name.lower() not in _SECRET_HEADERS}
             url = target
-        raise HttpError(f"{shown(request.url)}: redirects too often, more than {self._limits.redirects}")
+        raise HttpError(f"{shown(request.url)}: redirects too often, more than {_MOST_REDIRECTS}")
 
 
-def post(
-    url: str,
-    body: bytes,
-    *,
-    headers: Mapping[str, str] | None = None,
-    seconds: float = 30.0,
-) -> Answer:
+def post(url: str, body: bytes, *, headers: Mapping[str, str] | None = None, seconds: float = 30.0) -> Answer:
     """Send `body` once and return whatever was answered: any status, and at most 64 KiB.
 
     A redirect is returned, not followed. Raises HttpError, without a status, where nothing was
@@ -330,15 +235,49 @@ async def _ask(
 ) -> Answer:
     extensions = {"trace": on_the_way(named_by, url)} if named_by else {}
     asked = client.stream(method, url, headers=dict(headers), content=body, extensions=extensions)
-    async with translated(url), asked as response:
-        data, is_cut = await _read(response, most)
-        found = {name.lower(): value for name, value in response.headers.items()}
-        coding = found.get("content-encoding", "identity").strip().lower()
-        if coding in _PACKED and not is_cut and data:
-            data, is_cut = _unpacked(data, most, url, is_strict=method == "GET" and response.status_code == 200)
-        elif coding != "identity" and response.status_code == 200 and method == "GET" and data:
-            raise HttpError(f"{shown(url)}: is packed as {coding[:20]!r}, which was not requested")
-        return Answer(response.status_code, found, data, is_cut, url)
+    try:
+        async with asked as response:
+            data, is_cut = await _read(response, most)
+    except (httpx2.InvalidURL, httpx2.UnsupportedProtocol, UnicodeError) as error:
+        raise RefusedAddress(f"{shown(url)}: is not an http or https address") from error
+    except httpx2.HTTPError as error:
+        raise _failure(url, error) from error
+    is_strict = method == "GET" and response.status_code == 200
+    found = {name.lower(): value for name, value in response.headers.items()}
+    coding = found.get("content-encoding", "identity").strip().lower()
+    if coding in _PACKED and not is_cut and data:
+        data, is_cut = _unpacked(data, most, url, is_strict=is_strict)
+    elif coding != "identity" and is_strict and data:
+        raise HttpError(f"{shown(url)}: is packed as {coding[:20]!r}, which was not requested")
+    return Answer(response.status_code, found, data, is_cut, url)
+
+
+def _failure(url: str, error: httpx2.HTTPError) -> HttpError:
+    """Return the error of ours for one of httpx2."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, ssl.SSLCertVerificationError):
+        cause = cause.__cause__ or cause.__context__
+    if cause is not None:
+        return HttpError(
+            f"{shown(url)}: the certificate is not trusted: {cause.verify_message or 'it cannot be verified'}"
+        )
+    first = (str(error).splitlines() or [""])[0][:200]
+    match error:
+        case httpx2.ProxyError():
+            message = "the proxy refused"
+        case httpx2.ConnectTimeout():
+            message = "no connection in time"
+        case httpx2.TimeoutException():
+            message = "the server stopped sending"
+        case httpx2.ConnectError():
+            message = f"no connection ({first or 'refused'})"
+        case httpx2.RemoteProtocolError() | httpx2.ReadError():
+            message = "the connection was cut"
+        case _:
+            message = first or type(error).__name__
+    was_sent = not isinstance(error, httpx2.ProxyError | httpx2.ConnectError | httpx2.ConnectTimeout)
+    is_transient = not isinstance(error, httpx2.ProxyError)
+    return HttpError(f"{shown(url)}: {message}", is_transient=is_transient, was_sent=was_sent)
 
 
 async def _read(response: httpx2.Response, most: int) -> tuple[bytes, bool]:
@@ -355,22 +294,27 @@ def _unpacked(data: bytes, most: int, url: str, *, is_strict: bool) -> tuple[byt
     try:
         return inflate(data, most=most), False
     except NotInflated as error:
-        if is_strict:
-            is_too_large = isinstance(error, TooMuch)
-            raise HttpError(
-                f"{shown(url)}: {error}",
-                is_transient=not is_too_large and not isinstance(error, TooPacked),
-                is_too_large=is_too_large,
-            ) from error
-        return b"", True
+        if not is_strict:
+            return b"", True
+        is_transient, is_too_large = not isinstance(error, TooMuch | TooPacked), isinstance(error, TooMuch)
+        raise HttpError(f"{shown(url)}: {error}", is_transient=is_transient, is_too_large=is_too_large) from error
 
 
 def _accepted(answer: Answer, request: Request, most: int) -> Answer:
-    if answer.status == 200 or answer.status in request.expected:
-        if answer.is_cut and answer.status == 200:
-            raise HttpError(f"{shown(answer.url)}: has more than {most:,} bytes", is_too_large=True)
-        return answer
-    raise refusal(answer)
+    """Return the answer that was asked for; raise HttpError for any other."""
+    status, where = answer.status, shown(answer.url)
+    if status != 200 and status not in request.expected:
+        hint = _HINTS.get(status, ": the problem is on the server" if status >= 500 else "")
+        is_transient = status in _TRANSIENT
+        raise HttpError(
+            f"{where}: the server answered {status}{hint}",
+            status=status,
+            is_transient=is_transient,
+            retry_after=answer.retry_after() if is_transient else None,
+        )
+    if answer.is_cut and status == 200:
+        raise HttpError(f"{where}: has more than {most:,} bytes", is_too_large=True)
+    return answer
 
 
 def _target(url: str, answer: Answer) -> str:

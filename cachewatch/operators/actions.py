@@ -34,11 +34,7 @@ from cachewatch.service.context import Context
 from cachewatch.service.notes import unreadable
 from cachewatch.service.recipients import is_recipient, is_used, set_aside, why_not
 from cachewatch.service.streams import streams_of
-from cachewatch.store import cursors, digests, health, outbox
-from cachewatch.store import digests as held
-from cachewatch.store import health as alerts
-from cachewatch.store import health as outages
-from cachewatch.store import messages as suppressions
+from cachewatch.store import cursors, digests, health, messages, outbox
 from cachewatch.store.database import Connection
 from cachewatch.store.digests import DigestRecord, DigestState, HeldDigest
 from cachewatch.store.health import AlertKey, AlertKind, OpenAlert
@@ -49,9 +45,9 @@ def review(context: Context) -> bool:
     """Bring the alerts up to date, and notify operators of what is new; tell whether nothing is wrong."""
     now = context.clock()
     with context.database.read() as connection:
-        causes = (alerts.has_any, held.all_held, cursors.unreadable, suppressions.all_suppressed)
+        causes = (health.has_any, digests.all_held, cursors.unreadable, messages.all_suppressed)
         is_well = not any(each(connection) for each in causes)
-        ended = outages.moment(connection, outages.ENDED)
+        ended = health.moment(connection, health.ENDED)
     # What is late since nothing ran is no news.
     has_run = now - max(filter(None, (context.started, ended))) >= PATIENCE
     found = list(late(read_status(context), context.config, now)) if has_run else []
@@ -62,10 +58,10 @@ def review(context: Context) -> bool:
         resolve_settled(connection, context, [problem.key for problem in found])
         for alert in (*_following(connection, context.config), *map(_alert, found)):
             open_within(connection, context, alert)
-        for new in alerts.all_open(connection):  # of another host
+        for new in health.all_open(connection):  # of another host
             if new.notified_at is None:
                 open_within(connection, context, Alert(key=new.key, title=new.title, lines=(new.detail,)))
-        for over in alerts.all_resolved(connection):
+        for over in health.all_resolved(connection):
             resolve_within(connection, context, over.key, _end(context.config, over))
     return False
 
@@ -75,20 +71,21 @@ def resolve_settled(connection: Connection, context: Context, still_late: Collec
 
     Without `still_late`, alerts of what is late are left as they are.
     """
-    for alert in alerts.all_open(connection):
+    for alert in health.all_open(connection):
         is_over = alert.key.kind in LATE and still_late is not None and alert.key not in still_late
         if is_over or not _lasts(connection, context.config, alert.key):
-            alerts.mark_resolved(connection, alert.key, context.clock())
+            health.mark_resolved(connection, alert.key, context.clock())
 
 
 def _alert(problem: Problem) -> Alert:
     """Return the alert about what is late; how late it is stands below the title."""
     titles = {
-        AlertKind.SOURCE_LATE: f"the source {problem.name} is not polled",
-        AlertKind.DIGEST_LATE: f"the digest of {problem.name} is late",
-        AlertKind.DELIVERY_LATE: f"deliveries through {problem.name} wait",
+        AlertKind.SOURCE_LATE: "the source {} is not polled",
+        AlertKind.DIGEST_LATE: "the digest of {} is late",
+        AlertKind.DELIVERY_LATE: "deliveries through {} wait",
     }
-    return Alert(key=problem.key, title=titles[problem.kind], lines=(problem.what,), commands=("cachewatch status",))
+    title = titles[problem.kind].format(problem.name)
+    return Alert(key=problem.key, title=title, lines=(problem.what,), commands=("cachewatch status",))
 
 
 def _lasts(connection: Connection, config: Config, key: AlertKey) -> bool:
@@ -104,11 +101,11 @@ def _lasts(connection: Connection, config: Config, key: AlertKey) -> bool:
             lasts = key.name in config.sources or key.name == DAEMON
         case AlertKind.DOCUMENTS_UNREADABLE:
             lasts = key.name in config.sources and not _streams(config).isdisjoint(
-                alerts.unread_by(connection, key.name, key.part)
+                health.unread_by(connection, key.name, key.part)
             )
         case AlertKind.SUSPICIOUS_LOSS | AlertKind.LARGE_CHANGE:
-            digests = held.all_held(connection)
-            lasts = any(alert_key(hold.event) == key for digest in digests for hold in digest.holds)
+            held = digests.all_held(connection)
+            lasts = any(alert_key(hold.event) == key for digest in held for hold in digest.holds)
         case AlertKind.DIGEST_FAILED | AlertKind.TEMPLATE_FAILED:
             lasts = any(name == key.name and key.part in ("", stream) for name, stream in _streams(config))
         case AlertKind.CHANNEL_DOWN:
@@ -117,7 +114,7 @@ def _lasts(connection: Connection, config: Config, key: AlertKey) -> bool:
             failed = outbox.has_any(connection, key.name, key.part, (State.DEAD, *OPEN))  # and was not dropped
             lasts = failed and is_recipient(config, key.name, key.part)
         case AlertKind.ADDRESS_SUPPRESSED:
-            is_left_out = suppressions.is_suppressed(connection, key.name, key.part)
+            is_left_out = messages.is_suppressed(connection, key.name, key.part)
             lasts = is_left_out and is_recipient(config, key.name, key.part)
         case _:
             lasts = True  # the review, or the daemon, resolves it
@@ -130,12 +127,12 @@ def _streams(config: Config) -> set[tuple[str, str]]:
 
 def _following(connection: Connection, config: Config) -> Iterator[Alert]:
     """Yield the alerts that follow from the state."""
-    yield from questions(config, held.all_held(connection))
+    yield from questions(config, digests.all_held(connection))
     for (source, tag), reasons in cursors.unreadable(connection).items():
         alert = unreadable(source, tag, reasons)
         if _lasts(connection, config, alert.key):
             yield alert
-    for each in suppressions.all_suppressed(connection):
+    for each in messages.all_suppressed(connection):
         if is_recipient(config, each.channel, each.target):
             yield recipients.alert(each.channel, each.target, each.said)
 
@@ -164,26 +161,23 @@ _LISTED = 200
 
 def summarize(context: Context) -> None:
     """Notify operators of all open alerts once it is due, and some alert was open for long by then."""
-    due = _last_due(context.clock(), ZoneInfo(context.config.timezone))
+    now, config = context.clock(), context.config
+    due = _last_due(now, ZoneInfo(config.timezone))
     with context.database.read() as connection:
-        if not any(_is_due(alert, due) for alert in alerts.all_open(connection)):
+        if not any(_is_due(alert, due) for alert in health.all_open(connection)):
             return
-    listed = find_problems(read_status(context), context.config, context.clock()).all
+    listed = find_problems(read_status(context), config, now).all
     with context.database.write() as connection:
-        _summarize(connection, context, listed)
-
-
-def _summarize(connection: Connection, context: Context, listed: Sequence[Problem]) -> None:
-    now, found = context.clock(), alerts.all_open(connection)
-    keys = {alert.key for alert in found}
-    # What is late need not be known as an alert yet: the service may have been off.
-    listed = [problem for problem in listed if problem.key in keys or problem.kind not in LATE]
-    down = {alert.key.name for alert in found if alert.key.kind is AlertKind.CHANNEL_DOWN}
-    if down.issuperset(context.config.operators.channels):
-        return  # summaries would pile up; one is made when a channel works again
-    notify_within(connection, context, _summary(listed, tuple(sorted(down)), context.config.timezone))
-    for alert in found:
-        alerts.note_notified(connection, alert.key, now)
+        found = health.all_open(connection)
+        keys = {alert.key for alert in found}
+        # What is late need not be known as an alert yet: the service may have been off.
+        listed = tuple(problem for problem in listed if problem.key in keys or problem.kind not in LATE)
+        down = {alert.key.name for alert in found if alert.key.kind is AlertKind.CHANNEL_DOWN}
+        if down.issuperset(config.operators.channels):
+            return  # summaries would pile up; one is made when a channel works again
+        notify_within(connection, context, _summary(listed, tuple(sorted(down)), config.timezone))
+        for alert in found:
+            health.note_notified(connection, alert.key, now)
 
 
 def _is_due(alert: OpenAlert, due: datetime) -> bool:
@@ -281,29 +275,27 @@ def message_of(connection: Connection, context: Context, number: int) -> Message
 
 def release(context: Context, name: str) -> DigestRecord:
     """Let a held digest go out, and move the cursors that it covers."""
-    now = context.clock()
-    _check_damage(context, name)
-    with context.database.write() as connection:
-        stored = _held(connection, name)
-        digests.settle(connection, stored.key, DigestState.RELEASED, "released by an operator", now)
-        for each in outbox.find(connection, digest_key=stored.key):
-            outbox.prolong(connection, each.id, each.give_up + (now - stored.created))
-        held.let_go(connection, stored.subscription, stored.stream)
-        told = [structs.replace(each, learned=confirmed(each.learned)) for each in stored.advances]
-        cursors.advance(connection, told, now)
-        resolve_settled(connection, context)
-    return stored
+    return _settle_held(context, name, DigestState.RELEASED, "released by an operator")
 
 
 def drop_digest(context: Context, name: str, reason: str) -> DigestRecord:
     """Give up a held digest: its changes are told to nobody, and the cursors move on."""
+    return _settle_held(context, name, DigestState.DROPPED, reason)
+
+
+def _settle_held(context: Context, name: str, state: DigestState, said: str) -> DigestRecord:
     now = context.clock()
     _check_damage(context, name)
     with context.database.write() as connection:
         stored = _held(connection, name)
-        digests.settle(connection, stored.key, DigestState.DROPPED, reason, now)
-        held.let_go(connection, stored.subscription, stored.stream)
-        cursors.advance(connection, stored.advances, now)
+        digests.settle(connection, stored.key, state, said, now)
+        advances = list(stored.advances)
+        if state is DigestState.RELEASED:
+            advances = [structs.replace(each, learned=confirmed(each.learned)) for each in advances]
+            for each in outbox.find(connection, digest_key=stored.key):
+                outbox.prolong(connection, each.id, each.give_up + (now - stored.created))
+        digests.let_go(connection, stored.subscription, stored.stream)
+        cursors.advance(connection, advances, now)
         resolve_settled(connection, context)
     return stored
 
@@ -356,7 +348,7 @@ def _check_damage(context: Context, name: str) -> None:
 
 def _key(connection: Connection, name: str) -> str:
     """Return the key of a held digest, or its beginning, by that, by its subscription, or by that and its stream."""
-    found = [each for each in held.all_held(connection) if name in (each.subscription, _stream(each))]
+    found = [each for each in digests.all_held(connection) if name in (each.subscription, _stream(each))]
     if len(found) > 1:
         raise UsageError(f"{name} has {len(found)} held digests; name one of them: {', '.join(map(_stream, found))}")
     return found[0].key if found else name

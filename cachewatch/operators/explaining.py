@@ -13,6 +13,7 @@ from msgspec import Struct
 from cachewatch.config.channels import MailConfig
 from cachewatch.config.model import Config
 from cachewatch.config.schedule import parse_when
+from cachewatch.config.sources import Source
 from cachewatch.config.subscriptions import Match, Silence, Subscription
 from cachewatch.core.model import Document
 from cachewatch.core.selection import Globs, Selection
@@ -20,6 +21,7 @@ from cachewatch.documents.parsing import parse
 from cachewatch.environments import open_environment
 from cachewatch.errors import DocumentError, UnknownRevision, UsageError
 from cachewatch.git.catalogue import read_package, tags_of
+from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import resolve
 from cachewatch.git.trees import folders
 from cachewatch.report.words import number
@@ -57,40 +59,36 @@ def explain(
     """
     documents = tuple(documents)
     for subscription in config.subscriptions.values():
-        yield _explain(config, subscription, package, documents, day)
+        is_notified, reasons = _judged(config, subscription, package, documents)
+        if not is_notified:
+            yield SubscriptionAnswer(subscription=subscription.name, is_notified=False, reasons=tuple(reasons))
+            continue
+        if pinned := subscription.match.pinned:
+            reasons.append(f"pinned: {pinned} is compared with the newest of its series")
+        yield SubscriptionAnswer(
+            subscription=subscription.name,
+            is_notified=True,
+            reasons=(*reasons, *_silences(config.silences, package, day)),
+            when=parse_when(subscription.when, config.timezone).in_words(),
+            where=tuple(_where(config, subscription.channels, subscription.to)),
+            urgent=tuple(_urgent(config, subscription)),
+        )
 
 
-def _explain(
-    config: Config,
-    subscription: Subscription,
-    package: str,
-    documents: tuple[Document | UnreadDocument, ...],
-    day: date,
-) -> SubscriptionAnswer:
-    is_chosen, why = judge(package, subscription.match.packages)
+def _judged(
+    config: Config, subscription: Subscription, package: str, documents: tuple[Document | UnreadDocument, ...]
+) -> tuple[bool, list[str]]:
+    match = subscription.match
+    is_chosen, why = judge(package, match.packages)
     reasons = [why]
-    if is_chosen and subscription.match.environment is not None:
-        is_chosen, why = _of_environment(config, subscription.match.environment, package)
+    if is_chosen and match.environment is not None:
+        is_chosen, why = _of_environment(config, match.environment, package)
         reasons.append(why)
-    if is_chosen and documents:
-        lines = [_of_document(document, subscription.match) for document in documents]
-        reasons += [line for _, line in lines]
-        is_chosen = any(is_there for is_there, _ in lines)
-    elif is_chosen:
-        reasons += _conditions(subscription.match)
     if not is_chosen:
-        return SubscriptionAnswer(subscription=subscription.name, is_notified=False, reasons=tuple(reasons))
-    if subscription.match.pinned is not None:
-        reasons.append(f"pinned: {subscription.match.pinned} is compared with the newest of its series")
-    reasons += _silences(config.silences, package, day)
-    return SubscriptionAnswer(
-        subscription=subscription.name,
-        is_notified=True,
-        reasons=tuple(reasons),
-        when=parse_when(subscription.when, config.timezone).in_words(),
-        where=tuple(_where(config, subscription.channels, subscription.to)),
-        urgent=tuple(_urgent(config, subscription)),
-    )
+        return False, reasons
+    lines = [_of_document(document, match) for document in documents]
+    reasons += [line for _, line in lines] or _conditions(match)
+    return not lines or any(is_there for is_there, _ in lines), reasons
 
 
 def _urgent(config: Config, subscription: Subscription) -> Iterator[str]:
@@ -173,29 +171,29 @@ def explain_package(context: Context, package: str) -> Iterator[SubscriptionAnsw
 def packages_now(context: Context) -> set[str]:
     """Return the names of all packages that the sources have now; nothing before the first pass."""
     names: set[str] = set()
-    for source in context.config.sources.values():
-        with context.database.read() as connection:
-            revision = health.source(connection, source.name).revision
-        if revision is None:
-            continue
-        with closing(context.open_repository(source)) as repository:
-            trees = tags_of(repository, resolve(repository, revision)).ids
-            names.update(*(folders(repository, trees[tag]).ids for tag in filter(Globs(source.tags), trees)))
+    for source, repository, revision in _repositories(context):
+        trees = tags_of(repository, resolve(repository, revision)).ids
+        names.update(*(folders(repository, trees[tag]).ids for tag in filter(Globs(source.tags), trees)))
     return names
 
 
 def _documents(context: Context, package: str) -> Iterator[Document | UnreadDocument]:
+    for source, repository, revision in _repositories(context):
+        for tag in filter(Globs(source.tags), tags_of(repository, resolve(repository, revision)).ids):
+            try:
+                found = read_package(repository, resolve(repository, f"{revision}:{tag}"), package)
+                yield parse(found.content, found.path)
+            except UnknownRevision:
+                continue  # it has none there
+            except DocumentError as error:
+                yield UnreadDocument(tag, str(error))
+
+
+def _repositories(context: Context) -> Iterator[tuple[Source, Repository, str]]:
+    """Yield the sources that were polled, each with its repository and newest revision."""
     for source in context.config.sources.values():
         with context.database.read() as connection:
             revision = health.source(connection, source.name).revision
-        if revision is None:
-            continue
-        with closing(context.open_repository(source)) as repository:
-            for tag in filter(Globs(source.tags), tags_of(repository, resolve(repository, revision)).ids):
-                try:
-                    found = read_package(repository, resolve(repository, f"{revision}:{tag}"), package)
-                    yield parse(found.content, found.path)
-                except UnknownRevision:
-                    continue  # it has none there
-                except DocumentError as error:
-                    yield UnreadDocument(tag, str(error))
+        if revision is not None:
+            with closing(context.open_repository(source)) as repository:
+                yield source, repository, revision

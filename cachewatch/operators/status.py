@@ -4,7 +4,7 @@ The list is made from one read of the state: what the state shows by itself, and
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import date, datetime, timedelta
 
 from msgspec import Struct
@@ -12,19 +12,15 @@ from msgspec.structs import replace
 
 from cachewatch.config.model import Config
 from cachewatch.config.schedule import quiet_until
-from cachewatch.config.subscriptions import Silence
 from cachewatch.report.words import how_long, number
 from cachewatch.service.alerts import OPERATORS, goes_out_at
 from cachewatch.service.context import Context
 from cachewatch.service.recipients import is_operator, last_addresses
 from cachewatch.service.streams import Stream, streams_of
-from cachewatch.store import digests, health, outbox
-from cachewatch.store import digests as scheduled_runs
-from cachewatch.store import health as alerts
-from cachewatch.store import messages as suppressions
+from cachewatch.store import digests, health, messages, outbox
 from cachewatch.store.database import Connection
 from cachewatch.store.digests import HeldDigest, Slot
-from cachewatch.store.health import AlertKey, AlertKind, ChannelHealth, OpenAlert, SourceHealth
+from cachewatch.store.health import AlertKey, AlertKind, ChannelHealth, SourceHealth
 from cachewatch.store.messages import Suppressed
 from cachewatch.store.outbox import State
 
@@ -62,7 +58,7 @@ class HeldDigestStatus(Struct, frozen=True, kw_only=True):
     goes_out_at: datetime | None  # if nobody answers; None if it does not, or that is not known yet
 
 
-class SilenceStatus(Struct, frozen=True, kw_only=True):
+class SilenceStatus(Struct, frozen=True):
     """What nobody hears of, or may hear of again."""
 
     name: str
@@ -71,7 +67,7 @@ class SilenceStatus(Struct, frozen=True, kw_only=True):
     reason: str
 
 
-class AlertStatus(Struct, frozen=True, kw_only=True):
+class AlertStatus(Struct, frozen=True):
     """What operators were notified of, and is not over."""
 
     kind: AlertKind
@@ -80,6 +76,11 @@ class AlertStatus(Struct, frozen=True, kw_only=True):
     since: datetime
     title: str
     detail: str
+
+    @property
+    def key(self) -> AlertKey:
+        """The key of the alert."""
+        return AlertKey(self.kind, self.name, self.part)
 
 
 class ServiceStatus(Struct, frozen=True, kw_only=True):
@@ -103,20 +104,22 @@ class ServiceStatus(Struct, frozen=True, kw_only=True):
 
 def read_status(context: Context) -> ServiceStatus:
     """Look at everything in one moment."""
-    config = context.config
-    now = context.clock()
+    config, now, day = context.config, context.clock(), context.today()
     is_over, leader = quiet_until(config.quiet, now), context.database.leader()
     with context.database.read() as connection:
-        slots = scheduled_runs.all_pending(connection)
+        slots = digests.all_pending(connection)
         return ServiceStatus(
             sources=tuple(health.source(connection, name) for name in config.sources),
             streams=tuple(_stream(slots, stream) for stream in streams_of(config)),
             quiet_until=is_over if is_over > now else None,
             channels=tuple(_channels(connection, config, now)),
             held=tuple(_held(stored, config) for stored in digests.all_held(connection)),
-            silences=tuple(_silence(silence, context.today()) for silence in config.silences),
-            suppressed=tuple(suppressions.all_suppressed(connection)),
-            alerts=tuple(_alert(alert) for alert in alerts.all_open(connection)),
+            silences=tuple(SilenceStatus(s.name, s.until, s.is_active(day), s.reason) for s in config.silences),
+            suppressed=tuple(messages.all_suppressed(connection)),
+            alerts=tuple(
+                AlertStatus(each.key.kind, each.key.name, each.key.part, each.opened_at, each.title, each.detail)
+                for each in health.all_open(connection)
+            ),
             leader=leader,
         )
 
@@ -135,7 +138,7 @@ def _stream(slots: Mapping[tuple[str, str], Slot], stream: Stream) -> StreamStat
 def _channels(connection: Connection, config: Config, now: datetime) -> Iterator[ChannelStatus]:
     queue, oldest = outbox.queue(connection), outbox.oldest_open(connection)
     due = {each.channel: each.due for each in reversed(outbox.overdue(connection, now, timedelta(0)))}
-    suppressed = Counter(each.channel for each in suppressions.all_suppressed(connection))
+    suppressed = Counter(each.channel for each in messages.all_suppressed(connection))
     for name in dict.fromkeys((*config.channels, *(channel for channel, _ in queue))):
         yield ChannelStatus(
             health=health.channel(connection, name),
@@ -160,23 +163,6 @@ def _held(stored: HeldDigest, config: Config) -> HeldDigestStatus:
     )
 
 
-def _alert(alert: OpenAlert) -> AlertStatus:
-    return AlertStatus(
-        kind=alert.key.kind,
-        name=alert.key.name,
-        part=alert.key.part,
-        since=alert.opened_at,
-        title=alert.title,
-        detail=alert.detail,
-    )
-
-
-def _silence(silence: Silence, day: date) -> SilenceStatus:
-    return SilenceStatus(
-        name=silence.name, until=silence.until, is_active=silence.is_active(day), reason=silence.reason
-    )
-
-
 # What only time shows, so that these alerts are opened and resolved to agree with this list.
 LATE = frozenset({AlertKind.SOURCE_LATE, AlertKind.DIGEST_LATE, AlertKind.DELIVERY_LATE})
 # Alerts that are problems: somebody gets nothing. With any other, the service does its work, and somebody should look.
@@ -191,13 +177,13 @@ _MISSED_POLLS = 3
 PATIENCE = timedelta(hours=1)
 
 
-class Problem(Struct, frozen=True, kw_only=True):
+class Problem(Struct, frozen=True):
     """Something that is not as it should be; the same has the same kind, name and part, as alerts do."""
 
     kind: AlertKind
     name: str
-    part: str = ""
     what: str  # of a problem, with no names but those of the configuration, and no addresses of people
+    part: str = ""
     detail: str = ""  # perhaps in the words of a server
     since: datetime | None = None
 
@@ -226,18 +212,19 @@ class ProblemList(Struct, frozen=True, kw_only=True):
 
 def find_problems(status: ServiceStatus, config: Config, now: datetime) -> ProblemList:
     """Return what is wrong with a service of this status, at this moment."""
-    since = {AlertKey(alert.kind, alert.name, alert.part): alert.since for alert in status.alerts}
+    since = {alert.key: alert.since for alert in status.alerts}
     shown = [replace(each, since=since.get(each.key, each.since)) for each in _shown_by_state(status, config, now)]
     keys, warnings = {problem.key for problem in shown}, list(_failed_deliveries(status))
     for alert in status.alerts:
-        if AlertKey(alert.kind, alert.name, alert.part) in keys:
+        kind, name, what, detail = alert.kind, alert.name, alert.title, alert.detail
+        if alert.key in keys:
             continue
-        if alert.kind is AlertKind.DELIVERY_FAILED:  # which are counted, but for those of operators
-            if is_operator(config, alert.name, alert.part):
-                what = f"operators cannot be reached through the channel {alert.name}"
-                shown.append(_of_alert(alert, what=what, detail=f"{alert.title}: {alert.detail}"))
-        else:
-            (shown if alert.kind in _ERRORS else warnings).append(_of_alert(alert, alert.title, alert.detail))
+        if kind is AlertKind.DELIVERY_FAILED:  # which are counted, but for those of operators
+            if not is_operator(config, name, alert.part):
+                continue
+            what, detail = f"operators cannot be reached through the channel {name}", f"{what}: {detail}"
+        is_error = kind in _ERRORS or kind is AlertKind.DELIVERY_FAILED
+        (shown if is_error else warnings).append(Problem(kind, name, what, alert.part, detail, alert.since))
     return ProblemList(problems=tuple(shown), warnings=tuple(warnings))
 
 
@@ -253,28 +240,28 @@ def _shown_by_state(status: ServiceStatus, config: Config, now: datetime) -> Ite
     for source in status.sources:
         yield from _of_source(source, config, now)
     for stream in status.streams:
-        yield from _of_stream(stream, config, limit, now)
+        # What is due while all is quiet is due at the end of that.
+        if stream.due is not None and (due := quiet_until(config.quiet, stream.due)) < limit:
+            name, what = stream.subscription, f"the digest of {stream.subscription} was due {_ago(due, now)}"
+            yield Problem(AlertKind.DIGEST_LATE, name, what, stream.stream, since=stream.due)
     for channel in status.channels:
         yield from _of_channel(channel, limit, now)
-    yield from _of_addresses(status.suppressed, config)
+    # The suppressed addresses without which nobody is reached.
+    needed = last_addresses(config, {(each.channel, each.target) for each in status.suppressed})
+    for each in status.suppressed:
+        if whose := needed.get((each.channel, each.target)):
+            who = "an operator is" if whose == OPERATORS else f"all recipients of {whose} are"
+            what, said = f"{who} suppressed in the channel {each.channel}", f"{each.target} refused: {each.said}"
+            yield Problem(AlertKind.ADDRESS_SUPPRESSED, each.channel, what, each.target, said, each.since)
 
 
 def _of_source(source: SourceHealth, config: Config, now: datetime) -> Iterator[Problem]:
     every, name = config.sources[source.name].poll.every, source.name
     if source.polled_at is None:
-        yield Problem(kind=AlertKind.SOURCE_LATE, name=name, what=f"the source {name} was never polled")
+        yield Problem(AlertKind.SOURCE_LATE, name, f"the source {name} was never polled")
     elif now - source.polled_at > _MISSED_POLLS * every:
         what = f"the source {name} was polled {_ago(source.polled_at, now)}, but should be polled every {how_long(every.total_seconds())}"
-        yield Problem(kind=AlertKind.SOURCE_LATE, name=name, what=what, since=source.polled_at)
-
-
-def _of_stream(stream: StreamStatus, config: Config, limit: datetime, now: datetime) -> Iterator[Problem]:
-    # What is due while all is quiet is due at the end of that.
-    if stream.due is not None and (due := quiet_until(config.quiet, stream.due)) < limit:
-        what = f"the digest of {stream.subscription} was due {_ago(due, now)}"
-        yield Problem(
-            kind=AlertKind.DIGEST_LATE, name=stream.subscription, part=stream.stream, what=what, since=stream.due
-        )
+        yield Problem(AlertKind.SOURCE_LATE, name, what, since=source.polled_at)
 
 
 def _of_channel(channel: ChannelStatus, limit: datetime, now: datetime) -> Iterator[Problem]:
@@ -282,48 +269,22 @@ def _of_channel(channel: ChannelStatus, limit: datetime, now: datetime) -> Itera
     if not channel.is_configured:
         if channel.oldest is not None:
             what = f"deliveries wait for the channel {name}, which is no longer configured"
-            yield Problem(kind=AlertKind.CHANNEL_DOWN, name=name, what=what, since=channel.oldest)
-        return
-    if health.blocked_until is not None and health.blocked_until > now:
+            yield Problem(AlertKind.CHANNEL_DOWN, name, what, since=channel.oldest)
+    elif health.blocked_until is not None and health.blocked_until > now:
         until = how_long((health.blocked_until - now).total_seconds())
         what = f"the channel {name} does not work; next attempt in {until}"
-        yield Problem(kind=AlertKind.CHANNEL_DOWN, name=name, what=what, detail=health.error, since=health.error_at)
+        yield Problem(AlertKind.CHANNEL_DOWN, name, what, detail=health.error, since=health.error_at)
     elif channel.due_since is not None and channel.due_since < limit:
         what = f"a delivery through {name} was due {_ago(channel.due_since, now)}, but has no result"
-        yield Problem(kind=AlertKind.DELIVERY_LATE, name=name, what=what, since=channel.due_since)
-
-
-def _of_addresses(suppressed: Collection[Suppressed], config: Config) -> Iterator[Problem]:
-    """Yield the suppressed addresses without which nobody is reached."""
-    needed = last_addresses(config, {(each.channel, each.target) for each in suppressed})
-    for each in suppressed:
-        if whose := needed.get((each.channel, each.target)):
-            who = "an operator is" if whose == OPERATORS else f"all recipients of {whose} are"
-            what = f"{who} suppressed in the channel {each.channel}"
-            detail = f"{each.target} refused: {each.said}"
-            yield Problem(
-                kind=AlertKind.ADDRESS_SUPPRESSED,
-                name=each.channel,
-                part=each.target,
-                what=what,
-                detail=detail,
-                since=each.since,
-            )
+        yield Problem(AlertKind.DELIVERY_LATE, name, what, since=channel.due_since)
 
 
 def _failed_deliveries(status: ServiceStatus) -> Iterator[Problem]:
     for channel in status.channels:
         if dead := channel.queue.get(State.DEAD, 0):
-            yield Problem(
-                kind=AlertKind.DELIVERY_FAILED,
-                name=channel.health.name,
-                what=f"{number(dead, 'delivery', 'deliveries')} through {channel.health.name} failed for good",
-                detail="see `cachewatch deliveries list --dead`, and retry or drop them",
-            )
-
-
-def _of_alert(alert: AlertStatus, what: str, detail: str) -> Problem:
-    return Problem(kind=alert.kind, name=alert.name, part=alert.part, what=what, detail=detail, since=alert.since)
+            name, detail = channel.health.name, "see `cachewatch deliveries list --dead`, and retry or drop them"
+            what = f"{number(dead, 'delivery', 'deliveries')} through {name} failed for good"
+            yield Problem(AlertKind.DELIVERY_FAILED, name, what, detail=detail)
 
 
 def _ago(moment: datetime, now: datetime) -> str:

@@ -26,13 +26,13 @@ from cachewatch.core.changesets import Changeset
 from cachewatch.core.model import Side
 from cachewatch.core.names import safe
 from cachewatch.core.statement_values import Severity, StatementKind
-from cachewatch.errors import TemplateError
+from cachewatch.errors import TemplateError, WorkFailed
 from cachewatch.report import words
 from cachewatch.report.formats import ToldReport, told_reports
 from cachewatch.report.text import Block, Requested
 from cachewatch.report.words import how_long, number
 from cachewatch.runtime.files import read_inside, shipped_template
-from cachewatch.runtime.parallel import apart
+from cachewatch.runtime.worker import Limits, Worker
 
 # What means something in the middle of a line; our templates never begin one with data. A single underscore within
 # a word (x86_64) means nothing, and people read these files as they are, too.
@@ -172,10 +172,11 @@ def render_all(jobs: Sequence[Job], folder: Path | None = None) -> list[str]:
     if folder is None:
         return [_render(_own(), name, context) for name, context in jobs]
     try:
-        return apart(_render_caged, str(folder), list(jobs), seconds=_SECONDS, megabytes=_MEGABYTES)
-    except (TimeoutError, MemoryError) as error:
+        with Worker(limits=Limits(megabytes=_MEGABYTES), may_fork=False) as worker:  # a fork would have our secrets
+            return worker.do(_render_caged, str(folder), list(jobs), seconds=_SECONDS)
+    except WorkFailed as error:
         names = ", ".join(name for name, _ in jobs)
-        raise TemplateError(f"{folder}: {names}: {str(error) or 'it takes too much memory'}") from error
+        raise TemplateError(f"{folder}: {names}: {str(error).removeprefix('reading ')}") from error
 
 
 def source(name: str, folder: Path | None = None) -> tuple[str, str] | None:

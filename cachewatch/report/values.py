@@ -361,6 +361,11 @@ class DeliveryResult(Struct, frozen=True):
     traceback: str | None = None  # of what the channel raised, for the log
     retry_after: float | None = None  # seconds, where the other side asked for them
 
+    @property
+    def is_refused(self) -> bool:
+        """Whether the recipient was refused for good."""
+        return self.is_address and self.outcome is DeliveryOutcome.DEAD
+
 
 SENT = DeliveryResult(outcome=DeliveryOutcome.SENT)
 

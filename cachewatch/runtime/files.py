@@ -17,7 +17,7 @@ import re
 import stat
 import time
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from importlib.resources import files
@@ -31,6 +31,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _LOCK = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _LEFTOVER = 24 * 3600.0  # seconds; nobody writes one file for so long
+_NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 
 
 def publish(path: Path, data: bytes, *, base: Path, mode: int) -> None:
@@ -38,32 +39,26 @@ def publish(path: Path, data: bytes, *, base: Path, mode: int) -> None:
 
     `base` and what is below it are made where they are missing; the folder of `base` must be there.
     """
-    with opened(path.parent, base=base, mode=mode) as folder:
-        sweep(folder)
+    with _opened(path.parent, base=base, mode=mode) as folder:
+        _sweep(folder)
         _replace(folder, path.name, data, mode, is_durable=True)
         os.fsync(folder)
 
 
 def put(path: Path, data: bytes, *, base: Path, mode: int) -> None:
     """Do as `publish` does, but without waiting for the disk: for what can be made again."""
-    with opened(path.parent, base=base, mode=mode) as folder:
+    with _opened(path.parent, base=base, mode=mode) as folder:
         _replace(folder, path.name, data, mode, is_durable=False)
 
 
 def remove(path: Path, *, base: Path) -> None:
     """Remove the file `path` below `base`, unless it is gone or only a link leads there."""
-    folder = os.open(base, _FOLDER)
     try:
-        for name in path.parent.relative_to(base).parts:
-            below = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=folder)
-            os.close(folder)
-            folder = below
-        os.unlink(path.name, dir_fd=folder)
+        with _entered(os.open(base, _FOLDER), path.parent.relative_to(base).parts, _open_below) as folder:
+            os.unlink(path.name, dir_fd=folder)
     except OSError as error:
-        if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+        if error.errno not in _NOT_THERE:
             raise
-    finally:
-        os.close(folder)
 
 
 def open_lock(path: Path, *, mode: int = 0o600) -> int:
@@ -109,18 +104,39 @@ def check_private(folder: Path) -> None:
 
 
 @contextmanager
-def opened(path: Path, *, base: Path, mode: int) -> Iterator[int]:
+def _opened(path: Path, *, base: Path, mode: int) -> Iterator[int]:
     """Open the folder `path` at or below `base`, following no link below `base`."""
-    folder = _make_and_open(str(base), None, mode, is_trusted=True)
+
+    def make_and_open(name: str, folder: int) -> int:
+        try:
+            return _made_and_opened(name, folder, mode)
+        except OSError as error:
+            if error.errno not in (errno.ENOTDIR, errno.ELOOP):
+                raise
+            raise OSError(error.errno, f"{name} is a link or a file, where a folder should be; remove it") from error
+
+    with _entered(_made_and_opened(str(base), None, mode), path.relative_to(base).parts, make_and_open) as folder:
+        about = os.fstat(folder)
+        if about.st_mode & stat.S_IWOTH and not about.st_mode & stat.S_ISVTX:
+            raise PermissionError(errno.EPERM, f"everybody may write in it; run: chmod o-w {path}")
+        yield folder
+
+
+@contextmanager
+def _entered(folder: int, parts: Iterable[str], enter: Callable[[str, int], int]) -> Iterator[int]:
+    """Go on from a folder to those below it, each opened by `enter`, and close what was opened."""
     try:
-        for name in path.relative_to(base).parts:
-            below = _make_and_open(name, folder, mode, is_trusted=False)
+        for part in parts:
+            below = enter(part, folder)
             os.close(folder)
             folder = below
-        _check_owner(folder, path)
         yield folder
     finally:
         os.close(folder)
+
+
+def _open_below(name: str, folder: int) -> int:
+    return os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=folder)
 
 
 def read(path: Path) -> bytes | None:
@@ -128,14 +144,14 @@ def read(path: Path) -> bytes | None:
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
-        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+        if error.errno in _NOT_THERE:
             return None
         raise
     with os.fdopen(handle, "rb") as file:
         return file.read() if stat.S_ISREG(os.fstat(handle).st_mode) else None
 
 
-def sweep(folder: int) -> None:
+def _sweep(folder: int) -> None:
     """Remove what runs left behind that were cut off and never came back to it."""
     with os.scandir(folder) as found:
         for entry in found:
@@ -150,7 +166,12 @@ def _replace(folder: int, name: str, data: bytes, mode: int, *, is_durable: bool
     with suppress(FileNotFoundError):
         os.unlink(temporary, dir_fd=folder)  # of a run that was cut off
     try:
-        _write(folder, temporary, data, mode, is_durable=is_durable)
+        with os.fdopen(os.open(temporary, _NEW, mode, dir_fd=folder), "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fchmod(file.fileno(), mode)  # whatever the umask is
+            if is_durable:
+                os.fsync(file.fileno())
         os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException:
         with suppress(OSError):
@@ -158,17 +179,9 @@ def _replace(folder: int, name: str, data: bytes, mode: int, *, is_durable: bool
         raise
 
 
-def _write(folder: int, name: str, data: bytes, mode: int, *, is_durable: bool) -> None:
-    with os.fdopen(os.open(name, _NEW, mode, dir_fd=folder), "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fchmod(file.fileno(), mode)  # whatever the umask is
-        if is_durable:
-            os.fsync(file.fileno())
-
-
-def _make_and_open(name: str, folder: int | None, mode: int, *, is_trusted: bool) -> int:
-    flags = _FOLDER if is_trusted else _FOLDER | os.O_NOFOLLOW
+def _made_and_opened(name: str, folder: int | None, mode: int) -> int:
+    """Open a folder, and make it where it is missing; no link is followed but to the first, which has no `folder`."""
+    flags = _FOLDER if folder is None else _FOLDER | os.O_NOFOLLOW
     try:
         return os.open(name, flags, dir_fd=folder)
     except FileNotFoundError:
@@ -176,33 +189,12 @@ def _make_and_open(name: str, folder: int | None, mode: int, *, is_trusted: bool
             os.mkdir(name, 0o700, dir_fd=folder)
         handle = os.open(name, flags, dir_fd=folder)
         os.fchmod(handle, mode | (mode & 0o444) >> 2)  # who may read the files may enter
-        _sync_above(name, folder)
-        return handle
-    except OSError as error:
-        if is_trusted or error.errno not in (errno.ENOTDIR, errno.ELOOP):
-            raise
-        raise OSError(error.errno, f"{name} is a link or a file, where a folder should be; remove it") from error
-
-
-def _sync_above(name: str, folder: int | None) -> None:
-    """Make a new folder's name last."""
-    if folder is not None:
-        os.fsync(folder)
-        return
-    above = os.open(Path(name).parent, _FOLDER)
-    try:
-        os.fsync(above)
-    finally:
+        above = os.open("..", _FOLDER, dir_fd=handle)
+        os.fsync(above)  # so that the name of the new folder lasts
         os.close(above)
+        return handle
 
 
-def _check_owner(folder: int, path: Path) -> None:
-    about = os.fstat(folder)
-    if about.st_mode & stat.S_IWOTH and not about.st_mode & stat.S_ISVTX:
-        raise PermissionError(errno.EPERM, f"everybody may write in it; run: chmod o-w {path}")
-
-
-_FOLDER_NO_LINK = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _FEW = 16
 _KINDS = {stat.S_IFIFO: "a pipe", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device", stat.S_IFSOCK: "a socket"}
@@ -221,7 +213,13 @@ class LargeFile(RefusedFile):
 
 def read_inside(folder: Path, name: str, *, most: int) -> bytes:
     """Return the content of the file `name` in `folder`; raises OSError where it is none, RefusedFile beyond `most` bytes."""
-    return _content(_opened(folder / name, *_place(folder, name)), folder / name, most)
+    path = folder / name
+    base, inside = _place(folder, name)
+    # From folder to folder, so that no link that is made meanwhile is followed.
+    with _entered(os.open(base, _FOLDER | os.O_NOFOLLOW), inside.parts[:-1], _open_below) as place:
+        _check(os.stat(inside.name, dir_fd=place, follow_symlinks=False), path)
+        handle = os.open(inside.name, _FILE, dir_fd=place)
+    return _content(handle, path, most)
 
 
 def folder_around(path: Path, folders: Iterable[Path]) -> Path | None:
@@ -281,20 +279,6 @@ def _place(folder: Path, name: str) -> tuple[Path, Path]:
         ) from error
     except RuntimeError as error:  # so Python before 3.13 says that links lead in circles
         raise RefusedFile("it is a link that leads nowhere", folder / name) from error
-
-
-def _opened(path: Path, base: Path, inside: Path) -> int:
-    """Open a file from folder to folder, so that no link that is made meanwhile is followed."""
-    folder = os.open(base, _FOLDER_NO_LINK)
-    try:
-        for part in inside.parts[:-1]:
-            below = os.open(part, _FOLDER_NO_LINK, dir_fd=folder)
-            os.close(folder)
-            folder = below
-        _check(os.stat(inside.name, dir_fd=folder, follow_symlinks=False), path)
-        return os.open(inside.name, _FILE, dir_fd=folder)
-    finally:
-        os.close(folder)
 
 
 def _check(about: os.stat_result, path: Path | str) -> None:
@@ -367,46 +351,30 @@ class TooPacked(NotInflated):
 
 def inflate(data: bytes, *, most: int) -> bytes:
     """Return what `data` was packed from, or raise NotInflated; beyond `most` bytes, or 200 times its own, nothing is unpacked."""
-    reader = _Inflater(most, max(_HARMLESS, MOST_RATIO * len(data)))
+    out, most_of_ratio = (
+        BytesIO(),
+        max(_HARMLESS, MOST_RATIO * len(data)),
+    )  # BytesIO gives its bytes away without a copy
+    unpacker = zlib.decompressobj(_EITHER)
     for start in range(0, len(data), _INPUT):
-        reader.take(data[start : start + _INPUT])
-    return reader.end() if data else b""
-
-
-class _Inflater:
-    """Unpacks piece by piece into one buffer, so that memory holds little more than the result."""
-
-    def __init__(self, most: int, most_of_ratio: int) -> None:
-        self._most = most
-        self._most_of_ratio = most_of_ratio
-        self._unpacker = zlib.decompressobj(_EITHER)
-        self._out = BytesIO()
-
-    def take(self, data: bytes) -> None:
-        is_more = True
-        while data or is_more:
-            if self._unpacker.eof:  # files of gzip may follow each other
-                self._unpacker = zlib.decompressobj(_EITHER)
+        rest, is_more = data[start : start + _INPUT], True
+        while rest or is_more:
+            if unpacker.eof:  # files of gzip may follow each other
+                unpacker = zlib.decompressobj(_EITHER)
             try:
-                piece = self._unpacker.decompress(data, _STEP)
+                piece = unpacker.decompress(rest, _STEP)
             except zlib.error as error:
                 raise NotInflated("is damaged, or not compressed as it says") from error
-            self._put(piece)
-            data = self._unpacker.unused_data if self._unpacker.eof else self._unpacker.unconsumed_tail
-            is_more = len(piece) == _STEP and not self._unpacker.eof
-
-    def end(self) -> bytes:
-        if not self._unpacker.eof:
-            raise NotInflated("is cut off")
-        return self._out.getvalue()
-
-    def _put(self, piece: bytes) -> None:
-        size = self._out.tell() + len(piece)
-        if size > self._most:
-            raise TooMuch(f"has more than {self._most:,} bytes when unpacked")
-        if size > self._most_of_ratio:
-            raise TooPacked(f"unpacks to more than {MOST_RATIO} times its size, as only a decompression bomb does")
-        self._out.write(piece)
+            if out.tell() + len(piece) > most:
+                raise TooMuch(f"has more than {most:,} bytes when unpacked")
+            if out.tell() + len(piece) > most_of_ratio:
+                raise TooPacked(f"unpacks to more than {MOST_RATIO} times its size, as only a decompression bomb does")
+            out.write(piece)
+            rest = unpacker.unused_data if unpacker.eof else unpacker.unconsumed_tail
+            is_more = len(piece) == _STEP and not unpacker.eof
+    if data and not unpacker.eof:
+        raise NotInflated("is cut off")
+    return out.getvalue()
 
 
 _SCHEMA = ".schema.json"

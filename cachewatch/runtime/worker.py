@@ -1,8 +1,8 @@
-"""Work on untrusted input in a process with limits of memory and time, which is replaced when it ends.
+"""Work in processes of our own: on untrusted input with limits of memory and time, or in several at once (`in_processes`).
 
-The process is forked where this one has no other threads, whose locks a fork would copy; else it comes from
-a server of multiprocessing, which has none. Work is done on many items at once. Where it fails it is done again on
-halves, down to the single documents that it fails on; those are handed back with the reason.
+A worker that ends is replaced. It is forked where this process has no other threads, whose locks a fork would copy;
+else it comes from a server of multiprocessing, which has none. Work is done on many items at once. Where it fails it is
+done again on halves, down to the single documents that it fails on; those are handed back with the reason.
 """
 
 import gc
@@ -16,16 +16,14 @@ from contextlib import suppress
 from math import ceil
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
+from multiprocessing.context import ForkProcess
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 from msgspec import Struct
 
 from cachewatch.errors import CachewatchError, OutOfTime, SourceError, WorkerEnded, WorkFailed
-
-if TYPE_CHECKING:
-    from multiprocessing.context import ForkServerContext
 
 Result = TypeVar("Result")
 
@@ -47,23 +45,12 @@ _PRELOADED = [
 ]
 
 
-def server() -> "ForkServerContext":
-    """Return what starts processes that share no memory with this one, from one that has loaded what they need."""
-    context = get_context("forkserver")
-    context.set_forkserver_preload(_PRELOADED)
-    return context
-
-
 class Limits(Struct, frozen=True, kw_only=True):
     """What a worker may take."""
 
     megabytes: int = 1024  # of address space, beyond what it begins with
     seconds: float = 10.0  # of processor time for one piece of work
     seconds_per_megabyte: float = 10.0  # more, for each megabyte of it
-
-    def processor_seconds(self, size: int) -> float:
-        """Return how long work on so many bytes may take."""
-        return self.seconds + self.seconds_per_megabyte * size / 2**20
 
 
 class Worker:
@@ -73,16 +60,14 @@ class Worker:
     may_fork = True
 
     def __init__(
-        self,
-        *,
-        limits: Limits | None = None,
-        go_on: Callable[[], None] = lambda: None,
+        self, *, limits: Limits | None = None, go_on: Callable[[], None] = lambda: None, may_fork: bool = True
     ) -> None:
         """Make nothing yet.
 
         `go_on` is called here, several times a second while work is done, and may raise to end it.
         """
         self._limits = limits or Limits()
+        self.may_fork = may_fork and self.may_fork
         self._go_on = go_on
         self.used = 0.0  # seconds of processor time, of all work
         self._process: Any = None
@@ -101,14 +86,10 @@ class Worker:
 
     def seconds_for(self, size: int) -> float:
         """Return how many seconds of processor time work on so many bytes may take."""
-        return self._limits.processor_seconds(size)
+        return self._limits.seconds + self._limits.seconds_per_megabyte * size / 2**20
 
     def do(
-        self,
-        function: Callable[..., Result],
-        *arguments: object,
-        size: int = 0,
-        seconds: float | None = None,
+        self, function: Callable[..., Result], *arguments: object, size: int = 0, seconds: float | None = None
     ) -> Result:
         """Return what `function` returns for `arguments`, about `size` bytes; all of it must be picklable.
 
@@ -137,11 +118,14 @@ class Worker:
         self._process = self._connection = None
 
     def _asked(self, question: object, seconds: float) -> Any:
-        connection = self._started()
-        begun = time.monotonic()
+        connection, begun = self._started(), time.monotonic()
+        patience = max(seconds * _PATIENCE, _LEAST_PATIENCE)
         try:
             connection.send(question)
-            self._wait(connection, max(seconds * _PATIENCE, _LEAST_PATIENCE))
+            while not connection.poll(_BEAT):
+                self._go_on()
+                if time.monotonic() > begun + patience:
+                    raise WorkFailed(f"reading it took more than {patience:.0f} seconds")
             return connection.recv()
         except (EOFError, ConnectionError):
             self.used += min(seconds + 1, time.monotonic() - begun)  # nobody knows how much it was
@@ -150,32 +134,24 @@ class Worker:
             self.close()
             raise
 
-    def _started(self) -> Connection:
-        if self._connection is None:
-            try:
-                self._begin()
-            except OSError as error:
-                self.close()
-                raise SourceError(f"no process can be started that reads documents: {error}") from error
-        assert self._connection is not None
-        return self._connection
-
     def _forks(self) -> bool:
         return self.may_fork and threading.active_count() == 1
 
-    def _begin(self) -> None:
-        context: Any = get_context("fork") if self._forks() else server()
-        self._connection, other = context.Pipe()
-        self._process = context.Process(target=_serve, args=(other, self._limits.megabytes), daemon=True)
-        self._process.start()
+    def _started(self) -> Connection:
+        if self._connection is not None:
+            return self._connection
+        context: Any = get_context("fork" if self._forks() else "forkserver")
+        if not self._forks():
+            context.set_forkserver_preload(_PRELOADED)
+        try:
+            self._connection, other = context.Pipe()
+            self._process = context.Process(target=_serve, args=(other, self._limits.megabytes), daemon=True)
+            self._process.start()
+        except OSError as error:
+            self.close()
+            raise SourceError(f"no process can be started that reads documents: {error}") from error
         other.close()
-
-    def _wait(self, connection: Connection, seconds: float) -> None:
-        end = time.monotonic() + seconds
-        while not connection.poll(_BEAT):
-            self._go_on()
-            if time.monotonic() > end:
-                raise WorkFailed(f"reading it took more than {seconds:.0f} seconds")
+        return self._connection
 
     def _death(self, seconds: float) -> WorkFailed:
         """Bury the process, and say what it died of."""
@@ -200,17 +176,18 @@ class _KilledFromOutside(WorkFailed):
 def _serve(connection: Connection, megabytes: int) -> None:
     """Do what is asked for until nobody is there to ask."""
     _leave_alone(connection.fileno())
-    limit_memory(megabytes)
+    _limit_memory(megabytes)
     with suppress(EOFError, ConnectionError):
         while True:
             try:
                 function, arguments, seconds = connection.recv()
-                _limit_time(seconds)
+                _, most = resource.getrlimit(resource.RLIMIT_CPU)
+                resource.setrlimit(resource.RLIMIT_CPU, (ceil(time.process_time() + seconds), most))
                 begun = time.process_time()
                 answer, error = _answer(function, arguments)
                 connection.send((answer, error, time.process_time() - begun))
             except MemoryError:
-                _end(_OUT_OF_MEMORY)
+                os._exit(_OUT_OF_MEMORY)
 
 
 def _answer(function: Callable[..., Any], arguments: Sequence[Any]) -> tuple[Any, Exception | None]:
@@ -238,23 +215,13 @@ def _leave_alone(ours: int) -> None:
     os.closerange(ours + 1, os.sysconf("SC_OPEN_MAX"))
 
 
-def limit_memory(megabytes: int) -> None:
+def _limit_memory(megabytes: int) -> None:
     """Let this process take so many megabytes more, and write no core dump."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with suppress(OSError, ValueError):  # not every system knows how much there is already, or counts it
         pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
         limit = pages * resource.getpagesize() + megabytes * 2**20
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-
-
-def _limit_time(seconds: float) -> None:
-    """Let the system end this process when it has used so much more processor time."""
-    _, most = resource.getrlimit(resource.RLIMIT_CPU)
-    resource.setrlimit(resource.RLIMIT_CPU, (ceil(time.process_time() + seconds), most))
-
-
-def _end(code: int) -> NoReturn:
-    os._exit(code)
 
 
 Item = TypeVar("Item")
@@ -278,68 +245,35 @@ class Piece(NamedTuple):
     size: int  # bytes
 
 
-class Isolation(Protocol):
-    """Somewhere to do work."""
+class Isolation:
+    """Somewhere to do work: in this process, without limits."""
 
-    @property
-    def refused(self) -> Mapping[str, str]:
-        """The documents that ended a process, by object id, with the reason: nothing is done with them."""
-
-    def each(
-        self, work: Work[Item, Result], items: Iterable[Item], about: Callable[[Item], Piece]
-    ) -> Done[Item, Result]:
-        """Yield items in their order, each few with what `work` returns for them, or one with the reason why there is nothing."""
-
-
-class Inline:
-    """In this process, without limits."""
-
+    # The documents that ended a process, by object id, with the reason: nothing is done with them.
     refused: Mapping[str, str] = MappingProxyType({})
 
     def each(
         self, work: Work[Item, Result], items: Iterable[Item], about: Callable[[Item], Piece]
     ) -> Done[Item, Result]:
-        """Do as Isolation says."""
+        """Yield items in their order, each few with what `work` returns for them, or one with the reason why there is nothing."""
         for batch in _batches(items, about, lambda _: False):
             yield batch, work(batch)
 
 
-INLINE = Inline()
-
-
-class Budget:
-    """How much processor time work on one source may still take in this pass, so that other sources are not kept waiting."""
-
-    def __init__(self) -> None:
-        self._left = _BUDGET_SECONDS
-
-    def most(self, size: int) -> float:
-        """Return how many seconds work on so many bytes may take if nothing else was done."""
-        return _BUDGET_SECONDS + _allowance(size)
-
-    def seconds(self, size: int) -> float:
-        """Return how many seconds work on so many bytes may take now, 0 for none."""
-        if self._left <= -_BUDGET_SECONDS:
-            return 0.0
-        return max(0.0, self._left) + _allowance(size)
-
-    def spend(self, size: int, used: float) -> None:
-        """Note the seconds that work on so many bytes took."""
-        self._left = min(_BUDGET_SECONDS, self._left + _allowance(size)) - used
+INLINE = Isolation()
 
 
 def _allowance(size: int) -> float:
     return _SECONDS_A_PIECE + _SECONDS_A_MEGABYTE * size / 2**20
 
 
-class Isolated:
+class Isolated(Isolation):
     """In a worker, within the time of its source, and without the documents that ended one."""
 
-    def __init__(self, worker: "Worker", refused: Mapping[str, str] = MappingProxyType({})) -> None:
+    def __init__(self, worker: Worker, refused: Mapping[str, str] = MappingProxyType({})) -> None:
         """`refused` are the documents that ended one before, with the reason; those that do so now join them."""
         self._worker = worker
-        self.refused = dict(refused)
-        self._budget = Budget()
+        self._refused = self.refused = dict(refused)
+        self._left = _BUDGET_SECONDS  # of processor time, so that other sources are not kept waiting
 
     def each(
         self, work: Work[Item, Result], items: Iterable[Item], about: Callable[[Item], Piece]
@@ -368,10 +302,11 @@ class Isolated:
     ) -> Result | WorkFailed:
         pieces = [about(item) for item in items]
         size = sum(piece.size for piece in pieces)
-        usual, left = min(self._worker.seconds_for(size), self._budget.most(size)), self._budget.seconds(size)
-        used = self._worker.used
-        if not left:
+        if self._left <= -_BUDGET_SECONDS:
             return OutOfTime("other documents of its source took too long to compare; it is compared later")
+        allowance, used = _allowance(size), self._worker.used
+        usual = min(self._worker.seconds_for(size), _BUDGET_SECONDS + allowance)
+        left = max(0.0, self._left) + allowance
         try:
             return self._worker.do(work, items, size=size, seconds=min(usual, left))
         except WorkFailed as failure:
@@ -379,10 +314,10 @@ class Isolated:
                 return OutOfTime(str(failure))  # with more time, it might not have failed
             versions = list(filter(None, pieces[0].versions))
             if isinstance(failure, WorkerEnded) and len(pieces) == 1 == len(versions):
-                self.refused[versions[0]] = str(failure)
+                self._refused[versions[0]] = str(failure)
             return failure
         finally:
-            self._budget.spend(size, self._worker.used - used)
+            self._left = min(_BUDGET_SECONDS, self._left + allowance) - (self._worker.used - used)
 
 
 def _batches(
@@ -404,3 +339,77 @@ def _batches(
             batch, size = [], 0
     if batch:
         yield batch
+
+
+class ProcessEnded(RuntimeError):
+    """A process ended before it answered, as when the system kills it because memory is short."""
+
+
+def in_processes(
+    make_work: Callable[[], Callable[[Item], Result]], items: Sequence[Item], jobs: int
+) -> Iterator[Result]:
+    """Yield the result for each item, from `jobs` processes, each of which makes its own work.
+
+    With one job all is done in this process. What the work raises is raised here, and ProcessEnded if a process is killed.
+    """
+    jobs = min(jobs, len(items))
+    if jobs <= 1:
+        yield from map(make_work(), items)
+        return
+
+    # Forked, so that nothing of what the work needs has to be sent.
+    context = get_context("fork")
+    pipes = [context.Pipe(duplex=False) for _ in range(jobs)]
+    processes: list[ForkProcess] = []
+    try:
+        for number, (_, writer) in enumerate(pipes):
+            arguments = (make_work, items[number::jobs], number, pipes)
+            process = context.Process(target=_work_on, args=arguments, daemon=True)
+            process.start()
+            processes.append(process)
+            writer.close()
+        for number in range(len(items)):
+            yield _receive(pipes[number % jobs][0])
+    except BaseException:
+        for process in processes:
+            process.kill()
+        raise
+    finally:
+        for reader, _ in pipes:
+            reader.close()
+        for process in processes:
+            process.join()
+
+
+def _work_on(
+    make_work: Callable[[], Callable[[Any], Any]],
+    items: Sequence[Any],
+    number: int,
+    pipes: Sequence[tuple[Connection, Connection]],
+) -> None:
+    # Ctrl-C is for the process that collects the results; it ends the others. What it
+    # handles is not for us, and should it be killed, a pipe that nobody reads ends us.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for name in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(name, signal.SIG_DFL)
+    for place, (reader, other) in enumerate(pipes):
+        reader.close()
+        if place != number and not other.closed:
+            other.close()
+    writer = pipes[number][1]
+    with suppress(BrokenPipeError):
+        try:
+            for result in map(make_work(), items):
+                writer.send((result, None))
+        except Exception as error:  # noqa: BLE001  whatever it is, it is raised where it can be told
+            writer.send((None, error))
+
+
+def _receive(reader: Connection) -> Any:
+    try:
+        result, error = reader.recv()
+    except EOFError as end:
+        raise ProcessEnded("a worker process ended before its work was done") from end
+    if error is not None:
+        raise error
+    return result

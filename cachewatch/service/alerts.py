@@ -59,10 +59,9 @@ def queue_within(connection: Connection, context: Context, notice: OperatorNotic
     """Queue a notice, in a transaction that is open, and tell whether any channel of operators takes it."""
     context.notices += 1
     now, config = context.clock(), context.config  # one of them, though a reload may bring another
-    key = hashlib.sha256(f"{notice.topic}\n{notice.title}\n{to_text(now)}".encode()).hexdigest()
-    whom = config.operators
+    whom, is_stored = config.operators, False
     said = digest_values.Notice(
-        key=key,
+        key=hashlib.sha256(f"{notice.topic}\n{notice.title}\n{to_text(now)}".encode()).hexdigest(),
         created=now,
         title=notice.title,
         is_good=notice.is_good,
@@ -72,8 +71,11 @@ def queue_within(connection: Connection, context: Context, notice: OperatorNotic
         zone=config.timezone,
         operator=", ".join(whom.to),
     )
-    rendered = _rendered(context, said)
-    is_stored = False
+    try:
+        rendered = render_notice(said, to=whom.to, templates_dir=config.templates_dir)
+    except TemplateError as error:
+        context.log.error("template.failed", error=str(error))
+        rendered = render_notice(said, to=whom.to)
     for name in [name for name in whom.channels if name not in notice.avoid] or whom.channels:
         channel = config.channels[name]
         try:
@@ -87,15 +89,6 @@ def queue_within(connection: Connection, context: Context, notice: OperatorNotic
             is_stored = True
         outbox.add(connection, name, messages, state=State.QUEUED, lasting=channel.retry.lasting)
     return is_stored
-
-
-def _rendered(context: Context, notice: digest_values.Notice) -> RenderedDigest:
-    to, folder = context.config.operators.to, context.config.templates_dir
-    try:
-        return render_notice(notice, to=to, templates_dir=folder)
-    except TemplateError as error:
-        context.log.error("template.failed", error=str(error))
-        return render_notice(notice, to=to)
 
 
 def _stored(topic: str, rendered: RenderedDigest) -> DigestRecord:
@@ -127,6 +120,12 @@ class Alert(Struct, frozen=True, kw_only=True):
     commands: tuple[str, ...] = ()  # that help
     avoid: tuple[str, ...] = ()  # channels that do not work
 
+    @property
+    def notice(self) -> OperatorNotice:
+        """The message that it is open."""
+        topic = _topic(self.key)
+        return OperatorNotice(topic=topic, title=self.title, lines=self.lines, commands=self.commands, avoid=self.avoid)
+
 
 def open_now(context: Context, alert: Alert) -> None:
     """Open an alert, and notify operators unless it was open."""
@@ -139,7 +138,7 @@ def open_within(connection: Connection, context: Context, alert: Alert) -> None:
     now, detail = context.clock(), alert.lines[0] if alert.lines else ""
     if health.put_alert(connection, alert.key, alert.title, detail, now):
         health.note_notified(connection, alert.key, now)
-        queue_within(connection, context, _opened(alert))
+        queue_within(connection, context, alert.notice)
         context.log_within(connection).warning("alert.opened", **_fields(alert.key, alert.title))
 
 
@@ -188,12 +187,6 @@ def resolve_within(connection: Connection, context: Context, key: AlertKey, titl
     return alert.opened_at
 
 
-def _opened(alert: Alert) -> OperatorNotice:
-    return OperatorNotice(
-        topic=_topic(alert.key), title=alert.title, lines=alert.lines, commands=alert.commands, avoid=alert.avoid
-    )
-
-
 def _fields(key: AlertKey, title: str) -> dict[str, str]:
     return {"kind": key.kind, "name": key.name, "part": key.part, "title": title}
 
@@ -213,14 +206,13 @@ def review(connection: Connection, context: Context, source: Source, source_heal
     if not (is_watched and is_stale(source, source_health, now)):
         resolve_within(connection, context, key, f"the source {source.name} has news again")
         return
+    age = staleness(source_health, now, context.config.timezone)
+    why = "It answers, but upstream may have stopped publishing."
     lines = (
-        f"{_capitalized(staleness(source_health, now, context.config.timezone))}; `stale_after` is {days(source.stale_after)}.",
-        "It answers, but upstream may have stopped publishing."
-        if not source_health.failures
-        else "It cannot be read either.",
+        f"{age[:1].upper()}{age[1:]}; `stale_after` is {days(source.stale_after)}.",
+        "It cannot be read either." if source_health.failures else why,
     )
-    alert = Alert(key=key, title=f"the source {source.name} has no news", lines=lines)
-    open_within(connection, context, alert)
+    open_within(connection, context, Alert(key=key, title=f"the source {source.name} has no news", lines=lines))
 
 
 def is_stale(source: Source, source_health: SourceHealth, now: datetime) -> bool:
@@ -232,18 +224,12 @@ def is_stale(source: Source, source_health: SourceHealth, now: datetime) -> bool
 def staleness(source_health: SourceHealth, now: datetime, zone: str) -> str:
     """Say how old the newest data is."""
     newest = _newest(source_health)
-    if newest is None:
-        return "no data yet"
-    return f"nothing new published since {minute(newest, zone)} ({days(now - newest)})"
+    return f"nothing new published since {minute(newest, zone)} ({days(now - newest)})" if newest else "no data yet"
 
 
 def _newest(source_health: SourceHealth) -> datetime | None:
     """Return when the newest data was published; it cannot be later than when we saw it, whatever its date says."""
     return min(filter(None, (source_health.revision_time, source_health.changed_at)), default=None)
-
-
-def _capitalized(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 # Urgent digests are held for no longer.
@@ -295,11 +281,9 @@ def alert_key(event: HoldEvent) -> AlertKey:
 def questions(config: Config, digests: Sequence[HeldDigest]) -> Iterator[Alert]:
     """Yield an alert for each event for which digests are held, which may be many."""
     held: defaultdict[AlertKey, list[Held]] = defaultdict(list)
-    for digest in digests:
-        for hold in digest.holds:
-            held[alert_key(hold.event)].append((digest, hold))
-    for key, found in held.items():
-        yield _question(config, key, found)
+    for digest, hold in ((each, hold) for each in digests for hold in each.holds):
+        held[alert_key(hold.event)].append((digest, hold))
+    yield from (_question(config, key, found) for key, found in held.items())
 
 
 def place(source: str, tag: str) -> str:
@@ -315,7 +299,7 @@ def _question(config: Config, key: AlertKey, found: list[Held]) -> Alert:
     advice = "Check whether upstream published everything, then release or drop what is held."
     return Alert(
         key=key,
-        title=_title(first.event),
+        title=f"{_TITLES[first.event.kind]} in {place(first.event.source, first.event.tag)}",
         lines=(
             f"{said}; held for {names}{others}.",
             *max((hold.content for _, hold in found), key=lambda content: sum(map(len, content))),
@@ -324,10 +308,6 @@ def _question(config: Config, key: AlertKey, found: list[Held]) -> Alert:
         ),
         commands=tuple(_commands(config, digests[:_NAMED])),
     )
-
-
-def _title(event: HoldEvent) -> str:
-    return f"{_TITLES[event.kind]} in {place(event.source, event.tag)}"
 
 
 def _deadline(config: Config, found: list[Held]) -> str:

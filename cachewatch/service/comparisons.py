@@ -10,7 +10,7 @@ import pickle
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
+from functools import partial, reduce
 from pathlib import Path
 from secrets import token_hex
 from shutil import rmtree
@@ -187,15 +187,6 @@ _MEMORY = Memory(_MOST_IN_MEMORY, _MOST_IN_MEMORY)
 GoOn = Callable[[], None]
 
 
-class _KeptTag(Struct, frozen=True):
-    """What comparing all packages of a tag found."""
-
-    judgement: Judgement
-    packages: tuple[KeptPackage, ...]  # that changed
-    diagnostics: tuple[tuple[str, Diagnostic], ...]  # with the packages that they are about
-    unreadable: tuple[Unreadable, ...]
-
-
 class ComparedTags:
     """The tags of one source that were compared in this pass."""
 
@@ -203,7 +194,7 @@ class ComparedTags:
         """What is found goes to `file`; documents are read and compared where `isolation` says."""
         self._file = file
         self._isolation = isolation
-        self._compared: dict[tuple[Side, Side], _KeptTag | None] = {}
+        self._compared: dict[tuple[Side, Side], tuple[Judgement, list[KeptBatch]] | None] = {}
 
     def changeset(
         self, comparison: Comparison, selection: Selection, make_collector: Callable[[], Collector], go_on: GoOn
@@ -216,14 +207,13 @@ class ComparedTags:
         compared = self._compared[name]
         if compared is None:
             return None
-        return Changeset(
-            pair.before,
-            pair.after,
-            self._selected(compared, pair, selection, make_collector),
-            partial(conclude, ComparedPair(comparison, pair, self._isolation, selection, compared.judgement)),
-        )
+        judgement, batches = compared
+        of_pair = ComparedPair(comparison, pair, self._isolation, selection, judgement)
+        selected = self._selected(batches, pair, selection, make_collector)
+        return Changeset(pair.before, pair.after, selected, partial(conclude, of_pair))
 
-    def _compare(self, comparison: Comparison, pair: TagPair, go_on: GoOn) -> _KeptTag | None:
+    def _compare(self, comparison: Comparison, pair: TagPair, go_on: GoOn) -> tuple[Judgement, list[KeptBatch]] | None:
+        """Compare all packages of a tag; None where there is no room for what that finds."""
         work = partial(compare_and_keep, self._file, tag_names.is_mutable(pair.after.tag))
         batches: list[KeptBatch] = []
         contents = read(pair.difference.all_documents, comparison.readers)
@@ -238,12 +228,8 @@ class ComparedTags:
         tally = Tally()
         for batch in batches:
             tally.seen.join(batch.seen)
-        return _KeptTag(
-            judgement=judge_tag(ComparedPair(comparison, pair, self._isolation, Selection()), tally, is_counted=True),
-            packages=tuple(kept for batch in batches for kept in batch.packages),
-            diagnostics=tuple(each for batch in batches for each in batch.diagnostics),
-            unreadable=tuple(each for batch in batches for each in batch.unreadable),
-        )
+        of_pair = ComparedPair(comparison, pair, self._isolation, Selection())
+        return judge_tag(of_pair, tally, is_counted=True), batches
 
     def _refused(self, contents: Read, failure: WorkFailed) -> KeptBatch:
         """Say of a package that no process could compare which of its documents cannot be read."""
@@ -252,7 +238,7 @@ class ComparedTags:
         return KeptBatch((), batch.tally.seen, tuple((package, each) for each in batch.diagnostics), batch.unreadable)
 
     def _selected(
-        self, compared: _KeptTag, pair: TagPair, selection: Selection, make_collector: Callable[[], Collector]
+        self, batches: list[KeptBatch], pair: TagPair, selection: Selection, make_collector: Callable[[], Collector]
     ) -> Iterator[Batch]:
         """Yield what was asked for; first what is wrong with documents."""
         others = frozenset(other.package for other in pair.difference.others)
@@ -260,10 +246,10 @@ class ComparedTags:
         work = partial(select_kept, self._file, selection, make_collector, is_part)
         yield replace(
             work(()),
-            diagnostics=tuple(diagnostic for package, diagnostic in compared.diagnostics if package not in others),
-            unreadable=tuple(each for each in compared.unreadable if each.package not in others),
+            diagnostics=tuple(d for batch in batches for package, d in batch.diagnostics if package not in others),
+            unreadable=tuple(u for batch in batches for u in batch.unreadable if u.package not in others),
         )
-        packages = (kept for kept in compared.packages if kept.documents.package not in others)
+        packages = (p for batch in batches for p in batch.packages if p.documents.package not in others)
         for kept, found in self._isolation.each(work, packages, about_kept):
             yield _lost(work(()), kept[0].documents, found) if isinstance(found, WorkFailed) else found
 
@@ -323,7 +309,6 @@ class Comparisons:
         self.isolation = isolate
         self._kept = kept
         self._compared: dict[str, ComparedTags] = {}
-        self._rebuilt: dict[Hashable, tuple[RebuiltSpecs, ...]] = {}
         self._repositories: dict[str, Repository] = {}
         self._trees: dict[str, Memory] = {}
         self._facts: dict[Hashable, Any] = {}
@@ -398,17 +383,18 @@ class Comparisons:
         after: Revision,
     ) -> Fact:
         """Return what `find` finds of two revisions, which never changes, without asking git again."""
-        key = (find, repository.git_dir, before.commit, after.commit)
-        if key not in self._facts:
-            self._facts[key] = find(repository, before, after)
-        found: Fact = self._facts[key]
-        return found
+        key = find, repository.git_dir, before.commit, after.commit
+        return self._once(key, lambda: find(repository, before, after))
 
     def rebuilt(self, of: Hashable, find: Callable[[], tuple[RebuiltSpecs, ...]]) -> tuple[RebuiltSpecs, ...]:
         """Return what was rebuilt between the states that `of` names, which `find` finds if nobody asked before."""
-        if of not in self._rebuilt:
-            self._rebuilt[of] = find()
-        return self._rebuilt[of]
+        return self._once(("rebuilt", of), find)
+
+    def _once(self, key: Hashable, find: Callable[[], Fact]) -> Fact:
+        if key not in self._facts:
+            self._facts[key] = find()
+        found: Fact = self._facts[key]
+        return found
 
 
 def has_table(stream: Stream, config: Config) -> bool:
@@ -424,29 +410,19 @@ def kept_comparisons(state: Path, streams: Sequence[object]) -> Iterator[Path | 
     What an earlier pass left there is removed.
     """
     folder = state / "compared"
-    _remove(folder)
+    rmtree(folder, ignore_errors=True)
     # Another name each time: a process may remember what it read under the last one.
-    kept = folder / token_hex(_NAME_BYTES)
+    kept: Path | None = folder / token_hex(_NAME_BYTES) if len(streams) > 1 else None
     try:
-        yield kept if len(streams) > 1 and _is_made(kept) else None
+        if kept:
+            folder.mkdir(mode=0o700)
+            kept.mkdir(mode=0o700)
+    except OSError:
+        kept = None
+    try:
+        yield kept
     finally:
-        _remove(folder)
-
-
-def _remove(folder: Path) -> None:
-    """Remove what passes left in `folder`; the rest is somebody else's."""
-    for path in folder.glob("[0-9a-f]" * 2 * _NAME_BYTES):
-        rmtree(path, ignore_errors=True)
-    with suppress(OSError):
-        folder.rmdir()
-
-
-def _is_made(folder: Path) -> bool:
-    with suppress(OSError):
-        folder.parent.mkdir(mode=0o700, exist_ok=True)
-        folder.mkdir(mode=0o700)
-        return True
-    return False
+        rmtree(folder, ignore_errors=True)
 
 
 def read_environment(path: Path, folders: Sequence[Path], isolation: Isolation) -> Environment:
@@ -472,12 +448,8 @@ def _about(path: Path) -> Piece:
 
 def joined(parts: Iterable[tuple[Coverage, Coverage]]) -> CoverageChange | None:
     """Say what became of an environment in all sources together: one that has a binary is enough."""
-    before: Coverage | None = None
-    after: Coverage | None = None
-    for had, has in parts:
-        before = had if before is None else best(before, had)
-        after = has if after is None else best(after, has)
-    return None if before is None or after is None else compare_coverage(before, after)
+    found = list(parts)
+    return compare_coverage(*(reduce(best, sides) for sides in zip(*found, strict=True))) if found else None
 
 
 def find_pin(

@@ -71,7 +71,7 @@ class Watched(Protocol):
 
 
 class RecordedSource:
-    """The history that we record of a source without one; it is ours, so nobody rewrites it."""
+    """The history that we record of a source without one; it is ours, so nobody rewrites it, and it is packed as written."""
 
     def __init__(self, folder: Path, address: str, layout: Layout = ANYWHERE) -> None:
         """Name what is recorded at `address` in `folder`."""
@@ -118,8 +118,7 @@ class WatchedClone:
 
     def update(self) -> News:
         """Fetch what is new."""
-        update = self._mirror.update()
-        other = self._other_address()
+        update, other = self._mirror.update(), self._other_address()
         with closing(self._mirror.open()) as repository:
             newest = resolve(repository, update.after)
             if self._since is not None:
@@ -127,8 +126,8 @@ class WatchedClone:
                     resolve_upstream(repository, self._since)
             is_empty = catalogue_of(repository, update.after) is None
             missing = nothing_found(repository, update.after, update.branch) if is_empty else ""
-        warnings = tuple(_warnings(update, other))
-        return News(revision=update.after, time=newest.time, warnings=warnings, no_documents=missing)
+        warnings = _warnings(update, other)
+        return News(revision=update.after, time=newest.time, warnings=tuple(warnings), no_documents=missing)
 
     def _other_address(self) -> str:
         """Note from where the clone was fetched; return the other address that it was fetched from before, if any."""
@@ -173,11 +172,8 @@ class RecordedFolder(RecordedSource):
         """Record what is in the folder now, unless it is what it was."""
         if not Path(self._address).exists():
             raise SourceError(f"{self._address}: there is no such folder")
-        faults = [
-            each
-            for each in record_folder(self._address, self._folder, self._layout, now=datetime.now(UTC))
-            if each.is_loss
-        ]
+        found = record_folder(self._address, self._folder, self._layout, now=datetime.now(UTC))
+        faults = [each for each in found if each.is_loss]
         said = [f"{each.path}: {each.message}." for each in faults[:_MOST_FAULTS]]
         if len(faults) > _MOST_FAULTS:
             said.append(f"And {len(faults) - _MOST_FAULTS:,} more.")
@@ -214,11 +210,6 @@ def _warnings(update: Update, other: str) -> Iterator[str]:
         yield f"{len(update.lost_pins)} revisions from which digests start no longer exist anywhere."
 
 
-def new_owner() -> str:
-    """Return a name for one run, which no other has: HOST/PROCESS/NUMBER."""
-    return f"{socket.gethostname()}/{os.getpid()}/{token_hex(4)}"
-
-
 class EndingError(Exception):
     """Cachewatch is to end. It is no failure: what was not written down is done again next time."""
 
@@ -234,8 +225,8 @@ class Context(Struct, kw_only=True):
     doing: Callable[[str], None] = lambda _: None
     # Set when cachewatch is to end: the message in hand is finished, and no other begun.
     is_ending: threading.Event = field(default_factory=threading.Event)
-    # By which name deliveries are claimed, and the answers that could not be written down yet, by delivery.
-    owner: str = field(default_factory=new_owner)
+    # By which name deliveries are claimed, which no other run has, and the answers that could not be written down yet, by delivery.
+    owner: str = field(default_factory=lambda: f"{socket.gethostname()}/{os.getpid()}/{token_hex(4)}")
     unwritten: dict[int, tuple[Delivery, DeliveryResult]] = field(default_factory=dict)
     # When this process began, by its clock, and when it last found written down that it runs.
     started: datetime | None = None

@@ -16,6 +16,7 @@ from cachewatch.git.catalogue import Bases, last_readable
 from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import Revision, resolve
 from cachewatch.report.values import TagDigest
+from cachewatch.report.words import number
 from cachewatch.runtime.worker import INLINE, Isolation
 from cachewatch.service.alerts import Alert
 from cachewatch.service.streams import PendingRanges
@@ -170,14 +171,12 @@ def _without_base(digest: TagDigest) -> Iterator[str]:
 
 def unreadable(source: str, tag: str, reasons: Mapping[str, str]) -> Alert:
     """Return the alert about documents of a tag that cannot be read, with the reason for each package."""
-    count = "1 document" if len(reasons) == 1 else f"{len(reasons)} documents"
     named = [f"{package}: {reason}." for package, reason in sorted(reasons.items())[:_MOST_NAMED]]
-    more = len(reasons) - len(named)
-    first, others = sorted(reasons)[:_MOST_IN_TITLE], len(reasons) - _MOST_IN_TITLE
-    names = f"{', '.join(first)}{f' and {others:,} more' if others > 0 else ''}"
+    more, others = len(reasons) - len(named), len(reasons) - _MOST_IN_TITLE
+    names = f"{', '.join(sorted(reasons)[:_MOST_IN_TITLE])}{f' and {others:,} more' if others > 0 else ''}"
     return Alert(
         key=AlertKey(AlertKind.DOCUMENTS_UNREADABLE, source, tag),
-        title=f"{count} of {tag} in {source} cannot be read: {names}",
+        title=f"{number(len(reasons), 'document')} of {tag} in {source} cannot be read: {names}",
         lines=(
             "What changes in them is compared later, with their last readable versions.",
             *named,

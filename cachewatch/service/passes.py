@@ -186,9 +186,8 @@ def _create_digests(
         closing(Comparisons(isolate, kept)) as comparisons,
         suppress(EndingError),
     ):
-        for stream in sorted(
-            ready, key=lambda stream: not stream.is_urgent
-        ):  # what they tell is not told again at once
+        # First the urgent ones: what they tell is not told again at once.
+        for stream in sorted(ready, key=lambda stream: not stream.is_urgent):
             context.go_on()
             context.doing(f"comparing for {stream.subscription.name}")
             create_digest(context, stream, comparisons)
@@ -202,9 +201,8 @@ def _create_digests(
 
 def _sources_behind(context: Context) -> frozenset[str]:
     """Name the sources whose newest revision another host fetched, and this one has yet to: they are polled first."""
-    if not context.database.is_shared:
-        return frozenset()
-    return frozenset(name for name, source in context.config.sources.items() if _is_behind(context, source))
+    sources = context.config.sources if context.database.is_shared else {}
+    return frozenset(name for name, source in sources.items() if _is_behind(context, source))
 
 
 def _is_behind(context: Context, source: Source) -> bool:
@@ -252,7 +250,7 @@ class Leadership:
         else:
             self.is_ours = self._has_begun = True
 
-    def if_ours(self, job: Callable[[], None]) -> Callable[[], None]:
+    def if_ours(self, job: Callable[[], object]) -> Callable[[], None]:
         """Return a job that does nothing on a host that waits, and stores nothing more once another host may have worked."""
 
         def work() -> None:
@@ -331,20 +329,20 @@ def leading(context: Context) -> Iterator[None]:
         yield
         return
     is_over = threading.Event()
-    beating = threading.Thread(target=_beat, args=(context, is_over), daemon=True)
+
+    def beat() -> None:
+        while not is_over.wait(HEARTBEAT.total_seconds()):
+            # If the lock is lost, the next transaction of the pass says so.
+            with suppress(CachewatchError), context.database.write():
+                pass
+
+    beating = threading.Thread(target=beat, daemon=True)
     beating.start()
     try:
         yield
     finally:
         is_over.set()
         beating.join()
-
-
-def _beat(context: Context, is_over: threading.Event) -> None:
-    while not is_over.wait(HEARTBEAT.total_seconds()):
-        # If the lock is lost, the next transaction of the pass says so.
-        with suppress(CachewatchError), context.database.write():
-            pass
 
 
 _SECONDS = 20
@@ -357,23 +355,17 @@ _HEALTHCHECKS = re.compile(
 def ping(config: Config, log: Log, *, is_whole: bool) -> None:
     """Ping the configured URL; after a pass that failed, tell healthchecks so, and others by silence."""
     url = config.monitor.ping_url
-    address = url and (url.reveal() if is_whole else _of_failure(url.reveal()))
-    if url is None or not address:
+    if url is None:
         return
-
+    parts = urlsplit(url.reveal())
+    if not is_whole:
+        if not _HEALTHCHECKS.fullmatch(urlunsplit(parts._replace(query="", fragment=""))):
+            return
+        parts = parts._replace(path=f"{parts.path.rstrip('/')}/fail")
     try:
-        status = post(address, b"", seconds=_SECONDS).status
+        status = post(urlunsplit(parts), b"", seconds=_SECONDS).status
         said = f"the server answered {status}" if status >= 300 else ""
     except CachewatchError as error:
         said = without_secret_url(str(error), url.reveal())
     if said:
         log.warning("ping.failed", error=said)
-
-
-def _of_failure(url: str) -> str:
-    """Return the URL that says that something failed; empty for a service that knows none."""
-    parts = urlsplit(url)
-    plain = urlunsplit(parts._replace(query="", fragment=""))
-    if not _HEALTHCHECKS.fullmatch(plain):
-        return ""
-    return urlunsplit(parts._replace(path=f"{parts.path.rstrip('/')}/fail"))

@@ -11,7 +11,6 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Self
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.config.sources import Source
@@ -20,11 +19,9 @@ from cachewatch.git.gitpython import interrupt
 from cachewatch.hooks import extensions
 from cachewatch.runtime.log import said_of, traceback_of
 from cachewatch.service import alerts
-from cachewatch.service import alerts as operator_notices
-from cachewatch.service import alerts as stale_sources
-from cachewatch.service import streams as notice_sentences
 from cachewatch.service.alerts import Alert, OperatorNotice
 from cachewatch.service.context import Context, News
+from cachewatch.service.streams import in_a_row
 from cachewatch.store import health
 from cachewatch.store.database import Connection
 from cachewatch.store.health import AlertKey, AlertKind, Counter, SourceHealth
@@ -61,71 +58,55 @@ def follow_poll(context: Context, source: Source, *, may_be_open: bool = True) -
 
 
 def _failed(context: Context, source: Source, error: Exception) -> None:
-    now, said = context.clock(), said_of(error)
+    now, said, name = context.clock(), said_of(error), source.name
     with context.database.write() as connection:
-        source_health = health.source(connection, source.name)
-        source_health = replace(source_health, polled_at=now, failures=source_health.failures + 1, error=said)
-        health.put_health(connection, source_health)
-        health.count(connection, Counter.of("poll_failures_total", source=source.name))
-        if source_health.failures >= context.config.operators.after_failures:
-            alerts.open_within(connection, context, _complaint(source_health))
-        stale_sources.review(connection, context, source, source_health)
-    log = context.log.bind(source=source.name, failures=source_health.failures)
+        before = health.source(connection, name)
+        found = replace(before, polled_at=now, failures=before.failures + 1, error=said)
+        health.put_health(connection, found)
+        health.count(connection, Counter.of("poll_failures_total", source=name))
+        if found.failures >= context.config.operators.after_failures:
+            often = f"It {in_a_row(found.failures)}."
+            lines = (said, often, "Stored data is kept, and the source is polled again as configured.")
+            key = AlertKey(AlertKind.SOURCE_FAILED, name)
+            alerts.open_within(
+                connection, context, Alert(key=key, title=f"the source {name} cannot be read", lines=lines)
+            )
+        alerts.review(connection, context, source, found)
+    log = context.log.bind(source=name, failures=found.failures)
     log.error("source.failed", error=said, traceback=traceback_of(error))
 
 
-def _complaint(source_health: SourceHealth) -> Alert:
-    return Alert(
-        key=AlertKey(AlertKind.SOURCE_FAILED, source_health.name),
-        title=f"the source {source_health.name} cannot be read",
-        lines=(
-            source_health.error,
-            f"It {notice_sentences.in_a_row(source_health.failures)}.",
-            "Stored data is kept, and the source is polled again as configured.",
-        ),
-    )
-
-
 def _succeeded(context: Context, source: Source, news: News) -> None:
-    now = context.clock()
+    now, name = context.clock(), source.name
     with context.database.write() as connection:
-        before = health.source(connection, source.name)
+        before = health.source(connection, name)
         is_new = news.revision != before.revision
-        source_health = SourceHealth(
-            name=source.name,
+        found = SourceHealth(
+            name=name,
             polled_at=now,
             succeeded_at=now,
             revision=news.revision,
             revision_time=news.time,
             changed_at=now if is_new else before.changed_at,
         )
-        health.put_health(connection, source_health)
-        title = f"the source {source.name} can be read again"
-        alerts.resolve_within(connection, context, AlertKey(AlertKind.SOURCE_FAILED, source.name), title)
+        health.put_health(connection, found)
+        key = AlertKey(AlertKind.SOURCE_FAILED, name)
+        alerts.resolve_within(connection, context, key, f"the source {name} can be read again")
         for warning in news.warnings:
-            title = f"notice about the source {source.name}"
-            notice = OperatorNotice(topic=f"source {source.name}", title=title, lines=(warning,))
-            operator_notices.notify_within(connection, context, notice)
+            title = f"notice about the source {name}"
+            notice = OperatorNotice(topic=f"source {name}", title=title, lines=(warning,))
+            alerts.notify_within(connection, context, notice)
         _report_problem(connection, context, source, news)
-        stale_sources.review(connection, context, source, source_health)
-    context.log.info("source.polled", source=source.name, revision=news.revision[:12], is_new=is_new)
+        alerts.review(connection, context, source, found)
+    context.log.info("source.polled", source=name, revision=news.revision[:12], is_new=is_new)
 
 
 def _report_problem(connection: Connection, context: Context, source: Source, news: News) -> None:
     """Open or resolve the alerts of what is missing as long as it is."""
+    skipped, empty = f"a part of the source {source.name} was skipped", f"the source {source.name} has no documents"
     for kind, said, title, solved in (
-        (
-            AlertKind.SOURCE_INCOMPLETE,
-            news.problem,
-            f"a part of the source {source.name} was skipped",
-            "is complete again",
-        ),
-        (
-            AlertKind.SOURCE_EMPTY,
-            news.no_documents,
-            f"the source {source.name} has no documents",
-            "has documents again",
-        ),
+        (AlertKind.SOURCE_INCOMPLETE, news.problem, skipped, "is complete again"),
+        (AlertKind.SOURCE_EMPTY, news.no_documents, empty, "has documents again"),
     ):
         key = AlertKey(kind, source.name)
         if not said:
@@ -144,12 +125,8 @@ _ENDING_SECONDS = 20.0
 _INTERRUPT_SECONDS = 0.2
 
 
-class _Ended(Struct, frozen=True):
-    """How a poll ended."""
-
-    source: str
-    is_answered: bool = False
-    error: BaseException | None = None  # why its result could not be stored; a source that fails is no error
+# How a poll ended: its source, whether that answered, and why the result could not be stored (a source that fails is no error).
+_Ended = tuple[str, bool, BaseException | None]
 
 
 class Polls:
@@ -186,10 +163,10 @@ class Polls:
         """
         pending, errors = {source.name for source in self._sources}, []
         for found in self._rounds():
-            for ended in found:
-                pending.remove(ended.source)
-                self.failed += not ended.is_answered
-                errors += [ended.error] if ended.error else []
+            for name, is_answered, error in found:
+                pending.remove(name)
+                self.failed += not is_answered
+                errors += [error] if error else []
             yield frozenset(pending)
             if not pending:
                 break
@@ -200,18 +177,15 @@ class Polls:
         """Yield how polls ended, for ever; what waits to be sent does not wait for the first of them."""
         if not self._threads:
             yield []
-            yield [_Ended(source.name, poll(self._context, source)) for source in self._sources]
-        yield self._within(_GRACE_SECONDS)
-        while True:
-            yield [self._ended.get()]
-
-    def _within(self, seconds: float) -> list[_Ended]:
+            yield [(source.name, poll(self._context, source), None) for source in self._sources]
         found: list[_Ended] = []
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + _GRACE_SECONDS
         with suppress(Empty):
             while len(found) < len(self._sources):
                 found.append(self._ended.get(timeout=max(0.0, deadline - time.monotonic())))
-        return found
+        yield found
+        while True:
+            yield [self._ended.get()]
 
     def _start(self, most: int, sources: Sequence[Source]) -> None:
         waiting = deque(sources)
@@ -221,12 +195,10 @@ class Polls:
             self._threads[-1].start()
 
     def _work(self, waiting: deque[Source]) -> None:
-        with suppress(IndexError):
-            while not self._context.is_ending.is_set():
-                self._ended.put(self._poll(waiting.popleft()))
-
-    def _poll(self, source: Source) -> _Ended:
-        try:
-            return _Ended(source.name, poll(self._context, source))
-        except BaseException as error:  # noqa: BLE001  raised again when the others are done
-            return _Ended(source.name, error=error)
+        while waiting and not self._context.is_ending.is_set():
+            with suppress(IndexError):
+                source = waiting.popleft()
+                try:
+                    self._ended.put((source.name, poll(self._context, source), None))
+                except BaseException as error:  # noqa: BLE001  raised again when the others are done
+                    self._ended.put((source.name, False, error))

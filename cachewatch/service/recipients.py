@@ -9,12 +9,8 @@ import random
 from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime, timedelta
 
-from msgspec import Struct
-
 from cachewatch.config.channels import ChannelConfig, MailConfig, MaildirConfig
 from cachewatch.config.model import Config
-from cachewatch.config.showing import obsolete_keys
-from cachewatch.config.subscriptions import Subscription
 from cachewatch.config.types import address_of
 from cachewatch.errors import DamagedRow
 from cachewatch.runtime.files import shared_kind
@@ -27,12 +23,7 @@ from cachewatch.store.digests import DigestState, DigestSummary
 from cachewatch.store.health import AlertKey, AlertKind
 from cachewatch.store.outbox import Delivery, State
 
-
-class Route(Struct, frozen=True):
-    """Channels, and whom those of mail go to."""
-
-    channels: tuple[str, ...]
-    to: tuple[str, ...]
+Way = tuple[tuple[str, ...], tuple[str, ...]]  # channels, and whom those of mail go to
 
 
 def why_not(config: Config, subscription: str, channel: str, target: str) -> str:
@@ -44,7 +35,7 @@ def why_not(config: Config, subscription: str, channel: str, target: str) -> str
     """
     if channel not in config.channels:
         return ""
-    ways = [way for way in _ways_of(config, subscription) if channel in way.channels]
+    ways = [way for way in _ways_of(config, subscription) if channel in way[0]]
     if not ways:
         return f"{subscription} no longer uses {channel}"
     if not _reaches(config, ways, channel, target):
@@ -54,17 +45,13 @@ def why_not(config: Config, subscription: str, channel: str, target: str) -> str
 
 def is_recipient(config: Config, channel: str, target: str) -> bool:
     """Tell whether anything is ever sent to `target` through `channel`."""
-    ways = _ways_through(config, channel)
-    return channel in config.channels and bool(ways) and _reaches(config, ways, channel, target)
+    return is_used(config, channel) and _reaches(config, _ways_through(config, channel), channel, target)
 
 
 def is_operator(config: Config, channel: str, target: str) -> bool:
     """Tell whether notices to operators are sent to `target` through `channel`."""
-    return (
-        channel in config.channels
-        and channel in config.operators.channels
-        and _reaches(config, [_operators(config)], channel, target)
-    )
+    is_theirs = channel in config.channels and channel in config.operators.channels
+    return is_theirs and _reaches(config, _ways_of(config, OPERATORS), channel, target)
 
 
 def last_addresses(config: Config, suppressed: Collection[tuple[str, str]]) -> dict[tuple[str, str], str]:
@@ -75,9 +62,9 @@ def last_addresses(config: Config, suppressed: Collection[tuple[str, str]]) -> d
     by_name = {(channel, target.lower()): (channel, target) for channel, target in suppressed}
     found = {}
     for name in (*config.subscriptions, OPERATORS) if suppressed else ():
-        for way in _ways_of(config, name):
-            for channel in way.channels:
-                named = [(channel, address_of(to).lower()) for to in way.to] if _has_addresses(config, channel) else []
+        for channels, recipients in _ways_of(config, name):
+            for channel in channels:
+                named = [(channel, address_of(to).lower()) for to in recipients if _has_addresses(config, channel)]
                 if name == OPERATORS or all(each in by_name for each in named):
                     found.update({by_name[each]: name for each in named if each in by_name})
     return found
@@ -88,32 +75,25 @@ def is_used(config: Config, channel: str) -> bool:
     return channel in config.channels and bool(_ways_through(config, channel))
 
 
-def _ways_through(config: Config, channel: str) -> list[Route]:
-    return [way for way in (*_ways(config.subscriptions.values()), _operators(config)) if channel in way.channels]
+def _ways_through(config: Config, channel: str) -> list[Way]:
+    return [way for name in (*config.subscriptions, OPERATORS) for way in _ways_of(config, name) if channel in way[0]]
 
 
-def _ways_of(config: Config, subscription: str) -> Iterable[Route]:
+def _ways_of(config: Config, subscription: str) -> Iterator[Way]:
+    """Yield how a subscription, or operators, are reached; all subscriptions for one that is gone."""
     if subscription == OPERATORS:
-        return [_operators(config)]
+        yield config.operators.channels, config.operators.to
+        return
     known = config.subscriptions.get(subscription)
-    return _ways([known] if known else config.subscriptions.values())
-
-
-def _ways(subscriptions: Iterable[Subscription]) -> Iterator[Route]:
-    for each in subscriptions:
-        yield Route(each.channels, each.to)
+    for each in [known] if known else config.subscriptions.values():
+        yield each.channels, each.to
         if each.urgent is not None:
-            yield Route(each.urgent.channels, each.urgent.to or each.to)
+            yield each.urgent.channels, each.urgent.to or each.to
 
 
-def _operators(config: Config) -> Route:
-    return Route(config.operators.channels, config.operators.to)
-
-
-def _reaches(config: Config, ways: Iterable[Route], channel: str, target: str) -> bool:
-    return not _has_addresses(config, channel) or target.lower() in {
-        address_of(to).lower() for way in ways for to in way.to
-    }
+def _reaches(config: Config, ways: Iterable[Way], channel: str, target: str) -> bool:
+    addresses = {address_of(to).lower() for _, recipients in ways for to in recipients}
+    return not _has_addresses(config, channel) or target.lower() in addresses
 
 
 def _has_addresses(config: Config, channel: str) -> bool:
@@ -308,9 +288,8 @@ def set_aside(connection: Connection, context: Context, record: DigestSummary, e
         lines=(str(error), "It was not sent, and its cursors did not move: the next one reports the same."),
     )
     alerts.notify_within(connection, context, notice)
-    context.log_within(connection).error(
-        "digest.damaged", digest=record.key[:12], subscription=record.subscription, error=str(error)
-    )
+    log = context.log_within(connection).bind(digest=record.key[:12], subscription=record.subscription)
+    log.error("digest.damaged", error=str(error))
 
 
 def resume(context: Context) -> None:
@@ -324,15 +303,8 @@ def resume(context: Context) -> None:
     bury_unknown(context)
     if kind := shared_kind(context.folder):
         context.log.warning("state.shared", folder=context.folder, file_system=kind)
-    say_obsolete_keys(context)
     if context.database.is_new and any(context.clone_folder(source).exists() for source in context.config.sources):
         _tell_of_loss(context)
-
-
-def say_obsolete_keys(context: Context) -> None:
-    """Log what the configuration says without effect."""
-    for sentence in obsolete_keys(context.config):
-        context.log.warning("config.obsolete", advice=sentence)
 
 
 def recover(context: Context) -> None:

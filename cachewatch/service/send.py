@@ -9,7 +9,7 @@ import re
 import socket
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
@@ -29,7 +29,7 @@ from cachewatch.service.recipients import BLOCKED, LONGEST_ASKED, pause, recover
 from cachewatch.service.streams import days
 from cachewatch.store import digests, health, messages, outbox
 from cachewatch.store.database import Connection
-from cachewatch.store.health import AlertKey, AlertKind, ChannelHealth, Counter
+from cachewatch.store.health import AlertKey, AlertKind, Counter
 from cachewatch.store.outbox import OPEN, Delivery, State
 
 # A delivery is given up only after so many attempts over so long a time.
@@ -67,12 +67,9 @@ def deliver_all(context: Context, *, is_last: bool) -> int:
     dead = sum(_settle_unwritten(context, name) for name in {each.channel for each, _ in context.unwritten.values()})
     for _ in range(2):  # of what fails operators are told at once, perhaps through a channel that had its turn
         with context.database.read() as connection:
-            context.ran = context.ran or health.moment(connection, health.RAN)
-            due = [_waiting(connection, name) for name in outbox.due_channels(connection, context.clock())]
+            due = outbox.due_channels(connection, context.clock())
         notices = context.notices
-        for waiting in due:
-            recover(context)
-            dead += _deliver(context, waiting, is_last=is_last)
+        dead += sum(deliver(context, name, is_last=is_last) for name in due)
         if context.notices == notices:
             break
     return dead
@@ -91,42 +88,25 @@ def deliver(context: Context, name: str, *, is_last: bool = True) -> int:
     """Send everything that is due through one channel; return how many deliveries failed for good."""
     dead = _settle_unwritten(context, name)
     recover(context)
-    with context.database.read() as connection:
-        waiting = _waiting(connection, name)
-    return dead + _deliver(context, waiting, is_last=is_last)
-
-
-class _Waiting(Struct, frozen=True):
-    """What is to be known of a channel before anything is sent through it."""
-
-    channel: ChannelHealth
-    is_interrupted: bool  # something was being sent
-
-
-def _waiting(connection: Connection, name: str) -> _Waiting:
-    is_interrupted = bool(outbox.find(connection, states=(State.SENDING,), channel=name, limit=1))
-    return _Waiting(health.channel(connection, name), is_interrupted)
-
-
-def _deliver(context: Context, waiting: _Waiting, *, is_last: bool) -> int:
-    name, rests_until = waiting.channel.name, waiting.channel.blocked_until
     config = context.config.channels.get(name)
     if config is None:
         alerts.open_now(context, _unknown(name))
-        return 0
-    if waiting.is_interrupted:
+        return dead
+    with context.database.read() as connection:
+        rests_until = health.channel(connection, name).blocked_until
+        is_interrupted = bool(outbox.find(connection, states=(State.SENDING,), channel=name, limit=1))
+    if is_interrupted:
         _take_back(context, name, context.clock() + longest_attempt(config))
     if rests_until is not None and rests_until > context.clock():
-        return 0
+        return dead
     try:
-        channel = open_channel(config)
-        with channel.open(lambda target, most: _shelf(context, name, target, most)) as transport:
-            return _deliver_each(context, name, transport, is_last=is_last)
+        with open_channel(config).open(lambda target, most: _shelf(context, name, target, most)) as transport:
+            return dead + _deliver_each(context, name, transport, is_last=is_last)
     except StateError:
         raise  # the channel is not to blame
     except Exception as error:  # noqa: BLE001  whatever a channel raises stops only itself
         _block(context, name, said_of(error), traceback_of(error))
-        return 0
+        return dead
 
 
 def _take_back(context: Context, name: str, later: datetime) -> None:
@@ -145,17 +125,14 @@ def _take_back(context: Context, name: str, later: datetime) -> None:
 
 
 def _shelf(context: Context, name: str, target: str, most: int) -> list[Message]:
+    """Return what was sent before, newest first; what a clock made that was ahead gets the time of the one before it."""
     with context.database.read() as connection:
-        found = outbox.sent_history(connection, name, target, most)
-    return list(_in_time(found, context.clock()))[::-1]
-
-
-def _in_time(newest_first: Sequence[Message], now: datetime) -> Iterator[Message]:
-    """Yield messages oldest first; one that a clock made that was ahead gets the time of the one before it."""
-    before = datetime.fromtimestamp(0, UTC)
+        newest_first = outbox.sent_history(connection, name, target, most)
+    now, before, found = context.clock(), datetime.fromtimestamp(0, UTC), []
     for message in reversed(newest_first):
         before = message.created if message.created <= now else before
-        yield replace(message, created=before)
+        found.append(replace(message, created=before))
+    return found[::-1]
 
 
 def _deliver_each(context: Context, name: str, transport: Transport, *, is_last: bool) -> int:
@@ -202,7 +179,8 @@ class _Run:
             return None if is_over else _next(self._context, self._name)
         if answer.outcome is not DeliveryOutcome.DEFERRED:
             self._has_worked = True
-            self._settle_all(self._undecided)
+            for each in self._undecided:
+                self._settle(*each)
             self._undecided = []
         return self._settle(delivery, answer, goes_on=True)
 
@@ -217,9 +195,13 @@ class _Run:
             if _is_at_fault(group, is_away=is_away):
                 self._rest(group)
             elif not self._is_last and group[0][1].outcome is DeliveryOutcome.DEAD:
-                self._put_back(group)
+                now = self._context.clock()
+                with self._context.database.write() as connection:  # to be tried again with what follows in the pass
+                    for delivery, answer in group:
+                        outbox.settle(connection, delivery, State.QUEUED, now=now, said=answer.detail, counts=False)
             else:
-                self._settle_all(group)
+                for each in group:  # the fault of its own message
+                    self._settle(*each)
         return self._dead
 
     def _rest(self, group: Sequence[_Answered]) -> None:
@@ -231,18 +213,6 @@ class _Run:
         outcome = DeliveryOutcome.DEFERRED if first.is_lost else DeliveryOutcome.BLOCKED
         for delivery, answer in group:
             self._settle(delivery, replace(answer, outcome=outcome, is_channel=True, is_address=False))
-
-    def _put_back(self, group: Sequence[_Answered]) -> None:
-        """Let what was refused be tried again with what follows in the same pass."""
-        now = self._context.clock()
-        with self._context.database.write() as connection:
-            for delivery, answer in group:
-                outbox.settle(connection, delivery, State.QUEUED, now=now, said=answer.detail, counts=False)
-
-    def _settle_all(self, group: Sequence[_Answered]) -> None:
-        """Settle what is the fault of its own message."""
-        for delivery, answer in group:
-            self._settle(delivery, answer)
 
     def _settle(self, delivery: Delivery, answer: DeliveryResult, *, goes_on: bool = False) -> _Claimed | None:
         state, following = _settle(self._context, delivery, answer, goes_on=goes_on)
@@ -277,30 +247,24 @@ def _claim(connection: Connection, context: Context, name: str) -> _Claimed | No
     if name not in context.config.channels or context.is_ending.is_set():
         return None
     while (delivery := outbox.claim(connection, name, context.clock(), context.owner)) is not None:
-        message = _message(connection, delivery)
+        try:
+            message = outbox.message(connection, delivery.id)
+        except DamagedRow:
+            message = None
+        message = message if message and message.payload else None
         # Whom damaged bytes are for cannot be known, so that they are not judged by it.
         if message is None or not _is_dropped(connection, context, delivery):
             return delivery, message
     return None
 
 
-def _message(connection: Connection, delivery: Delivery) -> Message | None:
-    try:
-        found = outbox.message(connection, delivery.id)
-    except DamagedRow:
-        return None
-    return found if found.payload else None
-
-
 def _bury(context: Context, delivery: Delivery) -> None:
     """Give up a delivery whose bytes are lost."""
-    said = (
-        "its stored bytes are damaged; `cachewatch state check` looks for more damage, and a backup has what was stored"
-    )
+    said = "its stored bytes are damaged; `cachewatch state check` looks for more, and a backup has what was stored"
     with context.database.write() as connection:
         if outbox.settle(connection, delivery, State.DEAD, now=context.clock(), said=said):
-            answer = DeliveryResult(outcome=DeliveryOutcome.DEAD, detail=said)
-            _note_target(connection, context, delivery, _Outcome(State.DEAD, said), answer)
+            outcome, answer = _Outcome(State.DEAD, said), DeliveryResult(DeliveryOutcome.DEAD, said)
+            _note_target(connection, context, delivery, outcome, answer)
     context.log_of(delivery).error("delivery.dead", said=said)
 
 
@@ -320,12 +284,8 @@ def _attempt(transport: Transport, message: Message) -> DeliveryResult:
     try:
         return transport.deliver(message)
     except Exception as error:  # noqa: BLE001  a bug of a channel must not lose a digest, nor stop the others
-        return DeliveryResult(
-            outcome=DeliveryOutcome.RAISED,
-            detail=f"the channel failed: {safe(repr(error))}",
-            may_have_arrived=True,
-            traceback=traceback_of(error),
-        )
+        said = f"the channel failed: {safe(repr(error))}"
+        return DeliveryResult(DeliveryOutcome.RAISED, said, may_have_arrived=True, traceback=traceback_of(error))
 
 
 def _settle_unwritten(context: Context, name: str) -> int:
@@ -364,6 +324,7 @@ def _write_down(
     with context.database.write() as connection:
         delivery = delivery if is_away or answer.is_lost else _end_blockade(connection, context, delivery)
         outcome = _judge(connection, context, delivery, answer)
+        event = "away" if answer.is_channel and outcome.state is State.DEFERRED else ""
         is_ours = outbox.settle(
             connection,
             delivery,
@@ -373,7 +334,7 @@ def _write_down(
             due=outcome.due,
             may_have_arrived=answer.may_have_arrived,
             counts=not is_away,
-            event=_event(answer, outcome),
+            event=messages.REFUSED if answer.is_refused else event,
         )
         _note_channel(connection, context, delivery, answer, outcome.said)
         if is_ours:
@@ -385,13 +346,6 @@ def _write_down(
         return None, following
     {State.SENT: log.info, State.DEAD: log.error}.get(outcome.state, log.warning)(f"delivery.{outcome.state}")
     return outcome.state, following
-
-
-def _event(answer: DeliveryResult, outcome: _Outcome) -> str:
-    """Return what the story of the delivery says of an attempt if its state does not say it all."""
-    if answer.is_address and answer.outcome is DeliveryOutcome.DEAD:
-        return messages.REFUSED
-    return "away" if answer.is_channel and outcome.state is State.DEFERRED else ""
 
 
 def _end_blockade(connection: Connection, context: Context, delivery: Delivery) -> Delivery:
@@ -490,8 +444,7 @@ def _note_target(
     if outcome.state is State.SENT:
         recipients.restore(connection, context, name, target)
         alerts.resolve_within(connection, context, key, f"{target} can be reached again")
-    is_refused = answer.is_address and answer.outcome is DeliveryOutcome.DEAD
-    if is_refused and recipients.note_refusal(connection, context, delivery, answer.detail):
+    if answer.is_refused and recipients.note_refusal(connection, context, delivery, answer.detail):
         return
     if outcome.state is State.DEAD or answer.outcome is DeliveryOutcome.RAISED:
         lines = (f"Delivery {delivery.id} through {name}: {answer.detail}", "Other deliveries are not affected.")
@@ -504,11 +457,9 @@ def _block(context: Context, name: str, said: str, traceback: str | None = None)
     """Let a whole channel rest; what waits for it uses up no attempts."""
     now = context.clock()
     with context.database.write() as connection:
-        channel_health = health.channel(connection, name)
-        channel_health = replace(
-            channel_health, blocked_until=now + BLOCKED, failures=channel_health.failures + 1, error=said, error_at=now
-        )
-        health.put_health(connection, channel_health)
+        before, rest = health.channel(connection, name), now + BLOCKED
+        after = replace(before, blocked_until=rest, failures=before.failures + 1, error=said, error_at=now)
+        health.put_health(connection, after)
         alerts.open_within(connection, context, _blockade(name, said))
     context.log.error("channel.blocked", channel=name, error=said, traceback=traceback)
 

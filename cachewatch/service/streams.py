@@ -79,7 +79,7 @@ def streams_of(config: Config) -> Iterator[Stream]:
     for subscription in config.subscriptions.values():
         wanted = Globs(subscription.match.sources)
         sources = tuple(source for source in config.sources.values() if wanted(source.name))
-        yield Stream(
+        regular = Stream(
             subscription=subscription,
             name=REGULAR,
             changes=subscription.changes,
@@ -88,17 +88,11 @@ def streams_of(config: Config) -> Iterator[Stream]:
             schedule=parse_when(subscription.when, config.timezone),
             sources=sources,
         )
-        urgent = subscription.urgent
-        if urgent is not None:
-            yield Stream(
-                subscription=subscription,
-                name=URGENT,
-                changes=urgent.changes,
-                channels=urgent.channels,
-                to=urgent.to or subscription.to,
-                schedule=parse_when("each revision", config.timezone),
-                sources=sources,
-            )
+        yield regular
+        if urgent := subscription.urgent:
+            at_once, to = parse_when("each revision", config.timezone), urgent.to or subscription.to
+            channels, changes = urgent.channels, urgent.changes
+            yield replace(regular, name=URGENT, changes=changes, channels=channels, to=to, schedule=at_once)
 
 
 class PendingRange(Struct, frozen=True, kw_only=True):
@@ -196,15 +190,8 @@ def first_revision(repository: Repository, source: Source, newest: Revision) -> 
 
 REWRITTEN = "upstream rewrote its history in between; the two states are compared anyway"
 
-_OPTIONS = {
-    "tags": "tag",
-    "packages": "package",
-    "stacks": "stack",
-    "targets": "target",
-    "oses": "os",
-    "compilers": "compiler",
-    "versions": "versions",
-}
+_OPTIONS = {"tags": "tag", "packages": "package", "stacks": "stack", "targets": "target", "oses": "os"}
+_OPTIONS |= {"compilers": "compiler", "versions": "versions"}
 
 # How `changes:` and `--kind` say what they take and what they leave.
 _SIGNS = {"+": "", "-": "!"}
@@ -357,12 +344,9 @@ def in_a_row(failures: int) -> str:
 
 def selection_of(match: Match, kinds: Iterable[Kind] | None = None) -> Selection:
     """Return what a subscription or a silence selects; `kinds=None` selects every kind."""
+    names = ("tags", "packages", "stacks", "targets", "oses")
     return Selection(
-        tags=Globs(match.tags),
-        packages=Globs(match.packages),
-        stacks=Globs(match.stacks),
-        targets=Globs(match.targets),
-        oses=Globs(match.oses),
+        **{name: Globs(getattr(match, name)) for name in names},
         compilers=Globs(every_compiler(match.compilers)),
         versions=Versions(match.versions),
         kinds=Globs() if kinds is None else Globs(sorted(kinds)),
@@ -413,11 +397,9 @@ class Silencing:
 
     def body(self, make_collector: Callable[[Wants], Collector]) -> Collector:
         """Return a body that hears no more than it may; `heard` reads what it hands over."""
-        return (
-            _SilencedCollector(self._hushes, self._wants, make_collector)
-            if self._hushes
-            else make_collector(self._wants)
-        )
+        if not self._hushes:
+            return make_collector(self._wants)
+        return _SilencedCollector(self._hushes, self._wants, make_collector)
 
     def heard(self, changeset: Changeset, hidden: Counter[str]) -> Changeset:
         """Return `changeset` with the bodies that `make_collector` made, and count hidden packages by silence."""
@@ -483,10 +465,8 @@ def _is_wanted(wants: Wants, kinds: Set[Kind], hidden: Set[Kind]) -> bool:
 
 def _concerned(change: PackageChange) -> Iterator[tuple[Signature, Set[str]]]:
     """Yield every signature that something happened to, with the stacks whose subscriptions report it."""
-    for match in change.matches:
-        yield match.before, frozenset(match.before.stacks)
-        yield match.after, frozenset(match.after.stacks)
-    for alike in (*change.gone, *change.new):
-        yield alike.signature, frozenset(alike.signature.stacks)
+    pairs = [signature for match in change.matches for signature in (match.before, match.after)]
+    for signature in (*pairs, *(alike.signature for alike in (*change.gone, *change.new))):
+        yield signature, frozenset(signature.stacks)
     for kept in change.restacked:
         yield kept.after, frozenset((*kept.gained, *kept.lost))

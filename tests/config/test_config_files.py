@@ -187,22 +187,6 @@ def test_notes(run: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_key_without_effect(run: Run, complete: Path) -> None:
-    """An old file stays good; who checks it is told what to remove, and nobody else hears of the key."""
-    old = complete.read_text().replace("    if_empty: skip", "    group_by: stack\n    if_empty: skip", 1)
-    complete.write_text(old)
-    result = run("config", "check", "--config", complete, "--no-secrets")
-
-    assert result.exit_code == 0
-    said = "subscriptions.ml-team.group_by no longer has any effect: lists are grouped by package; remove it"
-    assert f"cachewatch: note: {said}\n" in result.error
-    jsonschema.validate(yaml.load(old, Loader), json.loads(json_schema()))
-    assert json.loads(json_schema())["$defs"]["Subscription"]["properties"]["group_by"] == {"deprecated": True}
-    for page in ("config/cachewatch.yaml", "docs/configuration.md"):
-        assert "group_by" not in (ROOT / page).read_text()
-
-
-@pytest.mark.slow
 def test_templates_are_checked(run: Run, tmp_path: Path) -> None:
     """An undefined name is found at once, and not when a digest is due."""
     (tmp_path / "templates").mkdir()
@@ -441,7 +425,7 @@ def _all_keys(schema: Any) -> Iterator[str]:
     """Yield every key of every section that still has an effect."""
     if isinstance(schema, dict):
         if schema.get("type") == "object":
-            yield from (name for name, its in schema.get("properties", {}).items() if not its.get("deprecated"))
+            yield from schema.get("properties", {})
         for value in schema.values():
             yield from _all_keys(value)
     elif isinstance(schema, list):

@@ -187,7 +187,7 @@ def test_a_reload(site: Site, systemd: Callable[[], list[str]]) -> None:
     daemon, context = open_daemon(site)
     with meanwhile(
         lambda: wait_for(lambda: heard(site, "daemon.started")),
-        lambda: reload(good.replace("  ml: {", "  other: {group_by: kind, "), "config.reloaded"),
+        lambda: reload(good.replace("  ml: {", "  other: {"), "config.reloaded"),
         lambda: reload("version: 1\nsauces: {}\n", "config.refused"),
         lambda: reload(good.replace("/state\n", "/elsewhere\n"), "config.refused", 2),
     ):
@@ -196,7 +196,6 @@ def test_a_reload(site: Site, systemd: Callable[[], list[str]]) -> None:
     assert list(context.config.subscriptions) == ["other"]
     assert context.config.state == site.folder / "state"
     assert "did you mean" in site.said.getvalue()
-    assert "subscriptions.other.group_by no longer has any effect" in site.said.getvalue()
     assert "STATUS=configuration reloaded" in systemd()
     assert "STATUS=the new configuration was refused, the old one stays" in systemd()
     assert "a new configuration was refused" in site.notices()
@@ -432,6 +431,6 @@ def test_a_status_cannot_forge_another_message(systemd: Callable[[], list[str]])
 def test_without_systemd_nothing_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Neither where there is no socket, nor where it is gone."""
     monkeypatch.delenv("NOTIFY_SOCKET", raising=False)
-    assert not notify(is_ready=True)
+    assert not notify("READY=1")
     monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "gone"))
-    assert not notify(is_ready=True)
+    assert not notify("READY=1")

@@ -24,7 +24,7 @@ def listening(host: str) -> Iterator[int]:
     server = MonitorServer(host, 0, PAGES)
     server.start()
     try:
-        yield server.port
+        yield server.server_port
     finally:
         server.stop()
 

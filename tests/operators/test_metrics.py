@@ -8,7 +8,7 @@ import pytest
 from helpers import catalogue, records
 from station import Site
 
-from cachewatch.operators.metrics import DaemonStatus, Sample, metrics
+from cachewatch.daemon.monitor import DaemonStatus, Sample, metrics
 from cachewatch.store.health import AlertKind
 
 CONFIG = """\

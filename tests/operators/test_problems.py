@@ -16,8 +16,7 @@ from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 from station import Site
 
-from cachewatch.daemon.monitor import expose
-from cachewatch.operators.metrics import SERIES, DaemonStatus, metrics
+from cachewatch.daemon.monitor import SERIES, DaemonStatus, figures
 from cachewatch.operators.status import ProblemList, find_problems, read_status
 from cachewatch.service.context import Context
 from cachewatch.service.passes import create_digests
@@ -276,14 +275,14 @@ def parsed(text: str) -> Mapping[str, float]:
 
 
 def named(sample: Any) -> str:
-    assert sample.labels.keys() == set(SERIES[sample.name].labels)
-    labels = ",".join(f'{name}="{sample.labels[name]}"' for name in SERIES[sample.name].labels)
+    assert sample.labels.keys() == set(SERIES[sample.name][1:])
+    labels = ",".join(f'{name}="{sample.labels[name]}"' for name in SERIES[sample.name][1:])
     return f"{sample.name}{{{labels}}}" if labels else sample.name
 
 
 def measured(site: Site) -> Mapping[str, float]:
     with opened(site) as context:
-        return parsed(expose(metrics(context, DAEMON), "")[0])
+        return parsed(figures(context, DAEMON, "").text)
 
 
 def test_counters_are_there_before_anything_happened(site: Site) -> None:
@@ -354,7 +353,8 @@ def test_digests_are_counted(site: Site) -> None:
 def test_the_form_is_the_one_that_is_accepted(site: Site, accept: str, content_type: str) -> None:
     """OpenMetrics only for those who ask for it, and no words of theirs in the answer."""
     with opened(site) as context:
-        text, given = expose(metrics(context, DAEMON), accept)
+        page = figures(context, DAEMON, accept)
+        text, given = page.text, page.content_type
     assert given.startswith(content_type)
     if "openmetrics" in given:
         families = list(openmetrics.text_string_to_metric_families(text))  # type: ignore[no-untyped-call]
@@ -369,7 +369,7 @@ def test_counters_of_another_version_are_left_out(site: Site) -> None:
         with context.database.write() as connection:
             health.count(connection, Counter.of("moons_total", phase="full"))
             health.count(connection, Counter.of("poll_failures_total", source="public", reason="moon"))
-        found = parsed(expose(metrics(context, DAEMON), "")[0])
+        found = parsed(figures(context, DAEMON, "").text)
     assert [value for name, value in found.items() if "poll_failures" in name] == [0]
 
 
@@ -379,5 +379,5 @@ def test_every_series_is_described() -> None:
     assert {name for name in re.findall(r"`((?:cachewatch|process)_\w+)", text) if "." not in name} == set(SERIES)
     labels = dict(re.findall(r"^\| `(\w+)` \| ([\w, ]*?) ?\|", text, re.MULTILINE))
     assert {name: tuple(filter(None, labels[name].split(", "))) for name in SERIES} == {
-        name: series.labels for name, series in SERIES.items()
+        name: series[1:] for name, series in SERIES.items()
     }

@@ -13,7 +13,7 @@ from selected import alone, collector, compared, digest_of, states
 from cachewatch.core.changesets import Changeset
 from cachewatch.core.selection import Selection, select
 from cachewatch.errors import WorkFailed
-from cachewatch.runtime.worker import INLINE, Inline, Isolated, Isolation, Worker
+from cachewatch.runtime.worker import INLINE, Isolated, Isolation, Worker
 from cachewatch.service.comparisons import ComparedTags, KeptPackage
 
 SELECTIONS = (
@@ -51,7 +51,7 @@ def test_a_process_of_its_own_selects_the_same(tmp_path: Path) -> None:
     assert found == again == [alone(folder, selection) for selection in SELECTIONS]
 
 
-class Failing(Inline):
+class Failing(Isolation):
     """Cannot select from one package."""
 
     def each(self, work: Any, items: Iterable[Any], about: Callable[[Any], Any]) -> Iterator[tuple[Sequence[Any], Any]]:

@@ -41,7 +41,7 @@ from cachewatch.extensions.history.schema import (
 from cachewatch.extensions.history.values import IndexedDocument, KnownDocument, OpenInterval, Task, signature_of
 from cachewatch.extensions.history.write import Writer, common_length, fill_specs, locked, transaction
 from cachewatch.git.repository import Repository
-from cachewatch.runtime.parallel import ProcessEnded, in_processes
+from cachewatch.runtime.worker import ProcessEnded, in_processes
 
 Reply = TypeVar("Reply")
 Causes = tuple[CountedCause, ...]

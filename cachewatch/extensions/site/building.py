@@ -48,7 +48,7 @@ from cachewatch.extensions.site.values import Happening, Link, Times, View
 from cachewatch.report.templates import render
 from cachewatch.report.values import Neighbours, with_neighbours
 from cachewatch.runtime.files import put, read_inside, remove, shipped_template
-from cachewatch.runtime.parallel import in_processes
+from cachewatch.runtime.worker import in_processes
 from cachewatch.store.digests import archive
 from cachewatch.store.sqlite import open_to_read
 

@@ -49,7 +49,7 @@ from cachewatch.git.catalogue import stacks_of, tags_of
 from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import Revision, commit_time
 from cachewatch.git.trees import folder_of, folders, nothing_found
-from cachewatch.runtime.parallel import in_processes
+from cachewatch.runtime.worker import in_processes
 
 _DOCUMENTS_AT_ONCE = 64  # in one call of DeepDiff
 _REVISIONS_AT_ONCE = 32
