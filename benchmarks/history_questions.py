@@ -17,7 +17,7 @@ from pathlib import Path
 from random import Random
 
 from benchmarks.measuring import Figures
-from cachewatch.extensions.history.schema import add_indexes, open_for_writing
+from cachewatch.extensions.history.schema import open_for_writing
 from cachewatch.extensions.history.values import unpack
 
 REVISIONS, PACKAGES, SNAPSHOTS = 1_500, 1_250, 40
@@ -55,7 +55,8 @@ class Synthetic:
                 self._snapshot(number)
         self.prefixes.sort()
         self.connection.executemany("INSERT OR IGNORE INTO spec VALUES (?, ?)", self.prefixes)
-        add_indexes(self.connection)
+        for statement in INDEXES.split(";\n"):
+            self.connection.execute(statement)
         self.connection.execute("UPDATE progress SET indexed = ?", (self.revisions - 1,))
         self.connection.execute("COMMIT")
         self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")

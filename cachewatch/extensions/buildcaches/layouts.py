@@ -85,7 +85,10 @@ def _fetch_v3(mirror: CacheMirror, known: Validator, path: str) -> IndexFile | N
     blob = index_blob(file.content, f"{mirror.where}/{path}")
     if known.layout == "v3" and blob.checksum == known.digest:
         return None
-    content = fetch_blob(mirror, blob, said_by=path)
+    if blob.checksum_algorithm != "sha256" or not _SHA256.fullmatch(blob.checksum):
+        raise SourceError(f"{mirror.where}/{path}: names a blob by {blob.checksum_algorithm!a}, not by sha256")
+    place = f"blobs/sha256/{blob.checksum[:2]}/{blob.checksum}"
+    content = fetch_blob(mirror, place, blob.checksum, blob.compression or "none")
     return IndexFile(content, mirror.where, Validator(layout="v3", etag=file.etag, digest=blob.checksum))
 
 
@@ -107,17 +110,21 @@ def read_manifest(content: bytes, where: str) -> BlobManifest:
         raise SourceError(f"{where}: is not a manifest of a build cache ({error})") from error
 
 
-def fetch_blob(mirror: CacheMirror, blob: BlobOf, *, said_by: str) -> bytes:
-    """Return the content of a blob, verified and unpacked."""
-    if blob.checksum_algorithm != "sha256" or not _SHA256.fullmatch(blob.checksum):
-        raise SourceError(f"{mirror.where}/{said_by}: names a blob by {blob.checksum_algorithm!a}, not by sha256")
-    path = f"blobs/sha256/{blob.checksum[:2]}/{blob.checksum}"
+def fetch_blob(mirror: CacheMirror, path: str, checksum: str, compression: str = "") -> bytes:
+    """Return the content of a blob, verified and unpacked; where no manifest names a compression, its first bytes do."""
+    where = f"{mirror.where}/{path}"
     with limited_to(mirror.max_index):
         file = mirror.get(path, size=mirror.max_index)
     if file is None:
-        raise SourceError(f"{mirror.where}/{path}: is not there, though {said_by} names it; it may be half published")
-    content = verify(file.content, blob.checksum, f"{mirror.where}/{path}")
-    return unpack(content, blob.compression, mirror.where, most=mirror.max_index)
+        raise SourceError(f"{where}: is not there, though it is listed; it may be half published")
+    content = verify(file.content, checksum, where)
+    compression = compression or ("gzip" if content.startswith(_GZIP) else "none")
+    if compression == "none":
+        return content
+    if compression != "gzip":
+        raise SourceError(f"{where}: the index is packed with {compression[:20]!a}, which is not known")
+    with limited_to(mirror.max_index):
+        return inflated(content, mirror.max_index, where)
 
 
 def verify(content: bytes, checksum: str, where: str) -> bytes:
@@ -137,16 +144,6 @@ def limited_to(most: int) -> Iterator[None]:
         yield
     except TooLarge as error:
         raise TooLarge(f"{error}; if that is right, raise `max_index`, which is {most:,} bytes") from error
-
-
-def unpack(content: bytes, compression: str, where: str, *, most: int) -> bytes:
-    """Undo the compression that a manifest names."""
-    if compression in ("none", ""):
-        return content
-    if compression != "gzip":
-        raise SourceError(f"{where}: the index is packed with {compression[:20]!a}, which is not known")
-    with limited_to(most):
-        return inflated(content, most, where)
 
 
 def inflated(content: bytes, most: int, where: str) -> bytes:
@@ -184,19 +181,6 @@ def fetch_v2_at(mirror: CacheMirror, path: str, known: Validator) -> IndexFile |
             f"{mirror.where}/{path}: does not have the sha256 that {path}.hash says; it may be half published"
         )
     return IndexFile(file.content, f"{mirror.where}/{path}", Validator(layout="v2", etag=file.etag, digest=digest))
-
-
-def fetch_v3_at(mirror: CacheMirror, path: str, digest: str) -> IndexFile:
-    """Return the index that lies at `path` because `digest` is its sha256."""
-    with limited_to(mirror.max_index):
-        file = mirror.get(path, size=mirror.max_index)
-    if file is None:
-        raise SourceError(f"{mirror.where}/{path}: is not there, though it is listed; it may be half published")
-    where = f"{mirror.where}/{path}"
-    content = verify(file.content, digest, where)
-    compression = "gzip" if content.startswith(_GZIP) else "none"  # no manifest says it here
-    content = unpack(content, compression, where, most=mirror.max_index)
-    return IndexFile(content, where, Validator(layout="v3", digest=digest))
 
 
 def _said_hash(mirror: CacheMirror, path: str) -> str:

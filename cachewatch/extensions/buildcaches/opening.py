@@ -33,7 +33,7 @@ from cachewatch.extensions.buildcaches.address import (
     root_of,
 )
 from cachewatch.extensions.buildcaches.index import CacheIndex, SpecStore, StoredSpec, read_indexes
-from cachewatch.extensions.buildcaches.layouts import fetch_index, fetch_v2_at, fetch_v3_at
+from cachewatch.extensions.buildcaches.layouts import fetch_blob, fetch_index, fetch_v2_at
 from cachewatch.extensions.buildcaches.oci import Image
 from cachewatch.http.addresses import basic, bearer, check_secrecy
 from cachewatch.http.client import RequestLimits
@@ -99,7 +99,10 @@ class CatalogueEntry(Struct, frozen=True):
         """Return the index, or None where it is the one that is `known`."""
         if not self.digest:
             return fetch_v2_at(mirror, self.path, known)
-        return None if known.digest == self.digest else fetch_v3_at(mirror, self.path, self.digest)
+        if known.digest == self.digest:
+            return None
+        content = fetch_blob(mirror, self.path, self.digest)
+        return IndexFile(content, f"{mirror.where}/{self.path}", Validator(layout="v3", digest=self.digest))
 
 
 class CatalogueListing(Struct, frozen=True):
@@ -292,7 +295,10 @@ class CacheSource:
             if published is not None:
                 yield published
         if is_all_read:
-            yield Published("", (), PublishedSpecs(()), {key: listing.fresh}, _ignored(mirror, listing))
+            ignored = ", ".join(ascii(name)[1:-1][:60] for name in listing.ignored[:5])
+            message = f"{len(listing.ignored)} entries cannot be understood: {ignored}"
+            diagnostics = (Diagnostic(mirror.where, DiagnosticKind.UNREADABLE, message),) if ignored else ()
+            yield Published("", (), PublishedSpecs(()), {key: listing.fresh}, diagnostics)
 
     def _read_tag(
         self, mirror: CacheMirror, tag: str, entries: Sequence[CatalogueEntry], remembered: Remembered
@@ -337,14 +343,6 @@ def _publish(tag: str, read: Mapping[str, _Read], fresh: Mapping[str, Validator]
             other_nodes |= index.other_nodes
     specs = PublishedSpecs([(label, index.specs) for label, (indexes, _) in read.items() for index in indexes])
     return Published(tag, tuple(sorted({*read, UNION_STACK})), specs, fresh, tuple(diagnostics), other_nodes)
-
-
-def _ignored(mirror: CacheMirror, listing: CatalogueListing) -> tuple[Diagnostic, ...]:
-    if not listing.ignored:
-        return ()
-    names = ", ".join(ascii(name)[1:-1][:60] for name in listing.ignored[:5])
-    message = f"{len(listing.ignored)} entries cannot be understood: {names}"
-    return (Diagnostic(mirror.where, DiagnosticKind.UNREADABLE, message),)
 
 
 def _headers(cache: Cache) -> Mapping[str, str]:

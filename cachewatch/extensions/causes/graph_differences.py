@@ -100,28 +100,16 @@ def _compiler_edges(edges: Sequence[Dependency]) -> Sequence[Dependency]:
     return [edge for edge in edges if edge.virtuals and edge.languages]
 
 
-def _is_of_compiler(edge: Dependency) -> bool:
-    return bool(edge.languages) or edge.name in RUNTIMES
-
-
 def _matched(old: Sequence[Dependency], new: Sequence[Dependency], *, has_other_compiler: bool) -> _Edges:
     """Pair the edges of two specs by package; those of another compiler belong to the change of the compiler."""
-    sides = old, new
+    sides = [old, new]
     if has_other_compiler:
-        sides = [edge for edge in old if not _is_of_compiler(edge)], [edge for edge in new if not _is_of_compiler(edge)]
-    if [edge.name for edge in sides[0]] == [edge.name for edge in sides[1]]:
-        names = {edge.name for edge in sides[0]}
-        if len(names) == len(sides[0]):  # the usual case: both depend on the same packages, on each once
-            return _Edges(list(zip(*sides, strict=True)), (), ())
-    return _matched_by_name(*sides)
-
-
-def _matched_by_name(old: Sequence[Dependency], new: Sequence[Dependency]) -> _Edges:
+        sides = [[e for e in edges if not e.languages and e.name not in RUNTIMES] for edges in sides]
     both: list[tuple[Dependency, Dependency]] = []
     removed: list[Dependency] = []
     added: list[Dependency] = []
     by_name: defaultdict[str, tuple[list[Dependency], list[Dependency]]] = defaultdict(lambda: ([], []))
-    for side, edges in enumerate((old, new)):
+    for side, edges in enumerate(sides):
         for edge in edges:
             by_name[edge.name][side].append(edge)
     for those, these in by_name.values():

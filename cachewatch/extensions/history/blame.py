@@ -122,14 +122,14 @@ def _not_one(index: Index, beginning: str, found: dict[str, list[_IndexRow]], ta
         return (
             f"/{beginning}: no hash of {where} begins with it, {up_to}; `cachewatch log {beginning}` tells of a package"
         )
-    lines = [f"  /{spec_hash}  {_described(index, found[spec_hash][-1])}" for spec_hash in sorted(found)[:_MOST_NAMED]]
+    lines = []
+    for spec_hash in sorted(found)[:_MOST_NAMED]:
+        row = found[spec_hash][-1]
+        spec = index.signature(row.build, row.stacks)
+        named = f"{name_of(index, 'package', row.package)} {', '.join(spec.versions)}  {spec.target}"
+        lines.append(f"  /{spec_hash}  {named}")
     more = f"\n  and {len(found) - _MOST_NAMED:,} more" if len(found) > _MOST_NAMED else ""
     return f"/{beginning}: {len(found):,} hashes begin with it; write more of the hash:\n{chr(10).join(lines)}{more}"
-
-
-def _described(index: Index, row: _IndexRow) -> str:
-    signature = index.signature(row.build, row.stacks)
-    return f"{name_of(index, 'package', row.package)} {', '.join(signature.versions)}  {signature.target}"
 
 
 def name_of(index: Index, table: str, number: int) -> str:
@@ -139,23 +139,23 @@ def name_of(index: Index, table: str, number: int) -> str:
 
 
 def _blame(index: Index, spec_hash: str, rows: Sequence[_IndexRow]) -> Blame:
-    found = [(document, own) for document, rows in _by_document(index, rows).items() for own in _lives(index, rows)]
-    lives = [_life(index, document, own) for document, own in found]
-    ends = [_end(index, own) for _, own in found]
-    # Its end is that of the last document that lost it, for good.
-    is_dead = None not in [_end(index, own) for own in dict(found).values()]
-    last = max(range(len(lives)), key=lambda place: (ends[place] or 0, place)) if is_dead else None
+    lives: list[Life] = []
+    stays: list[SpecStay] = []
+    documents = _by_document(index, rows)
+    for document, all_rows in documents.items():
+        for own in _lives(index, all_rows):
+            stays += _stays(index, len(lives), document, own)
+            lives.append(_life(index, document, own))
+    ends = [_end(index, all_rows[-1]) for all_rows in documents.values()]
     latest = max(rows, key=lambda row: row.first)
     return Blame(
         indexed=index.indexed,
         hash=spec_hash,
         package=name_of(index, "package", latest.package),
         spec=index.signature(latest.build, latest.stacks),
-        intervals=tuple(
-            stay for place, (document, own) in enumerate(found) for stay in _stays(index, place, document, own)
-        ),
+        intervals=tuple(stays),
         lives=tuple(lives),
-        died=None if last is None else lives[last].died,
+        died=None if None in ends else index.point(max(end for end in ends if end is not None)),
     )
 
 
@@ -176,10 +176,9 @@ def _lives(index: Index, rows: Sequence[_IndexRow]) -> Iterator[Sequence[_IndexR
         yield rows[start:end]
 
 
-def _end(index: Index, rows: Sequence[_IndexRow]) -> int | None:
+def _end(index: Index, row: _IndexRow) -> int | None:
     """Return the first indexed revision without it; None while it is there."""
-    last = rows[-1].last
-    return None if last is None or last > index.newest else last
+    return None if row.last is None or row.last > index.newest else row.last
 
 
 def _stays(index: Index, life: int, document: _DocumentName, rows: Sequence[_IndexRow]) -> Iterator[SpecStay]:
@@ -188,7 +187,7 @@ def _stays(index: Index, life: int, document: _DocumentName, rows: Sequence[_Ind
     for row, after in zip(rows, [*rows[1:], None], strict=True):
         if after is not None and after.first == row.last and after.stacks == row.stacks:
             continue
-        end = _end(index, [row])
+        end = _end(index, row)
         yield SpecStay(
             life=life,
             tag=document.tag,
@@ -201,7 +200,7 @@ def _stays(index: Index, life: int, document: _DocumentName, rows: Sequence[_Ind
 
 
 def _life(index: Index, document: _DocumentName, rows: Sequence[_IndexRow]) -> Life:
-    first, end = rows[0], _end(index, rows)
+    first, end = rows[0], _end(index, rows[-1])
     spec = index.signature(rows[-1].build, rows[-1].stacks)
     facts, stays = ((), ()) if end is None else _end_of(index, document, spec, end)
     return Life(

@@ -30,8 +30,8 @@ from cachewatch.extensions.history.document_versions import (
 from cachewatch.extensions.history.follow import follow
 from cachewatch.extensions.history.read import Index
 from cachewatch.extensions.history.schema import (
+    INDEXES,
     NAME,
-    add_indexes,
     check_is_index,
     explained,
     index_path,
@@ -324,7 +324,8 @@ def _finish(connection: sqlite3.Connection) -> None:
     """Say that all documents are done up to the last revision, once they are."""
     if connection.execute("SELECT indexed FROM progress").fetchone()[0] < 0:
         fill_specs(connection)
-    add_indexes(connection)
+    for statement in INDEXES.split(";\n"):
+        connection.execute(statement)
     connection.execute("UPDATE progress SET indexed = (SELECT max(n) FROM revision)")
     connection.execute("DELETE FROM unit")
 

@@ -66,21 +66,13 @@ def count_step(
     package: str, revision: int, found: VersionDifference, before: Side, after: Side, *, is_compiler_unknown: bool
 ) -> tuple[StepCounts, list[StackTally]]:
     """Return what `found` is in numbers, as if the document was there and still is."""
-    went, came = _counted(found.went.values()), _counted(found.came.values())
+    went, came = Counter(found.went.values()), Counter(found.came.values())
     if is_compiler_unknown or _is_written_variously(went.keys() | came.keys()):
         rebuilt = _compared(package, before, after)
     else:
         rebuilt = {signature: min(count, came[signature]) for signature, count in went.items() if signature in came}
     step = StepCounts(revision, len(found.came), len(found.went), sum(rebuilt.values()), is_compiler_unknown)
     return step, list(_tallies(revision, found, went, came, rebuilt))
-
-
-def _counted(signatures: Iterable[Signature]) -> Counts:
-    """Count `signatures`; there are a few, for which a Counter takes several times as long."""
-    counts: dict[Signature, int] = {}
-    for signature in signatures:
-        counts[signature] = counts.get(signature, 0) + 1
-    return counts
 
 
 def _is_written_variously(signatures: Iterable[Signature]) -> bool:
@@ -133,9 +125,9 @@ def _tallies(
 Contents = Iterator[bytes | None]
 
 
-def follow(task: Task, contents: Contents, known: KnownRecords | None = None) -> IndexedDocument:
+def follow(task: Task, contents: Contents, known: KnownRecords) -> IndexedDocument:
     """Read the versions of `task`, whose contents come in their order, and return what they add to the index."""
-    return _Follower(task, known or KnownRecords()).run(contents)
+    return _Follower(task, known).run(contents)
 
 
 class _Follower:

@@ -20,7 +20,6 @@ from cachewatch.extensions.history.schema import (
     MALFORMED,
     damaged,
     explained,
-    indexed_revision,
     is_damaged,
     open_for_reading,
 )
@@ -55,7 +54,9 @@ class Index:
         self.connection.set_progress_handler(lambda: time.monotonic() > self._end, _STEPS)
         try:
             with self.explained():
-                self.newest, commit, moment = indexed_revision(self.connection)
+                query = 'SELECT n, "commit", time FROM revision WHERE n = (SELECT indexed FROM progress)'
+                newest, commit, moment = self.connection.execute(query).fetchone()
+                self.newest = int(newest)
                 self.indexed = self._point(commit, moment)
         except BaseException:
             self.close()

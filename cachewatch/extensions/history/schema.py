@@ -8,7 +8,7 @@ import os
 import re
 import sqlite3
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from shlex import quote
 from stat import S_ISREG
@@ -238,7 +238,8 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
     make_folder(path)
     _header(path)  # SQLite would wait for a pipe
     _check_is_ours(path)
-    with explained(path), _closed_on_error(_connect(path, "rwc")) as connection:
+    with explained(path), ExitStack() as undo:
+        connection = undo.enter_context(closing(_connect(path, "rwc")))
         if _version(connection, path) > VERSION:  # or the file is not ours to change
             raise _newer(path)
         connection.execute(f"PRAGMA journal_mode = {journal_mode(path.parent)}")
@@ -249,23 +250,8 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
                 make_tables(connection)
             connection.execute("COMMIT")
         _check_tables(connection, path)
+        undo.pop_all()
     return connection
-
-
-def add_indexes(connection: sqlite3.Connection) -> None:
-    """Make the indexes that are not there yet."""
-    for statement in INDEXES.split(";\n"):
-        connection.execute(statement)
-
-
-def error_of(path: Path, error: sqlite3.Error) -> StateError:
-    """Return what to say of an error of SQLite."""
-    code = getattr(error, "sqlite_errorcode", None)  # the rest of it says which kind
-    # Python gives none for text that is not UTF-8.
-    is_text = code is None and isinstance(error, sqlite3.OperationalError)
-    if is_text or (code is not None and code & 0xFF in _DAMAGED):
-        return damaged(path, error)
-    return StateError(f"{path}: {error}; try again, or name another file with --db")
 
 
 def open_for_reading(
@@ -278,7 +264,8 @@ def open_for_reading(
     if not path.exists():
         raise NoHistoryIndex(f"{path}: there is no history index; run `cachewatch history build` first")
     check_is_index(path)
-    with explained(path), _closed_on_error(_connect(path, _reading_mode(path), busy_milliseconds)) as connection:
+    with explained(path), ExitStack() as undo:
+        connection = undo.enter_context(closing(_connect(path, _reading_mode(path), busy_milliseconds)))
         version = _version(connection, path)
         if version > VERSION:
             raise _newer(path)
@@ -291,14 +278,8 @@ def open_for_reading(
             raise NoHistoryIndex(
                 f"{path}: the history index is not complete; `cachewatch history build` continues, unless one is running"
             )
+        undo.pop_all()
     return connection
-
-
-def indexed_revision(connection: sqlite3.Connection) -> tuple[int, str, int | None]:
-    """Return the number, commit and time of the last revision that is wholly indexed."""
-    query = 'SELECT n, "commit", time FROM revision WHERE n = (SELECT indexed FROM progress)'
-    n, commit, time = connection.execute(query).fetchone()
-    return n, commit, time
 
 
 def make_folder(path: Path) -> None:
@@ -320,7 +301,12 @@ def explained(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        raise error_of(path, error) from error
+        code = getattr(error, "sqlite_errorcode", None)  # the rest of it says which kind
+        # Python gives none for text that is not UTF-8.
+        is_text = code is None and isinstance(error, sqlite3.OperationalError)
+        if is_text or (code is not None and code & 0xFF in _DAMAGED):
+            raise damaged(path, error) from error
+        raise StateError(f"{path}: {error}; try again, or name another file with --db") from error
     except UnicodeDecodeError as error:  # what SQLite would have said has bytes of the file in it
         raise damaged(path, MALFORMED) from error
 
@@ -348,16 +334,6 @@ def damaged(path: Path, what: object) -> DamagedIndex:
 
 def _newer(path: Path) -> StateError:
     return StateError(f"{path}: written by a newer cachewatch; use that one, or name another file with --db")
-
-
-@contextmanager
-def _closed_on_error(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
-    """Close a connection that cannot be used after all."""
-    try:
-        yield connection
-    except BaseException:
-        connection.close()
-        raise
 
 
 def _connect(path: Path, mode: str, busy_milliseconds: int = BUSY_MILLISECONDS) -> sqlite3.Connection:

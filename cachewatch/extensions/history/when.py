@@ -3,7 +3,7 @@
 Also since when something that a revision had was there, without a break.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -161,7 +161,13 @@ class Presence(Struct, frozen=True):
 def find_presence(index: Index, package: str, tag: str, number: int, chooses: ChoosesSpecs) -> Presence | None:
     """Return the stay of the chosen specs that covers revision `number`; None if none of them was there."""
     values = {"package": index.id_of("package", package), "tag": index.id_of("tag", tag)}
-    spans = _chosen(index, index.rows(PRESENCE_QUERY, {**values, "newest": index.newest, "open": OPEN}), chooses)
+    spans = [
+        (first, last)
+        for versions, target, stacks, first, last in index.rows(
+            PRESENCE_QUERY, {**values, "newest": index.newest, "open": OPEN}
+        )
+        if any(chooses(v, stack, target) for v in decode(versions) for stack in index.stacks(stacks) or ("",))
+    ]
     for first, last in joined(spans) if number <= index.newest else ():
         if first <= number < last:
             baseline = baseline_of(index, values["tag"], values["package"])
@@ -178,14 +184,3 @@ def joined(spans: Iterable[Span]) -> list[Span]:
         else:
             found.append((first, last))
     return found
-
-
-def _chosen(index: Index, rows: Iterable[tuple[str, str, int, int, int]], chooses: ChoosesSpecs) -> Iterable[Span]:
-    known: dict[tuple[str, str, int], bool] = {}
-    for versions, target, stacks, first, last in rows:
-        key = versions, target, stacks
-        if key not in known:
-            names: Sequence[str] = index.stacks(stacks) or ("",)
-            known[key] = any(chooses(version, stack, target) for version in decode(versions) for stack in names)
-        if known[key]:
-            yield first, last

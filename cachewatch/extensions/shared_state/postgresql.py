@@ -43,25 +43,19 @@ _ADVICE = {
 
 def advise(error: DatabaseError) -> str:
     """Return in one line what the server said, and what to do."""
-    lines = str(error.orig or error).strip().splitlines()
-    said = lines[0] if lines else type(error).__name__
-    advice = _for_code(getattr(error.orig, "sqlstate", None)) or _for_text(str(error.orig), error)
+    text, code = str(error.orig or error), getattr(error.orig, "sqlstate", None) or ""
+    said = (text.strip().splitlines() or [type(error).__name__])[0]
+    advice = next((_ADVICE[code[:length]] for length in (5, 3, 2) if code[:length] in _ADVICE), "")
+    if not advice:  # the driver has no code for a connection that was not made
+        if "certificate" in text:
+            advice = _CERTIFICATE
+        elif "password" in text or "authentication" in text:
+            advice = _CREDENTIALS
+        elif 'database "' in text and "does not exist" in text:
+            advice = _ADVICE["3D"]
+        elif error.connection_invalidated or "connection" in text:
+            advice = _UNREACHABLE
     return f"{said}; {advice}" if advice else said
-
-
-def _for_code(code: str | None) -> str | None:
-    return next((_ADVICE[code[:length]] for length in (5, 3, 2) if code and code[:length] in _ADVICE), None)
-
-
-def _for_text(text: str, error: DatabaseError) -> str | None:
-    """Return the advice where the driver has no code: it has none for a connection that was not made."""
-    if "certificate" in text:
-        return _CERTIFICATE
-    if "password" in text or "authentication" in text:
-        return _CREDENTIALS
-    if 'database "' in text and "does not exist" in text:
-        return _ADVICE["3D"]
-    return _UNREACHABLE if error.connection_invalidated or "connection" in text else None
 
 
 # The two advisory locks: of the session that leads, by two numbers, and of a transaction that writes, by one.
