@@ -17,7 +17,7 @@ from pathlib import Path
 from random import Random
 
 from benchmarks.measuring import Figures
-from cachewatch.extensions.history.schema import open_for_writing
+from cachewatch.extensions.history.schema import INDEXES, open_for_writing
 from cachewatch.extensions.history.values import unpack
 
 REVISIONS, PACKAGES, SNAPSHOTS = 1_500, 1_250, 40
