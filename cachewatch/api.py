@@ -26,7 +26,7 @@ from cachewatch.documents.parsing import parse
 from cachewatch.environments import CacheContents, open_environment
 from cachewatch.errors import SourceError, UsageError
 from cachewatch.git.catalogue import tags_of
-from cachewatch.git.clone_cache import open_repository
+from cachewatch.git.remote import open_repository
 from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import Revision, newest, resolve
 from cachewatch.sources import folders

@@ -23,7 +23,7 @@ from cachewatch.core.selection import every_compiler, is_plain, matcher
 from cachewatch.core.spack import Versions
 from cachewatch.documents.parsing import parse
 from cachewatch.errors import ConfigError, DocumentError, SourceError, UsageError
-from cachewatch.git.clone_cache import Clone, clone_folder, is_url, open_repository
+from cachewatch.git.remote import Clone, clone_folder, is_url, open_repository
 from cachewatch.git.repository import Repository, is_in_repository
 from cachewatch.git.trees import catalogue_of, nothing_found
 

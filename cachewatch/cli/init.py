@@ -19,7 +19,7 @@ from cachewatch.config.types import check_name, is_loopback, parse_host, parse_m
 from cachewatch.core.names import ANYWHERE, DEFAULT_TAG, PUBLIC_REPOSITORY, Layout, safe
 from cachewatch.errors import CachewatchError, SourceError, UsageError
 from cachewatch.git.catalogue import tags_of
-from cachewatch.git.clone_cache import is_url
+from cachewatch.git.remote import is_url
 from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import resolve
 from cachewatch.git.trees import nothing_found

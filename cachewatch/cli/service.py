@@ -33,7 +33,7 @@ from cachewatch.config.sources import Source
 from cachewatch.config.types import parse_mail
 from cachewatch.core.names import did_you_mean, safe
 from cachewatch.errors import AnotherInstance, DeliveryError, SourceError, UnknownRevision, UsageError
-from cachewatch.git.clone_cache import is_url
+from cachewatch.git.remote import is_url
 from cachewatch.operators.explaining import SubscriptionAnswer, explain_package, packages_now
 from cachewatch.operators.status import ProblemList, ServiceStatus, StreamStatus, find_problems, read_status
 from cachewatch.report.digest_mail import render_notice

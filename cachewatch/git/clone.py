@@ -23,9 +23,8 @@ from msgspec.structs import replace
 from cachewatch.core.names import ANYWHERE, TAGS_FILE, Layout
 from cachewatch.errors import BrokenSource, SourceError, UnknownRevision
 from cachewatch.git import upkeep
-from cachewatch.git.clone_cache import LIST_OBJECTS, Clone, absent_of
 from cachewatch.git.gitpython import init_repository
-from cachewatch.git.remote import Access, Remote, Tip, Unreachable, redact
+from cachewatch.git.remote import LIST_OBJECTS, Access, Clone, Remote, Tip, Unreachable, absent_of, redact
 from cachewatch.git.repository import Repository
 from cachewatch.git.trees import arrangement_of, folder_of, folders
 from cachewatch.git.upkeep import RECORDING_LOCK

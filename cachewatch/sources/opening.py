@@ -19,7 +19,7 @@ from cachewatch.documents.frontmatter import MAX_BYTES
 from cachewatch.documents.parsing import claim_of
 from cachewatch.errors import SourceError, UsageError
 from cachewatch.git.catalogue import GitReader, compare_revisions, list_revision, tags_of
-from cachewatch.git.clone_cache import open_repository
+from cachewatch.git.remote import open_repository
 from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import file_of, resolve
 from cachewatch.runtime.files import read_beginning

@@ -14,8 +14,7 @@ from helpers import catalogue, document, history, record, records
 
 from cachewatch.config.schedule import as_datetime
 from cachewatch.errors import RefusedAddress, SourceError
-from cachewatch.git import clone_cache
-from cachewatch.git import clone_cache as addresses
+from cachewatch.git import remote as addresses
 from cachewatch.git.gitpython import Git
 from cachewatch.git.repository import Repository, is_in_repository, shared_git_dir
 from cachewatch.git.revisions import count_between, resolve
@@ -628,7 +627,7 @@ def test_what_is_a_url() -> None:
     assert not addresses.is_url(".")
     assert not addresses.is_url("no/such/folder")
     with pytest.raises(RefusedAddress):
-        clone_cache.check_url("ext::x")
+        addresses.check_url("ext::x")
 
 
 @pytest.mark.parametrize("can_filter", [True, False])

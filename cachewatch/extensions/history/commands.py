@@ -36,7 +36,7 @@ from cachewatch.extensions.history.tables import (
 from cachewatch.extensions.history.when import Wanted, find_when
 from cachewatch.extensions.history.write import IndexStatus, read_status
 from cachewatch.extensions.history.write import drop as remove
-from cachewatch.git.clone_cache import clone_folder, is_url
+from cachewatch.git.remote import clone_folder, is_url
 from cachewatch.git.repository import Repository, shared_git_dir
 from cachewatch.git.revisions import resolve
 from cachewatch.git.trees import catalogue_of, nothing_found

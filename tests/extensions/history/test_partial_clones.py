@@ -12,7 +12,7 @@ from conftest import Run
 from indexes import Catalogue, build, dump, write
 from truths import History
 
-from cachewatch.git import clone_cache as absent_objects
+from cachewatch.git import remote as absent_objects
 from cachewatch.git.gitpython import Git
 
 
