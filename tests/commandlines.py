@@ -20,8 +20,8 @@ error names it unless you chose it. A source that is a build cache or a folder i
 read as they are. A URL is cloned once, and the clone refreshed each time; `--repo public`
 means that of Spack's public cache. Nothing is fetched from a network unless an option, the environment or the configuration names an address there.
 
-`eval "$(cachewatch completion bash)"` in `~/.bashrc` (`zsh` in `~/.zshrc`) lets Tab complete commands, options, tags, packages, versions (`hdf5@`), stacks,
-revisions (`HEAD:develop`), kinds, subscriptions and channels. For fish: `cachewatch completion fish > ~/.config/fish/completions/cachewatch.fish`. Names are
+`eval "$(cachewatch help completion bash)"` in `~/.bashrc` (`zsh` in `~/.zshrc`) lets Tab complete commands, options, tags, packages, versions (`hdf5@`), stacks,
+revisions (`HEAD:develop`), kinds, subscriptions and channels. For fish: `cachewatch help completion fish > ~/.config/fish/completions/cachewatch.fish`. Names are
 those of the catalogue as it was last fetched; pressing Tab fetches nothing. Bash divides words at `:`, `@` and `=`, and completes nothing behind them.
 """
 
@@ -41,8 +41,10 @@ def _leaves(name: str, command: click.Command) -> Iterator[tuple[str, click.Comm
     if not isinstance(command, click.Group):
         yield name, command
         return
-    for word, each in sorted(command.commands.items()):
-        yield from _leaves(f"{name} {word}", each)
+    context = click.Context(command)
+    for word in command.list_commands(context):
+        if (each := command.get_command(context, word)) is not None:
+            yield from _leaves(f"{name} {word}", each)
 
 
 def _page(command: click.Command, name: str) -> Iterator[str]:

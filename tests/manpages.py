@@ -25,10 +25,13 @@ _ENVIRONMENT = {
 }
 
 
+_TOP = {name: row for name, row in commands().items() if " " not in name}
+
+
 def pages() -> Mapping[str, str]:
     """Return all pages by the names of their files."""
     found = {"cachewatch.1": _page("cachewatch", cli, "report what changed in a Spack build cache", _root())}
-    for name, entry in commands().items():
+    for name, entry in _TOP.items():
         command = cli.get_command(click.Context(cli), name)
         assert command is not None
         summary = entry.summary[0].lower() + entry.summary[1:].removesuffix(".")
@@ -38,7 +41,7 @@ def pages() -> Mapping[str, str]:
 
 def _page(words: str, command: click.Command, summary: str, more: list[str]) -> str:
     title = words.replace(" ", "-")
-    see = [f"cachewatch-{name}" for name in commands()] if command is cli else ["cachewatch"]
+    see = [f"cachewatch-{name}" for name in _TOP] if command is cli else ["cachewatch"]
     lines = [
         f'.TH "{title.upper()}" "1" "" "cachewatch {__version__}" "cachewatch manual"',
         ".SH NAME",
@@ -58,8 +61,14 @@ def _page(words: str, command: click.Command, summary: str, more: list[str]) -> 
 
 
 def _parts(command: click.Command) -> Iterator[tuple[str, click.Command]]:
-    if isinstance(command, click.Group) and command is not cli:
-        yield from sorted(command.commands.items())
+    if not isinstance(command, click.Group) or command is cli:
+        return
+    context = click.Context(command)
+    for name in command.list_commands(context):
+        if (each := command.get_command(context, name)) is not None:
+            yield from ((f"{name} {word}", one) for word, one in _parts(each))
+            if not isinstance(each, click.Group):
+                yield name, each
 
 
 def _part(words: str, command: click.Command) -> Iterator[str]:
@@ -106,9 +115,9 @@ def _examples(command: click.Command, heading: str) -> Iterator[str]:
 def _root() -> list[str]:
     """Return the sections that only the first page has."""
     lines = [".SH COMMANDS"]
-    for title in dict.fromkeys(row.section for row in commands().values()):
+    for title in dict.fromkeys(row.section for row in _TOP.values()):
         lines.append(f".SS {_text(title)}")
-        for row in commands().values():
+        for row in _TOP.values():
             if row.section == title:
                 lines += [".TP", f".BR cachewatch\\-{_text(row.name)} (1)", _text(row.summary)]
     lines += [".SH ENVIRONMENT", *_terms(_ENVIRONMENT)]

@@ -168,7 +168,7 @@ class World:
         steps: tuple[tuple[str, ...], ...] = (
             ("config", "check"), ("config", "check", "--source"), ("config", "show"), ("preview", "all"), ("preview", "part", "--format", "json"),
             ("once",), ("once",), ("status",), ("status", "--format", "json"), ("status", "--check"), ("deliveries", "list"),
-            ("explain", of.package), ("preview", "urgent", "--urgent"), ("state", "check"),
+            ("config", "explain", of.package), ("preview", "urgent", "--urgent"), ("state", "check"),
         )  # fmt: skip
         for number, words in enumerate(steps):
             self.run(Run(f"{of.name}/service/{number:02}-{'-'.join(words)}", words, folder))
@@ -280,8 +280,8 @@ def _questions(of: Catalogue) -> Iterable[tuple[str, ...]]:
 
 def _history(of: Catalogue) -> Iterable[tuple[str, ...]]:
     yield from (
-        ("history", "status"), ("log", of.package), ("log", of.package, "--format", "json"), ("when", of.package), ("when", of.package, "--format", "csv"),
-        ("churn",), ("churn", "--by", "stack"), ("log", "nothing-of-this-name"), ("blame", "abcdefg"),
+        ("history", "status"), ("log", of.package), ("log", of.package, "--format", "json"), ("history", "when", of.package), ("history", "when", of.package, "--format", "csv"),
+        ("history", "churn"), ("history", "churn", "--by", "stack"), ("log", "nothing-of-this-name"), ("history", "blame", "abcdefg"),
     )  # fmt: skip
 
 

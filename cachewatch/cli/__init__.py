@@ -15,38 +15,40 @@ from typing import NoReturn
 import click
 
 from cachewatch import __version__
-from cachewatch.cli.mistakes import SuggestingGroup, examples, explained
+from cachewatch.cli.mistakes import AS_IT_IS, SuggestingGroup, examples, explained
 from cachewatch.core.names import safe, safe_lines
 from cachewatch.errors import CachewatchError
-from cachewatch.hooks import Command, extensions, load
+from cachewatch.hooks import Command, extensions
+from cachewatch.report.text import wrapped
 
 # In the environment of a shell that asks for completions; click derives the name from the program's.
 COMPLETING = "_CACHEWATCH_COMPLETE"
 
 
 _OWN = (
+    Command("Begin", "demo", "Compare two revisions of a bundled sample catalogue.", "demo:demo"),
+    Command("Begin", "init", "Write a short, commented configuration file.", "init:init"),
+    Command("Begin", "help", "Show the help of a command, or `help kinds`, `schema`, `completion`.", "show:help_"),
     Command("Compare", "diff", "Show what changed between two revisions, dates or documents.", "diff:diff"),
     Command("Compare", "show", "Show the builds of packages by version, stack and target.", "show:show"),
     Command("Compare", "packages", "List the packages of a tag.", "show:packages"),
     Command("Compare", "stacks", "List the stacks of a tag.", "show:stacks"),
     Command("Compare", "tags", "List the tags of a catalogue.", "show:tags"),
     Command("Compare", "coverage", "Show which specs of an environment have binaries.", "coverage:coverage"),
-    Command("Compare", "kinds", "List the kinds of change, worst first.", "show:kinds"),
-    Command("Notify", "init", "Write a short, commented configuration file.", "init:init"),
-    Command("Notify", "config", "Check or show the configuration.", "config:config"),
+    Command("Notify", "config", "Check, show or try the configuration and templates.", "config:config"),
     Command("Notify", "preview", "Print the digest that a subscription would receive now.", "service:preview"),
-    Command("Notify", "explain", "Show which subscriptions report a package, and why.", "service:explain"),
-    Command("Notify", "test", "Send a test message through a channel.", "service:test"),
     Command("Notify", "once", "Fetch, compare and deliver what is due, then exit.", "service:once"),
     Command("Notify", "daemon", "Fetch, compare and deliver whenever something is due.", "service:daemon"),
-    Command("Notify", "template", "List, print, render and check message templates.", "template:template"),
     Command("Operate", "status", "Show the health of sources and channels, and what is due.", "operate:status"),
     Command("Operate", "deliveries", "List, retry, release or drop deliveries.", "operate:deliveries"),
-    Command("Operate", "backup", "Back up the state database.", "operate:backup"),
-    Command("Operate", "state", "Check the state, or move it to another database.", "operate:state"),
-    Command("Begin", "demo", "Compare two revisions of a bundled sample catalogue.", "demo:demo"),
-    Command("Begin", "completion", "Print the completion of commands for your shell.", "completion:completion"),
-    Command("Begin", "schema", "Print the JSON Schema of differences, digests or causes.", "show:schema"),
+    Command("Operate", "state", "Check, back up or move the state.", "operate:state"),
+    Command("", "config explain", "Show which subscriptions report a package, and why.", "service:explain"),
+    Command("", "config test", "Send a test message through a channel.", "service:test"),
+    Command("", "config template", "List, print, render and check message templates.", "template:template"),
+    Command("", "state backup", "Back up the state database.", "operate:backup"),
+    Command("", "help kinds", "List the kinds of change, worst first.", "show:kinds"),
+    Command("", "help schema", "Print the JSON Schema of differences, digests or causes.", "show:schema"),
+    Command("", "help completion", "Print the completion of commands for your shell.", "completion:completion"),
 )
 
 
@@ -59,26 +61,28 @@ def commands() -> Mapping[str, Command]:
 _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True}
 
 
+class _HelpFormatter(click.HelpFormatter):
+    """Writes examples as they are, and those that are too wide in several lines that a shell takes for one."""
+
+    def write_text(self, text: str) -> None:
+        r"""Write paragraphs, of which one that begins with \b has lines of its own."""
+        if not text.startswith(AS_IT_IS):
+            super().write_text(text)
+            return
+        for line in text.splitlines()[1:]:
+            pieces = wrapped(line, self.width - self.current_indent - 2, " " * 6)
+            self.write("".join(f"{'':{self.current_indent}}{piece}\n" for piece in " \\\n".join(pieces).splitlines()))
+
+
+click.Context.formatter_class = _HelpFormatter
+
+
 class LazyCommands(SuggestingGroup):
-    """A group that loads a command when it is called."""
+    """The group of all commands."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        """Name all commands."""
-        return sorted(commands())
-
-    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:  # noqa: ARG002
-        """Load one command."""
-        row = commands().get(name)
-        command = load(row.object) if row else None
-        return command if isinstance(command, click.Command) else None
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """Write the commands by purpose, without loading them."""
-        rows = commands().values()
-        width = max(len(row.name) for row in rows)
-        for section in dict.fromkeys(row.section for row in rows):
-            with formatter.section(section):
-                formatter.write_dl([(row.name.ljust(width), row.summary) for row in rows if row.section == section])
+    def get_rows(self) -> Mapping[str, Command]:
+        """Return all commands, also those below others."""
+        return commands()
 
 
 def _show_version(context: click.Context, _: click.Parameter, is_wanted: bool) -> None:
@@ -95,7 +99,7 @@ def _show_version(context: click.Context, _: click.Parameter, is_wanted: bool) -
 @click.group(
     cls=LazyCommands,
     context_settings=_SETTINGS,
-    epilog=examples("cachewatch demo", "cachewatch diff", "cachewatch diff --help", title="Begin with:"),
+    epilog=examples("cachewatch demo", "cachewatch diff --help", title="Begin with:"),
 )
 @click.option("--verbose", is_flag=True, is_eager=True, help="With --version: list the extensions, too.")
 @click.option(
@@ -105,12 +109,9 @@ def _show_version(context: click.Context, _: click.Parameter, is_wanted: bool) -
     callback=_show_version,
     help="Show the version and exit.",
 )
-@click.option("--no-pager", is_flag=True, help="Show long output without a pager.")
+@click.option("--no-pager", is_flag=True, help="Show long output on a terminal without a pager ($PAGER, else less).")
 def cli(*, no_pager: bool, verbose: bool) -> None:  # terminal.py asks the context for it
-    """Report what changed in a Spack build cache.
-
-    On a terminal, text is shown in a pager: $PAGER, else less.
-    """
+    """Report what changed in a Spack build cache."""
 
 
 def _fail(code: int, say: Callable[[], object]) -> NoReturn:

@@ -62,16 +62,16 @@ DOCUMENTS_OPTION = click.option(
     metavar="PATTERN",
     expose_value=False,
     callback=_note_layout,
-    help="Where documents are, such as 'catalogue/{tag}/{package}/specs.md'; wherever they are, if omitted.",
+    help="Where documents are, if not found by what they are: 'docs/{tag}/{package}.md'.",
 )
 _REPO_OPTION = click.option(
     "--repo",
     envvar=VARIABLE,
     show_envvar=True,
-    show_default="the one you stand in, else the configured one, else one in this folder",
+    show_default="the one you stand in, the configured one, or one in this folder",
     metavar="PATH|URL",
     callback=in_full,
-    help=f"Catalogue: a git repository, or a folder of documents; `{PUBLIC}` is that of Spack's public build cache.",
+    help=f"Catalogue: a git repository or a folder of documents; `{PUBLIC}` is that of Spack's public cache.",
 )
 
 

@@ -1,4 +1,4 @@
-"""`cachewatch completion`, and what a shell offers for the values of options and arguments.
+"""`cachewatch help completion`, and what a shell offers for the values of options and arguments.
 
 Those are names of the catalogue, as it was last fetched. Nothing is fetched and nothing is said here: who presses Tab
 waits for an answer, and can do without one.
@@ -156,8 +156,8 @@ def _stacks(repository: "Repository", revision: "Revision", context: click.Conte
 
 @click.command(
     epilog=examples(
-        'eval "$(cachewatch completion bash)"',
-        "cachewatch completion fish > ~/.config/fish/completions/cachewatch.fish",
+        'eval "$(cachewatch help completion bash)"',
+        "cachewatch help completion fish > ~/.config/fish/completions/cachewatch.fish",
     )
 )
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
@@ -166,7 +166,7 @@ def completion(context: click.Context, /, *, shell: str) -> None:
     """Print the completion script of a shell.
 
     Commands, options, tags, packages, stacks, kinds, subscriptions and channels are completed, those of the
-    catalogue as it was last fetched. For bash and zsh, put `eval "$(cachewatch completion bash)"` into ~/.bashrc or
+    catalogue as it was last fetched. For bash and zsh, put `eval "$(cachewatch help completion bash)"` into ~/.bashrc or
     ~/.zshrc; for fish, write the script to ~/.config/fish/completions/cachewatch.fish.
     """
     found = get_completion_class(shell)

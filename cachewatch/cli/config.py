@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from cachewatch.cli.catalogue import FACTS, Asked, Values, facts_of, nothing_has, unmatched
 from cachewatch.cli.mistakes import SuggestingGroup, examples
-from cachewatch.cli.terminal import FORMAT_OPTION, write, write_json
+from cachewatch.cli.terminal import FORMAT_OPTION, write, write_json, write_lines
 from cachewatch.config import showing as host_local
 from cachewatch.config.model import Config
 from cachewatch.config.reading import find_config, read_config
@@ -261,7 +261,7 @@ _UNASKED = "whether the sources have what `since:` and filters name was not chec
 
 @click.group(cls=SuggestingGroup)
 def config() -> None:
-    """Check or show the configuration."""
+    """Check, show or try the configuration and templates."""
 
 
 @config.command(epilog=examples("cachewatch config check", "cachewatch config check --source --strict"))
@@ -288,8 +288,7 @@ def check(
     config = load(config_file, with_secrets=not no_secrets)
     _check_templates(config)
     _check_environments(config)
-    for line in _report(config, now):
-        click.echo(line)
+    write_lines(_report(config, now))
     for advice in advise(config, now.astimezone(ZoneInfo(config.timezone)).date()):
         click.echo(f"cachewatch: note: {advice}", err=True)
     if not is_source_asked and _has_filters(config):
@@ -326,7 +325,7 @@ def _warn_of_filters(config: Config) -> bool:
 def show(*, config: Config, format_: str) -> None:
     """Print the effective configuration, with defaults and with secrets masked."""
     if format_ == "json":
-        write_json(shown_values(config))
+        write_json("config", {"config": shown_values(config)})
         return
     write([show_config(config).encode()], None, is_for_people=True)
 

@@ -9,7 +9,15 @@ from click.core import ParameterSource
 from cachewatch import environments as contents
 from cachewatch.cli.catalogue import REPO_OPTION, open_catalogue
 from cachewatch.cli.mistakes import completing, examples
-from cachewatch.cli.terminal import COLOR_OPTION, FORMAT_OPTION, OUTPUT_OPTION, palette, progress_line, write
+from cachewatch.cli.terminal import (
+    COLOR_OPTION,
+    FORMAT_OPTION,
+    OUTPUT_OPTION,
+    palette,
+    progress_line,
+    write,
+    write_lines,
+)
 from cachewatch.core.coverage import Coverage, cover
 from cachewatch.core.model import MISSED, LossClass
 from cachewatch.core.names import safe
@@ -97,8 +105,7 @@ def coverage(
     if format_ == "json":
         write([coverage_json(found, held.where)], output)
     else:
-        lines = render_coverage(found, held.where, palette(color, output))
-        write([f"{line}\n".encode() for line in lines], output, is_for_people=True)
+        write_lines(render_coverage(found, held.where, palette(color, output)), output)
     for diagnostic in held.diagnostics:
         click.echo(
             f"cachewatch: warning: {safe(diagnostic.path)}: {diagnostic.kind}: {safe(diagnostic.message)}", err=True

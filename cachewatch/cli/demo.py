@@ -16,10 +16,12 @@ import click
 
 from cachewatch.cli.diff import diff
 from cachewatch.cli.mistakes import examples
+from cachewatch.cli.terminal import width
 from cachewatch.core.names import CATALOGUE, DOCUMENT, TAGS_FILE
 from cachewatch.documents.yaml import write_tags_file
 from cachewatch.errors import UsageError
 from cachewatch.git.recording import NewRevision, write_repository
+from cachewatch.report.text import fitted
 from cachewatch.runtime.files import demo_documents
 
 Record = dict[str, Any]
@@ -155,13 +157,16 @@ _AFTER = """
 Where to go next:
 
   {keep}
-  cachewatch tags                                      what there is to compare
-  cachewatch diff 2025-05-25 2025-06-01                the same by dates, for all tags
+  cachewatch tags
+      lists what there is to compare
+  cachewatch diff 2025-05-25 2025-06-01
+      compares the same by dates, for all tags
   cachewatch diff HEAD:develop-2025-05-25 HEAD:develop-2025-06-01
-                                                       what moving to a newer snapshot means
+      says what moving to a newer snapshot means
   cachewatch diff HEAD~1 HEAD --stack 'ml-linux-*' --format json
-                                                       for one team, for a script
-  cachewatch show py-build                             what there is of one package, and where
+      is for one team, and for a script
+  cachewatch show py-build
+      says what there is of one package, and where
 
 `cachewatch diff --repo public` compares the newest two revisions of Spack's public build cache, after it has cloned its catalogue.
 """
@@ -181,13 +186,17 @@ def demo(context: click.Context, *, folder: str | None) -> None:
         if repository.exists():
             raise UsageError(f"{repository}: already exists; choose a folder that does not exist")
         build(repository)
-        click.echo(_BEFORE.format(repository=folder or "catalogue.git"))
+        _echo(_BEFORE.format(repository=folder or "catalogue.git"))
         with diff.make_context(
             "diff", ["HEAD~1", "HEAD", "--tag", "develop", "--repo", str(repository)], parent=context
         ) as inner:
             status = _invoke(inner)
-    click.echo(_AFTER.format(keep=_keep(folder)), nl=False)
+    _echo(_AFTER.format(keep=_keep(folder)))
     context.exit(status)
+
+
+def _echo(text: str) -> None:
+    click.echo("\n".join(fitted(text.splitlines(), width())))
 
 
 def _keep(folder: str | None) -> str:

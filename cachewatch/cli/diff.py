@@ -3,7 +3,6 @@
 import logging
 import os
 import shlex
-import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
@@ -19,7 +18,7 @@ from msgspec.structs import replace
 
 from cachewatch.cli.catalogue import REPO_OPTION, Unknown, layout_asked_for, open_catalogue, unknown_names
 from cachewatch.cli.mistakes import completing, examples
-from cachewatch.cli.terminal import COLOR_OPTION, OUTPUT_OPTION, palette, progress_line, warn_of_graph, write
+from cachewatch.cli.terminal import COLOR_OPTION, OUTPUT_OPTION, palette, progress_line, warn_of_graph, width, write
 from cachewatch.comparing import changesets
 from cachewatch.core.changesets import Changeset, Collector, Comparison, FactCollector, NoCollector, Report
 from cachewatch.core.model import Diagnostic
@@ -75,7 +74,7 @@ _FILTERED = {
     "target": "specs for these targets",
     "os": "specs for these operating systems",
     "compiler": "specs built with these compilers",
-    "kind": "these kinds of change (see `cachewatch kinds`)",
+    "kind": "these kinds of change (`cachewatch help kinds`)",
 }
 _COMPLETED = {
     "tag": "tags",
@@ -102,22 +101,22 @@ def _filters(command: Callable[..., Any]) -> Callable[..., Any]:
             multiple=True,
             metavar="GLOB",
             shell_complete=completing(_COMPLETED[name]) if name in _COMPLETED else None,
-            help=f"Only {_FILTERED[name]}; repeatable, !GLOB excludes.",
+            help=f"Only {_FILTERED[name]}.",
         )
         command = option(command)
     return click.option(
         "--versions",
         multiple=True,
         metavar="RANGE",
-        help="Only specs with a version in this range (@1.2:, @:2, @1.2.3); repeatable, !RANGE excludes.",
+        help="Only specs of these versions (@1.2:, @:2, @1.2.3).",
     )(command)
 
 
 @click.command(
     cls=GroupedOptions,
     groups={
-        "Filters": [*_FILTERS, "versions"],
-        "Output": ["format_", "stat", "is_all", "why", "output", "color", "no_progress"],
+        "Filters (each may be repeated; ! before a value excludes)": [*_FILTERS, "versions"],
+        "Output": ["format_", "stat", "is_all", "why", "output", "color", "quiet"],
         "Gates": ["exit_code", "fail_on"],
     },
     epilog=examples(
@@ -132,7 +131,7 @@ def _filters(command: Callable[..., Any]) -> Callable[..., Any]:
     "--since",
     metavar="REVISION",
     shell_complete=completing("revisions"),
-    help="Everything that changed since this revision or the end of this day; the same as BEFORE.",
+    help="Another way to name BEFORE.",
 )
 @REPO_OPTION
 @_filters
@@ -146,12 +145,13 @@ def _filters(command: Callable[..., Any]) -> Callable[..., Any]:
     multiple=True,
     metavar="KIND",
     shell_complete=completing("kinds"),
-    help="Exit with 1 if a change of this kind occurred; a group (removed) and a glob mean several; repeatable. "
-    "It counts whatever the filters choose, also what --kind leaves out.",
+    help="Exit with 1 if a change of this kind (or group, or glob) occurred, also if --kind leaves it out; repeatable.",
 )
 @OUTPUT_OPTION
 @COLOR_OPTION
-@click.option("--no-progress", is_flag=True, help="Do not show a progress bar.")
+@click.option(
+    "-q", "--quiet", is_flag=True, help="Print no report; exit with 1 if anything changed, or as --fail-on says."
+)
 @click.option(
     "--jobs",
     type=click.IntRange(1, 64),
@@ -177,7 +177,7 @@ def diff(
     fail_on: tuple[str, ...],
     output: str | None,
     color: str,
-    no_progress: bool,
+    quiet: bool,
     jobs: int,
     verbose: bool,
     **filters: tuple[str, ...],
@@ -185,13 +185,11 @@ def diff(
     """Show what changed between two revisions, dates or documents.
 
     BEFORE and AFTER are each a revision (anything that git resolves), a date (2025-06-01, yesterday,
-    "3 days ago"), REVISION:TAG for one tag of a revision, REVISION:PATH for a document in it, or the path of a
-    document or of a folder of documents, without git. BEFORE..AFTER is the same as BEFORE AFTER. AFTER is HEAD if
-    omitted. Without either, the newest revision is compared with the one before it. There is a report on
-    each tag that changed; --tag selects.
+    "3 days ago"), REVISION:TAG for one tag, REVISION:PATH for a document, or the path of a document or folder, without
+    git. BEFORE..AFTER is the same as BEFORE AFTER. AFTER is HEAD if omitted; without either, the newest revision is
+    compared with the one before it. Each tag that changed has a report.
 
-    The exit code is 0; 1 if a gate applies; 2 for a mistake in the command; 3 if a source cannot be read; and 4 if
-    a document cannot be compared, or not wholly.
+    Exit code: 0; 1 if a gate applies; 2 for a mistake; 3 if a source, and 4 if a document cannot be read.
     """
     if stat and format_ != "text":
         raise UsageError(f"--stat is text; leave it out, and --format {format_} has the same counts and more")
@@ -201,7 +199,7 @@ def diff(
     make_collector, write_format = _format(
         "stat" if stat else format_, selection, is_all=is_all, color=color, output=output
     )
-    line = progress_line(is_wanted=not no_progress)
+    line = progress_line(is_wanted=not quiet)
     done: list[Changeset] = []
     named = _named(*_since(since, before, after))
     if named is not None and not needs_git(*named):
@@ -225,14 +223,16 @@ def diff(
         if format_ == "text" and not filters["tag"]:
             pieces = chain(_naming_tags(comparison), pieces)
         # What nobody can read at once is written as it comes, and what is wrong with the filters is said after it.
-        if format_ not in _STREAMED or stat:
+        if format_ not in _STREAMED or stat or quiet:
             pieces = iter(list(pieces))
             line.close()  # before a pager has the screen
-        write(pieces, output, is_for_people=stat or format_ == "text")
-        _note_not_compared(opened, named, after)
+        if not quiet:
+            write(pieces, output, is_for_people=stat or format_ == "text")
+            _note_not_compared(opened, named, after)
     reports = [each.report for each in done]
     _warn(reports, is_all=is_all)
     _say_what_failed(reports, fail_on, failures)
+    exit_code = exit_code or (quiet and failures.is_open)
     context.exit(_status(reports, selection, exit_code=exit_code, fail_on=failures))
 
 
@@ -358,7 +358,7 @@ def _format(name: str, selection: Selection, *, is_all: bool, color: str, output
     if name == "csv":
         return CsvCollector, write_csv
     if name == "stat":
-        return StatCollector, partial(write_stat, wants=selection.wants, width=_width())
+        return StatCollector, partial(write_stat, wants=selection.wants, width=width() or 80)
     names_values = is_all or name == "html" or not selection.wants(frozenset())
     kept = FactCollector if names_values else NoCollector
     return kept, _report_writer(name, selection, is_all=is_all, palette=palette(color, output))
@@ -373,11 +373,7 @@ def _report_writer(name: str, selection: Selection, *, is_all: bool, palette: "P
         return partial(write_page, asked=replace(asked, most=ALL if is_all else MOST_ROWS, names_packages=True))
     if name == "markdown":
         return partial(write_markdown, asked=asked)
-    return partial(write_text, asked=asked, width=_width(), palette=palette)
-
-
-def _width() -> int:
-    return shutil.get_terminal_size((80, 24)).columns
+    return partial(write_text, asked=asked, width=width() or 80, palette=palette)
 
 
 def _naming_tags(comparison: Comparison) -> Iterator[bytes]:
@@ -386,7 +382,7 @@ def _naming_tags(comparison: Comparison) -> Iterator[bytes]:
     if len(tags) > 1:
         more = f" and {len(tags) - _MOST_TAGS:,} more" if len(tags) > _MOST_TAGS else ""
         text = f"{len(tags):,} tags compared: {', '.join(tags[:_MOST_TAGS])}{more} (--tag {tags[0]} selects one)"
-        yield "".join(f"{line}\n" for line in wrap(text, _width(), break_on_hyphens=False)).encode() + b"\n"
+        yield "".join(f"{line}\n" for line in wrap(text, width() or 80, break_on_hyphens=False)).encode() + b"\n"
 
 
 def _noting(found: Iterable[Changeset], done: list[Changeset]) -> Iterator[Changeset]:

@@ -1,21 +1,23 @@
 """Help for whoever types a command line: examples, completion, and error messages with the names that were meant."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
 
 from cachewatch.core.names import did_you_mean
+from cachewatch.hooks import Command, load
 
 # Click keeps the lines of a paragraph as they are if it begins with this.
-_AS_IT_IS = "\b"
+AS_IT_IS = "\b"
 
 
 def examples(*lines: str, title: str = "Examples:") -> str:
     """Return an epilog that shows each of `lines` as an example."""
-    return "\n".join([_AS_IT_IS, title, *(f"  $ {line}" for line in lines)])
+    return "\n".join([AS_IT_IS, title, *(f"  $ {line}" for line in lines)])
 
 
 Complete = Callable[[click.Context, click.Parameter, str], "list[CompletionItem]"]
@@ -38,17 +40,50 @@ _NOT_ONE = re.compile(r"'(.*)' is not one of ", re.DOTALL)
 
 
 class SuggestingGroup(click.Group):
-    """A group that knows which command was probably meant."""
+    """A group that loads a command when it is called, and knows which one was probably meant."""
+
+    rows: Mapping[str, Command] = MappingProxyType({})
+
+    def get_rows(self) -> Mapping[str, Command]:
+        """Return the commands that are loaded when they are called, also those below others."""
+        return self.rows
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Name the commands of this group."""
+        return sorted({*super().list_commands(ctx), *(name for name in self.get_rows() if " " not in name)})
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        """Load one command; a group gets those that are its own."""
+        row = self.get_rows().get(name)
+        command = load(row.object) if row else super().get_command(ctx, name)
+        if isinstance(command, SuggestingGroup) and row:
+            begin = f"{name} "
+            command.rows = {
+                key.removeprefix(begin): one for key, one in self.get_rows().items() if key.startswith(begin)
+            }
+        return command if isinstance(command, click.Command) else None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """Write the commands by purpose, without loading those that need not be."""
+        rows = {name: (row.section, row.summary) for name, row in self.get_rows().items() if " " not in name}
+        rows |= {name: ("", one.get_short_help_str(100)) for name, one in self.commands.items()}
+        width = max(map(len, rows), default=0)
+        for section in dict.fromkeys(section for section, _ in rows.values()):
+            with formatter.section(section or "Commands"):
+                own = [(name.ljust(width), said) for name, (where, said) in rows.items() if where == section]
+                formatter.write_dl(own if section else sorted(own))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command, or say which ones are called nearly so; `help COMMAND` is `COMMAND --help`."""
         name = args[0]
-        if name == "help":
+        if name == "help" and (rows := self.get_rows()) and f"help {(args[1:] or [''])[0]}" not in rows:
             return self.resolve_command(ctx, [*args[1:], "--help"])
         if self.get_command(ctx, name) is None and not name.startswith("-") and not ctx.resilient_parsing:
-            raise click.UsageError(f"there is no command {name}{did_you_mean(name, self.list_commands(ctx))}", ctx)
+            moved = [key for key in self.get_rows() if key.endswith(f" {name}")]
+            hint = f"; did you mean {moved[0]}?" if moved else did_you_mean(name, self.list_commands(ctx))
+            raise click.UsageError(f"there is no command {name}{hint}", ctx)
         return super().resolve_command(ctx, args)
 
 

@@ -3,7 +3,7 @@
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from datetime import datetime
 from functools import partial
@@ -15,7 +15,7 @@ import click
 
 from cachewatch.cli.config import configured, configured_without_secrets, reading, working_on
 from cachewatch.cli.mistakes import SuggestingGroup, examples
-from cachewatch.cli.terminal import FORMAT_OPTION, waiting, write_json, write_lines
+from cachewatch.cli.terminal import FORMAT_OPTION, palette, waiting, width, write_json, write_lines
 from cachewatch.config.model import Config
 from cachewatch.config.schedule import minute, second
 from cachewatch.config.secrets import PostgresAddress, Secret, read_secret_file, state_named
@@ -34,7 +34,9 @@ from cachewatch.operators.status import (
     find_problems,
     read_status,
 )
-from cachewatch.report.words import how_long, number
+from cachewatch.report.tables import Table, text_lines
+from cachewatch.report.words import how_long
+from cachewatch.report.words import number as number_of
 from cachewatch.service.context import Context
 from cachewatch.service.streams import in_a_row
 from cachewatch.store import database as copying
@@ -62,7 +64,7 @@ def status(command: click.Context, /, *, config: Config, is_check: bool, format_
     now = utc_now().astimezone(ZoneInfo(config.timezone))
     problems = find_problems(found, config, now)
     if format_ == "json":
-        write_json(problems if is_check else found)
+        write_json("problems" if is_check else "status", problems if is_check else found)
     else:
         lines = [f"problem: {_in_a_line(problem)}" for problem in problems.problems]
         lines += [f"warning: {_in_a_line(problem)}" for problem in problems.warnings]
@@ -166,7 +168,6 @@ def when(moment: datetime | None, now: datetime) -> str:
 
 
 _MOST = 50
-_HEADING = ("number", "created", "state", "channel -> target")
 
 
 _STATES = {"dead": (State.DEAD, State.SUPPRESSED), "open": OPEN, "held": (State.HELD,)}
@@ -222,14 +223,16 @@ def list_(
     with reading(config) as context, context.database.read() as connection:
         found = outbox.find(connection, states=states, channel=channel, target=target, limit=None if is_all else _MOST)
     if format_ == "json":
-        write_json(found)
+        write_json("deliveries", found)
         return
     unknown = [each.id for each in found if each.state in OPEN and each.channel not in config.channels]
     note = "  (the channel is no longer configured)"
     if not found:
         click.echo("no deliveries", err=True)
         return
-    write_lines(_table(found, config.timezone, dict.fromkeys(unknown, note)))
+    cells = [_cells(each, config.timezone, note if each.id in unknown else "") for each in found]
+    table = Table(("number", "created", "state", "channel -> target"), [(int(first), *rest) for first, *rest in cells])
+    write_lines(text_lines(table, palette("auto", None), width()))
 
 
 @deliveries.command(
@@ -252,20 +255,20 @@ def show(*, config: Config, number: int, raw: bool, format_: str) -> None:
         story = outbox.story(connection, number)
     if format_ == "json":
         history = [{"at": at, "event": event, "detail": said} for at, event, said in story]
-        write_json({"delivery": found, "history": history})
+        write_json("delivery", {"delivery": found, "history": history})
         return
-    click.echo(safe("  ".join(_cells(found, config.timezone))))
+    lines = ["  ".join(_cells(found, config.timezone))]
     if stored is not None:
-        click.echo(safe(f"  {stored.title}"))
-        click.echo(safe(f"  digest {stored.key[:12]} of {stored.subscription}, {stored.period}, {stored.state}"))
+        lines.append(f"  {stored.title}")
+        lines.append(f"  digest {stored.key[:12]} of {stored.subscription}, {stored.period}, {stored.state}")
     if found.message_id:
-        click.echo(safe(f"  Message-ID {found.message_id}"))
-    made = f"{found.attempts} attempt{'' if found.attempts == 1 else 's'}"
-    click.echo(f"  {made}, expires at {minute(found.give_up, config.timezone)}" if found.state in OPEN else f"  {made}")
+        lines.append(f"  Message-ID {found.message_id}")
+    expires = f", expires at {minute(found.give_up, config.timezone)}" if found.state in OPEN else ""
+    lines.append(f"  {number_of(found.attempts, 'attempt')}{expires}")
     if found.state is State.SENDING:
-        click.echo(safe(f"  being sent by {found.claimed_by} since {minute(found.due, config.timezone)}"))
-    for at, event, said in story:
-        click.echo(safe(f"  {second(at, config.timezone)} {event}{': ' + said if said else ''}"))
+        lines.append(f"  being sent by {found.claimed_by} since {minute(found.due, config.timezone)}")
+    lines += [f"  {second(at, config.timezone)} {event}{': ' + said if said else ''}" for at, event, said in story]
+    write_lines(map(safe, lines))
 
 
 @deliveries.command(
@@ -398,15 +401,6 @@ def _each(config: Config, items: tuple[object, ...], done: str, act: Callable[..
             click.echo(f"{item}: {done}")
 
 
-def _table(found: Sequence[Delivery], zone: str, notes: Mapping[int, str]) -> Iterator[str]:
-    """Yield a heading and a line for each delivery, with times in the time zone of the configuration."""
-    rows = [_cells(each, zone, notes.get(each.id, "")) for each in found]
-    *widths, _ = (max(map(len, column)) for column in zip(_HEADING, *rows, strict=True))
-    for place, (first, *rest, last) in enumerate((_HEADING, *rows)):
-        cells = (text.ljust(width) for text, width in zip(rest, widths[1:], strict=True))
-        yield safe("  ".join((first.rjust(widths[0]) if place else first, *cells, last)))
-
-
 def _cells(delivery: Delivery, zone: str, note: str = "") -> tuple[str, str, str, str]:
     marks = f" digest {delivery.digest[:12]}" if delivery.state is State.HELD else ""
     marks += " maybe delivered" if delivery.may_have_arrived and delivery.state is not State.SENT else ""
@@ -417,7 +411,7 @@ def _cells(delivery: Delivery, zone: str, note: str = "") -> tuple[str, str, str
 
 @click.group(cls=SuggestingGroup)
 def state() -> None:
-    """Check or move the state: cursors, digests and deliveries."""
+    """Check, back up or move the state: cursors, digests and deliveries."""
 
 
 @state.command(
@@ -437,7 +431,7 @@ def check(*, config: Config) -> None:
             digests, deliveries = checking.counts(connection)
     if found:
         raise StateError("\n".join(map(safe, found)))
-    found_whole = f"{number(digests, 'digest')} and {number(deliveries, 'delivery', 'deliveries')}, no damage"
+    found_whole = f"{number_of(digests, 'digest')} and {number_of(deliveries, 'delivery', 'deliveries')}, no damage"
     write_lines([f"{safe(str(config.database))}: {found_whole}"])
 
 
@@ -529,8 +523,8 @@ def _unused(database: Database) -> Database:
 
 @click.command(
     epilog=examples(
-        "cachewatch backup /srv/backup/cachewatch.db",
-        "cachewatch backup today.db --config /etc/cachewatch/cachewatch.yaml",
+        "cachewatch state backup /srv/backup/cachewatch.db",
+        "cachewatch state backup today.db --config /etc/cachewatch/cachewatch.yaml",
     )
 )
 @configured_without_secrets

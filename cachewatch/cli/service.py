@@ -186,8 +186,7 @@ def once(context: click.Context, /, *, config: Config, log_format: str) -> None:
                     click.echo(f"fetching {new} for the first time, which may take minutes ...", err=True)
             result = run_pass(service)
         if is_on_terminal():
-            for line in lines(summarize(service, before, begun)):
-                click.echo(safe(line))
+            write_lines(map(safe, lines(summarize(service, before, begun))))
         ping(config, service.log, is_whole=_status(result) == 0)
     context.exit(_status(result))
 
@@ -518,7 +517,9 @@ def _bases(config: Config) -> list[str]:
     return [base.partition("{")[0] for base in named if base]
 
 
-@click.command(name="test", epilog=examples("cachewatch test mail", "cachewatch test mail --to you@example.org"))
+@click.command(
+    name="test", epilog=examples("cachewatch config test mail", "cachewatch config test mail --to you@example.org")
+)
 @configured
 @click.argument("channel", shell_complete=completing("channels"))
 @click.option(
@@ -561,7 +562,9 @@ def test(*, config: Config, channel: str, to: tuple[str, ...]) -> None:
 
 
 @click.command(
-    epilog=examples("cachewatch explain py-torch", "cachewatch explain hdf5 --config /etc/cachewatch/cachewatch.yaml")
+    epilog=examples(
+        "cachewatch config explain py-torch", "cachewatch config explain hdf5 --config /etc/cachewatch/cachewatch.yaml"
+    )
 )
 @configured_without_secrets
 @click.argument("package", shell_complete=completing("packages"))
@@ -578,7 +581,7 @@ def explain(*, config: Config, package: str, format_: str) -> None:
     if names and package not in names:
         _warn(package, names)
     if format_ == "json":
-        write_json(found)
+        write_json("explain", found)
         return
     write_lines(safe(line) for each in found for line in _lines(each))
 

@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.cli.catalogue import REPO_OPTION, is_partial, open_as_fetched, open_catalogue
-from cachewatch.cli.mistakes import Complete, completing, examples
+from cachewatch.cli.mistakes import Complete, SuggestingGroup, completing, examples
 from cachewatch.cli.terminal import (
     COLOR_OPTION,
     FORMAT_OPTION,
@@ -19,6 +19,7 @@ from cachewatch.cli.terminal import (
     ProgressLine,
     palette,
     progress_line,
+    width,
     write,
     write_json,
     write_lines,
@@ -57,7 +58,7 @@ from cachewatch.report.tables import (
     specs_json,
     write_listing,
 )
-from cachewatch.report.text import Palette
+from cachewatch.report.text import Palette, fitted
 from cachewatch.runtime.files import shipped_schemas
 from cachewatch.sources import folders
 
@@ -211,6 +212,7 @@ def _tables(shown: Sequence[ShownPackage], colours: Palette) -> Iterator[bytes]:
             unchanged_since=each.unchanged_since,
             is_pruned=tag_names.is_mutable(each.side.tag),
             palette=colours,
+            width=width(),
         )
         # A table without marks ends with an empty line, for which there is no need before the next one.
         text = "\n".join(lines).rstrip("\n") if len(shown) > 1 else "\n".join(lines)
@@ -221,7 +223,7 @@ def _spec_lines(specs: Sequence[ShownSpec], colours: Palette) -> Iterator[bytes]
     for number, each in enumerate(specs[:_MOST_SPECS]):
         if number:
             yield b"\n"
-        yield from (f"{line}\n".encode() for line in render_spec(each, colours))
+        yield from (f"{line}\n".encode() for line in fitted(render_spec(each, colours), width()))
     if len(specs) > _MOST_SPECS:
         yield f"\nand {len(specs) - _MOST_SPECS:,} more specs; write more of the hash\n".encode()
 
@@ -301,7 +303,7 @@ def tags(*, patterns: tuple[str, ...], rev: str, repo: str | None, **form: Any) 
             ListedTag(tag, len(folders_of(repository, trees[tag]).ids), tuple(sorted(declared.get(tag, ()))))
             for tag in _chosen("tag", tag_names.in_order(trees), patterns)
         ]
-    _write(found, **form)
+    _write(found, "tags", **form)
 
 
 @click.command(
@@ -330,7 +332,8 @@ def stacks(context: click.Context, /, *, patterns: tuple[str, ...], **options: A
                 counts[stack].append((document.package, count, signature.target))
     # A stack that the tag says it has, and of which it has nothing now, is worth a line.
     counts = {name: [] for name in _declared(**options)} | counts
-    _write([_stack(name, counts[name]) for name in _chosen("stack", sorted(counts), patterns)], **options)
+    found = [_stack(name, counts[name]) for name in _chosen("stack", sorted(counts), patterns)]
+    _write(found, "stacks", **options)
     _end(context, diagnostics)
 
 
@@ -361,7 +364,8 @@ def packages(context: click.Context, /, *, patterns: tuple[str, ...], **options:
     The versions begin with the newest. !GLOB excludes.
     """
     read = list(_documents(Globs(patterns), **options))
-    _write([_package(document) for document in read if isinstance(document, Document)], **options)
+    found = [_package(document) for document in read if isinstance(document, Document)]
+    _write(found, "packages", **options)
     _end(context, [document for document in read if isinstance(document, Diagnostic)])
 
 
@@ -399,8 +403,9 @@ def nothing_named(what: str, patterns: Sequence[str], names: Sequence[str]) -> s
     return f"no {what} matches {', '.join(patterns)}{Globs(patterns).meant(names)}"
 
 
-def _write(listed: Sequence[Listed], *, format_: str, output: str | None, **_: object) -> None:
-    write(write_listing(listed, format_, palette("auto", output)), output, is_for_people=format_ in ("text", "names"))
+def _write(listed: Sequence[Listed], what: str, *, format_: str, output: str | None, **_: object) -> None:
+    pieces = write_listing(listed, what, format_, palette("auto", output), width())
+    write(pieces, output, is_for_people=format_ in ("text", "names"))
 
 
 def _end(context: click.Context, diagnostics: Sequence[Diagnostic]) -> None:
@@ -410,7 +415,16 @@ def _end(context: click.Context, diagnostics: Sequence[Diagnostic]) -> None:
     context.exit(4 if any(each.is_loss for each in diagnostics) or is_partial(context) else 0)
 
 
-@click.command(epilog=examples("cachewatch kinds", "cachewatch kinds --format json"))
+@click.group(
+    name="help",
+    cls=SuggestingGroup,
+    epilog=examples("cachewatch help diff", "cachewatch help config check", "cachewatch help kinds"),
+)
+def help_() -> None:
+    """Show the help of a command, the kinds of change, JSON Schemas, or how commands are completed."""
+
+
+@click.command(epilog=examples("cachewatch help kinds", "cachewatch help kinds --format json"))
 @FORMAT_OPTION
 def kinds(*, format_: str) -> None:
     """List the kinds of change, worst first.
@@ -419,10 +433,11 @@ def kinds(*, format_: str) -> None:
     """
     if format_ == "json":
         write_json(
+            "kinds",
             {
                 "kinds": [{"kind": kind, "meaning": said, "default": own} for kind, (said, own) in MEANINGS.items()],
                 "groups": {word: [kind for kind in MEANINGS if kind in group] for word, group in GROUPS.items()},
-            }
+            },
         )
         return
     lines = ["Kinds of change, worst first; + marks those that digests report by default:", ""]
@@ -437,7 +452,7 @@ def kinds(*, format_: str) -> None:
 _SCHEMAS = {name: file for name, file in shipped_schemas().items() if name != "cachewatch"}  # of `config schema`
 
 
-@click.command(epilog=examples("cachewatch schema > changesets.schema.json", "cachewatch schema digest"))
+@click.command(epilog=examples("cachewatch help schema > changesets.schema.json", "cachewatch help schema digest"))
 @click.argument("what", type=click.Choice([*_SCHEMAS]), default="changesets")
 def schema(*, what: str) -> None:
     """Print the JSON Schema of `diff --format json`, of a digest, or of `why` or `impact` with `--format json`."""

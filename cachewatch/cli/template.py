@@ -1,11 +1,11 @@
-"""`cachewatch template`: list, print, render and check the templates of digests and alerts."""
+"""`cachewatch config template`: list, print, render and check the templates of digests and alerts."""
 
 from pathlib import Path
 
 import click
 
 from cachewatch.cli.mistakes import SuggestingGroup, examples
-from cachewatch.cli.terminal import FORMAT_OPTION, OUTPUT_OPTION, write, write_json
+from cachewatch.cli.terminal import FORMAT_OPTION, OUTPUT_OPTION, write, write_json, write_lines
 from cachewatch.core.names import safe, safe_lines
 from cachewatch.errors import TemplateError, UsageError
 from cachewatch.report.digest_mail import render_digest, render_notice
@@ -53,7 +53,8 @@ def template() -> None:
 
 
 @template.command(
-    "list", epilog=examples("cachewatch template list", "cachewatch template list --templates-dir templates")
+    "list",
+    epilog=examples("cachewatch config template list", "cachewatch config template list --templates-dir templates"),
 )
 @_folder
 @FORMAT_OPTION
@@ -62,18 +63,18 @@ def list_templates(*, templates_dir: Path | None, format_: str) -> None:
     own = {file.name for file in templates_dir.glob("*.j2")} if templates_dir else set()
     if format_ == "json":
         purposes = {**_TEMPLATES, **dict.fromkeys(sorted(own - _TEMPLATES.keys()), "your own")}
-        write_json([{"name": name, "purpose": said, "own": name in own} for name, said in purposes.items()])
+        write_json(
+            "templates", [{"name": name, "purpose": said, "own": name in own} for name, said in purposes.items()]
+        )
         return
-    for name, purpose in _TEMPLATES.items():
-        click.echo(f"{'*' if name in own else ' '} {name:<20} {purpose}")
-    for name in sorted(own - _TEMPLATES.keys()):
-        click.echo(f"* {safe(name):<20} your own")
+    lines = [f"{'*' if name in own else ' '} {name:<20} {purpose}" for name, purpose in _TEMPLATES.items()]
+    write_lines([*lines, *(f"* {safe(name):<20} your own" for name in sorted(own - _TEMPLATES.keys()))])
 
 
 @template.command(
     epilog=examples(
-        "cachewatch template show digest.html.j2",
-        "cachewatch template show _footer.html.j2 > templates/_footer.html.j2",
+        "cachewatch config template show digest.html.j2",
+        "cachewatch config template show _footer.html.j2 > templates/_footer.html.j2",
     )
 )
 @click.argument("name")
@@ -82,14 +83,14 @@ def show(name: str, templates_dir: Path | None) -> None:
     """Print the source of a template, as a starting point for your own."""
     found = source(name, templates_dir)
     if found is None:
-        raise UsageError(f"no template {name}; see `cachewatch template list`")
+        raise UsageError(f"no template {name}; see `cachewatch config template list`")
     write([found[0].encode()], None)
 
 
 @template.command(
     epilog=examples(
-        "cachewatch template render digest.html.j2 -o digest.html",
-        "cachewatch template render notice.txt.j2 --templates-dir templates",
+        "cachewatch config template render digest.html.j2 -o digest.html",
+        "cachewatch config template render notice.txt.j2 --templates-dir templates",
     )
 )
 @click.argument("name")
@@ -103,7 +104,9 @@ def render(name: str, templates_dir: Path | None, output: str | None) -> None:
     write([_rendered(name, templates_dir).encode()], output)
 
 
-@template.command(epilog=examples("cachewatch template check", "cachewatch template check --templates-dir templates"))
+@template.command(
+    epilog=examples("cachewatch config template check", "cachewatch config template check --templates-dir templates")
+)
 @_folder
 @click.pass_context
 def check(context: click.Context, templates_dir: Path | None) -> None:

@@ -5,6 +5,7 @@ first, as runtime/worker.py does.
 """
 
 import os
+import shutil
 import stat
 import sys
 import time
@@ -23,7 +24,7 @@ import msgspec
 from cachewatch.core.names import safe
 from cachewatch.errors import UsageError
 from cachewatch.report.data import ascii_only
-from cachewatch.report.text import Palette
+from cachewatch.report.text import Palette, fitted
 
 _FIRST_SECONDS, _WIDEST = 1.0, 100
 _ERASE = "\r\x1b[K"
@@ -236,14 +237,21 @@ def write(pieces: Iterable[bytes], file: str | None, *, is_for_people: bool = Fa
         raise UsageError(f"{file}: cannot be written: {error.strerror}") from error
 
 
-def write_lines(lines: Iterable[str]) -> None:
-    """Write lines for people to standard output, through the user's pager if that is a terminal."""
-    write((f"{line}\n".encode() for line in lines), None, is_for_people=True)
+def width() -> int | None:
+    """Return how wide lines for people may be; None, as wide as they are, where nobody reads them on a terminal."""
+    return shutil.get_terminal_size().columns if is_on_terminal() or os.environ.get("COLUMNS") else None
 
 
-def write_json(value: object) -> None:
-    """Write a value as JSON to standard output."""
-    write([ascii_only(msgspec.json.format(msgspec.json.encode(value))) + b"\n"], None)
+def write_lines(lines: Iterable[str], file: str | None = None) -> None:
+    """Write lines for people to standard output, through the user's pager if that is a terminal, or to `file`."""
+    write((f"{line}\n".encode() for line in fitted(lines, width())), file, is_for_people=True)
+
+
+def write_json(what: str, value: object) -> None:
+    """Write a value to standard output as a JSON object that names its schema; a list has the name of what it is."""
+    plain = msgspec.to_builtins(value)
+    plain = {"schema": f"cachewatch.{what}/1"} | (plain if isinstance(plain, dict) else {what: plain})
+    write([ascii_only(msgspec.json.format(msgspec.json.encode(plain))) + b"\n"], None)
 
 
 def _page(pieces: Iterable[bytes]) -> None:

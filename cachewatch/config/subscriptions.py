@@ -50,7 +50,7 @@ def _change(text: str) -> str:
 def _chosen(words: Iterable[str], _: ConfigContext) -> frozenset[Kind]:
     chosen = chosen_kinds(words)
     if not chosen:
-        raise ConfigError("selects no kind of change; see `cachewatch kinds`")
+        raise ConfigError("selects no kind of change; see `cachewatch help kinds`")
     return chosen
 
 

@@ -90,7 +90,7 @@ def kinds_named(word: str) -> frozenset[Kind]:
     if word in tuple(Kind):
         return frozenset({Kind(word)})
     close = similar(word, [*GROUPS, *Kind], 1)
-    hint = f"did you mean {close[0]}?" if close else "see `cachewatch kinds`"
+    hint = f"did you mean {close[0]}?" if close else "see `cachewatch help kinds`"
     raise UsageError(f"{word!r} is not a kind of change; {hint}")
 
 
@@ -286,7 +286,7 @@ def every_kind(patterns: Iterable[str]) -> Iterator[str]:
             yield pattern
         else:
             near = similar(name, [*GROUPS, *Kind], 2)
-            hint = f"did you mean {' or '.join(near)}?" if near else "see `cachewatch kinds`"
+            hint = f"did you mean {' or '.join(near)}?" if near else "see `cachewatch help kinds`"
             raise UsageError(f"{pattern}: unknown kind of change; {hint}")
 
 

@@ -37,7 +37,7 @@ from cachewatch.report.data import (
     summary_values,
     with_owners,
 )
-from cachewatch.report.text import Palette, Requested, Shown, render_text, tags_named, tell
+from cachewatch.report.text import Palette, Requested, Shown, fitted, render_text, tags_named, tell
 from cachewatch.report.values import (
     CsvTable,
     Example,
@@ -207,7 +207,8 @@ def write_stat(changesets: Iterable[Changeset], *, wants: Wants, width: int) -> 
         report = reports[0]
         if report.after.tag:
             yield f"{tags_named(reports)}\n".encode()
-        yield "".join(f" {line}\n" for line in _lines(packages, report.statements, wants)).encode()
+        lines = fitted((f" {line}" for line in _lines(packages, report.statements, wants)), width)
+        yield "".join(f"{line}\n" for line in lines).encode()
         last = total(report, wants) if packages or report.statements else nothing(report)
         wrapped = textwrap.wrap(last, width, initial_indent=" ", subsequent_indent="   ", break_on_hyphens=False)
         yield "".join(f"{line}\n" for line in wrapped).encode()

@@ -1,7 +1,8 @@
 """Answers as tables: aligned text, names, CSV, Markdown or JSON; for tags, stacks, packages and single specs."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import zip_longest
 from typing import Any
 
 import msgspec
@@ -13,13 +14,14 @@ from cachewatch.core.names import safe, safe_name
 from cachewatch.core.spack import version_key
 from cachewatch.report.data import ascii_only, csv_rows
 from cachewatch.report.templates import markdown
-from cachewatch.report.text import Palette
+from cachewatch.report.text import Palette, fitted, wrapped
 from cachewatch.report.words import number
 
 # Several names are cut short for people only.
 Cell = str | int | float | tuple[str, ...] | None
 Row = tuple[Cell, ...]
 _MOST_NAMES_OF_ANSWERS = 3
+_SHORT_CELL = 14
 
 
 class Table(Struct, frozen=True):
@@ -31,27 +33,54 @@ class Table(Struct, frozen=True):
     after: tuple[str, ...] = ()
 
 
-def write_table(table: Table, form: str, palette: Palette) -> Iterator[bytes]:
-    """Yield `table` in one of the forms text, csv and markdown."""
+def write_table(table: Table, form: str, palette: Palette, width: int | None = None) -> Iterator[bytes]:
+    """Yield `table` in one of the forms text, csv and markdown; no line of text is wider than `width`."""
     if form == "csv":
         yield csv_rows([table.columns, *([_plain(cell) for cell in row] for row in table.rows)])
         return
-    lines = _markdown(table) if form == "markdown" else _text(table, palette)
+    lines = _markdown(table) if form == "markdown" else text_lines(table, palette, width)
     yield from (f"{line}\n".encode() for line in lines)
 
 
-def _text(table: Table, palette: Palette) -> Iterator[str]:
-    yield from map(safe, table.before)
-    rows = [[_shown(cell) for cell in row] for row in table.rows]
-    if rows:
-        widths = [max(map(len, column)) for column in zip(table.columns, *rows, strict=True)]
+def text_lines(table: Table, palette: Palette, width: int | None) -> Iterator[str]:
+    """Yield a table as aligned text; what is too wide goes on in the lines below, in its column or else in its row."""
+    yield from fitted(map(safe, table.before), width)
+    if table.rows:
+        rows = [[_shown(cell) for cell in row] for row in table.rows]
         numbers = [_are_numbers(column) for column in zip(*table.rows, strict=True)]
-        yield palette.paint(_answer_line(table.columns, widths, numbers), "bold")
-        yield from (_answer_line(row, widths, numbers) for row in rows)
-    yield from map(safe, table.after)
+        widths = _widths([table.columns, *rows], numbers, width)
+        for place, row in enumerate((table.columns, *rows)):
+            if widths is None:
+                lines: Iterable[str] = fitted(["  ".join(row)], width)
+            else:
+                cells = [wrapped(cell, most) for cell, most in zip(row, widths, strict=True)]
+                lines = (_line(each, widths, numbers) for each in zip_longest(*cells, fillvalue=""))
+            yield from (palette.paint(line, "" if place else "bold") for line in lines)
+    yield from fitted(map(safe, table.after), width)
 
 
-def _answer_line(cells: Sequence[str], widths: Sequence[int], numbers: Sequence[bool]) -> str:
+def _widths(rows: Sequence[Sequence[str]], numbers: Sequence[bool], most: int | None) -> list[int] | None:
+    """Return how wide each column is, so that all of them fit; None where they do not without cutting words."""
+    columns = list(zip(*rows, strict=True))
+    widths = [max(map(len, column)) for column in columns]
+    least = [
+        width if is_number else max(len(word) for cell in column for word in _parts(cell))
+        for column, width, is_number in zip(columns, widths, numbers, strict=True)
+    ]
+    while most is not None and sum(widths) + 2 * (len(widths) - 1) > most:
+        place = max(range(len(widths)), key=lambda each: (widths[each] > least[each], widths[each]))
+        if widths[place] <= least[place]:
+            return None
+        widths[place] -= 1
+    return widths
+
+
+def _parts(cell: str) -> list[str]:
+    """Return what of a cell stays in one line: its words, and a date with what belongs to it."""
+    return [cell] if len(cell) <= _SHORT_CELL else cell.split()
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], numbers: Sequence[bool]) -> str:
     return "  ".join(
         cell.rjust(width) if is_number else cell.ljust(width)
         for cell, width, is_number in zip(cells, widths, numbers, strict=True)
@@ -129,56 +158,40 @@ Listed = ListedTag | ListedStack | ListedPackage
 _NAMED = ("versions", "targets")
 
 
-def write_listing(listed: Sequence[Listed], form: str, palette: Palette) -> Iterator[bytes]:
-    """Yield `listed` in one of the forms text, names, json, csv and markdown."""
+def write_listing(
+    listed: Sequence[Listed], what: str, form: str, palette: Palette, width: int | None
+) -> Iterator[bytes]:
+    """Yield `listed`, which are `what`, in one of the forms text, names, json, csv and markdown."""
     if form == "json":
-        yield ascii_only(msgspec.json.format(msgspec.json.encode(listed))) + b"\n"
-        return
-    if form in ("csv", "markdown"):
+        yield _json({"schema": f"cachewatch.{what}/1", what: listed})
+    elif form == "names":
+        yield from (f"{safe_name(_name(each))}\n".encode() for each in listed)
+    elif form == "text":
+        yield from write_table(_listing_table(listed), form, palette, width)
+    else:
         columns = listed[0].__struct_fields__ if listed else ()
         yield from write_table(Table(columns, list(map(astuple, listed))), form, palette)
-        return
-    lines = (safe_name(_name(each)) for each in listed) if form == "names" else _listing_table(listed, palette)
-    yield from (f"{line}\n".encode() for line in lines)
 
 
 def _name(each: Listed) -> str:
     return str(getattr(each, each.__struct_fields__[0]))
 
 
-def _listing_table(listed: Sequence[Listed], palette: Palette) -> Iterator[str]:
-    if not listed:
-        return
-    names = listed[0].__struct_fields__
-    rows = [{name: _listing_cell(name, getattr(each, name)) for name in names} for each in listed]
-    widths = {name: max(len(name), *(len(row[name]) for row in rows)) for name in names}
-    yield palette.paint(_listing_line(dict(zip(names, names, strict=True)), widths), "bold")
-    yield from (_listing_line(row, widths) for row in rows)
+def _listing_table(listed: Sequence[Listed]) -> Table:
+    """Return a table that counts what people do not want to read the names of."""
+    names = listed[0].__struct_fields__ if listed else ()
+    return Table(names, [tuple(_listing_cell(name, getattr(each, name)) for name in names) for each in listed])
 
 
-def _listing_cell(name: str, value: object) -> str:
+def _listing_cell(name: str, value: Cell) -> Cell:
     if isinstance(value, tuple):
-        return (_joined_names(value) if name in _NAMED else f"{len(value):,}") if value else "-"
-    return f"{value:,}" if isinstance(value, int) else _cut(str(value))
-
-
-def _joined_names(values: tuple[str, ...]) -> str:
-    more = f", {len(values) - _MOST_NAMES:,} more" if len(values) > _MOST_NAMES else ""
-    return ", ".join(map(_cut, values[:_MOST_NAMES])) + more
+        return tuple(map(_cut, value)) if name in _NAMED else len(value)
+    return _cut(value) if isinstance(value, str) else value
 
 
 def _cut(text: str) -> str:
     shown = safe_name(text)
     return shown if len(shown) <= _WIDEST else f"{shown[: _WIDEST - 3]}..."
-
-
-def _listing_line(cells: Mapping[str, str], widths: Mapping[str, int]) -> str:
-    """Return one line: the name and lists of names from the left, numbers from the right."""
-    first = next(iter(cells))
-    return "  ".join(
-        text.ljust(widths[name]) if name == first or name in _NAMED else text.rjust(widths[name])
-        for name, text in cells.items()
-    ).rstrip()
 
 
 _NO_STACK = "(no stack)"
@@ -189,7 +202,13 @@ Cells = Counter[tuple[str, str, str]]  # version, stack, target
 
 
 def render_inventory(
-    document: Document, side: Side, *, unchanged_since: Side | None, is_pruned: bool, palette: Palette
+    document: Document,
+    side: Side,
+    *,
+    unchanged_since: Side | None,
+    is_pruned: bool,
+    palette: Palette,
+    width: int | None,
 ) -> Iterator[str]:
     """Yield the table of `document` with its counts and marks.
 
@@ -197,12 +216,12 @@ def render_inventory(
     specs that no stack builds will go.
     """
     cells = _count(document)
-    yield from _heading(document, side, unchanged_since, palette)
+    yield from fitted(_heading(document, side, unchanged_since, palette), width)
     if cells:
         yield ""
-        yield from _show_table(cells, is_pruned=is_pruned, palette=palette)
+        yield from _show_table(cells, is_pruned=is_pruned, palette=palette, width=width)
         yield ""
-        yield from _legend(cells, is_pruned=is_pruned)
+        yield from fitted(_legend(cells, is_pruned=is_pruned), width)
 
 
 def _count(document: Document) -> Cells:
@@ -231,7 +250,7 @@ def _heading(document: Document, side: Side, since: Side | None, palette: Palett
         yield f"last changed {_day(since)} ({since.revision[:10]})"
 
 
-def _show_table(cells: Cells, *, is_pruned: bool, palette: Palette) -> Iterator[str]:
+def _show_table(cells: Cells, *, is_pruned: bool, palette: Palette, width: int | None) -> Iterator[str]:
     targets = sorted({target for _, _, target in cells})
     if len(targets) > _MOST_TARGETS:
         rest = f"{len(targets) - _MOST_TARGETS + 1:,} more"
@@ -239,20 +258,20 @@ def _show_table(cells: Cells, *, is_pruned: bool, palette: Palette) -> Iterator[
         targets = [*targets[: _MOST_TARGETS - 1], rest]
     rows = sorted({(version, stack) for version, stack, _ in cells}, key=lambda row: row[1])
     rows.sort(key=lambda row: version_key(row[0]), reverse=True)
-    version_width = min(_WIDEST, max(len("version"), *(len(safe_name(version)) for version, _ in rows)))
-    stack_width = min(_WIDEST, max(len("stack"), *(len(safe_name(stack)) for _, stack in rows)))
-    heading = "  ".join(safe_name(target).rjust(6) for target in targets)
-    widths = [min(_WIDEST, max(6, len(safe_name(target)))) for target in targets]
-    yield palette.paint(f"{'version'.ljust(version_width)}  {'stack'.ljust(stack_width)}  {heading}", "bold")
-    shown = None
-    for version, stack in rows:
-        name = safe_name(version) if version != shown else ""
-        shown = version
-        numbers = "  ".join(
-            _show_cell(cells[version, stack, target], stack, is_pruned=is_pruned).rjust(width)
-            for target, width in zip(targets, widths, strict=True)
-        )
-        yield f"{name.ljust(version_width)}  {safe_name(stack).ljust(stack_width)}  {numbers}".rstrip()
+    columns = ("version", "stack", *(_cut(target).rjust(6) for target in targets))
+    shown: list[tuple[str, ...]] = []
+    listed: list[Row] = []
+    for place, (version, stack) in enumerate(rows):
+        name = " " if place and rows[place - 1][0] == version else _cut(version)
+        counts = [_show_cell(cells[version, stack, target], stack, is_pruned=is_pruned) for target in targets]
+        aligned = (each.rjust(len(title)) for each, title in zip(counts, columns[2:], strict=True))
+        shown.append((name, _cut(stack), *aligned))
+        named = (f"{_cut(target)} {each.strip()}" for target, each in zip(targets, counts, strict=True) if each != ".")
+        listed.append((name, _cut(stack), ", ".join(named)))
+    if _widths([columns, *shown], [True] * len(columns), width):
+        yield from text_lines(Table(columns, shown), palette, None)
+        return
+    yield from text_lines(Table(("version", "stack", "specs for each target"), listed), palette, width)
 
 
 def _joined_targets(cells: Cells, targets: set[str], name: str) -> Cells:
@@ -318,12 +337,17 @@ def render_spec(spec: ShownSpec, palette: Palette) -> Iterator[str]:
 
 def packages_json(packages: Sequence[ShownPackage]) -> bytes:
     """Return every spec of these packages, by hash."""
-    return _json({"packages": [_package(each) for each in packages]})
+    return _json({"schema": "cachewatch.packages-shown/1", "packages": [_package(each) for each in packages]})
 
 
 def specs_json(specs: Iterable[ShownSpec]) -> bytes:
     """Return these specs."""
-    return _json({"specs": [{"package": s.package, **_side(s.side), **_spec(s.hash, s.signature)} for s in specs]})
+    return _json(
+        {
+            "schema": "cachewatch.specs/1",
+            "specs": [{"package": s.package, **_side(s.side), **_spec(s.hash, s.signature)} for s in specs],
+        }
+    )
 
 
 def _package(shown: ShownPackage) -> dict[str, Any]:

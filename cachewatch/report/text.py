@@ -41,6 +41,20 @@ class Palette:
         return f"\x1b[{_CODES[colour]}m{text}\x1b[0m"
 
 
+def wrapped(text: str, width: int | None, indent: str = "") -> list[str]:
+    """Return the lines of `text`, which begin with `indent` but for the first; one that fits stays as it is."""
+    if width is None or len(text) <= width:
+        return [text]
+    return textwrap.wrap(text, width, subsequent_indent=indent, break_on_hyphens=False) or [text[:width]]
+
+
+def fitted(lines: Iterable[str], width: int | None) -> Iterator[str]:
+    """Yield lines of at most `width`; what goes on is indented by four more than its beginning."""
+    for line in lines:
+        begin = len(line) - len(line.lstrip())
+        yield from wrapped(line, width, " " * (min(begin, (width or 0) // 2) + 4))
+
+
 _SHORT = 7  # of a revision
 _FEW_TAGS, _MOST_TAGS = 2, 5
 

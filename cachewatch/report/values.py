@@ -218,7 +218,7 @@ class Notice(Struct, frozen=True, kw_only=True):
     created: datetime
     title: str  # such as: source public cannot be read
     is_good: bool = False  # it works again
-    is_test: bool = False  # `cachewatch test` sent it
+    is_test: bool = False  # `cachewatch config test` sent it
     said: tuple[str, ...] = ()  # what happened, a sentence each
     facts: tuple[tuple[str, str], ...] = ()  # such as: ("last success", "2026-07-27 04:10 UTC")
     remedy: str = ""  # what to do

@@ -327,7 +327,7 @@ def _tell_of_loss(context: Context) -> None:
             f"{place} was missing or empty, although the clones beside it exist.",
             "Sources start again as on their first run: changes since the last digest are not reported.",
             "Deliveries that were waiting are lost.",
-            "If you have a copy (`cachewatch backup`), stop cachewatch, put the copy in that place, and start again.",
+            "If you have a copy (`cachewatch state backup`), stop cachewatch, put the copy in that place, and start again.",
         ),
     )
     with context.database.write() as connection:

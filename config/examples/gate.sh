@@ -4,4 +4,4 @@
 #   PINNED=develop-2025-05-25 NEWEST=develop-2025-06-01 CATALOGUE=catalogue.git sh gate.sh
 set -eu
 exec cachewatch diff "HEAD:$PINNED" "HEAD:$NEWEST" --repo "$CATALOGUE" \
-  --fail-on package-removed --fail-on place-lost --fail-on downgraded --no-progress
+  --fail-on package-removed --fail-on place-lost --fail-on downgraded

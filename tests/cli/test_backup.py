@@ -47,12 +47,12 @@ def test_a_backup_is_whole_while_others_write(site: Site, run: Run) -> None:
     with service.database.write() as connection:
         health.count(connection, Counter("seen"))
     shutil.copy(site.folder / "state" / NAME, site.folder / "naive.db")
-    assert run("backup", copy, "--config", config).exit_code == 0
+    assert run("state", "backup", copy, "--config", config).exit_code == 0
     service.database.close()
     assert [_seen(copy), _seen(site.folder / "naive.db")] == [1, 0]
     assert copy.stat().st_mode & 0o777 == 0o600
-    assert "choose another file name" in run("backup", copy, "--config", config).error
-    assert "no such folder" in run("backup", site.folder / "none" / "copy.db", "--config", config).error
+    assert "choose another file name" in run("state", "backup", copy, "--config", config).error
+    assert "no such folder" in run("state", "backup", site.folder / "none" / "copy.db", "--config", config).error
 
 
 def test_a_backup_replaces_nothing(site: Site, run: Run) -> None:
@@ -62,8 +62,8 @@ def test_a_backup_replaces_nothing(site: Site, run: Run) -> None:
     other.write_text("a file of somebody else\n")
     link.symlink_to(site.folder / "nowhere")
     before = {path.name for path in site.folder.iterdir()}
-    assert run("backup", copy, "--config", config).exit_code == 0
-    refused = run("backup", link, "--config", config)
+    assert run("state", "backup", copy, "--config", config).exit_code == 0
+    refused = run("state", "backup", link, "--config", config)
     assert (refused.exit_code, "already exists" in refused.error) == (2, True), refused.error
     assert (other.read_text(), link.is_symlink()) == ("a file of somebody else\n", True)
     assert {path.name for path in site.folder.iterdir()} == before | {"copy.db"}
@@ -79,7 +79,7 @@ def test_a_backup_that_fails_leaves_nothing(site: Site, run: Run, monkeypatch: p
         copy.write_text("of another one\n")
 
     monkeypatch.setattr(sqlite_backup, "_flush", flush)
-    refused = run("backup", copy, "--config", site.folder / "cachewatch.yaml")
+    refused = run("state", "backup", copy, "--config", site.folder / "cachewatch.yaml")
     assert (refused.exit_code, "copy.db: already exists" in refused.error) == (5, True), refused.error
     assert copy.read_text() == "of another one\n"
     assert {path.name for path in site.folder.iterdir()} == before | {"copy.db"}
@@ -97,14 +97,14 @@ def test_a_backup_survives_a_power_cut(site: Site, run: Run, monkeypatch: pytest
         flushed.append((Path(f"/proc/self/fd/{handle}").readlink(), copy.exists()))
 
     monkeypatch.setattr(os, "fsync", flush)
-    assert run("backup", copy, "--config", site.folder / "cachewatch.yaml").exit_code == 0
+    assert run("state", "backup", copy, "--config", site.folder / "cachewatch.yaml").exit_code == 0
     ours = [(path.is_dir(), is_named) for path, is_named in flushed if path.is_relative_to(copy.parent)]
     assert ours == [(False, False), (True, True)]
 
 
 def test_what_is_told_again_after_a_restore_has_its_old_id(site: Site, run: Run) -> None:
     config, copy = site.folder / "cachewatch.yaml", site.folder / "copy.db"
-    assert run("backup", copy, "--config", config).exit_code == 0
+    assert run("state", "backup", copy, "--config", config).exit_code == 0
     site.publish(1)
     for _ in range(2):
         site.run()  # by one clock: minutes that a digest names are part of its id

@@ -222,7 +222,7 @@ def test_the_package_says_the_same_version() -> None:
 
 def test_kinds(run: Run) -> None:
     """Every kind is explained, in one order, and so is the mark before some of them."""
-    legend, output, groups = run("kinds").output.split("\n\n", 2)
+    legend, output, groups = run("help", "kinds").output.split("\n\n", 2)
 
     assert legend == "Kinds of change, worst first; + marks those that digests report by default:"
 
@@ -233,7 +233,7 @@ def test_kinds(run: Run) -> None:
 
 def test_schema(run: Run) -> None:
     """The schema that is printed is the one that ships."""
-    assert '"const": "cachewatch.changesets/3"' in run("schema").output
+    assert '"const": "cachewatch.changesets/3"' in run("help", "schema").output
 
 
 def test_demo(run: Run, tmp_path: Path) -> None:
@@ -325,7 +325,7 @@ def test_a_progress_bar_for_people_only(run: Run, sides: tuple[Path, Path], monk
     run("diff", *sides)
     assert terminal.getvalue().endswith("\r\x1b[K")
     terminal.truncate(0)
-    run("diff", *sides, "--no-progress")
+    run("diff", *sides, "-q")
     assert "\x1b" not in terminal.getvalue()
 
 

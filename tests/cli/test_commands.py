@@ -223,7 +223,7 @@ def test_a_document_that_cannot_be_read_is_named(tmp_path: Path, run: Run) -> No
     title = "1 document of develop in public cannot be read: new"
     assert f"WARNINGS\n  {title}\n" in run("status", "--config", path).output
     assert title in run("status", "--check", "--config", path).output
-    told = run("explain", "new", "--config", path).output.splitlines()
+    told = run("config", "explain", "new", "--config", path).output.splitlines()
     assert told[:2] == ["ml  would be notified", "  packages: nothing excludes it"]
     assert told[2].startswith("  in develop: the document cannot be read (")
     assert told[2].endswith("; changes in it are reported when it can be read again")
@@ -262,19 +262,19 @@ def test_a_test_message(site: Site, run: Run) -> None:
     with post() as server:
         configure(site, server.port)
         path.write_text(path.read_text().replace(", user: kim, password_file: secret", ""))
-        done = run("test", "mail", "--to", "kim@example.org", "--config", path)
+        done = run("config", "test", "mail", "--to", "kim@example.org", "--config", path)
         assert (done.exit_code, done.output) == (0, "kim@example.org: sent\n")
         assert len(server.received) == 1
         mail = BytesParser(policy=policy.default).parsebytes(server.received[0].content)
         html = next(part.get_content() for part in mail.walk() if part.get_content_type() == "text/html")
         assert ("Test</b>" in html, "Recovered" in html) == (True, False), "nothing was broken"
-    away = run("test", "mail", "--to", "kim@example.org", "--config", path)
+    away = run("config", "test", "mail", "--to", "kim@example.org", "--config", path)
     assert away.exit_code == 7
     assert "channels: mail:" in away.error
-    nobody = run("test", "mail", "--config", path)
+    nobody = run("config", "test", "mail", "--config", path)
     assert (nobody.exit_code, "no recipients" in nobody.error) == (2, True)
-    assert run("test", "nothing", "--config", path).exit_code == 2
-    hook = run("test", "hook", "--config", path)
+    assert run("config", "test", "nothing", "--config", path).exit_code == 2
+    hook = run("config", "test", "hook", "--config", path)
     assert hook.exit_code == 7
     assert CANARY not in hook.output + hook.error
 
@@ -282,11 +282,11 @@ def test_a_test_message(site: Site, run: Run) -> None:
 def test_who_hears_of_a_package(site: Site, run: Run) -> None:
     """A package that is there, and one that is not."""
     path = site.folder / "cachewatch.yaml"
-    told = run("explain", "zlib", "--config", path).output
+    told = run("config", "explain", "zlib", "--config", path).output
     assert told.startswith("ml  would be notified\n")
     assert told.endswith("  with each new revision, through mail to kim@example.org; files\n")
     assert "in develop: 1 of 1 spec" in told, "it looks at what was fetched last"
-    assert run("explain", "no-such-package", "--config", path).exit_code == 0
+    assert run("config", "explain", "no-such-package", "--config", path).exit_code == 0
     (site.folder / "state").rename(site.folder / "elsewhere")
-    assert run("explain", "zlib", "--config", path).output.startswith("ml  would be notified\n")
+    assert run("config", "explain", "zlib", "--config", path).output.startswith("ml  would be notified\n")
     assert not (site.folder / "state").exists(), "whoever asks first must not own the folder of the service"

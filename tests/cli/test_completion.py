@@ -51,7 +51,7 @@ def test_names_of_the_configuration(tmp_path: Path) -> None:
     )
 
     assert offered("preview", "--config", str(file), "t") == ["team"]
-    assert offered("test", "--config", str(file), "o") == ["out"]
+    assert offered("config", "test", "--config", str(file), "o") == ["out"]
     file.write_text("nonsense")
     assert offered("preview", "--config", str(file), "t") == []
 

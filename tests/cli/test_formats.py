@@ -21,18 +21,39 @@ def config(tmp_path: Path, demo_repository: Path) -> Path:
 
 @pytest.mark.parametrize(
     "words",
-    ["status", "status --check", "deliveries list", "explain py-keras", "config show"],
+    ["status", "status --check", "deliveries list", "config explain py-keras", "config show"],
 )
 def test_commands_of_the_service(run: Run, config: Path, words: str) -> None:
     """What people read as text, programs read as JSON."""
     run("once", "--config", config)
 
-    assert json.loads(run(*words.split(), "--config", config, "--format", "json").output) is not None
+    found = json.loads(run(*words.split(), "--config", config, "--format", "json").output)
+    assert found["schema"].startswith("cachewatch.")
+
+
+@pytest.mark.parametrize("words", ["show py-build", "show /2gs7so6", "packages", "stacks", "tags", "help kinds"])
+def test_lists_are_objects_that_name_their_schema(
+    run: Run, demo_repository: Path, monkeypatch: pytest.MonkeyPatch, words: str
+) -> None:
+    monkeypatch.setenv("CACHEWATCH_REPO", str(demo_repository))
+    assert json.loads(run(*words.split(), "--format", "json").output)["schema"].startswith("cachewatch.")
+
+
+def test_a_quiet_diff_prints_no_report(run: Run, demo_repository: Path) -> None:
+    """Its exit code says that something differs, or what `--fail-on` says."""
+    monday = ("diff", "HEAD~1", "HEAD", "--tag", "develop", "--repo", demo_repository, "--quiet")
+    done = run(*monday)
+    assert (done.exit_code, done.output, done.error) == (1, "", "")
+    assert run("diff", "HEAD", "HEAD", "--repo", demo_repository, "-q").exit_code == 0
+    assert run(*monday, "--fail-on", "downgraded").exit_code == 0
+    failed = run(*monday, "--fail-on", "upgraded")
+    assert (failed.exit_code, failed.output) == (1, "")
+    assert failed.error == "cachewatch: --fail-on upgraded: py-ml-dtypes, py-build\n"
 
 
 def test_kinds(run: Run) -> None:
     """Every kind with its meaning, and the groups."""
-    found = json.loads(run("kinds", "--format", "json").output)
+    found = json.loads(run("help", "kinds", "--format", "json").output)
 
     assert [each["kind"] for each in found["kinds"]] == [kind.value for kind in MEANINGS]
     assert found["groups"]["lost"] == ["gone", "going", "other"]
@@ -41,7 +62,9 @@ def test_kinds(run: Run) -> None:
 def test_templates(run: Run, tmp_path: Path) -> None:
     """One's own are marked."""
     (tmp_path / "mine.html.j2").write_text("x")
-    found = json.loads(run("template", "list", "--templates-dir", tmp_path, "--format", "json").output)
+    found = json.loads(run("config", "template", "list", "--templates-dir", tmp_path, "--format", "json").output)[
+        "templates"
+    ]
 
     assert {"name": "mine.html.j2", "purpose": "your own", "own": True} in found
 

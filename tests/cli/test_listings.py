@@ -29,13 +29,14 @@ def test_tags(run: Run) -> None:
     """Branches come first; a glob chooses."""
     assert run("tags").output.splitlines() == [
         "tag                 packages  stacks",
-        "develop                    3       -",
-        "develop-2025-06-01         1       -",
+        "develop                    3       0",
+        "develop-2025-06-01         1       0",
     ]
     assert run("tags", "develop-*", "--format", "names").output == "develop-2025-06-01\n"
-    assert json.loads(run("tags", "!*-*", "--format", "json").output) == [
-        {"tag": "develop", "packages": 3, "stacks": []}
-    ]
+    assert json.loads(run("tags", "!*-*", "--format", "json").output) == {
+        "schema": "cachewatch.tags/1",
+        "tags": [{"tag": "develop", "packages": 3, "stacks": []}],
+    }
 
 
 @pytest.mark.usefixtures("listed")
@@ -76,7 +77,7 @@ def test_packages(run: Run) -> None:
     """Versions begin with the newest, by Spack's order."""
     assert run("packages", "z*", "py-b").output.splitlines() == [
         "package  specs  versions   stacks  targets",
-        "py-b         1  1.0             -  x86_64_v3",
+        "py-b         1  1.0             0  x86_64_v3",
         "zlib         2  1.10, 1.9       2  aarch64, x86_64_v3",
     ]
     assert run("packages", "--tag", "develop-2025-06-01", "--format", "names").output == "zlib\n"

@@ -222,14 +222,14 @@ def test_init_writes_where_the_state_is(run: Run, options: tuple[str, ...], stat
 def test_explain_knows_which_packages_there_are(run: Run) -> None:
     """A mistyped package is named as such, with those of nearly that name."""
     configure("HEAD~1")
-    assert run("explain", "zlibb").error == ""  # nothing was fetched yet
+    assert run("config", "explain", "zlibb").error == ""  # nothing was fetched yet
     run("once")
 
-    assert run("explain", "zlib").error == ""
-    assert run("explain", "zlibb").error == (
+    assert run("config", "explain", "zlib").error == ""
+    assert run("config", "explain", "zlibb").error == (
         "cachewatch: warning: no source has a package zlibb now; did you mean zlib?\n"
     )
-    (found,) = json.loads(run("explain", "zlib", "--format", "json").output)
+    (found,) = json.loads(run("config", "explain", "zlib", "--format", "json").output)["explain"]
     assert (found["subscription"], found["is_notified"]) == ("all", True)
 
 
@@ -261,7 +261,7 @@ def test_deliveries_have_a_heading(run: Run) -> None:
     assert run("deliveries").output == run("deliveries", "list").output, "what is asked for most needs no command"
     assert run("deliveries", "--format", "json").output == run("deliveries", "list", "--format", "json").output
     assert run("deliveries", "--dead").output == ""
-    assert run("test", "files", "--to", "foo").error == (
+    assert run("config", "test", "files", "--to", "foo").error == (
         "cachewatch: --to 'foo' is not a mail address; write it as name@example.org\n"
     )
 

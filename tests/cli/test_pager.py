@@ -108,7 +108,7 @@ def test_output_goes_through_the_pager(terminal: Terminal, sides: tuple[Path, Pa
         ("diff", "{a}", "{b}", "--format", "json"),
         ("diff", "{a}", "{b}", "--format", "csv"),
         ("diff", "{a}", "{b}", "--output", "-"),
-        ("schema",),
+        ("help", "schema"),
     ],
 )
 def test_what_is_not_paged(

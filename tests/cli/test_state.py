@@ -116,7 +116,7 @@ def test_a_backup_of_a_database_is_a_file_that_can_be_restored(site: Site, addre
     assert run("state", "move", site.folder / "state", address.url).exit_code == 0
     config, copy = site.folder / "cachewatch.yaml", site.folder / "copy.db"
     config.write_text(config.read_text().replace("state: ", f"state: {address.url}\nstate_folder: "))
-    done = run("backup", copy, "--config", config)
+    done = run("state", "backup", copy, "--config", config)
     assert (done.exit_code, copy.stat().st_mode & 0o777) == (0, 0o600), done.error
     assert [path.name for path in site.folder.iterdir() if "copy" in path.name] == ["copy.db"]
     with closing(open_database(address)) as database, database.write() as connection:

@@ -15,8 +15,8 @@ from conftest import Run
         (["diff", "--xyzzy"], "diff has no option --xyzzy\n"),
         (["diff", "--repoo", "x"], "diff has no option --repoo; did you mean --repo?\n"),
         (
-            ["explain", "zlib", "--repo", "x"],
-            "explain has no option --repo; it reads the sources of a configuration, which --config names\n",
+            ["config", "explain", "zlib", "--repo", "x"],
+            "config explain has no option --repo; it reads the sources of a configuration, which --config names\n",
         ),
         (
             ["diff", "--format", "jsn"],

@@ -273,6 +273,6 @@ def test_names_of_templates_are_harmless(run: Run, tmp_path: Path) -> None:
     """They are names of files, which may have any sign."""
     (tmp_path / "a\x1b]0;owned\x07.html.j2").write_text("x")
     for command in ("list", "check"):
-        result = run("template", command, "--templates-dir", tmp_path)
+        result = run("config", "template", command, "--templates-dir", tmp_path)
         assert not UNSAFE.search(result.output + result.error), command
         assert "owned" in result.output + result.error

@@ -130,15 +130,17 @@ def test_the_context_is_plain_data() -> None:
 @pytest.mark.slow
 def test_the_commands(run: Run, tmp_path: Path) -> None:
     """List, show, render and check: what a user does to make a template."""
-    listed = run("template", "list")
-    (tmp_path / "_footer.html.j2").write_text(run("template", "show", "_footer.html.j2").output + "<p>Mine.</p>")
-    rendered = run("template", "render", "digest.html.j2", "--templates-dir", tmp_path)
-    good = run("template", "check", "--templates-dir", tmp_path)
+    listed = run("config", "template", "list")
+    (tmp_path / "_footer.html.j2").write_text(
+        run("config", "template", "show", "_footer.html.j2").output + "<p>Mine.</p>"
+    )
+    rendered = run("config", "template", "render", "digest.html.j2", "--templates-dir", tmp_path)
+    good = run("config", "template", "check", "--templates-dir", tmp_path)
     (tmp_path / "mine.txt.j2").write_text("{{ digest.nonsense }}")
-    bad = run("template", "check", "--templates-dir", tmp_path)
+    bad = run("config", "template", "check", "--templates-dir", tmp_path)
 
     assert "  digest.html.j2" in listed.output
-    assert "* _footer.html.j2" in run("template", "list", "--templates-dir", tmp_path).output
+    assert "* _footer.html.j2" in run("config", "template", "list", "--templates-dir", tmp_path).output
     assert "<p>Mine.</p>" in rendered.output
     assert (good.exit_code, bad.exit_code) == (0, 6)
     assert "mine.txt.j2: line 1" in bad.error
@@ -147,17 +149,17 @@ def test_the_commands(run: Run, tmp_path: Path) -> None:
 
 def test_what_cannot_be_shown_or_rendered(run: Run) -> None:
     """Names that are none, and parts, which mean nothing alone."""
-    assert "no template x.j2" in run("template", "show", "x.j2").error
-    assert "no template" in run("template", "show", "../README.md").error
-    assert "parts are rendered as part of them" in run("template", "render", "_footer.html.j2").error
-    assert run("template", "render", "nothing.html.j2").exit_code == 6
-    assert sample_notice().title in run("template", "render", "notice.txt.j2").output
+    assert "no template x.j2" in run("config", "template", "show", "x.j2").error
+    assert "no template" in run("config", "template", "show", "../README.md").error
+    assert "parts are rendered as part of them" in run("config", "template", "render", "_footer.html.j2").error
+    assert run("config", "template", "render", "nothing.html.j2").exit_code == 6
+    assert sample_notice().title in run("config", "template", "render", "notice.txt.j2").output
 
 
 def test_all_templates_are_listed(run: Run) -> None:
     """Whatever there is for digests and notices, is listed."""
     shipped = {file.name for file in (Path(__file__).parents[2] / "templates").glob("[dn_]*.j2")}
-    listed = run("template", "list").output
+    listed = run("config", "template", "list").output
 
     assert [name for name in sorted(shipped) if name not in listed and not name.startswith("_page")] == []
 
@@ -191,11 +193,11 @@ def test_a_template_writes_the_subject(tmp_path: Path, run: Run) -> None:
     ]
 
     assert titles == [f"sample: 1 ä {usual}", "of the site", usual]
-    shown = run("template", "render", "digest.subject.j2", "--templates-dir", tmp_path)
+    shown = run("config", "template", "render", "digest.subject.j2", "--templates-dir", tmp_path)
     assert shown.output == f"{titles[0]}\n"
-    assert run("template", "show", "digest.subject.j2").output == "{{ title }}\n"
+    assert run("config", "template", "show", "digest.subject.j2").output == "{{ title }}\n"
     (tmp_path / "digest.subject.j2").write_text("{{ nonsense }}")
-    failed = run("template", "check", "--templates-dir", tmp_path)
+    failed = run("config", "template", "check", "--templates-dir", tmp_path)
     assert (failed.exit_code, "digest.subject.j2: line 1" in failed.error) == (6, True)
 
 

@@ -178,7 +178,7 @@ def test_a_template_comes_out_of_its_folder(folder: Path, secret: Path) -> None:
     (folder / "_part.j2").symlink_to(secret)
 
     for arguments in (("render", "notice.txt.j2"), ("show", "notice.txt.j2"), ("render", "ours.txt.j2"), ("check",)):
-        result = run("template", *arguments, "--templates-dir", folder)
+        result = run("config", "template", *arguments, "--templates-dir", folder)
         assert result.exit_code == 6
         assert "it is a link out of its folder" in result.error
         assert "geheim" not in result.output + result.error
@@ -187,7 +187,7 @@ def test_a_template_comes_out_of_its_folder(folder: Path, secret: Path) -> None:
 def test_a_template_is_no_pipe(folder: Path) -> None:
     """Which nobody writes into."""
     os.mkfifo(folder / "notice.txt.j2")
-    result = run("template", "render", "notice.txt.j2", "--templates-dir", folder)
+    result = run("config", "template", "render", "notice.txt.j2", "--templates-dir", folder)
 
     assert (result.exit_code, "it is a pipe and no file" in result.error) == (6, True)
 

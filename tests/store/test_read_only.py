@@ -41,7 +41,7 @@ COMMANDS: Mapping[tuple[str, ...], str] = {
     ("deliveries", "show", "1"): "1 attempt",
     ("deliveries", "show", "1", "--raw"): "new",
     ("preview", "ml", "--since", "HEAD~1"): "new",
-    ("explain", "new"): "ml  would be notified",
+    ("config", "explain", "new"): "ml  would be notified",
 }
 
 
@@ -183,7 +183,7 @@ def test_a_read_only_mount_is_read(
         for command, expected in COMMANDS.items():
             done = run(*command, "--config", config)
             assert (done.exit_code, expected in done.output) == (0, True), (command, done)
-        assert run("backup", tmp_path / "copy.db", "--config", config).exit_code == 0
+        assert run("state", "backup", tmp_path / "copy.db", "--config", config).exit_code == 0
     with opened(tmp_path / "copy.db") as connection:
         assert connection.execute("SELECT state FROM deliveries").fetchall() == [("sent",)]
     connection.close()
@@ -205,7 +205,7 @@ def test_a_state_that_may_not_be_read(site: Site, run: Run) -> None:
     """Which user is asked for, and what to do, with exit code 5."""
     config = ("--config", str(site.folder / "cachewatch.yaml"))
     (site.folder / "cachewatch.yaml").chmod(0o644)
-    for command in (("status",), ("explain", "new")):
+    for command in (("status",), ("config", "explain", "new")):
         assert run(*command, *config).exit_code == 0
         (site.folder / "state").chmod(0o700 if os.geteuid() == 0 else 0o000)
         done = as_another_user(site.folder, *command, *config)
@@ -236,7 +236,7 @@ def test_who_only_reads_upgrades_nothing(site: Site, run: Run, form: object, mon
             connection.execute("DROP TABLE alembic_version")
     before = (site.folder / "state" / NAME).read_bytes()
     advice = "`cachewatch once` or the daemon of this one upgrades it" if isinstance(form, int) else "begin a new one"
-    for command in (*COMMANDS, ("backup", site.folder / "copy.db")):
+    for command in (*COMMANDS, ("state", "backup", site.folder / "copy.db")):
         done = run(*command, "--config", site.folder / "cachewatch.yaml")
         assert (done.exit_code, advice in done.error) == (5, True), done
     assert (site.folder / "state" / NAME).read_bytes() == before

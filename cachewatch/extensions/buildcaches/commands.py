@@ -82,7 +82,7 @@ def record(
     with waiting(lambda: doing[-1]):
         done = add_revision(cache, Path(into), is_confirmed=force, tell=doing.append)
     if format_ == "json":
-        write_json(done)
+        write_json("record", done)
     elif not quiet:
         _tell(done, into)
     _warn(done)

@@ -14,7 +14,16 @@ from msgspec import Struct
 
 from cachewatch.cli.catalogue import REPO_OPTION, open_catalogue
 from cachewatch.cli.mistakes import completing, examples
-from cachewatch.cli.terminal import OUTPUT_OPTION, REPORT_FORMAT_OPTION, palette, progress_line, warn_of_graph, write
+from cachewatch.cli.terminal import (
+    OUTPUT_OPTION,
+    REPORT_FORMAT_OPTION,
+    palette,
+    progress_line,
+    warn_of_graph,
+    width,
+    write,
+    write_lines,
+)
 from cachewatch.core.causes import Cause, Explanation, LockChange, What
 from cachewatch.core.model import Side
 from cachewatch.core.names import safe
@@ -348,7 +357,7 @@ def _print(answer: _Answer, format_: str, output: str | None) -> None:
     elif format_ == "markdown":
         write([report_markdown(report())], output)
     else:
-        write([f"{line}\n".encode() for line in report_lines(report())], output, is_for_people=True)
+        write_lines(report_lines(report()), output)
 
 
 class _Scope(Struct, frozen=True, kw_only=True):
@@ -432,6 +441,7 @@ def impact(*, package: str, rev: str, tag: str, repo: str | None, format_: str, 
         write([impact_json(package, found)], output)
         return
     parts = [
-        b"".join(write_table(table, format_, palette("auto", output))) for table in impact_tables(package, where, found)
+        b"".join(write_table(table, format_, palette("auto", output), width()))
+        for table in impact_tables(package, where, found)
     ]
     write([b"\n".join(parts)], output, is_for_people=format_ == "text")

@@ -13,11 +13,11 @@ def commands() -> list[Command]:
     """Return the commands."""
     return [
         Command("Compare", "log", "Show what each revision did to a package.", f"{__name__}.commands:log"),
-        Command("Compare", "when", "Show since when a version is in each stack.", f"{__name__}.commands:when"),
-        Command("Compare", "blame", "Show when a spec was born and died.", f"{__name__}.commands:blame"),
-        Command("Compare", "churn", "Show how many specs come and go.", f"{__name__}.commands:churn"),
+        Command("", "history when", "Show since when a version is in each stack.", f"{__name__}.commands:when"),
+        Command("", "history blame", "Show when a spec was born and died.", f"{__name__}.commands:blame"),
+        Command("", "history churn", "Show how many specs come and go.", f"{__name__}.commands:churn"),
         Command(
-            "Compare", "best", "Find the snapshots with most binaries of an environment.", f"{__name__}.commands:best"
+            "", "history best", "Find the snapshots with most binaries of an environment.", f"{__name__}.commands:best"
         ),
         Command(
             "Operate", "history", "Build the history index, or keep it up to date.", f"{__name__}.commands:history"

@@ -9,11 +9,20 @@ from shlex import quote
 from typing import Any, TypedDict, Unpack
 
 import click
-from msgspec import Struct, json, to_builtins
+from msgspec import Struct, json
 
 from cachewatch.cli.catalogue import REPO_OPTION, is_folder, open_as_fetched, open_catalogue
 from cachewatch.cli.mistakes import SuggestingGroup, completing, examples
-from cachewatch.cli.terminal import FORMAT_OPTION, OUTPUT_OPTION, palette, progress_line, write, write_json
+from cachewatch.cli.terminal import (
+    FORMAT_OPTION,
+    OUTPUT_OPTION,
+    palette,
+    progress_line,
+    width,
+    write,
+    write_json,
+    write_lines,
+)
 from cachewatch.core import names as tag_names
 from cachewatch.core.names import safe
 from cachewatch.core.selection import Globs, every_compiler
@@ -128,7 +137,7 @@ def write_answer(answer: Struct, indexed: IndexPoint, table: Callable[[], Table]
     if format_ == "json":
         write([ascii_only(json.format(json.encode(answer))), b"\n"], output)
         return
-    write(write_table(table(), format_, palette("auto", output)), output, is_for_people=format_ == "text")
+    write(write_table(table(), format_, palette("auto", output), width()), output, is_for_people=format_ == "text")
     if format_ == "csv":
         click.echo(f"cachewatch: {indexed_up_to(indexed)}", err=True)
 
@@ -138,7 +147,7 @@ _MOST_SNAPSHOTS = 10
 _FOR_PEOPLE = ("text", "markdown")
 
 
-@click.command(epilog=examples("cachewatch best spack.lock", "cachewatch best spack.lock --pin"))
+@click.command(epilog=examples("cachewatch history best spack.lock", "cachewatch history best spack.lock --pin"))
 @click.argument("lockfile", type=Path)
 @click.option(
     "--tag",
@@ -292,9 +301,9 @@ def status(context: click.Context, /, *, repo: str | None, db: Path | None, form
     if found is None:
         raise _missing(path)
     if format_ == "json":
-        write_json({"schema": "cachewatch.history-status/1", **to_builtins(found)})
+        write_json("history-status", found)
     else:
-        click.echo("\n".join(_status_lines(found)))
+        write_lines(_status_lines(found))
     context.exit(1 if found.behind or found.rewritten else 0)
 
 
@@ -387,8 +396,8 @@ def _status_lines(found: IndexStatus) -> list[str]:
 
 @click.command(
     epilog=examples(
-        "cachewatch when py-torch@2.9.0",
-        "cachewatch when hdf5 --stack 'ml-*' --target x86_64_v3 --format json",
+        "cachewatch history when py-torch@2.9.0",
+        "cachewatch history when hdf5 --stack 'ml-*' --target x86_64_v3 --format json",
     )
 )
 @click.argument("package", metavar="PACKAGE[@VERSION]", shell_complete=completing("package_versions"))
@@ -427,18 +436,21 @@ def when(
         answer = find_when(index, name, tag, wanted)
     if not answer.rows and not (at or stack or target or compiler):
         raise UsageError(
-            f"{package}: was never in {tag} up to {answer.indexed.revision[:10]}; `cachewatch when {name} --tag TAG` "
+            f"{package}: was never in {tag} up to {answer.indexed.revision[:10]}; `cachewatch history when {name} --tag TAG` "
             "asks about another tag"
         )
     if not answer.rows:
         raise UsageError(
             f"{package}: no build in {tag} up to {answer.indexed.revision[:10]} matches; "
-            f"`cachewatch when {name}{f' --tag {tag}' if tag != 'develop' else ''}` lists all of them"
+            f"`cachewatch history when {name}{f' --tag {tag}' if tag != 'develop' else ''}` lists all of them"
         )
-    write_answer(answer, answer.indexed, partial(when_table, answer), asked)
+    make_table = partial(when_table, answer, is_for_people=asked["format_"] in _FOR_PEOPLE)
+    write_answer(answer, answer.indexed, make_table, asked)
 
 
-@click.command(epilog=examples("cachewatch blame /22xqlom", "cachewatch blame 22xqlom --tag develop --format json"))
+@click.command(
+    epilog=examples("cachewatch history blame /22xqlom", "cachewatch history blame 22xqlom --tag develop --format json")
+)
 @click.argument("hash_", metavar="HASH")
 @click.option(
     "--tag", multiple=True, metavar="TAG", shell_complete=completing("tags"), help="Only these tags; repeatable."
@@ -485,7 +497,11 @@ def log(
 _MOST_SHOWN = 20
 
 
-@click.command(epilog=examples("cachewatch churn --since '4 weeks ago'", "cachewatch churn --by stack --format csv"))
+@click.command(
+    epilog=examples(
+        "cachewatch history churn --since '4 weeks ago'", "cachewatch history churn --by stack --format csv"
+    )
+)
 @click.option("--by", type=click.Choice(list(QUERIES)), default="package", help="What to count by.")
 @TAG_OPTION
 @SINCE_OPTION

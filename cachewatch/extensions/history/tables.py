@@ -16,7 +16,7 @@ from cachewatch.extensions.history.blame import BestSnapshots, Blame, Life, Spec
 from cachewatch.extensions.history.log import Churn, RevisionLog
 from cachewatch.extensions.history.read import IndexPoint
 from cachewatch.extensions.history.when import When
-from cachewatch.report.tables import Row, Table
+from cachewatch.report.tables import Cell, Row, Table
 from cachewatch.report.words import number
 
 _NO_STACK = "(no stack)"
@@ -41,10 +41,10 @@ def _day(point: IndexPoint | None) -> str | None:
     return None if point is None else (point.time or "unknown")[:10]
 
 
-def when_table(answer: When) -> Table:
-    """Return a row for each version, stack and target."""
-    columns = ("version", "stack", "target", "first", "revision", "lag (days)", "until")
-    rows = [
+def when_table(answer: When, *, is_for_people: bool) -> Table:
+    """Return a row for each version, stack and target; people read one for all stacks of which the same is true."""
+    columns: tuple[str, ...] = ("version", "stack", "target", "first", "revision", "lag (days)", "until")
+    rows: list[Row] = [
         (
             row.version,
             row.stack or _NO_STACK,
@@ -56,6 +56,12 @@ def when_table(answer: When) -> Table:
         )
         for row in answer.rows
     ]
+    if is_for_people:
+        stacks: dict[Row, list[Cell]] = {}
+        for version, stack, target, first, _, lag, until in rows:
+            stacks.setdefault((version, target, first, lag, until), []).append(stack)
+        columns = ("version", "target", "first", "lag (days)", "until", "stacks")
+        rows = [(*same, ", ".join(map(str, names))) for same, names in stacks.items()]
     return Table(columns, rows, after=("",) * bool(rows) + (indexed_up_to(answer.indexed),))
 
 

@@ -12,7 +12,7 @@ from truths import V3, History
 
 def schema_of(run: Run, name: str) -> Any:
     """Return a schema as the program prints it."""
-    return json.loads(run("schema", name).output)
+    return json.loads(run("help", "schema", name).output)
 
 
 def check(run: Run, name: str, *arguments: object) -> dict[str, Any]:

@@ -37,13 +37,13 @@ def commands(repository: Path, tmp_path: Path) -> list[tuple[str, ...]]:
         )
     )
     asked: list[tuple[str, ...]] = [
-        ("when", "zlib"),
-        ("blame", _HASH),
+        ("history", "when", "zlib"),
+        ("history", "blame", _HASH),
         ("log",),
         ("log", "p1"),
-        ("churn",),
-        ("churn", "--by", "stack"),
-        ("best", str(lockfile)),
+        ("history", "churn"),
+        ("history", "churn", "--by", "stack"),
+        ("history", "best", str(lockfile)),
         ("history", "status"),
         ("history", "update"),
     ]

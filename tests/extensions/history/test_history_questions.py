@@ -15,7 +15,7 @@ from indexes import build
 from sqlite_files import opened
 
 HASH = "22xqlomma3rncrgywukvxs53oiorwmgd"
-QUESTIONS = ["when py-ml-dtypes", "blame 22xqlom", "log", "churn", "churn --by stack"]
+QUESTIONS = ["history when py-ml-dtypes", "history blame 22xqlom", "log", "history churn", "history churn --by stack"]
 END = "indexed up to f9449d145a, 2025-06-01 04:00 UTC"
 
 
@@ -51,7 +51,7 @@ def test_every_answer_ends_with_how_far_the_index_goes(run: Run, words: str) -> 
     assert found["indexed"] == {"revision": "f9449d145ae167c9bddf1f61f631925e93d98d69", "time": "2025-06-01T04:00:00Z"}
 
 
-@pytest.mark.parametrize("words", [*QUESTIONS, "best spack.lock"])
+@pytest.mark.parametrize("words", [*QUESTIONS, "history best spack.lock"])
 def test_without_an_index(
     run: Run, demo_repository: Path, monkeypatch: pytest.MonkeyPatch, words: str, tmp_path: Path
 ) -> None:
@@ -65,7 +65,7 @@ def test_without_an_index(
 
 def test_when(run: Run, asked: Path) -> None:
     """JSON has the whole answer; what was there from the beginning is marked in the text."""
-    rows = json.loads(run("when", "py-ml-dtypes", "--stack", "e4s", "--format", "json").output)["rows"]
+    rows = json.loads(run("history", "when", "py-ml-dtypes", "--stack", "e4s", "--format", "json").output)["rows"]
     first = {"revision": "76696ec96c715c62505c031c2bb3bc62312be9d3", "time": "2025-05-25T04:00:00Z"}
     assert rows[0] | {"first": None} == {
         "version": "0.3.1",
@@ -79,31 +79,47 @@ def test_when(run: Run, asked: Path) -> None:
     }
     assert rows[0]["first"]["time"] == first["time"]
     assert (rows[1]["version"], rows[1]["baseline"], rows[1]["lag_days"]) == ("0.4.0", False, 0.0)
-    assert "0.3.1    e4s    x86_64_v3  <= 2025-05-25" in run("when", "py-ml-dtypes", "--stack", "e4s").output
+    lines = run("history", "when", "py-ml-dtypes", "--stack", "e4s").output.splitlines()
+    assert lines[1].split() == ["0.3.1", "x86_64_v3", "<=", "2025-05-25", "-", "-", "e4s"]
+
+
+@pytest.mark.usefixtures("asked")
+def test_stacks_of_which_the_same_is_true_are_one_row(run: Run) -> None:
+    """Programs get a row for each."""
+    text = run("history", "when", "py-ml-dtypes@0.4").output
+    assert "e4s, e4s-neoverse_v1" not in text
+    for form, count in (("text", 5), ("csv", 10)):
+        rows = [
+            line
+            for line in run("history", "when", "py-ml-dtypes", "--format", form).output.splitlines()
+            if line[:2] == "0."
+        ]
+        assert (form, len(rows)) == (form, count)
 
 
 @pytest.mark.usefixtures("asked")
 def test_filters_of_when(run: Run) -> None:
     """Versions are ranges, compilers may be written as before; what matches nothing is a mistake."""
-    assert "0.3.1" not in run("when", "py-ml-dtypes@0.4:").output
-    assert run("when", "py-build", "--compiler", "clang").exit_code == 2
-    assert run("when", "py-build", "--compiler", "gcc").exit_code == 0
-    told = run("when", "py-ml-dtypes@9")
+    assert "0.3.1" not in run("history", "when", "py-ml-dtypes@0.4:").output
+    assert run("history", "when", "py-build", "--compiler", "clang").exit_code == 2
+    assert run("history", "when", "py-build", "--compiler", "gcc").exit_code == 0
+    told = run("history", "when", "py-ml-dtypes@9")
     assert (told.exit_code, "no build in develop up to f9449d145a matches" in told.error) == (2, True)
-    assert "did you mean py-keras?" in run("when", "py-kera").error
-    assert "did you mean develop" in run("when", "py-keras", "--tag", "devlop").error
+    assert "did you mean py-keras?" in run("history", "when", "py-kera").error
+    assert "did you mean develop" in run("history", "when", "py-keras", "--tag", "devlop").error
 
 
 @pytest.mark.usefixtures("asked")
 def test_blame(run: Run) -> None:
     """Seven letters are enough; an ambiguous beginning lists what it may mean, and four letters are the least."""
-    found = json.loads(run("blame", "/22xqlom", "--format", "json", "--tag", "develop").output)
+    found = json.loads(run("history", "blame", "/22xqlom", "--format", "json", "--tag", "develop").output)
     assert (found["hash"], found["package"], found["died"]) == (HASH, "py-keras", None)
     assert [(stay["tag"], stay["stacks"]) for stay in found["intervals"]] == [("develop", ["ml-linux-aarch64-cuda"])]
-    assert "write at least 4 letters" in run("blame", "/22x").error
-    assert "no hash of the history index begins with it" in run("blame", "/2222222").error
+    assert "write at least 4 letters" in run("history", "blame", "/22x").error
+    assert "no hash of the history index begins with it" in run("history", "blame", "/2222222").error
     assert (
-        "no hash of develop-2025-06-01 begins with it" in run("blame", "/2222222", "--tag", "develop-2025-06-01").error
+        "no hash of develop-2025-06-01 begins with it"
+        in run("history", "blame", "/2222222", "--tag", "develop-2025-06-01").error
     )
 
 
@@ -112,13 +128,16 @@ def test_an_ambiguous_beginning_lists_its_specs(run: Run, tmp_path: Path) -> Non
     hashes = [f"abcdefg{letter * 25}" for letter in "xyz"]
     folder = history(tmp_path / "c.git", catalogue({"zlib": [record(0, hash=each) for each in hashes]}))
     build(folder, folder / "cachewatch-history.db")
-    told = run("blame", "abcdefg", "--repo", folder)
+    told = run("history", "blame", "abcdefg", "--repo", folder)
     assert told.exit_code == 2
     assert told.error.splitlines() == [
         "cachewatch: /abcdefg: 3 hashes begin with it; write more of the hash:",
         *(f"  /{each}  zlib 1.0  x86_64_v3" for each in hashes),
     ]
-    assert json.loads(run("blame", "abcdefgy", "--repo", folder, "--format", "json").output)["hash"] == hashes[1]
+    assert (
+        json.loads(run("history", "blame", "abcdefgy", "--repo", folder, "--format", "json").output)["hash"]
+        == hashes[1]
+    )
 
 
 @pytest.mark.usefixtures("asked")
@@ -145,7 +164,7 @@ def test_a_spec_dies_in_the_words_of_a_report(run: Run, tmp_path: Path) -> None:
     folder = history(tmp_path / "r.git", *(catalogue({"zlib": state}) for state in states))
     run("history", "build", "--repo", folder, "--no-progress")
 
-    ends = [run("blame", record(n)["hash"], "--repo", folder).output.splitlines()[4] for n in (1, 2)]
+    ends = [run("history", "blame", record(n)["hash"], "--repo", folder).output.splitlines()[4] for n in (1, 2)]
     assert ends[0].endswith("  gone; zlib 1.0 -> 1.1; zlib 1.0 stays in 2 stacks")
     assert ends[1].endswith("no stack has this version any more")
     assert "ml" in ends[1]
@@ -157,13 +176,16 @@ def test_ranges(run: Run) -> None:
     assert len(json.loads(run("log", "--since", "2020-01-01", "--format", "json").output)["revisions"]) == 1
     assert json.loads(run("log", "--since", "2025-06-01", "--format", "json").output)["revisions"] == []
     assert (
-        json.loads(run("churn", "--since", "HEAD~1", "--until", "f9449d1", "--format", "json").output)["revisions"] == 1
+        json.loads(run("history", "churn", "--since", "HEAD~1", "--until", "f9449d1", "--format", "json").output)[
+            "revisions"
+        ]
+        == 1
     )
     newer = run("log", "--since", "2025-06-01").error
     assert newer == "cachewatch: no revision is newer than --since 2025-06-01: the newest is f9449d145a of 2025-06-01\n"
     assert run("log", "--since", "2999-01-01").error == "cachewatch: '2999-01-01' is in the future\n"
     assert run("log", "--since", "2030").error == "cachewatch: 2030 is no date; write YYYY-MM-DD\n"
-    assert run("churn", "--until", "2020-01-01").error == (
+    assert run("history", "churn", "--until", "2020-01-01").error == (
         "cachewatch: '2020-01-01': there is no revision that old; the oldest is of 2025-05-25T04:00:00Z\n"
     )
     assert "is not in the history index; write a date, a commit, HEAD or HEAD~3" in run("log", "--since", "v1").error
@@ -172,7 +194,7 @@ def test_ranges(run: Run) -> None:
 
 def test_causes(run: Run, asked: Path) -> None:
     """Their specs are added up, most first; where there is no graph, the sentence says how to have one."""
-    assert "Not recorded: " in run("churn", "--by", "cause").output
+    assert "Not recorded: " in run("history", "churn", "--by", "cause").output
     with opened(asked / "cachewatch-history.db") as connection:
         (develop,) = connection.execute("SELECT id FROM tag WHERE name = 'develop'").fetchone()
         rows = [
@@ -182,28 +204,28 @@ def test_causes(run: Run, asked: Path) -> None:
         connection.executemany("INSERT INTO cause VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
         connection.execute("UPDATE cause SET specs = 9 WHERE package = 'b'")
         connection.execute("UPDATE night SET recorded = 1")
-    found = json.loads(run("churn", "--by", "cause", "--format", "json").output)["rows"]
+    found = json.loads(run("history", "churn", "--by", "cause", "--format", "json").output)["rows"]
     expected = {"what": "version", "before": "1.0", "after": "1.1", "attributed": 2}
     assert found == [{"name": "b", **expected, "specs": 9}, {"name": "a", **expected, "specs": 3}]
-    assert "ot recorded" not in run("churn", "--by", "cause").output
+    assert "ot recorded" not in run("history", "churn", "--by", "cause").output
 
 
 def test_best_snapshot(run: Run, asked: Path, tmp_path: Path) -> None:
     """The newest of the best first; a branch that has as much is better only if no snapshot is as good."""
     file = lockfile(tmp_path, HASH, "a" * 32)
-    found: dict[str, Any] = json.loads(run("best", file, "--format", "json").output)
+    found: dict[str, Any] = json.loads(run("history", "best", file, "--format", "json").output)
     best = found["snapshots"][0]
     assert (best["tag"], best["found"], best["of"], best["missing"]) == ("develop-2025-06-01", 1, 2, ["a" * 32])
     assert best["is_current"]
-    assert "develop-2025-06-01" in run("best", file).output
-    assert run("best", file, "--pin").output == (
+    assert "develop-2025-06-01" in run("history", "best", file).output
+    assert run("history", "best", file, "--pin").output == (
         "spack mirror add develop-2025-06-01 https://binaries.spack.io/develop-2025-06-01  # 1 of 2 binaries\n"
     )
-    told = run("best", file, "--pin", "--mirror", "https://example.org/a b/{tag}")
+    told = run("history", "best", file, "--pin", "--mirror", "https://example.org/a b/{tag}")
     assert told.output.startswith("spack mirror add develop-2025-06-01 'https://example.org/a b/develop-2025-06-01'")
-    assert "its one hash was never in an indexed tag" in run("best", lockfile(tmp_path, "b" * 32)).error
-    assert "give --pin too" in run("best", file, "--mirror", "https://example.org").error
-    assert "leave out --format" in run("best", file, "--pin", "--format", "json").error
+    assert "its one hash was never in an indexed tag" in run("history", "best", lockfile(tmp_path, "b" * 32)).error
+    assert "give --pin too" in run("history", "best", file, "--mirror", "https://example.org").error
+    assert "leave out --format" in run("history", "best", file, "--pin", "--format", "json").error
     assert "'2025-02-30' is no date" in run("log", "--since", "2025-02-30").error
 
 
@@ -211,17 +233,17 @@ def test_best_snapshot(run: Run, asked: Path, tmp_path: Path) -> None:
 def test_a_tag_that_is_named_may_be_pinned(run: Run, tmp_path: Path) -> None:
     """Only the names of snapshots and releases say that they never change."""
     file = lockfile(tmp_path, HASH)
-    found = json.loads(run("best", file, "--tag", "devel??", "--format", "json").output)
+    found = json.loads(run("history", "best", file, "--tag", "devel??", "--format", "json").output)
     assert [one["tag"] for one in found["snapshots"]] == ["develop"]
-    pinned = run("best", file, "--pin", "--tag", "develop").output
+    pinned = run("history", "best", file, "--pin", "--tag", "develop").output
     assert pinned == "spack mirror add develop https://binaries.spack.io/develop  # 1 of 1 binaries\n"
-    assert "never in a tag ml-*" in run("best", file, "--pin", "--tag", "ml-*").error
+    assert "never in a tag ml-*" in run("history", "best", file, "--pin", "--tag", "ml-*").error
 
 
 def test_without_a_snapshot_pin_says_which_names_it_takes(run: Run, tmp_path: Path) -> None:
     folder = history(tmp_path / "c.git", catalogue({"zlib": [record(0, hash=HASH)]}))
     build(folder, folder / "cachewatch-history.db")
-    told = run("best", lockfile(tmp_path, HASH), "--pin", "--repo", folder)
+    told = run("history", "best", lockfile(tmp_path, HASH), "--pin", "--repo", folder)
     assert told.exit_code == 2
     assert "no snapshot (NAME-YYYY-MM-DD) or release (v1.2.3) has any of it now; develop has 1 of 1 at" in told.error
     assert told.error.endswith("name a tag that never changes by --tag\n")

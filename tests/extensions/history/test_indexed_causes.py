@@ -53,7 +53,7 @@ def _added_up(run: Run, folder: Path, commits: list[str]) -> dict[Row, Row]:
 
 
 def _asked(run: Run, folder: Path, *arguments: object) -> dict[str, Any]:
-    done = run("churn", "--by", "cause", "--repo", folder, "--format", "json", *arguments)
+    done = run("history", "churn", "--by", "cause", "--repo", folder, "--format", "json", *arguments)
     assert done.exit_code == 0, done.error
     found: dict[str, Any] = json.loads(done.output)
     return found
@@ -105,7 +105,7 @@ def test_the_causes_that_are_known(run: Run, histories: dict[str, History], tmp_
         (name, "compiler", "gcc@12.2.0", "llvm@14.0.6") for name in ("cw-solver", "hdf5", "openblas", "zlib")
     }
     assert sum(attributed for _, attributed in compilers.values()) == 2
-    text = run("churn", "--by", "cause", "--repo", folder)
+    text = run("history", "churn", "--by", "cause", "--repo", folder)
     assert "zlib" in text.output
     assert "ot recorded" not in text.output
 
@@ -128,7 +128,7 @@ def test_without_a_graph_it_is_said_plainly(run: Run, tmp_path: Path) -> None:
     states = [catalogue({"zlib": [record_of(number)]}) for number in (1, 2, 3)]
     folder = history(tmp_path / "plain.git", {"README": b""}, *states)
     run("history", "build", "--repo", folder, "--quiet")
-    text = run("churn", "--by", "cause", "--repo", folder).output
+    text = run("history", "churn", "--by", "cause", "--repo", folder).output
     found = _asked(run, folder)
 
     assert "Not recorded: 2 of the 2 revisions that changed develop in that time." in text
@@ -160,7 +160,7 @@ def test_a_graph_that_begins_later_counts_from_there(run: Run, histories: dict[s
     assert any(recorded)
     assert (found["recorded"], found["not_recorded"]) == (recorded.count(True), recorded.count(False))
     assert _rows(found) == _added_up(run, folder, commits)
-    assert "Not recorded: " in run("churn", "--by", "cause", "--repo", folder).output
+    assert "Not recorded: " in run("history", "churn", "--by", "cause", "--repo", folder).output
 
 
 def test_a_package_that_cannot_be_read_is_left_out(run: Run, histories: dict[str, History], tmp_path: Path) -> None:

@@ -1,0 +1,85 @@
+"""No line for people is wider than the terminal, and no help is longer than two screens."""
+
+from pathlib import Path
+
+import click
+import pytest
+from conftest import Run
+
+from cachewatch.cli import cli
+
+WIDTHS = (60, 80, 120)
+MOST_LINES, MOST_LINES_AT_THE_TOP = 60, 45
+CONFIG = """\
+state: state
+sources: {demo: {git: catalogue.git, since: HEAD~1, stale_after: 9999d}}
+channels: {files: {type: file, path: "out/{subscription}-{period}.{ext}"}}
+subscriptions:
+  all: {channels: [files], changes: [all], when: each revision, description: what happened to everything that we have}
+"""
+COMMANDS = (
+    "diff HEAD~1 HEAD",
+    "diff HEAD~1 HEAD --all",
+    "diff HEAD~1 HEAD --stat",
+    "show py-build",
+    "show py-keras py-build@1.2.1",
+    "show /2",
+    "packages",
+    "stacks",
+    "tags",
+    "help kinds",
+    "coverage spack.yaml",
+    "log",
+    "log py-build",
+    "history when py-build",
+    "history blame 2gs7so6",
+    "history churn",
+    "history churn --by stack",
+    "history status",
+    "status",
+    "config check",
+    "config explain py-build",
+    "config template list",
+    "deliveries list",
+    "deliveries show 1",
+    "state check",
+    "demo",
+)
+
+
+def _all_commands(group: click.Group, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    context = click.Context(group)
+    found = [path]
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        here = (*path, name)
+        found += _all_commands(command, here) if isinstance(command, click.Group) else [here]
+    return found
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_help_fits(run: Run, monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    for command in _all_commands(cli):
+        text = run(*command, "--help").output
+        assert max(map(len, text.splitlines())) <= width, command
+        if width == 80:
+            assert len(text.splitlines()) <= (MOST_LINES if command else MOST_LINES_AT_THE_TOP), command
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", WIDTHS)
+def test_lines_fit(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", str(width))
+    for name in ("CACHEWATCH_REPO", "CACHEWATCH_CONFIG", "CACHEWATCH_HISTORY"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "spack.yaml").write_text("spack: {specs: [py-build@1.2.0, py-keras@3.9.2 target=x86_64_v3]}")
+    run("demo", "catalogue.git")
+    (tmp_path / "cachewatch.yaml").write_text(CONFIG)
+    run("history", "build", "--repo", "catalogue.git")
+    assert run("once").exit_code == 0
+    for command in COMMANDS:
+        done = run(*command.split())
+        assert done.output, (command, done.error)
+        assert max(map(len, done.output.splitlines())) <= width, command
