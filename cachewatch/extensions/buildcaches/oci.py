@@ -52,11 +52,6 @@ class ImageEntry(Struct, frozen=True):
     digest: str
     platform: Platform | None = None
 
-    @property
-    def is_attestation(self) -> bool:
-        """Whether it is no image, but says something of one, as build tools write it."""
-        return self.platform is not None and self.platform.os == "unknown"
-
 
 class ImageManifest(Struct, frozen=True, rename="camel"):
     """A manifest of an image, or of several."""
@@ -121,7 +116,8 @@ class Image:
         if manifest.manifests is None:
             yield self._digest(manifest.layers[0].digest if manifest.layers else "", "layer")
             return
-        images = [entry for entry in manifest.manifests if not entry.is_attestation]
+        # What is for an unknown system is no image, but says something of one, as build tools write it.
+        images = [one for one in manifest.manifests if not (one.platform and one.platform.os == "unknown")]
         if not images:
             raise SourceError(f"{self.where}:{_INDEX_TAG}: names no image")
         for digest in dict.fromkeys(self._digest(image.digest, "image") for image in images):

@@ -174,7 +174,11 @@ class _Work:
 
     def commit(self, address: str, now: datetime) -> str | None:
         """Make the revision, if anything is different."""
-        self._write_tags()
+        content = self._recording.file(TAGS_FILE)
+        before = read_tags_file(content) if content is not None else {}
+        stacks = {**before, **{tag: names - {UNION_STACK} for tag, names in self._stacks.items()}}
+        if stacks != before:
+            self._recording.write(TAGS_FILE, write_tags_file(stacks))
         otherwise = "Record stacks and dependency graphs"
         return self._recording.commit(_message(address, self.counts, otherwise), now)
 
@@ -189,11 +193,14 @@ class _Work:
                 new += package not in documents
             self._put(found.tag, package, PACKAGE_GRAPH, write_package_graph(specs.graph), graphs)
         vanished = documents.keys() - {*found.specs.packages}
-        self._remove(found.tag, vanished, DOCUMENT)
-        self._remove(found.tag, graphs.keys() - {*found.specs.packages}, PACKAGE_GRAPH)
+        for name, gone in ((DOCUMENT, vanished), (PACKAGE_GRAPH, graphs.keys() - {*found.specs.packages})):
+            for package in gone:
+                self._recording.remove(f"{CATALOGUE}/{found.tag}/{package}/{name}")
         counts = TagCounts(found.tag, found.specs.size, len(found.specs.packages), new, changed, len(vanished))
         self.counts.append(counts)
-        self._write_tag_graph(found)
+        path, content = f"{CATALOGUE}/{found.tag}/{TAG_GRAPH}", write_tag_graph(found.other_nodes)
+        if content != self._recording.file(path):
+            self._recording.write(path, content)
 
     def _put(self, tag: str, package: str, name: str, content: bytes, before: Mapping[str, str]) -> bool:
         """Write a file of a package if it is different, and tell whether it is."""
@@ -201,16 +208,6 @@ class _Work:
             return False
         self._recording.write(f"{CATALOGUE}/{tag}/{package}/{name}", content)
         return True
-
-    def _remove(self, tag: str, packages: Iterable[str], name: str) -> None:
-        for package in packages:
-            self._recording.remove(f"{CATALOGUE}/{tag}/{package}/{name}")
-
-    def _write_tag_graph(self, found: Published) -> None:
-        path = f"{CATALOGUE}/{found.tag}/{TAG_GRAPH}"
-        content = write_tag_graph(found.other_nodes)
-        if content != self._recording.file(path):
-            self._recording.write(path, content)
 
     def _suspicion(self, found: Published, before: Mapping[str, str]) -> str:
         """Return why it cannot be believed that a tag is what it is said to be; "" if it can."""
@@ -239,13 +236,6 @@ class _Work:
             if match := _COUNTS.search(content[: 2**16]):
                 counts.update(msgspec.json.decode(match[1], type=dict[str, int]))
         return counts
-
-    def _write_tags(self) -> None:
-        content = self._recording.file(TAGS_FILE)
-        before = read_tags_file(content) if content is not None else {}
-        stacks = {**before, **{tag: names - {UNION_STACK} for tag, names in self._stacks.items()}}
-        if stacks != before:
-            self._recording.write(TAGS_FILE, write_tags_file(stacks))
 
 
 def _message(address: str, counts: Iterable[TagCounts], otherwise: str) -> str:

@@ -33,7 +33,6 @@ from cachewatch.extensions.causes.rebuilds import compare_locks
 from cachewatch.extensions.causes.recorded import (
     GraphStep,
     RecordedGraph,
-    explain_asked,
     find_asked,
     recorded_impact,
     step_of,
@@ -376,7 +375,7 @@ class _Scope(Struct, frozen=True, kw_only=True):
 def _of_spec(repository: Repository, spec: str, scope: _Scope) -> _Answer:
     asked = find_asked(repository, spec, scope.tag, scope.between, scope.rev)
     step = step_of(repository, asked, scope.tag, scope.stacks)
-    found = [] if step is None else list(explain_asked(step, asked))
+    found = [] if step is None else list(step.explain(asked))
     if step is not None:
         step.require_graphs(found)
         for what in step.unreadable:

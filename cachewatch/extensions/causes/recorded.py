@@ -7,7 +7,7 @@ graph of a tag is read package by package as it is asked for.
 import itertools
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from functools import cached_property
 from types import MappingProxyType
 
@@ -47,8 +47,9 @@ class RecordedGraph:
         self._documents: dict[str, Document | None] = {}
         others = self._file(f"{self._folder}/{TAG_GRAPH}")
         self.is_recorded = others is not None
-        self._others = read_tag_graph(others, f"{CATALOGUE}/{tag}/{TAG_GRAPH}") if others is not None else _NO_NODES
-        self._named_others = by_name(self._others)
+        # The specs that are no binaries.
+        self.others = read_tag_graph(others, f"{CATALOGUE}/{tag}/{TAG_GRAPH}") if others is not None else _NO_NODES
+        self._named_others = by_name(self.others)
 
     def require(self) -> None:
         """Raise UsageError where the revision has no graph."""
@@ -58,11 +59,6 @@ class RecordedGraph:
                 " `cachewatch record URL --into REPO` keeps the graph of a build cache from now on:"
                 " then ask with --repo REPO"
             )
-
-    @property
-    def others(self) -> Collection[GraphNode]:
-        """The specs that are no binaries."""
-        return self._others.values()
 
     @cached_property
     def folders(self) -> Mapping[str, str]:
@@ -135,7 +131,7 @@ def recorded_impact(graph: RecordedGraph, asked: str) -> Impact:
     graph.require()
     package, _, versions = asked.partition("@")
     chosen = Versions([versions] if versions else [])
-    nodes = [*graph.others, *(node for name in graph.packages for node in graph.nodes(name).values())]
+    nodes = [*graph.others.values(), *(node for name in graph.packages for node in graph.nodes(name).values())]
     hashes = {node.hash for node in nodes if node.name == package and chosen(node.version)}
     if not hashes:
         near = similar(package, {node.name for node in nodes})
@@ -273,9 +269,10 @@ class GraphStep:
         found = self.before.unreadable | self.after.unreadable | self._left_out
         return tuple(found[package] for package in sorted(found))
 
-    def explain(self, package: str, wanted: Set[str]) -> Iterator[Explanation]:
-        """Yield why those new specs of a package that are wanted are other ones, with the ways to the causes."""
-        for one in self.explain_all(package):
+    def explain(self, asked: "SpecQuestion") -> Iterator[Explanation]:
+        """Yield why those new specs that were asked about are other ones, with the ways to the causes."""
+        wanted = self.after.hashes(asked.package) if asked.hashes is None else asked.hashes
+        for one in self.explain_all(asked.package):
             if one.spec.hash in wanted:
                 yield self.with_paths(one)
 
@@ -361,12 +358,6 @@ def _near(repository: Repository, revision: Revision, tag: str, text: str) -> st
     name, _, versions = text.partition("@")
     near = similar(name, RecordedGraph(repository, revision.commit, tag).packages, _MOST_NAMES)
     return f"did you mean {' or '.join('@'.join(filter(None, (each, versions))) for each in near)}? Or " if near else ""
-
-
-def explain_asked(step: GraphStep, asked: SpecQuestion) -> Iterator[Explanation]:
-    """Yield why the new specs that were asked about are other ones."""
-    hashes = step.after.hashes(asked.package) if asked.hashes is None else asked.hashes
-    return step.explain(asked.package, hashes)
 
 
 def _last_seen(repository: Repository, until: Revision, tag: str, text: str) -> Revision | None:

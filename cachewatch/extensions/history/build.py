@@ -59,20 +59,16 @@ _ATTEMPTS = 3  # that a cluster makes
 _AT_ONCE = 64
 
 
-def units_of(tasks: Sequence[Task], nights: Sequence[Night] = ()) -> list[Unit]:
+def units_of(tasks: Sequence[Task], nights: Sequence[Night]) -> list[Unit]:
     """Cut `tasks` into units of about as many versions, and `nights` by their names; a document is never cut."""
-    return [*_units(tasks), *(tuple(run) for _, run in groupby(nights, key=lambda night: night.name))]
-
-
-def _units(tasks: Sequence[Task]) -> list[Sequence[Task]]:
-    units: list[Sequence[Task]] = []
+    units: list[Unit] = []
     start = versions = 0
-    for place, task in enumerate(tasks):
+    for place, task in enumerate(tasks, 1):
         versions += len(task.versions)
-        if versions >= _VERSIONS_IN_UNIT:
-            units.append(tasks[start : place + 1])
-            start, versions = place + 1, 0
-    return [*units, tasks[start:]] if start < len(tasks) else units
+        if versions >= _VERSIONS_IN_UNIT or place == len(tasks):
+            units.append(tasks[start:place])
+            start, versions = place, 0
+    return [*units, *(tuple(run) for _, run in groupby(nights, key=lambda night: night.name))]
 
 
 def in_jobs(repository: Repository, jobs: int) -> Engine:

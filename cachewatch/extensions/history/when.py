@@ -3,7 +3,7 @@
 Also since when something that a revision had was there, without a break.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -25,6 +25,7 @@ WHEN_QUERY = """
 OPEN = 2**60
 
 ChoosesStack = Callable[[str], bool]
+Span = tuple[int, int]  # from this revision up to, and without, that one
 
 
 class WhenRow(Struct, frozen=True, kw_only=True):
@@ -65,17 +66,28 @@ class _WhenKey(NamedTuple):
     target: str
 
 
-class _WhenSpan(NamedTuple):
-    first: int
-    last: int
-
-
 def find_when(index: Index, package: str, tag: str, wanted: Wanted) -> When:
-    """Return the versions of `package` in `tag` by stack and target; lags are those among the wanted targets and compilers."""
+    """Return the versions of `package` in `tag` by stack and target; lags are those among the wanted targets and compilers.
+
+    What differs only in its compiler or variants, or in how its version is written, is one row.
+    """
     numbers = {"package": index.package(package), "tag": index.tag(tag), "newest": index.newest, "open": OPEN}
-    spans = _spans(index, index.rows(WHEN_QUERY, numbers), wanted)
+    found = list(index.rows(WHEN_QUERY, numbers))
+    spellings = spellings_of(version for row in found for version in decode(row[0]))
+    spans: dict[_WhenKey, Span] = {}
+    for versions, compiler, target, stacks, first, last in found:
+        if not (wanted.target(target) and wanted.compiler(compiler)):
+            continue
+        for version in filter(wanted.version, {spellings.get(version, version) for version in decode(versions)}):
+            for stack in index.stacks(stacks) or ("",):
+                key = _WhenKey(version, stack, target)
+                known = spans.get(key, (first, last))
+                spans[key] = min(known[0], first), max(known[1], last)
+    begins: dict[str, int] = {}  # in which revision the first stack had each version
+    for key, (first, _) in spans.items():
+        if key.stack:
+            begins[key.version] = min(begins.get(key.version, first), first)
     baseline = baseline_of(index, numbers["tag"], numbers["package"])
-    begins = _begins(spans)
     rows = [
         _row(index, key, span, begins.get(key.version), baseline)
         for key, span in sorted(spans.items(), key=_in_order)
@@ -90,35 +102,8 @@ def baseline_of(index: Index, tag: int, package: int) -> int | None:
     return next((number for (number,) in index.rows(query, (tag, package))), None)
 
 
-def _spans(
-    index: Index, rows: Iterable[tuple[str, str, str, int, int, int]], wanted: Wanted
-) -> dict[_WhenKey, _WhenSpan]:
-    """Join what differs only in its compiler or variants, or in how its version is written."""
-    spans: dict[_WhenKey, _WhenSpan] = {}
-    rows = list(rows)
-    spellings = spellings_of(version for row in rows for version in decode(row[0]))
-    for versions, compiler, target, stacks, first, last in rows:
-        if not (wanted.target(target) and wanted.compiler(compiler)):
-            continue
-        for version in filter(wanted.version, {spellings.get(version, version) for version in decode(versions)}):
-            for stack in index.stacks(stacks) or ("",):
-                key = _WhenKey(version, stack, target)
-                known = spans.get(key, _WhenSpan(first, last))
-                spans[key] = _WhenSpan(min(known.first, first), max(known.last, last))
-    return spans
-
-
-def _begins(spans: Mapping[_WhenKey, _WhenSpan]) -> dict[str, int]:
-    """Return in which revision the first stack had each version."""
-    begins: dict[str, int] = {}
-    for key, span in spans.items():
-        if key.stack:
-            begins[key.version] = min(begins.get(key.version, span.first), span.first)
-    return begins
-
-
-def _row(index: Index, key: _WhenKey, span: _WhenSpan, begin: int | None, baseline: int | None) -> WhenRow:
-    first, is_baseline = index.point(span.first), span.first == baseline
+def _row(index: Index, key: _WhenKey, span: Span, begin: int | None, baseline: int | None) -> WhenRow:
+    first, is_baseline = index.point(span[0]), span[0] == baseline
     is_known = begin is not None and bool(key.stack) and not is_baseline
     return WhenRow(
         version=key.version,
@@ -126,15 +111,15 @@ def _row(index: Index, key: _WhenKey, span: _WhenSpan, begin: int | None, baseli
         target=key.target,
         first=first,
         baseline=is_baseline,
-        last=index.point(span.last) if span.last <= index.newest else None,
+        last=index.point(span[1]) if span[1] <= index.newest else None,
         lag_days=days_between(index.point(begin), first) if is_known and begin is not None else None,
         lag_is_minimum=is_known and begin == baseline,
     )
 
 
-def _in_order(item: tuple[_WhenKey, _WhenSpan]) -> tuple[object, ...]:
+def _in_order(item: tuple[_WhenKey, Span]) -> tuple[object, ...]:
     key, span = item
-    return (version_key(key.version), not key.stack, span.first, key.stack, key.target)
+    return (version_key(key.version), not key.stack, span[0], key.stack, key.target)
 
 
 PRESENCE_QUERY = """
@@ -145,7 +130,6 @@ PRESENCE_QUERY = """
     ) g JOIN build b ON b.id = g.build
 """
 
-Span = tuple[int, int]  # from this revision up to, and without, that one
 # Chooses specs by one of their versions, one of their stacks ("" if no stack builds them) and their target.
 ChoosesSpecs = Callable[[str, str, str], bool]
 

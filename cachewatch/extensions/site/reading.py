@@ -6,8 +6,6 @@ A recorded dependency graph says why each revision rebuilt what it did.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import islice
-from typing import TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -51,12 +49,10 @@ from cachewatch.git.revisions import Revision, commit_time
 from cachewatch.git.trees import folder_of, folders, nothing_found
 from cachewatch.runtime.worker import in_processes
 
-_DOCUMENTS_AT_ONCE = 64  # in one call of DeepDiff
 _REVISIONS_AT_ONCE = 32
 _DAY = 86400
 
 Progress = Callable[[int], None]
-Item = TypeVar("Item")
 
 
 class PackageCauses(Struct, frozen=True, array_like=True):
@@ -136,11 +132,8 @@ def read(
     return _Reading(repository, index, planned, known).read(jobs, progress)
 
 
-class _RevisionTold(Struct, frozen=True):
-    """What one revision did."""
-
-    steps: Sequence[tuple[str, PackageStep]]  # by package
-    report: Report | None  # None of the revision that the site begins with
+# What one revision did: its steps by package, and the report on it; None of the revision that the site begins with.
+_Told = tuple[list[tuple[str, PackageStep]], Report | None]
 
 
 class _Reading:
@@ -169,11 +162,12 @@ class _Reading:
         known = self._known
         stories = list(known.stories)
         steps = {one.package: list(one.steps) for one in known.past.packages} if known.past else {}
-        causes = RecordedCauses(self._repository, known.causes)
-        for number, told in enumerate(self._told(len(stories), jobs), len(stories)):
-            for package, step in told.steps:
+        causes = dict(known.causes)
+        for number, (told, report) in enumerate(self._told(len(stories), jobs), len(stories)):
+            for package, step in told:
                 steps.setdefault(package, []).append(step)
-            stories.append(story_of(causes.explain(told.report, number)) if told.report else RevisionStory())
+            explained = _with_causes(self._repository, report, number, causes) if report else None
+            stories.append(story_of(explained) if explained else RevisionStory())
             progress(1)
         last = last_changes(self._index, self._tag, self._until)
         past = TagHistory(tag=self._tag, revisions=self._revisions, packages=tuple(self._histories(steps, last)))
@@ -191,29 +185,29 @@ class _Reading:
                 presents = {package: present_of(held.get(package, ())) for package in there}
             tags[tag] = changed, presents
             diagnostics += self._unread(tag, last)
-        remembered = LastBuild(__version__, self._packages.patterns, past, tuple(stories), causes.packages, tags)
+        remembered = LastBuild(__version__, self._packages.patterns, past, tuple(stories), causes, tags)
         return SiteContents(
             past=past,
             stories=remembered.stories,
-            causes=causes.packages,
+            causes=causes,
             tags={tag: presents for tag, (_, presents) in tags.items()},
             diagnostics=tuple(diagnostics),
             remembered=remembered,
         )
 
-    def _told(self, start: int, jobs: int) -> Iterator[_RevisionTold]:
+    def _told(self, start: int, jobs: int) -> Iterator[_Told]:
         """Yield what each revision did, from number `start` of the site on."""
         numbers = range(self._begin + start, self._until + 1)
-        runs = list(_in_runs(numbers, _REVISIONS_AT_ONCE))
+        runs = [numbers[n : n + _REVISIONS_AT_ONCE] for n in range(0, len(numbers), _REVISIONS_AT_ONCE)]
         enough = jobs if len(runs) > 1 else 1
 
-        def make_work() -> Callable[[Sequence[int]], list[_RevisionTold]]:
+        def make_work() -> Callable[[Sequence[int]], list[_Told]]:
             index = self._index if enough == 1 else Index(self._index.path)
             index.number_of(self._chain[-1][0])  # a force-push may have taken it out meanwhile
             repository = self._repository if enough == 1 else self._repository.again()
             states: list[TagStates] = []
 
-            def work(run: Sequence[int]) -> list[_RevisionTold]:
+            def work(run: Sequence[int]) -> list[_Told]:
                 if not states or states[0].number != run[0] - 1:
                     states[:] = [TagStates(index, self._tag, max(run[0] - 1, self._begin), self._packages)]
                 return [self._revision(states[0], number, repository) for number in run]
@@ -223,7 +217,7 @@ class _Reading:
         for told in in_processes(make_work, runs, enough):
             yield from told
 
-    def _revision(self, states: TagStates, number: int, repository: Repository) -> _RevisionTold:
+    def _revision(self, states: TagStates, number: int, repository: Repository) -> _Told:
         found: Iterable[ChangedPackage]
         if number == self._begin:
             found, report = compared(states.begin(), self._tag), None
@@ -236,7 +230,7 @@ class _Reading:
             )
             for one, change in found
         ]
-        return _RevisionTold(steps, report)
+        return steps, report
 
     def _stacks_of(self, repository: Repository, commit: str) -> frozenset[str] | None:
         """Return the stacks that a revision says that the tag has."""
@@ -294,29 +288,16 @@ class _Reading:
                 yield Diagnostic(f"{folder}/{package}/{DOCUMENT}", DiagnosticKind.UNREADABLE, said)
 
 
-def _in_runs(items: Iterable[Item], most: int) -> Iterator[list[Item]]:
-    left = iter(items)
-    while run := list(islice(left, most)):
-        yield run
-
-
-class RecordedCauses:
-    """Adds causes to reports, one revision after the other, and keeps the last ones of each package."""
-
-    def __init__(self, repository: Repository, known: Mapping[str, PackageCauses]) -> None:
-        self._repository = repository
-        self.packages = dict(known)
-
-    def explain(self, report: Report, number: int) -> Report:
-        """Return the report on the revision of that number with causes."""
-        before, after = ((side.revision or "", side.tag or "") for side in (report.before, report.after))
-        step = None
-        with suppress(DocumentError):  # of a graph that cannot be read, nothing is said
-            step = GraphStep.between(self._repository, before, after)
-        if step is None or not step.is_recorded:
-            return report
-        for package in step.packages:
-            with suppress(DocumentError):
-                if chains := find_chains(step, package):
-                    self.packages[package] = PackageCauses(number, chains)
-        return replace(report, statements=with_causes(report.statements, rebuilt_in(step), lambda _: True))
+def _with_causes(repository: Repository, report: Report, number: int, causes: dict[str, PackageCauses]) -> Report:
+    """Return the report on the revision of that number with causes, and keep the last ones of each package."""
+    before, after = ((side.revision or "", side.tag or "") for side in (report.before, report.after))
+    step = None
+    with suppress(DocumentError):  # of a graph that cannot be read, nothing is said
+        step = GraphStep.between(repository, before, after)
+    if step is None or not step.is_recorded:
+        return report
+    for package in step.packages:
+        with suppress(DocumentError):
+            if chains := find_chains(step, package):
+                causes[package] = PackageCauses(number, chains)
+    return replace(report, statements=with_causes(report.statements, rebuilt_in(step), lambda _: True))
