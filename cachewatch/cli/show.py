@@ -3,11 +3,10 @@
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from typing import Any
 
 import click
-from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.cli.catalogue import REPO_OPTION, is_partial, open_as_fetched, open_catalogue
@@ -26,12 +25,12 @@ from cachewatch.cli.terminal import (
 )
 from cachewatch.core import names as tag_names
 from cachewatch.core.changesets import Listing
-from cachewatch.core.model import Diagnostic, Document, Specs
+from cachewatch.core.model import Diagnostic, Document, Specs, known_hash
 from cachewatch.core.names import safe
-from cachewatch.core.selection import GROUPS, MEANINGS, Globs, is_plain
-from cachewatch.core.spack import Versions, sorted_versions
+from cachewatch.core.selection import GROUPS, MEANINGS, Globs, SpecPattern, is_plain
+from cachewatch.core.spack import sorted_versions
 from cachewatch.documents.parsing import parse
-from cachewatch.errors import DocumentError, UnknownRevision, UnreadableDocument, UsageError
+from cachewatch.errors import CachewatchError, DocumentError, UnknownRevision, UnreadableDocument, UsageError
 from cachewatch.git.catalogue import (
     faults_of,
     list_revision,
@@ -50,13 +49,16 @@ from cachewatch.report.tables import (
     ListedPackage,
     ListedStack,
     ListedTag,
+    Row,
     ShownPackage,
     ShownSpec,
+    Table,
     packages_json,
     render_inventory,
     render_spec,
     specs_json,
     write_listing,
+    write_table,
 )
 from cachewatch.report.text import Palette, fitted
 from cachewatch.runtime.files import shipped_schemas
@@ -65,19 +67,18 @@ from cachewatch.sources import folders
 # A hash, or with a slash before it what one begins with.
 _HASH = re.compile(r"/([a-z0-9]{1,64})|([a-z2-7]{32})")
 _MOST_SPECS = 20
+_MOST_TAGS = 100  # of which a document is read, to say where else a spec is
 
 
-class _Asked(Struct, frozen=True):
-    """A name or pattern of packages, and the versions of interest."""
-
-    pattern: str
-    versions: Versions
+# What belongs to the spec before it, as on Spack's command line.
+_CONTINUES = re.compile(r"[+~%@]|[\w-]+=")
 
 
 @click.command(
     epilog=examples(
         "cachewatch show zlib",
         "cachewatch show 'py-*@3:' --rev 2025-06-01",
+        "cachewatch show -l hdf5@1.14:+mpi%gcc target=zen4",
         "cachewatch show /22xqlomm",
     )
 )
@@ -95,6 +96,7 @@ class _Asked(Struct, frozen=True):
     shell_complete=completing("tags"),
     help="Tag to read.",
 )
+@click.option("-l", "--long", "is_long", is_flag=True, help="Print a line for each spec, with its hash.")
 @REPO_OPTION
 @FORMAT_OPTION
 @COLOR_OPTION
@@ -102,6 +104,7 @@ class _Asked(Struct, frozen=True):
 def show(
     *,
     packages: tuple[str, ...],
+    is_long: bool,
     rev: str,
     tag: str | None,
     repo: str | None,
@@ -111,8 +114,9 @@ def show(
 ) -> None:
     """Show the builds of packages by version, stack and target.
 
-    PACKAGE is a name, a glob ('py-*'), either with versions (hdf5@1.14, 'py-*@3:'), the hash of a spec or what
-    it begins with (/22xqlomm), or the path of a document (a .md file).
+    PACKAGE is a name or a glob ('py-*'), with what Spack writes behind a name: versions (hdf5@1.14:), a compiler
+    (%gcc@12), variants (+mpi api=v112), target=, os=, platform= and /HASH; and stack=. It may also be the hash of a
+    spec or what it begins with (/22xqlomm), or the path of a document (a .md file).
     """
     with ExitStack() as stack:
         line = stack.enter_context(closing(progress_line(doing="reading")))
@@ -123,9 +127,10 @@ def show(
             specs = catalogue.specs(hashes)
             pieces = [specs_json(specs)] if format_ == "json" else _spec_lines(specs, palette(color, output))
         else:
-            shown = [each for name in packages for each in _packages(name, catalogue)]
+            shown = [each for name in _specs_of(packages) for each in _packages(name, catalogue)]
             _warn(diagnostic for each in shown for diagnostic in each.document.diagnostics)
-            pieces = [packages_json(shown)] if format_ == "json" else _tables(shown, palette(color, output))
+            tables = _long_tables if is_long else _tables
+            pieces = [packages_json(shown)] if format_ == "json" else tables(shown, palette(color, output))
         write(pieces, output, is_for_people=format_ == "text")
 
 
@@ -133,27 +138,49 @@ def _packages(name: str, catalogue: "_Catalogue") -> list[ShownPackage]:
     if folders.is_documents(name):
         return [_read_file(name)]
     folders.check_path(name)
-    pattern, at, versions = name.partition("@")
-    asked = _Asked(pattern, Versions([f"@{versions}"] if at else []))
-    if is_plain(pattern):
-        return [_of_versions(catalogue.package(pattern), asked, name)]
-    found = [_of_versions(each, asked, "") for each in catalogue.packages(pattern)]
-    kept = [each for each in found if each.document.specs]
-    if not kept:
-        raise UsageError(f"{name}: {'no package that matches has such a version' if found else 'no package matches'}")
-    return kept
+    asked = SpecPattern(name)
+    if is_plain(asked.package):
+        found = catalogue.package(asked.package)
+        kept = _chosen_specs(found, asked)
+        if not kept.document.specs:
+            raise UsageError(f"{name}: {_nothing_so(found.document, asked)}{catalogue.elsewhere(found, asked)}")
+        return [kept]
+    there = [_chosen_specs(each, asked) for each in catalogue.packages(asked.package)]
+    some = [each for each in there if each.document.specs]
+    if not some:
+        what = "has such a version" if asked.says_only_versions else "has such a spec"
+        raise UsageError(f"{name}: {f'no package that matches {what}' if there else 'no package matches'}")
+    return some
 
 
-def _of_versions(shown: ShownPackage, asked: _Asked, name: str) -> ShownPackage:
-    """Return only the specs of the versions asked for; with a `name`, raise UsageError if there are none."""
-    if asked.versions.is_open:
+def _specs_of(words: Sequence[str]) -> list[str]:
+    """Return specs, each with the words behind it that belong to it."""
+    specs: list[str] = []
+    for word in words:
+        if specs and _CONTINUES.match(word):
+            specs[-1] += f" {word}"
+        else:
+            specs.append(word)
+    return specs
+
+
+def _chosen_specs(shown: ShownPackage, asked: SpecPattern) -> ShownPackage:
+    """Return only the specs that were asked for."""
+    if asked.text == asked.package:
         return shown
-    document = shown.document
-    specs = {h: s for h, s in document.specs.items() if any(map(asked.versions, s.versions))}
-    if name and not specs:
-        there = ", ".join(sorted({version for s in document.specs.counts for version in s.versions}))
-        raise UsageError(f"{name}: there is no such version; there are {there}")
-    return replace(shown, document=replace(document, specs=Specs.of(specs)))
+    specs = {each: signature for each, signature in shown.document.specs.items() if asked(each, signature)}
+    return replace(shown, document=replace(shown.document, specs=Specs.of(specs)))
+
+
+def _nothing_so(document: Document, asked: SpecPattern) -> str:
+    """Say that a package has no such spec, and which versions, or else what else, it has."""
+    signatures = document.specs.counts
+    versions = ", ".join(sorted_versions({version for each in signatures for version in each.versions}))
+    if asked.says_only_versions:
+        return f"there is no such version; there are {versions}"
+    compilers = ", ".join(sorted({each.compiler for each in signatures}))
+    targets = ", ".join(sorted({each.target for each in signatures}))
+    return f"there is no such spec; there are versions {versions}; compilers {compilers}; targets {targets}"
 
 
 class _Catalogue:
@@ -167,6 +194,19 @@ class _Catalogue:
         """Return one package, and since when it is as it is."""
         found = read_package(*self._open(), name)
         return ShownPackage(_parse(found.content, found.path), found.side, found.unchanged_since)
+
+    def elsewhere(self, shown: ShownPackage, asked: SpecPattern) -> str:
+        """Say which other tags of the revision have a spec that was asked for, as the end of a sentence."""
+        repository, revision = self._open()
+        others = [tag for tag in tag_names.in_order(tags_of(repository, revision).ids) if tag != shown.side.tag]
+        found = []
+        for tag in others[:_MOST_TAGS]:
+            with suppress(CachewatchError):
+                document = read_package(repository, replace(revision, tag=tag), asked.package)
+                if any(asked(*each) for each in _parse(document.content, document.path).specs.items()):
+                    found.append(tag)
+        more = f" and {len(found) - 3} more" if found[3:] else ""
+        return f"; {', '.join(found[:3])}{more} {'has' if len(found) == 1 else 'have'} it (--tag)" if found else ""
 
     def packages(self, pattern: str) -> Iterator[ShownPackage]:
         """Yield all packages of these names."""
@@ -217,6 +257,24 @@ def _tables(shown: Sequence[ShownPackage], colours: Palette) -> Iterator[bytes]:
         # A table without marks ends with an empty line, for which there is no need before the next one.
         text = "\n".join(lines).rstrip("\n") if len(shown) > 1 else "\n".join(lines)
         yield f"{chr(10) if number else ''}{text}\n".encode()
+
+
+def _long_tables(shown: Sequence[ShownPackage], colours: Palette) -> Iterator[bytes]:
+    """Yield a row for each spec: which binary one gets."""
+    rows: list[Row] = [
+        (
+            (known_hash(key) or "")[:7],
+            f"{each.document.package}@{','.join(signature.versions)}",
+            signature.compiler,
+            f"{signature.os}-{signature.target}",
+            ", ".join(signature.stacks),
+            " ".join(signature.variants),
+        )
+        for each in shown
+        for key, signature in each.document.specs.in_order()
+    ]
+    columns = ("hash", "spec", "compiler", "machine", "stacks", "variants")
+    return write_table(Table(columns, rows), "text", colours, width())
 
 
 def _spec_lines(specs: Sequence[ShownSpec], colours: Palette) -> Iterator[bytes]:

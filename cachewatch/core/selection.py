@@ -302,3 +302,62 @@ def every_compiler(patterns: Iterable[str]) -> Iterator[str]:
         yield mark + spelt
         if "@" not in spelt:
             yield f"{mark}{spelt}@*"
+
+
+_NAME = re.compile(r"[^@%+~^/\s=]*")
+_SPEC_PART = re.compile(
+    r"\s*(?:(?P<versions>@[^@%+~/\s]+)|%(?P<compiler>[^%+~/\s]+)|(?P<switch>[+~][\w-]+)"
+    r"|/(?P<hash>[a-z0-9]+)|(?P<key>[\w-]+)=(?P<value>[^\s=]+))"
+)
+_FIELDS: Mapping[str, Callable[[Signature], tuple[str, ...]]] = {
+    "target": lambda signature: (signature.target,),
+    "os": lambda signature: (signature.os,),
+    "platform": lambda signature: (signature.platform,),
+    "stack": lambda signature: signature.stacks,
+}
+
+
+class SpecPattern:
+    """What chooses specs, as Spack writes it: NAME@VERSIONS%COMPILER+VARIANT KEY=VALUE target=T os=O /HASH."""
+
+    def __init__(self, text: str) -> None:
+        begin = _NAME.match(text)
+        self.text, self.package = text, begin[0] if begin else ""
+        self.says_only_versions = True
+        self._tests: list[Callable[[str, Signature], bool]] = []
+        end = len(self.package)
+        while end < len(text):
+            part = _SPEC_PART.match(text, end)
+            if part is None:
+                raise UsageError(
+                    f"{text}: {text[end:]!r} cannot be understood; write NAME@1.2:%gcc@12+mpi target=zen4 /HASH"
+                )
+            self._tests.append(self._test_of(part))
+            self.says_only_versions &= part.lastgroup == "versions"
+            end = part.end()
+
+    def __call__(self, spec_hash: str, signature: Signature) -> bool:
+        """Tell whether a spec is one of those."""
+        return all(test(spec_hash, signature) for test in self._tests)
+
+    @staticmethod
+    def _test_of(part: re.Match[str]) -> Callable[[str, Signature], bool]:
+        if part["versions"]:
+            ranges = Versions([part["versions"]])
+            return lambda _, signature: any(map(ranges, signature.versions))
+        if part["compiler"]:
+            name, at, version = part["compiler"].partition("@")
+            own, chosen = Globs(every_compiler([name])), Versions([f"@{version}"] if at else [])
+            return lambda _, signature: own(signature.compiler) and chosen(signature.compiler.partition("@")[2])
+        if part["switch"]:
+            return lambda _, signature: part["switch"] in signature.variants
+        if part["hash"]:
+            return lambda spec_hash, _: spec_hash.startswith(part["hash"])
+        key, value = part["key"], part["value"]
+        if key in _FIELDS:
+            matches = Globs([value])
+            return lambda _, signature: any(map(matches, _FIELDS[key](signature)))
+        return lambda _, signature: any(
+            name == key and value in (listed, *listed.split(","))
+            for name, _, listed in (variant.partition("=") for variant in signature.variants)
+        )

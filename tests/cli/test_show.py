@@ -40,6 +40,56 @@ def test_versions(run: Run) -> None:
     assert run("show", "py-*@9").error == "cachewatch: py-*@9: no package that matches has such a version\n"
 
 
+@pytest.mark.parametrize(
+    ("words", "versions"),
+    [
+        (["cuda"], ["1", "2", "3"]),
+        (["cuda@2:"], ["2", "3"]),
+        (["cuda@2%gcc"], ["2"]),
+        (["cuda%gcc@12"], ["2"]),
+        (["cuda%gcc@12:"], ["2", "3"]),
+        (["cuda+mpi"], ["2"]),
+        (["cuda~mpi"], ["3"]),
+        (["cuda", "api=v1"], ["3"]),
+        (["cuda", "%gcc", "+mpi"], ["2"]),
+        (["cuda target=zen4"], ["1"]),
+        (["cuda", "target=x86*", "stack=ml"], ["3"]),
+        (["cuda", "os=ubuntu*", "platform=linux"], ["1", "2", "3"]),
+        (["cu*@2:", "~mpi"], ["3"]),
+        ([f"cuda/{spec_hash(81)[:6]}"], ["1"]),
+    ],
+)
+def test_specs_as_spack_writes_them(tmp_path: Path, run: Run, words: list[str], versions: list[str]) -> None:
+    """What belongs to a name may be a word of its own, as on Spack's command line."""
+    found = [
+        record(81, versions=["1"], compiler="oneapi@2025.1", target="zen4"),
+        record(82, versions=["2"], compiler="gcc@12.3.0", variants=["+mpi"], target="x86_64_v3"),
+        record(
+            83, versions=["3"], compiler="gcc@13.1.0", variants=["~mpi", "api=v1,v2"], target="x86_64_v3", stacks=["ml"]
+        ),
+    ]
+    made = history(tmp_path / "s.git", catalogue({"cuda": found}))
+    shown = run("show", *words, "--repo", made, "--format", "json")
+    assert shown.exit_code == 0, shown.error
+    (package,) = json.loads(shown.output)["packages"]
+    assert sorted(version for spec in package["specs"] for version in spec["versions"]) == versions
+    lines = run("show", "-l", *words, "--repo", made).output.splitlines()[1:]
+    assert sorted(line.split()[1] for line in lines) == [f"cuda@{version}" for version in versions]
+
+
+def test_a_spec_that_is_not_there(tmp_path: Path, run: Run) -> None:
+    """The message names what there is, and the tags that have it."""
+    states = catalogue({"cuda": [record(1, versions=["2"])]}) | catalogue(
+        {"cuda": [record(2, versions=["1"])]}, tag="v1"
+    )
+    made = history(tmp_path / "s.git", states)
+    assert run("show", "cuda@1", "--repo", made).error == (
+        "cachewatch: cuda@1: there is no such version; there are 2; v1 has it (--tag)\n"
+    )
+    assert "there is no such spec; there are versions 2; compilers " in run("show", "cuda+no", "--repo", made).error
+    assert "'^zlib' cannot be understood" in run("show", "cuda^zlib", "--repo", made).error
+
+
 def test_hashes(run: Run) -> None:
     """A spec is found by its hash, or by what its hash begins with."""
     by_hash = run("show", spec_hash(65)).output

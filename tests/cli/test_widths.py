@@ -24,6 +24,7 @@ COMMANDS = (
     "show py-build",
     "show py-keras py-build@1.2.1",
     "show /2",
+    "show -l py-build@1.2.1 target=x86_64_v3",
     "packages",
     "stacks",
     "tags",
