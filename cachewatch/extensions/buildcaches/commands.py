@@ -13,7 +13,7 @@ from cachewatch.core.names import safe
 from cachewatch.core.selection import Globs
 from cachewatch.errors import UsageError
 from cachewatch.extensions.buildcaches.opening import Cache, is_catalogue
-from cachewatch.extensions.buildcaches.recorder import Recorded, TagCounts
+from cachewatch.extensions.buildcaches.recorder import Recorded
 from cachewatch.extensions.buildcaches.recorder import record as add_revision
 from cachewatch.report.words import number
 
@@ -98,18 +98,15 @@ def _tell(done: Recorded, into: str) -> None:
     click.echo(f"{safe(into)}: recorded {done.commit[:10]}.")
     for count in done.tags:
         if count.is_different:
-            click.echo(f"  {_counted(count)}")
+            parts = ((count.new, "new"), (count.changed, "changed"), (count.removed, "removed"))
+            told = ", ".join(f"{documents:,} {word}" for documents, word in parts if documents)
+            specs, packages = number(count.specs, "spec"), number(count.packages, "package")
+            click.echo(f"  {safe(count.tag)}: {specs} of {packages}; documents: {told}")
     if done.before is not None:
         click.echo(f"Next: `cachewatch diff --repo {shlex.quote(into)}` shows what changed.")
         return
     packages = f"`cachewatch packages --repo {shlex.quote(into)}` lists its packages"
     click.echo(f"Next: {packages}; record again when the cache has changed.")
-
-
-def _counted(count: TagCounts) -> str:
-    parts = ((count.new, "new"), (count.changed, "changed"), (count.removed, "removed"))
-    told = ", ".join(f"{documents:,} {word}" for documents, word in parts if documents)
-    return f"{safe(count.tag)}: {number(count.specs, 'spec')} of {number(count.packages, 'package')}; documents: {told}"
 
 
 def _warn(done: Recorded) -> None:

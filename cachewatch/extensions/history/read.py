@@ -154,11 +154,12 @@ class Index:
         if moment is not None:
             if may_precede and moment > now + timedelta(days=1):
                 raise UnknownRevision(f"{name!r} is in the future")
-            number = self._until(moment)
+            query = "SELECT max(n) FROM revision WHERE n <= ? AND time <= ?"
+            ((number,),) = self.rows(query, (self.newest, int(moment.timestamp())))
             if number is None and not may_precede:
                 oldest = self.point(0).time or "unknown"
                 raise UnknownRevision(f"{name!r}: there is no revision that old; the oldest is of {oldest}")
-            return -1 if number is None else number
+            return -1 if number is None else int(number)
         if head := _HEAD.fullmatch(name):
             number = self.newest - (int(head[1]) if head[1] else len(head[2] or ""))
             if number >= 0:
@@ -171,11 +172,6 @@ class Index:
             f"{name!r} is not in the history index; write a date, a commit, HEAD or HEAD~3 "
             f"(HEAD is {self.indexed.revision[:10]})"
         )
-
-    def _until(self, moment: datetime) -> int | None:
-        query = "SELECT max(n) FROM revision WHERE n <= ? AND time <= ?"
-        ((number,),) = self.rows(query, (self.newest, int(moment.timestamp())))
-        return None if number is None else int(number)
 
     def _of_commit(self, beginning: str) -> int:
         query = 'SELECT n FROM revision WHERE "commit" >= ? AND "commit" < ? AND n <= ? LIMIT 2'

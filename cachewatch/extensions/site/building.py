@@ -18,7 +18,6 @@ from datetime import datetime
 from importlib.resources import files
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
-from urllib.parse import quote, urlsplit
 
 import msgspec
 from msgspec import Struct
@@ -187,13 +186,6 @@ def archived_digests(
     ]
 
 
-def feed_address(address: str, subscription: str) -> str:
-    """Return the address of the feed of one subscription; raises UsageError where `address` is none."""
-    if urlsplit(address).scheme not in ("", "http", "https"):
-        raise UsageError(f"--feed {address}: neither a path from the site nor an http(s) address")
-    return address.replace("{subscription}", quote(subscription, safe=""))
-
-
 _OWN = ".cachewatch"
 # Of what is remembered; another one is not understood, and everything is built anew.
 _EDITION = "cachewatch.site/3"
@@ -273,11 +265,8 @@ class Folder:
         if found is not None and found.edition != _EDITION:
             # Still ours: its pages are replaced, and what is remembered of it is not used.
             found = _Manifest(_EDITION, dict.fromkeys(found.pages, ""))
-            self._forget()
+            self._remove(f"{_OWN}/history.msgpack")
         return found
-
-    def _forget(self) -> None:
-        self._remove(f"{_OWN}/history.msgpack")
 
     def _remove(self, path: str) -> None:
         try:
@@ -300,10 +289,8 @@ class Folder:
             raise SourceError(f"{target}: cannot be written: {error.strerror}") from error
 
 
-def key_of(template: str, values: Mapping[str, object]) -> str:
-    """Return what tells a page from every other: `template` is a digest of all templates."""
-    said = msgspec.json.encode([template, values])
-    return hashlib.sha256(said).hexdigest()[:32]
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:32]
 
 
 def _is_ours(path: str) -> bool:
@@ -342,10 +329,10 @@ def build(
     texts = [__version__, title, *(["digests"] if digests else []), *_templates()]
     templates = hashlib.sha256("\0".join(texts).encode("utf-8", "surrogatepass")).hexdigest()
     for path, content in _files(catalogue, digests):
-        if folder.offer(path, hashlib.sha256(content).hexdigest()):
+        if folder.offer(path, _digest(content)):
             folder.put(path, content)
     pages = _pages(catalogue, digests, title=shown(title, 120), sources=sources)
-    due = [p for p in pages if folder.offer(p.path, key_of(templates, p.values))]
+    due = [p for p in pages if folder.offer(p.path, _digest(msgspec.json.encode([templates, p.values])))]
     for run in _render(due, shown(title, 120), jobs, has_digests=bool(digests)):
         for path, content in run:
             folder.put(path, content)

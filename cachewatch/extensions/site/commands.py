@@ -3,6 +3,7 @@
 import os
 from contextlib import closing
 from pathlib import Path
+from urllib.parse import quote, urlsplit
 
 import click
 
@@ -17,7 +18,7 @@ from cachewatch.core.names import safe
 from cachewatch.core.selection import Globs
 from cachewatch.errors import UsageError
 from cachewatch.extensions.history.build import IndexProgress, ask_index
-from cachewatch.extensions.site.building import ArchivedDigest, Folder, archived_digests, build, feed_address
+from cachewatch.extensions.site.building import ArchivedDigest, Folder, archived_digests, build
 from cachewatch.extensions.site.packages import Sources
 from cachewatch.extensions.site.reading import plan, read
 from cachewatch.git.revisions import resolve
@@ -171,7 +172,9 @@ def _feed_of(subscription: str, config: Config, address: str | None) -> str | No
     channels = [config.channels[name] for name in config.subscriptions[subscription].channels]
     feeds = [channel for channel in channels if isinstance(channel, FeedConfig)]
     found = (address or feeds[0].url) if feeds else None
-    return feed_address(found, subscription) if found else None
+    if found and urlsplit(found).scheme not in ("", "http", "https"):
+        raise UsageError(f"--feed {found}: neither a path from the site nor an http(s) address")
+    return found.replace("{subscription}", quote(subscription, safe="")) if found else None
 
 
 def _warn(diagnostics: tuple[Diagnostic, ...]) -> None:

@@ -5,8 +5,9 @@ Of a package only changes are kept, so that years of it stay small; sums over al
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
+from itertools import accumulate
 
 from msgspec import Struct
 
@@ -171,18 +172,13 @@ def totals_of(past: TagHistory) -> Totals:
                 for kind, number in step.counts.items():
                     churn.setdefault(kind, [0] * count)[step.revision] += number
     return Totals(
-        specs=_summed(specs),
-        packages=_summed(packages),
+        specs=list(accumulate(specs)),
+        packages=list(accumulate(packages)),
         changed=changed,
-        stacks={stack: _summed(gains) for stack, gains in stacks.items() if stack != NO_STACK},
-        unreferenced=_summed(stacks[NO_STACK]),
+        stacks={stack: list(accumulate(gains)) for stack, gains in stacks.items() if stack != NO_STACK},
+        unreferenced=list(accumulate(stacks[NO_STACK])),
         churn=churn,
     )
-
-
-def _summed(gains: list[int]) -> list[int]:
-    total = 0
-    return [total := total + gain for gain in gains]
 
 
 _COUNTED = ("rebuilt", "moved", "upgraded", "downgraded", "recompiled", "reconfigured", "new", "gone")
@@ -222,16 +218,29 @@ def _differences(change: PackageChange) -> Mapping[str, int]:
 def present_of(held: Iterable[HeldSpecs], *, has_builds: bool = False) -> Present:
     """Return what a document has, in numbers; `has_builds` also lists every spec."""
     sizes: Counter[Signature] = Counter()
-    hashes: list[bytes | str] = []
+    stored: defaultdict[Signature, list[bytes | str]] = defaultdict(list)
     for part in held:
         sizes[part.signature] += part.size
-        hashes += members(part.hashes)
+        stored[part.signature].append(part.hashes)
     copies: Counter[tuple[str, str, str]] = Counter()
     for signature, count in sizes.items():
         for version in signature.versions:
             for stack in signature.stacks or (NO_STACK,):
                 copies[version, stack, signature.target] += count
+    hashes = (one for parts in stored.values() for part in parts for one in members(part))
     identity = hashlib.sha256(b"".join(sorted(one if isinstance(one, bytes) else one.encode() for one in hashes)))
+    builds = (
+        AlikeSpecs(
+            version=", ".join(signature.versions),
+            compiler=signature.compiler,
+            os=signature.os,
+            target=signature.target,
+            variants=signature.variants,
+            stacks=signature.stacks,
+            hashes=tuple(sorted(one for part in stored[signature] for one in unpack(part))),
+        )
+        for signature in (sorted(stored) if has_builds else ())
+    )
     return Present(
         specs=sizes.total(),
         copies=tuple(Copies(*place, count) for place, count in sorted(copies.items())),
@@ -239,22 +248,5 @@ def present_of(held: Iterable[HeldSpecs], *, has_builds: bool = False) -> Presen
         oses=tuple(sorted({signature.os for signature in sizes})),
         unreferenced=sum(count for signature, count in sizes.items() if signature.is_unreferenced),
         identity=identity.hexdigest()[:16] if sizes else "",
-        builds=tuple(_builds(held)) if has_builds else (),
+        builds=tuple(builds),
     )
-
-
-def _builds(held: Iterable[HeldSpecs]) -> Iterator[AlikeSpecs]:
-    """Yield the specs that are alike together, with their hashes."""
-    hashes: defaultdict[Signature, list[str]] = defaultdict(list)
-    for part in held:
-        hashes[part.signature] += unpack(part.hashes)
-    for signature in sorted(hashes):
-        yield AlikeSpecs(
-            version=", ".join(signature.versions),
-            compiler=signature.compiler,
-            os=signature.os,
-            target=signature.target,
-            variants=signature.variants,
-            stacks=signature.stacks,
-            hashes=tuple(sorted(hashes[signature])),
-        )
