@@ -35,7 +35,7 @@ from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import Revision, resolve
 from cachewatch.hooks import extensions, lacking, load
 from cachewatch.runtime.files import folder_around, read_inside
-from cachewatch.runtime.worker import INLINE, Isolation, Piece
+from cachewatch.runtime.worker import INLINE, Isolation
 from cachewatch.sources.contents import about_content, parse_side
 
 LOCK_FILE = "spack.lock"
@@ -385,7 +385,9 @@ def _contents_read(listing: Listing, environment: Environment, places: _Places, 
     )
     answers = (
         each
-        for asked, found in isolation.each(_answers, questions, _about)
+        for asked, found in isolation.each(
+            _answers, questions, lambda asked: about_content((asked.blob, asked.content))
+        )
         for each in ([None] * len(asked) if isinstance(found, WorkFailed) else found)
     )
     for (_, package), (_, states), covered in zip(places, places.values(), answers, strict=True):
@@ -394,10 +396,6 @@ def _contents_read(listing: Listing, environment: Environment, places: _Places, 
                 state.unread.add(package)
             for each in covered[is_pruned] if covered else ():
                 state.found[each.need] = better(state.found.get(each.need), each)
-
-
-def _about(question: _Question) -> Piece:
-    return about_content((question.blob, question.content))
 
 
 def _answers(questions: Sequence[_Question]) -> list[_Answer | None]:

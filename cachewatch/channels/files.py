@@ -36,6 +36,9 @@ _DAY = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _SHAPES = {"period": rf"{_DAY}(?:T[0-9]{{4,6}}Z?|\.\.{_DAY})?(?:-urgent)?(?:-[0-9a-f]{{8}})?"}
 
 
+_PART = r"[A-Za-z0-9._+~-]+"
+
+
 class OutputPlace:
     """A template of paths."""
 
@@ -59,15 +62,12 @@ class OutputPlace:
         """Yield the files whose paths are of this template, whoever wrote them."""
         template = str(Path(self.template).absolute())
         pieces = [piece for piece in re.split(r"(\{[^{}]*\})", template) if piece]
-        shape = re.compile("".join(_shape(piece) for piece in pieces))
+        shapes = (_SHAPES.get(each[1:-1], _PART) if each.startswith("{") else re.escape(each) for each in pieces)
+        shape = re.compile("".join(shapes))
         steps = _FIELD.sub("*", str(Path(template).relative_to(self.base)))
         for path in self.base.glob(steps):
             if shape.fullmatch(str(path)) and path.parent.resolve().is_relative_to(self.base.resolve()):
                 yield path
-
-
-def _shape(piece: str) -> str:
-    return _SHAPES.get(piece[1:-1], r"[A-Za-z0-9._+~-]+") if piece.startswith("{") else re.escape(piece)
 
 
 _SUFFIX = ".html"

@@ -33,7 +33,6 @@ from cachewatch.config.types import address_of, parse_mail
 from cachewatch.errors import ConfigError
 from cachewatch.report.values import (
     SENT,
-    Attachment,
     DeliveryOutcome,
     DeliveryResult,
     Message,
@@ -109,8 +108,13 @@ def compose(mail: Mail, config: MailConfig, policy: EmailPolicy) -> bytes:
         message.attach(html)
     if rendered.attachments:
         message.make_mixed(boundary=f"=_mixed_{mail.content}")
-        for attachment in rendered.attachments:
-            _attach_file(message, attachment)
+        for each in rendered.attachments:
+            main, _, sub = each.content_type.partition(";")[0].partition("/")
+            charset = {"charset": "utf-8"} if main == "text" else None
+            name, sub = file_name(each.name), sub or "octet-stream"
+            message.add_attachment(
+                each.content, maintype=main, subtype=sub, filename=name, cte="base64", params=charset
+            )
     return message.as_bytes()
 
 
@@ -202,18 +206,6 @@ def _attach_text(part: EmailMessage, text: str, subtype: str) -> None:
     encoded = quoprimime.body_encode(text.encode().decode("latin-1"), maxlinelen=74)
     # Two characters more than the 74 are just what quoted-printable allows.
     part.set_payload(_ALTERABLE.sub(lambda found: f"={ord(found[0][0]):02X}{found[0][1:]}", encoded))
-
-
-def _attach_file(message: EmailMessage, attachment: Attachment) -> None:
-    main, _, sub = attachment.content_type.partition(";")[0].partition("/")
-    message.add_attachment(
-        attachment.content,
-        maintype=main,
-        subtype=sub or "octet-stream",
-        filename=file_name(attachment.name),
-        cte="base64",
-        params={"charset": "utf-8"} if main == "text" else None,
-    )
 
 
 # The headers of addresses, dates and MIME are the standard library's own business.

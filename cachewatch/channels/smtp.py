@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from cachewatch.channels.chats import one_line
 from cachewatch.channels.mail import NO_ADDRESS, MailChannel, is_address
 from cachewatch.config.channels import EmailConfig, Smtp
-from cachewatch.config.types import is_loopback
+from cachewatch.http.addresses import is_loopback
 from cachewatch.report.values import SENT, DeliveryOutcome, DeliveryResult, Message, SentHistory, Transport
 
 # Times the timeout of a reply: an attempt, and the reply to the end of a message, for which RFC 5321 grants 10 minutes.

@@ -15,7 +15,7 @@ from cachewatch.cli.catalogue import PUBLIC, in_full
 from cachewatch.cli.mistakes import examples
 from cachewatch.config.reading import read_config
 from cachewatch.config.schedule import check_zone, parse_when
-from cachewatch.config.types import check_name, is_loopback, parse_host, parse_mail
+from cachewatch.config.types import check_name, parse_host, parse_mail
 from cachewatch.core.names import ANYWHERE, DEFAULT_TAG, PUBLIC_REPOSITORY, Layout, safe
 from cachewatch.errors import CachewatchError, SourceError, UsageError
 from cachewatch.git.catalogue import tags_of
@@ -23,6 +23,7 @@ from cachewatch.git.remote import is_url
 from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import resolve
 from cachewatch.git.trees import nothing_found
+from cachewatch.http.addresses import is_loopback
 from cachewatch.report.templates import render
 from cachewatch.sources import folders
 

@@ -28,12 +28,12 @@ from cachewatch.config.types import (
     Size,
     Text,
     Unsubscribe,
-    is_loopback,
     placeholders,
     whole_number,
 )
 from cachewatch.errors import ConfigError
 from cachewatch.hooks import extensions, models
+from cachewatch.http.addresses import is_loopback
 
 _LEAST_HTML = 10_000
 MAIL_TYPES = ("email", "sendmail", "maildir")
@@ -232,17 +232,13 @@ class WebhookConfig(WithSecrets, ChannelConfig):
     timeout: Duration = key("maximum time for a reply", timedelta(seconds=30))
 
 
-def _split(urls: Secret, _: ConfigContext) -> tuple[Secret, ...]:
-    return tuple(map(Secret, urls.reveal().split()))
-
-
 class AppriseConfig(WithSecrets, ChannelConfig):
     """Chats, through Apprise; requires the extra `cachewatch[apprise]`."""
 
     type: Literal["apprise"] = _type("apprise")
-    urls: Annotated[tuple[Secret, ...], ConvertedFrom(Password, _split)] = secret(
-        "urls", "URLs of Apprise, separated by spaces or lines"
-    )
+    urls: Annotated[
+        tuple[Secret, ...], ConvertedFrom(Password, lambda urls, _: tuple(map(Secret, urls.reveal().split())))
+    ] = secret("urls", "URLs of Apprise, separated by spaces or lines")
 
     @model_validator(mode="after")
     def _check(self) -> Self:

@@ -108,10 +108,6 @@ class QuietTime(ConfigSection):
         return self
 
 
-def _quiet(time: QuietTime, context: ConfigContext) -> Quiet:
-    return Quiet(days=time.days, start=time.start, end=time.end, zone=context.zone)
-
-
 def _check_quiets(quiets: tuple[Quiet, ...], info: ValidationInfo) -> tuple[Quiet, ...]:
     start = datetime(2026, 1, 1, tzinfo=ZoneInfo(info.context.zone if info.context else "UTC"))
     if quiet_until([quiet for quiet in quiets if not quiet.end], start) - start > timedelta(days=30):
@@ -204,7 +200,9 @@ class Config(WithSecrets):
         tuple[Silence, ...], ConvertedFrom(ByName[Silence], lambda entries, _: tuple(entries.values()))
     ] = key("changes that are hidden for a time, by name", (), if_left_out="none")
     quiet: Annotated[
-        tuple[Annotated[Quiet, ConvertedFrom(QuietTime, _quiet)], ...], OneOrMore(dict), AfterValidator(_check_quiets)
+        tuple[Annotated[Quiet, ConvertedFrom(QuietTime, lambda time, file: Quiet(zone=file.zone, **dict(time)))], ...],
+        OneOrMore(dict),
+        AfterValidator(_check_quiets),
     ] = key("times in which no digest is made", (), if_left_out="none")
     monitor: Monitor = key(
         "where health and metrics can be read, and which URL is pinged", Monitor(), if_left_out="neither"

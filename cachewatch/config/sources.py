@@ -105,10 +105,6 @@ class Credentials(ConfigSection):
     )
 
 
-def _given(credentials: Credentials, _: ConfigContext) -> dict[str, str]:
-    return {name: str(value) for name, value in credentials if value is not None}
-
-
 class Source(ConfigSection):
     """What all sources have: where revisions come from."""
 
@@ -126,7 +122,10 @@ class Source(ConfigSection):
         "what the first pass does: `silent` begins at the newest revision, `report` reports that revision", "silent"
     )
     since: Text | None = key("date or revision to begin at", None, if_left_out="the newest revision")
-    credentials: Annotated[dict[str, str], ConvertedFrom(Credentials, _given)] = key("how to log in", {})
+    credentials: Annotated[
+        dict[str, str],
+        ConvertedFrom(Credentials, lambda found, _: {name: str(value) for name, value in found if value is not None}),
+    ] = key("how to log in", {})
 
     @property
     def public_address(self) -> str:

@@ -38,7 +38,6 @@ _LOCAL = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*"
 _LABEL = r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 _HOST = re.compile(rf"{_LABEL}(\.{_LABEL})*")
 _MAIL = re.compile(rf"{_LOCAL}@{_LABEL}(\.{_LABEL})*")
-_LOOPBACK = re.compile(r"localhost|127(\.\d+){3}|::1")
 
 
 def parse_mail(text: str) -> str:
@@ -107,11 +106,6 @@ def url_parser(*schemes: str) -> Callable[[str], str]:
         return text
 
     return parse
-
-
-def is_loopback(host: str) -> bool:
-    """Tell whether `host` is this machine, so that nothing crosses a network."""
-    return _LOOPBACK.fullmatch(host) is not None
 
 
 def parse_unsubscribe(text: str) -> str:

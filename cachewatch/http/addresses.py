@@ -43,14 +43,15 @@ def check_url(url: str) -> None:
 def check_secrecy(url: str) -> None:
     """Raise RefusedAddress where credentials would go over a network in the clear."""
     parts = urlsplit(url)
-    if parts.scheme == "http" and not _is_this_machine(parts.hostname or ""):
+    if parts.scheme == "http" and not is_loopback(parts.hostname or ""):
         raise RefusedAddress(
             f"{shown(url)}: everybody on the way could read the token or login that goes there; write https://, "
             "or leave the credentials out"
         )
 
 
-def _is_this_machine(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Tell whether `host` is this machine, so that nothing crosses a network."""
     try:
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:

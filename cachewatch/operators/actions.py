@@ -164,8 +164,9 @@ def summarize(context: Context) -> None:
     now, config = context.clock(), context.config
     due = _last_due(now, ZoneInfo(config.timezone))
     with context.database.read() as connection:
-        if not any(_is_due(alert, due) for alert in health.all_open(connection)):
-            return
+        old = [each for each in health.all_open(connection) if each.opened_at <= due - _AFTER]
+    if all(each.notified_at is not None and each.notified_at >= due for each in old):
+        return
     listed = find_problems(read_status(context), config, now).all
     with context.database.write() as connection:
         found = health.all_open(connection)
@@ -178,10 +179,6 @@ def summarize(context: Context) -> None:
         notify_within(connection, context, _summary(listed, tuple(sorted(down)), config.timezone))
         for alert in found:
             health.note_notified(connection, alert.key, now)
-
-
-def _is_due(alert: OpenAlert, due: datetime) -> bool:
-    return alert.opened_at <= due - _AFTER and (alert.notified_at is None or alert.notified_at < due)
 
 
 def _last_due(now: datetime, zone: ZoneInfo) -> datetime:

@@ -20,7 +20,6 @@ from cachewatch.config.sources import Source
 from cachewatch.errors import StateError, TemplateError
 from cachewatch.report import values as digest_values
 from cachewatch.report.digest_mail import render_notice
-from cachewatch.report.values import RenderedDigest
 from cachewatch.runtime.log import said_of, traceback_of
 from cachewatch.service.context import Context, EndingError
 from cachewatch.service.streams import URGENT, Stream, days
@@ -85,26 +84,23 @@ def queue_within(connection: Connection, context: Context, notice: OperatorNotic
             log.error("operators.unreachable", error=said_of(error), traceback=traceback_of(error))
             continue
         if not is_stored:
-            digests.add(connection, _stored(notice.topic, rendered))
+            record = DigestRecord(
+                key=rendered.key,
+                subscription=OPERATORS,
+                stream=notice.topic,
+                state=DigestState.READY,
+                title=rendered.title,
+                period=rendered.period,
+                created=rendered.created,
+                reason="",
+                advances=(),
+                rendered=rendered,
+                short=rendered,
+            )
+            digests.add(connection, record)
             is_stored = True
         outbox.add(connection, name, messages, state=State.QUEUED, lasting=channel.retry.lasting)
     return is_stored
-
-
-def _stored(topic: str, rendered: RenderedDigest) -> DigestRecord:
-    return DigestRecord(
-        key=rendered.key,
-        subscription=OPERATORS,
-        stream=topic,
-        state=DigestState.READY,
-        title=rendered.title,
-        period=rendered.period,
-        created=rendered.created,
-        reason="",
-        advances=(),
-        rendered=rendered,
-        short=rendered,
-    )
 
 
 # Stands in the place of a source's name in alerts about the daemon itself.

@@ -162,7 +162,9 @@ def _create_digests(
     """Make what is due, review the alerts, and tell whether none is open."""
     recover(context)
     take_over_renamed(context)
-    behind = _sources_behind(context)
+    # Another host fetched the newest revision of these, and this one has yet to: they are polled first.
+    shared = context.config.sources if context.database.is_shared else {}
+    behind = {name for name, source in shared.items() if _is_behind(context, source)}
     with context.database.read() as connection:
         damaged = digests.damaged_held(connection)
         ready = [stream for stream in streams if not stream.depends_on(behind)]
@@ -197,12 +199,6 @@ def _create_digests(
         if is_last:
             summarize(context)
     return False
-
-
-def _sources_behind(context: Context) -> frozenset[str]:
-    """Name the sources whose newest revision another host fetched, and this one has yet to: they are polled first."""
-    sources = context.config.sources if context.database.is_shared else {}
-    return frozenset(name for name, source in sources.items() if _is_behind(context, source))
 
 
 def _is_behind(context: Context, source: Source) -> bool:

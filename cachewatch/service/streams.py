@@ -312,16 +312,13 @@ def command(stream: Stream, span: Span, base: str = "", only: Mapping[str, tuple
     if match.environment is not None:
         # The changes are those of its packages, of which there may be hundreds.
         words = ["cachewatch", "coverage", match.environment.name, "--repo", span.address, "--rev", after[:12]]
-        return shlex.join([*words, *(["--tag", *match.tags] if _is_one_tag(match) else [])])
+        is_one_tag = len(match.tags) == 1 and not set(match.tags[0]) & set("*?[]!/")
+        return shlex.join([*words, *(["--tag", *match.tags] if is_one_tag else [])])
     words = ["cachewatch", "diff", before[:12], after[:12], "--repo", span.address]
     for key, patterns in {**dict(_patterns(match)), **(only or {})}.items():
         words += [f"--{_OPTIONS[key]}={pattern}" for pattern in patterns]
     words += [f"--kind={_SIGNS.get(kind[0], kind[0])}{kind[1:]}" for kind in _kinds(stream.changes)]
     return shlex.join(words)
-
-
-def _is_one_tag(match: Match) -> bool:
-    return len(match.tags) == 1 and not set(match.tags[0]) & set("*?[]!/")
 
 
 def _kinds(changes: frozenset[Kind]) -> list[str]:
