@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         coverage,
         open,  # noqa: A004  cachewatch.open, as gzip.open
         parse_document,
+        to_records,
     )
     from cachewatch.core.causes import Cause, What
     from cachewatch.core.coverage import Availability, Coverage, Environment, Need, Resolution
@@ -146,6 +147,7 @@ __all__ = [
     "coverage",
     "open",
     "parse_document",
+    "to_records",
 ]
 
 # Where they are, quick ones to load first.

@@ -6,6 +6,7 @@ Everything runs in the calling process and thread, except git, which is a proces
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeVar
 
@@ -18,7 +19,7 @@ from cachewatch.core import package_changes
 from cachewatch.core.changesets import Comparison, Listing
 from cachewatch.core.coverage import Coverage, Environment, cover
 from cachewatch.core.model import Diagnostic, Document, Kind, PackageChange, PackageCounts, Side, SpecCounts
-from cachewatch.core.names import ANYWHERE, Layout
+from cachewatch.core.names import ANYWHERE, Layout, safe
 from cachewatch.core.selection import Selection, select
 from cachewatch.core.statement_values import Statement
 from cachewatch.core.statements import of_kinds
@@ -29,6 +30,8 @@ from cachewatch.git.catalogue import tags_of
 from cachewatch.git.remote import open_repository
 from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import Revision, newest, resolve
+from cachewatch.report.data import COLUMNS, CsvCollector
+from cachewatch.report.words import number, signed
 from cachewatch.sources import folders
 from cachewatch.sources.opening import needs_git, open_comparison
 
@@ -37,6 +40,8 @@ if TYPE_CHECKING:
 
 Address = str | os.PathLike[str]
 Patterns = str | Iterable[str]
+DocumentLike = Document | bytes | Address
+_MOST_SHOWN = 10
 
 T = TypeVar("T")
 
@@ -82,6 +87,22 @@ class Summary(Struct, frozen=True, kw_only=True):
         """Whether a document could not be compared; `diagnostics` name it."""
         return any(diagnostic.is_loss for diagnostic in self.diagnostics)
 
+    def _repr_html_(self) -> str:
+        """Return a table of the statements, which notebooks show."""
+        rows = [
+            (
+                each.kind.value,
+                ", ".join(each.packages[:_MOST_SHOWN]),
+                signed(each.counts),
+            )
+            for each in self.statements
+        ]
+        cells = ("".join(f"<td>{escape(safe(cell))}</td>" for cell in row) for row in rows)
+        body = "".join(f"<tr>{row}</tr>" for row in cells)
+        title = f"{self.after.tag or self.after.name}: {number(self.packages.after, 'package')}"
+        heading = "<tr><th>what</th><th>packages</th><th>specs</th></tr>"
+        return f"<table><caption>{escape(safe(title))}</caption>{heading}{body}</table>"
+
 
 class CoverageReport(Struct, frozen=True, kw_only=True):
     """What a catalogue or a build cache has of an environment."""
@@ -120,6 +141,10 @@ class TagChangeset:
             raise UsageError("the packages of a changeset can be iterated over only once; keep them in a list")
         self._is_begun = True
         return self._packages
+
+    def to_records(self) -> list[dict[str, object]]:
+        """Return the packages as flat rows (see `cachewatch.to_records`), each with the tag."""
+        return [{"tag": self.after.tag or self.before.tag, **row} for row in to_records(self)]
 
     def summary(self) -> Summary:
         """Return the totals; packages that were not iterated over are compared first and dropped."""
@@ -277,17 +302,39 @@ def parse_document(data: bytes, name: str = "document") -> Document:
     return parse(data, name)
 
 
-def compare(before: Document | None, after: Document | None) -> PackageChange | None:
+def to_records(changes: PackageChange | Iterable[PackageChange]) -> list[dict[str, object]]:
+    """Return changes as flat rows, those of `diff --format csv`, for a table or a data frame; each has all columns."""
+    collector = CsvCollector()
+    for change in (changes,) if isinstance(changes, PackageChange) else changes:
+        collector.add(change)
+    return [{name: row.get(name) for name in COLUMNS if name != "tag"} for row in collector.kept]
+
+
+def compare(before: DocumentLike | None, after: DocumentLike | None) -> PackageChange | None:
     """Return what happened to a package between two documents; None if nothing but their form changed.
 
-    A document of None is one that does not exist.
+    A document is one that was parsed, its text or bytes, or its path; one of None does not exist.
     """
+    before, after = _as_document(before), _as_document(after)
     later = after or before
     if later is None:
         raise UsageError("there is nothing to compare; pass at least one document")
     if before and after and before.package != after.package:
         raise UsageError(f"the documents are of two packages, {before.package} and {after.package}")
     return package_changes.compare(later.package, before, after, is_pruned=tag_names.is_mutable(later.tag or None))
+
+
+def _as_document(given: DocumentLike | None) -> Document | None:
+    if given is None or isinstance(given, Document):
+        return given
+    if isinstance(given, bytes):
+        return parse(given, "document")
+    if isinstance(given, str) and given.startswith("---"):
+        return parse(given.encode(), "document")
+    if not isinstance(given, str | os.PathLike):
+        raise TypeError(f"a document is a Document, its text or bytes, or a path; not {type(given).__name__}")
+    with _own_errors():
+        return parse(Path(given).read_bytes(), os.fspath(given))
 
 
 def coverage(

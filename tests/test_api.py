@@ -285,6 +285,32 @@ def test_documents_alone(folders: tuple[Path, Path]) -> None:
     assert cachewatch.compare(new, new) is None
 
 
+def test_documents_are_compared_by_text_and_by_path(folders: tuple[Path, Path]) -> None:
+    (path,) = folders[1].rglob("specs.md")
+    data = path.read_bytes()
+    expected = cachewatch.compare(None, cachewatch.parse_document(data))
+    assert expected is not None
+    for given in (data, data.decode(), path, str(path)):
+        assert cachewatch.compare(None, given) == expected
+        assert cachewatch.compare(given, data) is None
+    with pytest.raises(TypeError, match="a document is a Document, its text or bytes, or a path; not int"):
+        cachewatch.compare(None, 1)  # type: ignore[arg-type]
+    with pytest.raises(cachewatch.SourceError, match=r"nowhere\.md: No such file or directory"):
+        cachewatch.compare(None, "nowhere.md")
+
+
+def test_changes_are_rows(demo_repository: Path) -> None:
+    """They are those of CSV, each with the same columns; a summary is a table for notebooks."""
+    with cachewatch.open(demo_repository) as catalogue:
+        (changeset,) = catalogue.diff("HEAD~1", "HEAD:develop")
+        rows = changeset.to_records()
+        text = changeset.summary()._repr_html_()
+    assert len({tuple(row) for row in rows}) == 1
+    assert next(iter(rows[0].items())) == ("tag", "develop")
+    assert {"package-changed", "version-added", "new"} <= {row["change"] for row in rows}
+    assert "<td>package-added</td><td>py-keras</td><td>+130</td>" in text
+
+
 def test_comparing_refuses_what_makes_no_sense() -> None:
     """Two packages, or nothing at all."""
     keras, build = (cachewatch.parse_document(demo_documents()[name]) for name in ("py-keras", "py-build"))
