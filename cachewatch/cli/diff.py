@@ -27,7 +27,7 @@ from cachewatch.core.selection import Globs, Selection, every_kind, select
 from cachewatch.errors import UsageError
 from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import newest_two
-from cachewatch.hooks import extensions, lacking
+from cachewatch.hooks import extensions, lacking, load
 from cachewatch.report.data import CsvCollector, write_csv
 from cachewatch.report.formats import (
     JsonCollector,
@@ -185,8 +185,8 @@ def diff(
     """Show what changed between two revisions, dates or documents.
 
     BEFORE and AFTER are each a revision (anything that git resolves), a date (2025-06-01, yesterday,
-    "3 days ago"), REVISION:TAG for one tag, REVISION:PATH for a document, or the path of a document or folder, without
-    git. BEFORE..AFTER is the same as BEFORE AFTER. AFTER is HEAD if omitted; without either, the newest revision is
+    "3 days ago"), REVISION:TAG for one tag, REVISION:PATH for a document, or the path of a document, a folder or a
+    spack.lock, without git. BEFORE..AFTER is the same as BEFORE AFTER. AFTER is HEAD if omitted; without either, the newest revision is
     compared with the one before it. Each tag that changed has a report.
 
     Exit code: 0; 1 if a gate applies; 2 for a mistake; 3 if a source, and 4 if a document cannot be read.
@@ -202,6 +202,7 @@ def diff(
     line = progress_line(is_wanted=not quiet)
     done: list[Changeset] = []
     named = _named(*_since(since, before, after))
+    _end_with_locks(context, named or (), format_, output)
     if named is not None and not needs_git(*named):
         _check_effect(named, has_repo=context.get_parameter_source("repo") is ParameterSource.COMMANDLINE, **filters)
     opened: list[Repository] = []
@@ -276,6 +277,20 @@ def _named(before: str | None, after: str | None) -> tuple[str, str] | None:
             f"`cachewatch diff {NEWEST}~1{before.removeprefix(NEWEST)} {before}`"
         )
     return before, NEWEST
+
+
+def _end_with_locks(context: click.Context, names: Sequence[str], format_: str, output: str | None) -> None:
+    """Compare two lock files, as `why --lock` does, and end; do nothing where these are something else."""
+    if not names or not all(Path(name).suffix == ".lock" and Path(name).is_file() for name in names):
+        return
+    row = next((row for row in extensions().commands if row.name == "why"), None)
+    command = load(row.object) if row else None
+    if command is None:
+        raise UsageError(lacking("a comparison of lock files", "causes"))
+    arguments = ["--lock", *names, "--format", format_, *(["--output", output] if output else [])]
+    with command.make_context("why", arguments, parent=context.parent) as inner:
+        command.invoke(inner)
+    context.exit()
 
 
 def _check_effect(named: tuple[str, str], *, has_repo: bool, tag: tuple[str, ...], **_: object) -> None:

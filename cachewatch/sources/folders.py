@@ -31,6 +31,7 @@ from cachewatch.runtime.files import read_beginning, read_inside
 STDIN = "-"
 SUFFIXES = (".md", ".markdown", ".txt")
 _MAY_BE_REVISION = re.compile(r"[^/.~][^/.:~^]*(/[^/.:~^]+)*")
+_HASH = re.compile(r"/[a-z2-7]{7,32}")
 _GIT_NAME = re.compile(r"([A-Z]+_)?HEAD")
 _LARGEST_TAGS = 2**20
 _NOWHERE = "is a link that leads nowhere"
@@ -78,7 +79,8 @@ def check_path(name: str) -> None:
         raise UsageError("a name is empty; write a revision, a date or a path, such as `cachewatch diff HEAD~1 HEAD`")
     looks_like_path = name.startswith(("/", "./", "../", "~/")) or (name.endswith(SUFFIXES) and ":" not in name)
     if looks_like_path and name != STDIN and not os.path.lexists(name):
-        raise UsageError(f"{name}: there is no such file or folder")
+        hint = f"; if it is a hash, `cachewatch show {name}` shows that spec" if _HASH.fullmatch(name) else ""
+        raise UsageError(f"{name}: there is no such file or folder{hint}")
 
 
 def holds_document(file: Path) -> bool:

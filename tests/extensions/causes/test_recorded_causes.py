@@ -215,6 +215,9 @@ def test_two_lock_files(run: Run, buildcaches: Path, kind: str) -> None:
     assert re.search(r"^ +6  zlib 1.3 -> 1.3.1$", result.output, re.MULTILINE)
     assert [(one["package"], one["specs"], one["attributed"]) for one in found["causes"]] == [("zlib", 6, 6)]
     assert {one["spec"]["name"] for one in found["specs"] if one["root"]} >= {"cw-stack", "hdf5"}
+    files = [lock / "spack.lock" for lock in locks]
+    shown = run("diff", *files)
+    assert (shown.exit_code, shown.output) == (0, run("why", "--lock", *files).output)
 
 
 @pytest.fixture
