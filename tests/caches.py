@@ -3,7 +3,7 @@
 import gzip
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -83,25 +83,6 @@ def write_v2(folder: Path, index: bytes, *, has_hash: bool = True) -> None:
     put(folder / "build_cache/index.json", index)
     if has_hash:
         put(folder / "build_cache/index.json.hash", hashlib.sha256(index).hexdigest().encode())
-
-
-def write_manifests(folder: Path, found: Installs, sizes: Iterable[int], *, is_signed: bool = False) -> None:
-    """Write the manifest of each spec in the cache."""
-    for (key, record), size in zip((i for i in found.items() if i[1]["in_buildcache"]), sizes, strict=False):
-        spec = record["spec"]
-        blob = {
-            "contentLength": size,
-            "mediaType": "application/vnd.spack.install.v2.tar+gzip",
-            "compression": "gzip",
-            "checksumAlgorithm": "sha256",
-            "checksum": "0" * 64,
-        }
-        text = json.dumps({"version": 3, "data": [blob]})
-        if is_signed:
-            signature = "-----BEGIN PGP SIGNATURE-----\n\niQ==\n-----END PGP SIGNATURE-----\n"
-            text = f"-----BEGIN PGP SIGNED MESSAGE-----\nHash: SHA512\n\n{text}\n{signature}"
-        name = f"{spec['name']}-{spec['version']}-{key}.spec.manifest.json"
-        put(folder / "v3/manifests/spec" / spec["name"] / name, text.encode())
 
 
 def put(path: Path, data: bytes) -> None:

@@ -28,7 +28,6 @@ class BlobOf(Struct, frozen=True, rename="camel"):
 
     checksum: str
     checksum_algorithm: str = "sha256"
-    content_length: int = -1
     media_type: str = ""
     compression: str = "none"
 

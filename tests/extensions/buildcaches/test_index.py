@@ -257,6 +257,16 @@ def test_deep_nesting_stops_nothing_else() -> None:
         read_index(nested(100_000), "x")
 
 
+def test_a_manifest_may_be_signed() -> None:
+    """The signature is not checked: nothing is installed from here."""
+    plain = b'{"version": 3, "data": [{"checksum": "ab", "mediaType": "application/vnd.spack.db.v8+json"}]}'
+    begin, end = (b"-----BEGIN PGP %s-----\n" % what for what in (b"SIGNED MESSAGE", b"SIGNATURE"))
+
+    assert read_manifest(begin + b"Hash: SHA256\n\n" + plain + b"\n" + end + b"{}", "here") == read_manifest(
+        plain, "here"
+    )
+
+
 @pytest.mark.parametrize("compression", ["none", "gzip"])
 def test_the_blob_may_be_packed(tmp_path: Path, compression: str) -> None:
     """As the manifest says."""
