@@ -36,7 +36,7 @@ from cachewatch.service.recipients import is_recipient, is_used, set_aside, why_
 from cachewatch.service.streams import streams_of
 from cachewatch.store import cursors, digests, health, messages, outbox
 from cachewatch.store.database import Connection
-from cachewatch.store.digests import DigestRecord, DigestState, HeldDigest
+from cachewatch.store.digests import DigestRecord, DigestState, DigestSummary
 from cachewatch.store.health import AlertKey, AlertKind, OpenAlert
 from cachewatch.store.outbox import OPEN, Delivery, State
 
@@ -361,11 +361,11 @@ def _held(connection: Connection, name: str) -> DigestRecord:
             "see `cachewatch deliveries list --held`"
         )
     if stored.state is not DigestState.HELD:
-        newer = ", ".join(each[:12] for each in digests.held(connection, stored.subscription, stored.stream))
+        newer = ", ".join(each.key[:12] for each in digests.all_held(connection) if _stream(each) == _stream(stored))
         advice = f"{newer} replaced it" if newer else "see `cachewatch deliveries list --held`"
         raise UsageError(f"digest {key} is not held but {stored.state}; {advice}")
     return stored
 
 
-def _stream(digest: HeldDigest) -> str:
+def _stream(digest: DigestSummary) -> str:
     return f"{digest.subscription}/{digest.stream}"

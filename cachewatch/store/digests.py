@@ -144,12 +144,6 @@ def damaged_held(connection: Connection) -> list[tuple["HeldDigest", DamagedRow]
     return found
 
 
-def held(connection: Connection, subscription: str, stream: str) -> list[str]:
-    """Return the keys of the digests of a stream that wait for an operator."""
-    query = select(digests.c.key).filter_by(subscription=subscription, stream=stream).where(IS_HELD)
-    return list(connection.execute(query).scalars())
-
-
 def last_created(connection: Connection, subscription: str, stream: str, now: datetime) -> datetime | None:
     """Return when the newest digest of a stream was made; a time that is yet to come was written by a wrong clock."""
     query = select(func.max(digests.c.created)).where(
