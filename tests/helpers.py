@@ -1,14 +1,18 @@
 """Builders with defaults, so that a test names only what matters to it."""
 
 import json
-from collections.abc import Iterable, Mapping
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, cast
+
+from msgspec import Struct
 
 from cachewatch.core.model import Document, Signature
 from cachewatch.documents.parsing import parse
-from cachewatch.git.recording import NewRevision, write_repository
+from cachewatch.git.gitpython import init_repository
+from cachewatch.git.recording import AUTHOR, BRANCH, data_of, import_stream, quoted
 
 START = datetime(2025, 6, 1, 4, tzinfo=UTC)
 
@@ -146,6 +150,37 @@ def hostile_states() -> tuple[dict[str, bytes], dict[str, bytes]]:
         record(500 + n, stacks=[*HOSTILE, "root"], versions=[name], target=name) for n, name in enumerate(HOSTILE)
     ]
     return catalogue(packages), catalogue({**packages, "p0": everything})
+
+
+class NewRevision(Struct, frozen=True, kw_only=True):
+    """A revision to be: what it adds or replaces, and what it removes."""
+
+    message: str
+    time: datetime
+    files: Mapping[str, bytes]
+    removed: tuple[str, ...] = ()
+
+
+def write_repository(folder: Path, revisions: Iterable[NewRevision]) -> None:
+    """Make a bare repository at `folder` of these revisions; the same revisions give the same commits."""
+    init_repository(folder, branch=BRANCH)
+    with tempfile.TemporaryFile() as stdin:
+        stdin.writelines(_stream(revisions))
+        import_stream(folder, cast("BinaryIO", stdin))
+
+
+def _stream(revisions: Iterable[NewRevision]) -> Iterator[bytes]:
+    for revision in revisions:
+        yield b"commit refs/heads/main\n"
+        yield f"committer {AUTHOR} {int(revision.time.timestamp())} +0000\n".encode()
+        yield data_of(revision.message.encode())
+        for path in revision.removed:
+            yield f"D {quoted(path)}\n".encode()
+        for path, content in sorted(revision.files.items()):
+            yield f"M 100644 inline {quoted(path)}\n".encode()
+            yield data_of(content)
+        yield b"\n"
+    yield b"done\n"
 
 
 def history(folder: Path, *states: Mapping[str, bytes]) -> Path:

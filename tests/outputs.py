@@ -19,12 +19,11 @@ from pathlib import Path
 
 import click
 from archives import unpack
-from helpers import START, catalogue
+from helpers import START, NewRevision, catalogue, write_repository
 from scripted import NAMES, again, packages
 from tools import program
 
 from cachewatch.cli import cli
-from cachewatch.git.recording import NewRevision, write_repository
 
 NOW = "2025-07-01 12:00:00"
 _STATES = ("1-initial", "2-package-added", "3-version-bump", "4-variant-flip", "7-full-rebuild", "8-second-compiler")

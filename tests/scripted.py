@@ -9,10 +9,9 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from helpers import Record, catalogue, record
+from helpers import NewRevision, Record, catalogue, record, write_repository
 from weeks import _PACKAGES, _digest
 
-from cachewatch.git.recording import NewRevision, write_repository
 from cachewatch.report.values import Digest
 
 Packages = dict[str, list[Record]]

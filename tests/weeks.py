@@ -11,13 +11,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from helpers import Record, meta_of, record
+from helpers import NewRevision, Record, meta_of, record, write_repository
 
 from cachewatch.cli import demo
 from cachewatch.cli.demo import rewrite
 from cachewatch.comparing import changesets
 from cachewatch.core.selection import Globs, Selection
-from cachewatch.git.recording import NewRevision, write_repository
 from cachewatch.report.formats import DigestCollector, read_tag_digest
 from cachewatch.report.values import Digest, Outage, Silenced, Span, TagDigest
 from cachewatch.runtime.files import demo_documents

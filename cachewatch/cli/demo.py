@@ -20,7 +20,7 @@ from cachewatch.cli.terminal import width
 from cachewatch.core.names import CATALOGUE, DOCUMENT, TAGS_FILE
 from cachewatch.documents.yaml import write_tags_file
 from cachewatch.errors import UsageError
-from cachewatch.git.recording import NewRevision, write_repository
+from cachewatch.git.recording import open_recording
 from cachewatch.report.text import fitted
 from cachewatch.runtime.files import demo_documents
 
@@ -40,12 +40,13 @@ def build(folder: Path) -> None:
     later = demo_documents()
     days = [("Catalogue of 25 May (derived)", _EARLIER, earlier(later)), ("Catalogue of 1 June", _LATER, later)]
     stacks = set().union(*(_stacks(document) for _, _, documents in days for document in documents.values()))
-    revisions, tags = [], {_TAG: stacks}
+    tags = {_TAG: stacks}
     for message, day, documents in days:
-        tags = {**tags, _snapshot(day): stacks}
-        files = _catalogue(documents, day) | {TAGS_FILE: write_tags_file(tags)}
-        revisions.append(NewRevision(message=message, time=day, files=files))
-    write_repository(folder, revisions)
+        tags[_snapshot(day)] = stacks
+        with open_recording(folder) as recording:
+            for path, content in (_catalogue(documents, day) | {TAGS_FILE: write_tags_file(tags)}).items():
+                recording.write(path, content)
+            recording.commit(message, day)
 
 
 def earlier(later: dict[str, bytes]) -> dict[str, bytes]:

@@ -131,7 +131,12 @@ def front_lines(data: bytes) -> list[str]:
         text = data.removeprefix(_BOM).decode("utf-8")
     except UnicodeDecodeError as error:
         raise UnreadableDocument("is not UTF-8") from error
-    lines = _cut(text)
+    lines, start = [], 0
+    # `split` looks at each character, `find` leaps along the line that is nearly all of the text.
+    while (end := text.find("\n", start)) >= 0:
+        lines.append(text[start:end])
+        start = end + 1
+    lines.append(text[start:])
     if lines[0].endswith("\r"):
         lines = [line.removesuffix("\r") for line in lines]
     if any(line.startswith(_MARKERS) for line in lines):
@@ -144,15 +149,6 @@ def front_lines(data: bytes) -> list[str]:
         if line.startswith("---") and line.rstrip() == "---":
             return lines[1:number]
     raise UnreadableDocument("ends before the line --- that closes it; it was cut off")
-
-
-def _cut(text: str) -> list[str]:
-    """Cut `text` into lines; `split` looks at each character, `find` leaps along the one that is nearly all of it."""
-    lines, start = [], 0
-    while (end := text.find("\n", start)) >= 0:
-        lines.append(text[start:end])
-        start = end + 1
-    return [*lines, text[start:]]
 
 
 def _title(value: str) -> str:

@@ -62,7 +62,10 @@ def load_yaml(text: str) -> Any:
         _check_events(text)
         return yaml.load(text, Loader=_TextLoader)  # noqa: S506  a subclass of the safe loader
     except yaml.YAMLError as error:
-        raise UnreadableDocument(_first_line(error)) from error
+        problem = getattr(error, "problem", None) or str(error).split("\n", 1)[0]
+        mark = getattr(error, "problem_mark", None)
+        where = f" (line {mark.line + 2}, column {mark.column + 1})" if mark else ""
+        raise UnreadableDocument(f"cannot be read as YAML: {problem}{where}") from error
 
 
 def _values_by_key(lines: list[str]) -> dict[str, Any] | None:
@@ -165,13 +168,6 @@ def _refuse_bad_text(value: Any) -> None:
             waiting += found
         elif isinstance(found, str) and any("\ud800" <= character <= "\udfff" for character in found):
             raise UnreadableDocument("holds half a character (a lone surrogate)")
-
-
-def _first_line(error: yaml.YAMLError) -> str:
-    problem = getattr(error, "problem", None) or str(error).split("\n", 1)[0]
-    mark = getattr(error, "problem_mark", None)
-    where = f" (line {mark.line + 2}, column {mark.column + 1})" if mark else ""
-    return f"cannot be read as YAML: {problem}{where}"
 
 
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9._+@-]*")

@@ -7,13 +7,11 @@ completely or not at all. A lock keeps two writers apart.
 import hashlib
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO, cast
-
-from msgspec import Struct
 
 from cachewatch.core.names import CATALOGUE, is_name
 from cachewatch.documents.frontmatter import MAX_BYTES
@@ -27,37 +25,6 @@ AUTHOR = "cachewatch <cachewatch@localhost>"
 BRANCH = "main"
 _BRANCHES = "refs/heads/"
 _PACKING_SECONDS = 3600.0
-
-
-class NewRevision(Struct, frozen=True, kw_only=True):
-    """A revision to be: what it adds or replaces, and what it removes."""
-
-    message: str
-    time: datetime
-    files: Mapping[str, bytes]
-    removed: tuple[str, ...] = ()
-
-
-def write_repository(folder: Path, revisions: Iterable[NewRevision]) -> None:
-    """Make a bare repository at `folder` of these revisions; the same revisions give the same commits."""
-    init_repository(folder, branch=BRANCH)
-    with tempfile.TemporaryFile() as stdin:
-        stdin.writelines(_stream(revisions))
-        _import(folder, cast("BinaryIO", stdin))
-
-
-def _stream(revisions: Iterable[NewRevision]) -> Iterator[bytes]:
-    for revision in revisions:
-        yield b"commit refs/heads/main\n"
-        yield f"committer {AUTHOR} {int(revision.time.timestamp())} +0000\n".encode()
-        yield data_of(revision.message.encode())
-        for path in revision.removed:
-            yield f"D {quoted(path)}\n".encode()
-        for path, content in sorted(revision.files.items()):
-            yield f"M 100644 inline {quoted(path)}\n".encode()
-            yield data_of(content)
-        yield b"\n"
-    yield b"done\n"
 
 
 def data_of(content: bytes) -> bytes:
@@ -106,7 +73,7 @@ def is_made(folder: Path) -> bool:
 
 
 class Recording:
-    """The newest revision of a repository, and the one that follows it."""
+    """The newest revision of a repository, and the one that follows it, which is committed once."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -185,7 +152,7 @@ class Recording:
             change = f"D {quoted(path)}\n" if mark is None else f"M 100644 :{mark} {quoted(path)}\n"
             self._stream.write(change.encode())
         self._stream.write(b"\ndone\n")
-        _import(self.folder, self._stream)
+        import_stream(self.folder, self._stream)
         self._changes = {}
         self._repository.close()  # git does not look for new packs while it runs
         self.head, self._time = self._commit_of(self._branch)
@@ -210,7 +177,7 @@ class Recording:
         return found.id, int(committer.split()[-2])
 
 
-def _import(folder: Path, stream: BinaryIO) -> None:
+def import_stream(folder: Path, stream: BinaryIO) -> None:
     """Put a stream for `git fast-import` into a bare repository; all of it or nothing, and on the disk."""
     stream.flush()
     stream.seek(0)

@@ -257,23 +257,22 @@ def _make_engine(path: Path, pragmas: Iterable[str] = (), **options: Any) -> Eng
     """Return what opens connections to the database at `path`, each with these pragmas beside those of all."""
     # Connections stay open in a pool: SQLite folds its log into the database whenever the last one closes.
     engine = create_engine(f"sqlite:///{path}", pool_size=4, max_overflow=32, hide_parameters=True, **options)
-    event.listen(engine, "connect", lambda connection, _: _prepare(connection, [*_PRAGMAS, *pragmas]))
-    event.listen(engine, "begin", _begin)
+
+    @event.listens_for(engine, "connect")
+    def prepare(connection: Any, _: Any) -> None:
+        connection.isolation_level = None  # we say BEGIN ourselves
+        # A bit that flipped in a name or a sentence stops nothing.
+        connection.text_factory = lambda text: text.decode("utf-8", "replace")
+        for pragma in (*_PRAGMAS, *pragmas):
+            connection.execute(f"PRAGMA {pragma}")
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        options = connection.get_execution_options()
+        if options.get("isolation_level") != "AUTOCOMMIT":
+            connection.exec_driver_sql("BEGIN IMMEDIATE" if options.get("writes") else "BEGIN")
+
     return engine
-
-
-def _prepare(connection: Any, pragmas: Iterable[str]) -> None:
-    connection.isolation_level = None  # we say BEGIN ourselves
-    # A bit that flipped in a name or a sentence stops nothing.
-    connection.text_factory = lambda text: text.decode("utf-8", "replace")
-    for pragma in pragmas:
-        connection.execute(f"PRAGMA {pragma}")
-
-
-def _begin(connection: Connection) -> None:
-    options = connection.get_execution_options()
-    if options.get("isolation_level") != "AUTOCOMMIT":
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if options.get("writes") else "BEGIN")
 
 
 def _of_wrong_type(connection: Connection) -> list[str]:

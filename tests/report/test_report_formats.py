@@ -14,12 +14,11 @@ import digests
 import pytest
 import scripted
 from conftest import Golden, Run
-from helpers import START, catalogue, document, history, record, records
+from helpers import START, NewRevision, catalogue, document, history, record, records, write_repository
 from pairs import some_pair
 
 from cachewatch.core.names import safe
 from cachewatch.core.selection import select
-from cachewatch.git.recording import NewRevision, write_repository
 from cachewatch.report.templates import markdown
 from cachewatch.report.text import Palette
 from cachewatch.report.words import accounting

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import scripted
-from helpers import catalogue, record
+from helpers import NewRevision, catalogue, record, write_repository
 from indexes import Catalogue, write
 from msgspec.structs import replace
 from sites import read_site
@@ -15,7 +15,6 @@ from cachewatch.core.changesets import NoCollector, Report
 from cachewatch.core.selection import Globs, Selection
 from cachewatch.errors import UsageError
 from cachewatch.extensions.site.stories import story_of
-from cachewatch.git.recording import NewRevision, write_repository
 from cachewatch.report.formats import read_report
 from cachewatch.report.text import ALL, Requested
 from cachewatch.sources.opening import open_comparison
