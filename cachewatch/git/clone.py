@@ -106,7 +106,13 @@ class Mirror:
                     raise
                 return self._clone(lock, tip, problem)
             self._failures = 0
-            return self._keep_small(lock, done, tip)
+            try:
+                upkeep.pack(self.folder)
+            except SourceError as error:  # what was fetched is none the worse
+                logger.warning("%s", redact(str(error)))
+                if problem := upkeep.damage(self.folder, thoroughly=True):
+                    return replace(self._clone(lock, tip, problem), before=done.before, rewritten=done.rewritten)
+            return done
 
     def open(self) -> "MirrorRepository":
         """Open the clone for reading. HEAD is the newest revision of the branch. Close it when done."""
@@ -210,16 +216,6 @@ class Mirror:
         self._whole = tip.commit
         rewritten = before is not None and self.is_rewritten(before, tip.commit)
         return Update(branch=tip.branch, before=before, after=tip.commit, rewritten=rewritten)
-
-    def _keep_small(self, lock: int, done: Update, tip: Tip) -> Update:
-        try:
-            upkeep.pack(self.folder)
-        except SourceError as error:  # what was fetched is none the worse
-            logger.warning("%s", redact(str(error)))
-            if problem := upkeep.damage(self.folder, thoroughly=True):
-                anew = self._clone(lock, tip, problem)
-                return replace(anew, before=done.before, rewritten=done.rewritten)
-        return done
 
     def _follow(self, remote: Remote, folder: Path, tip: Tip) -> Tip:
         """Fetch until the branch here is what the branch there is, as both sides say."""

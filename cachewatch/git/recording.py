@@ -8,7 +8,7 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -48,7 +48,14 @@ _MOST_LOOSE = 2000
 @contextmanager
 def open_recording(folder: Path) -> Iterator["Recording"]:
     """Open the bare repository at `folder`, making one if there is none, and keep everybody else out."""
-    _check(folder)
+    if (folder / ".git").exists():
+        raise UsageError(f"{folder}: has a work tree, which would not follow; name a bare repository or a new folder")
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"{folder}: is not a folder")
+    is_ours = (folder / "HEAD").is_file() or (folder / RECORDING_LOCK).is_file()
+    if folder.is_dir() and not is_ours and any(folder.iterdir()):
+        raise UsageError(f"{folder}: is not a repository and not empty; name one, or a folder that does not exist yet")
+    check_no_hooks(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with os.fdopen(open_lock(folder / RECORDING_LOCK, mode=0o666), "r+b") as lock, handing_on(lock.fileno()):
@@ -58,11 +65,8 @@ def open_recording(folder: Path) -> Iterator["Recording"]:
                 left.unlink(missing_ok=True)
             if not is_made(folder):
                 init_repository(folder, branch=BRANCH)
-            recording = Recording(folder)
-            try:
+            with closing(Recording(folder)) as recording:
                 yield recording
-            finally:
-                recording.close()
     except OSError as error:
         raise SourceError(f"{folder}: {error.strerror}") from error
 
@@ -185,15 +189,3 @@ def import_stream(folder: Path, stream: BinaryIO) -> None:
     git = Git(git_dir=folder.absolute(), what=str(folder), settings=durable, seconds=_PACKING_SECONDS)
     # It would look for deltas between files that follow each other, of different packages, which have little in common.
     git.execute(["git", "fast-import", "--quiet", "--done", "--depth=0"], stream)
-
-
-def _check(folder: Path) -> None:
-    """Refuse a folder that holds something else."""
-    if (folder / ".git").exists():
-        raise UsageError(f"{folder}: has a work tree, which would not follow; name a bare repository or a new folder")
-    if folder.exists() and not folder.is_dir():
-        raise UsageError(f"{folder}: is not a folder")
-    is_ours = (folder / "HEAD").is_file() or (folder / RECORDING_LOCK).is_file()
-    if folder.is_dir() and not is_ours and any(folder.iterdir()):
-        raise UsageError(f"{folder}: is not a repository and not empty; name one, or a folder that does not exist yet")
-    check_no_hooks(folder)

@@ -211,8 +211,11 @@ def newest_two(repository: Repository) -> tuple[str, str]:
         )
     commits = list(islice(_changing(repository), 2))
     head = _ask(repository, "HEAD^{commit}")
-    if head and len(commits) == 1 and arrangement_of(repository.layout).moved(repository, commits[0], head.id):
-        commits = [head.id, *commits]
+    if head and len(commits) == 1:  # documents may have moved since
+        arrangement = arrangement_of(repository.layout)
+        files = arrangement.differing(repository, commits[0], head.id)
+        if any(arrangement.is_document(repository, key) for *_, key in files):
+            commits = [head.id, *commits]
     if not commits and head is not None:
         raise UnknownRevision(f"{repository.path}: {nothing_found(repository, head.id, 'HEAD')}")
     if len(commits) < 2:

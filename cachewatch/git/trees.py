@@ -117,10 +117,6 @@ class Arrangement:
             tags[tag.encode()] = self._keep(packages, commit, *others)
         return self._keep(tags, commit, *others)
 
-    def moved(self, repository: Repository, before: str, after: str) -> bool:
-        """Tell whether files with documents differ between two revisions, by their places if by nothing else."""
-        return any(self.is_document(repository, key) for *_, key in self.differing(repository, before, after))
-
     def stored(self, repository: Repository, commit: str) -> str | None:
         """Return the tree of the tags of a revision if git has it; one that nobody named must have a document."""
         folder = self.layout.catalogue
