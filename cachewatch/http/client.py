@@ -10,19 +10,19 @@ import asyncio
 import random
 import ssl
 import time
-from collections.abc import Awaitable, Collection, Coroutine, Mapping
+from collections.abc import Awaitable, Collection, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from io import BytesIO
 from itertools import count
 from math import inf
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import urljoin
 
 import certifi
 import httpx2
-from msgspec import Struct, field
+from msgspec import Struct
 
 from cachewatch import __version__
 from cachewatch.errors import HttpError, RefusedAddress
@@ -62,18 +62,6 @@ class Answer(Struct, frozen=True):
         moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
         return max(0.0, (moment - (now or datetime.now(UTC))).total_seconds())
 
-
-class Request(Struct, frozen=True):
-    """What to ask for."""
-
-    url: str
-    headers: Mapping[str, str] = field(default_factory=dict)
-    expected: Collection[int] = ()  # what may be answered besides 200 and is no failure
-    size: int | None = None  # bytes at most, if fewer than the limits allow
-    named_by: str = ""  # the address whose server named this one, if one did
-
-
-Result = TypeVar("Result")
 
 _AGENT = f"cachewatch/{__version__}"
 _MOST_REDIRECTS = 5
@@ -117,7 +105,34 @@ class Client:
         An `Authorization` among the headers goes to the server of `url` and to no other. A server that
         is `named_by` another one, or redirected to, is in no private network unless that one is as well.
         """
-        return self._run(self._get(Request(url, headers or {}, expected, size, named_by)))
+        check_url(url)
+        limits, begun = self._limits, time.monotonic()
+        left = limits.total - self._waited
+        if left <= 0:
+            raise HttpError(f"{shown(url)}: all answers together took more than {limits.total:,.0f} s")
+        deadline = begun + min(limits.seconds, left)
+        most = limits.size if size is None else size
+        try:
+            for attempt in count(1):
+                try:
+                    asked = {"expected": expected, "most": most, "named_by": named_by}
+                    return self._attempt(deadline, url, dict(headers or {}), **asked)
+                except HttpError as error:
+                    # Jitter is no secret.
+                    backoff = min(limits.pause * 2.0 ** (attempt - 1), _LONGEST_PAUSE) * random.uniform(0.5, 1.0)  # noqa: S311
+                    pause = backoff if error.retry_after is None else error.retry_after
+                    if error.is_transient and attempt < limits.attempts and time.monotonic() + pause < deadline:
+                        time.sleep(pause)
+                        continue
+                    if attempt == 1:
+                        raise
+                    said, wait = f"{error} ({attempt} attempts)", error.retry_after
+                    raise HttpError(
+                        said, status=error.status, is_transient=error.is_transient, retry_after=wait
+                    ) from error
+            raise AssertionError("the last attempt either answered or failed")
+        finally:
+            self._waited += time.monotonic() - begun
 
     def close(self) -> None:
         """Close all connections."""
@@ -126,60 +141,41 @@ class Client:
             self._client = None
         self._runner.close()
 
-    def _run(self, asked: Coroutine[Any, Any, Result]) -> Result:
-        """Return what a coroutine returns; not as the result of a task, whose repr asyncio makes when it resets signals."""
-        found: list[Result] = []
+    def _attempt(self, deadline: float, url: str, headers: dict[str, str], **asked: Any) -> Answer:
+        """Return the answer; not as the result of a task, whose repr asyncio makes when it resets signals."""
+        found: list[Answer] = []
 
         async def keep() -> None:
-            found.append(await asked)
+            self._client = self._client or _client(self._limits.silence)
+            found.append(await _within(deadline, url, _follow(self._client, url, headers, **asked)))
 
-        begun = time.monotonic()
-        try:
-            self._runner.run(keep())
-        finally:
-            self._waited += time.monotonic() - begun
+        self._runner.run(keep())
         return found[0]
 
-    async def _get(self, request: Request) -> Answer:
-        check_url(request.url)
-        limits = self._limits
-        self._client = self._client or _client(limits.silence)
-        left = limits.total - self._waited
-        if left <= 0:
-            raise HttpError(f"{shown(request.url)}: all answers together took more than {limits.total:,.0f} s")
-        deadline = time.monotonic() + min(limits.seconds, left)
-        for attempt in count(1):
-            try:
-                return await _within(deadline, request.url, self._follow(self._client, request))
-            except HttpError as error:
-                # Jitter is no secret.
-                backoff = min(limits.pause * 2.0 ** (attempt - 1), _LONGEST_PAUSE) * random.uniform(0.5, 1.0)  # noqa: S311
-                pause = backoff if error.retry_after is None else error.retry_after
-                if error.is_transient and attempt < limits.attempts and time.monotonic() + pause < deadline:
-                    await asyncio.sleep(pause)
-                    continue
-                if attempt == 1:
-                    raise
-                said, wait = f"{error} ({attempt} attempts)", error.retry_after
-                raise HttpError(said, status=error.status, is_transient=error.is_transient, retry_after=wait) from error
-        raise AssertionError("the last attempt either answered or failed")
 
-    async def _follow(self, client: httpx2.AsyncClient, request: Request) -> Answer:
-        url, headers = request.url, dict(request.headers)
-        if named_by := request.named_by:
-            await check_way(named_by, url)
-        size = self._limits.size if request.size is None else request.size
-        for _ in range(_MOST_REDIRECTS + 1):
-            answer = await _ask(client, "GET", url, headers, most=size, named_by=named_by)
-            if answer.status not in _REDIRECTS or answer.status in request.expected:
-                return _accepted(answer, request, size)
-            target = _target(url, answer)
-            if origin(target) != origin(url):
-                await check_way(url, target)
-                named_by = url
-                headers = {name: value for name, value in headers.items() if name.lower() not in _SECRET_HEADERS}
-            url = target
-        raise HttpError(f"{shown(request.url)}: redirects too often, more than {_MOST_REDIRECTS}")
+async def _follow(
+    client: httpx2.AsyncClient,
+    asked: str,
+    headers: Mapping[str, str],
+    *,
+    expected: Collection[int],
+    most: int,
+    named_by: str,
+) -> Answer:
+    url = asked
+    if named_by:
+        await check_way(named_by, url)
+    for _ in range(_MOST_REDIRECTS + 1):
+        answer = await _ask(client, "GET", url, headers, most=most, named_by=named_by)
+        if answer.status not in _REDIRECTS or answer.status in expected:
+            return _accepted(answer, expected, most)
+        target = _target(url, answer)
+        if origin(target) != origin(url):
+            await check_way(url, target)
+            named_by = url
+            headers = {name: value for name, value in headers.items() if name.lower() not in _SECRET_HEADERS}
+        url = target
+    raise HttpError(f"{shown(asked)}: redirects too often, more than {_MOST_REDIRECTS}")
 
 
 def post(url: str, body: bytes, *, headers: Mapping[str, str] | None = None, seconds: float = 30.0) -> Answer:
@@ -300,10 +296,10 @@ def _unpacked(data: bytes, most: int, url: str, *, is_strict: bool) -> tuple[byt
         raise HttpError(f"{shown(url)}: {error}", is_transient=is_transient, is_too_large=is_too_large) from error
 
 
-def _accepted(answer: Answer, request: Request, most: int) -> Answer:
+def _accepted(answer: Answer, expected: Collection[int], most: int) -> Answer:
     """Return the answer that was asked for; raise HttpError for any other."""
     status, where = answer.status, shown(answer.url)
-    if status != 200 and status not in request.expected:
+    if status != 200 and status not in expected:
         hint = _HINTS.get(status, ": the problem is on the server" if status >= 500 else "")
         is_transient = status in _TRANSIENT
         raise HttpError(
