@@ -109,9 +109,18 @@ def _show_version(context: click.Context, _: click.Parameter, is_wanted: bool) -
     callback=_show_version,
     help="Show the version and exit.",
 )
-@click.option("--no-pager", is_flag=True, help="Show long output on a terminal without a pager ($PAGER, else less).")
-def cli(*, no_pager: bool, verbose: bool) -> None:  # terminal.py asks the context for it
+@click.option(
+    "-C",
+    "folder",
+    type=click.Path(exists=True, file_okay=False),
+    metavar="FOLDER",
+    help="Run as if started in this folder.",
+)
+@click.option("--no-pager", is_flag=True, help="Start no pager ($PAGER, else less) on a terminal.")
+def cli(*, folder: str | None, **_: bool) -> None:  # terminal.py asks the context for `no_pager`
     """Report what changed in a Spack build cache."""
+    if folder is not None:
+        os.chdir(folder)
 
 
 def _fail(code: int, say: Callable[[], object]) -> NoReturn:

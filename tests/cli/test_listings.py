@@ -136,3 +136,12 @@ def test_strange_names_are_harmless(tmp_path: Path, run: Run) -> None:
 
     assert "\x1b" not in output
     assert max(map(len, output.splitlines())) < 80
+
+
+def test_another_folder_to_stand_in(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As git has it."""
+    repository = history(tmp_path / "there" / "r.git", catalogue({"gmp": records([1])}))
+    monkeypatch.chdir(tmp_path)
+    assert run("-C", repository, "packages", "--format", "names").output == "gmp\n"
+    monkeypatch.chdir(tmp_path)
+    assert run("-C", "nowhere", "packages").exit_code == 2
