@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum, StrEnum
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from cachewatch.core.coverage import CoverageChange, Resolution
 from cachewatch.core.model import MISSED, LossClass
@@ -99,6 +100,7 @@ class PinState(Struct, frozen=True, kw_only=True):
     is_gone: bool = False
     is_ending: bool = False  # it is among the oldest snapshots, which go first
     newest: str = ""  # if that is another one
+    others: tuple[str, ...] = ()  # newer ones beside that
     move: CoverageChange | None = None  # for the environment, where there is one
     statements: tuple[Statement, ...] | None = None  # of the comparison with the newest, where there is no environment
 
@@ -128,6 +130,7 @@ class Action(Struct, frozen=True, kw_only=True):
     tag: str = ""  # that it is about; to stay with, or to move to
     name: str = ""  # of the stack, or the other snapshot; the day before which lock files were made
     names: tuple[str, ...] = ()  # packages
+    others: tuple[str, ...] = ()  # snapshots that would do as well
     count: int = 0  # packages, or binaries of an environment
     since: str = ""  # the day on which its cause was first told; empty if that is today
 
@@ -393,7 +396,9 @@ def state_of(
             by_class.setdefault(one.loss_class, []).append(one)
         else:
             not_here.append(one)
-    new = (*change.removed, *change.newly_lost, *change.newly_unreferenced)
+    gone = {key_of(one) for one in change.before.needs if one.loss_class is LossClass.GONE}
+    worse = (one for one in by_class.get(LossClass.GONE, ()) if key_of(one) not in gone)  # a newer version was left
+    new = (*change.removed, *change.newly_lost, *change.newly_unreferenced, *worse)
     return EnvironmentState(
         change=change,
         by_class={name: tuple(found) for name, found in by_class.items()},
@@ -429,7 +434,10 @@ def _of_environment(own: EnvironmentState | None, tags: Sequence[ComparedTag], *
 def _of_pins(pins: Iterable[PinState]) -> Iterator[Action]:
     for pin in pins:
         if pin.is_gone:
-            yield Action(verb=Verb.MOVE, because=Because.PIN_GONE, source=pin.source, tag=pin.newest, name=pin.tag)
+            gone = Because.PIN_GONE
+            yield Action(
+                verb=Verb.MOVE, because=gone, source=pin.source, tag=pin.newest, name=pin.tag, others=pin.others
+            )
         elif pin.newest and (pin.move is not None or pin.statements is not None):
             lost, others = _lost_by_moving(pin)
             verb, because = (Verb.STAY, Because.SNAPSHOT_LACKS) if lost else (Verb.MOVE, Because.SNAPSHOT)
@@ -463,7 +471,7 @@ def _is_compared_with(fact: Fact, pins: Iterable[PinState]) -> bool:
     return bool(fact.tags) and all((tag.source, tag.base) in pinned for tag in fact.tags)
 
 
-def _looks(facts: Iterable[Fact], *, has_environment: bool) -> Iterator[Action]:
+def _looks(facts: Sequence[Fact], *, has_environment: bool) -> Iterator[Action]:
     """Yield what to look after where there is neither an environment nor a pin."""
     found: dict[tuple[Because, str, str], list[Fact]] = {}
     for one in facts:
@@ -480,7 +488,9 @@ def _looks(facts: Iterable[Fact], *, has_environment: bool) -> Iterator[Action]:
     for (because, _, name), group in found.items():
         names = tuple(dict.fromkeys(package for one in group for package in one.packages))
         if because is Because.STACK_REMOVED and group[0].statement is not None:
-            names = packages_of(group[0].statement.losses, group[0].worst or LossClass.GONE)
+            gone = {package for one in facts if one.kind == "package-removed" for package in one.packages}
+            lost = packages_of(group[0].statement.losses, group[0].worst or LossClass.GONE)
+            names = tuple(package for package in lost if package not in gone) or lost
         yield _action(Verb.LOOK, because, group[0].tags[0], names, name)
 
 
@@ -524,24 +534,11 @@ def _dated(action: Action, known: Known) -> Iterator[Action]:
     subjects = action.subjects
     days = {subject: known.since.get((action.source, action.verb, subject), "") for subject in subjects}
     if len(set(days.values())) == 1:
-        yield _with(action, days[subjects[0]], action.names, action.count)
+        yield replace(action, since=days[subjects[0]])
         return
     for day in sorted(set(days.values())):
         names = tuple(subject for subject in subjects if days[subject] == day)
-        yield _with(action, day, names, len(names))
-
-
-def _with(action: Action, since: str, names: tuple[str, ...], count: int) -> Action:
-    return Action(
-        verb=action.verb,
-        because=action.because,
-        source=action.source,
-        tag=action.tag,
-        name=action.name,
-        names=names,
-        count=count,
-        since=since,
-    )
+        yield replace(action, since=day, names=names, count=len(names))
 
 
 def _level(facts: Sequence[Fact], own: EnvironmentState | None, *, is_notice: bool) -> Level:

@@ -230,7 +230,7 @@ class _Maker:
         is_pressing = any(
             one.verb in (Verb.WAIT, Verb.STAY) or one.because is Because.PIN_GONE for one in found.actions
         )
-        if is_pressing or (found.environment and found.due):
+        if is_pressing or (found.environment and found.actions):
             return None
         examples = [one for tag in self._digest.tags for one in self._examples(tag)]
         words = [_install_words(one) for one in examples]

@@ -167,6 +167,9 @@ def headlines_of(found: Assessment, words: Words) -> Sequence[str]:
         rest = words.text("environment", "build")
         rest = words.say("environment", "rest", others) if others else rest
         return words.forms("environment", "gone", rest=rest, **counts)
+    missed = sum(len(new[one]) for one in (LossClass.OTHER, LossClass.EQUAL, LossClass.GOING))
+    if new[LossClass.OTHER] and missed > len(new[LossClass.OTHER]):
+        return words.forms("environment", "several", missed, **counts)
     for loss_class in (LossClass.OTHER, LossClass.EQUAL, LossClass.GOING):
         if n := len(new[loss_class]):
             forms = words.forms("environment", loss_class, n, **counts)

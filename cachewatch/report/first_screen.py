@@ -1,5 +1,6 @@
 """The body of a digest in words: what to do, what happened, what is still open, one table, and what is routine."""
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from zoneinfo import ZoneInfo
 
@@ -7,12 +8,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.core.assessment import LOSSES, Action, AssessedLoss, Because, Fact, Rank, Verb
+from cachewatch.core.coverage import Availability, Resolution
 from cachewatch.core.model import LossClass
 from cachewatch.core.names import safe, safe_name
 from cachewatch.core.statement_values import RANKS, Line, Severity, Statement, StatementKind, is_of_tag, severity_of
 from cachewatch.report.environments import binaries_said
-from cachewatch.report.headline import Clause, capitalized, clauses_of, day_of, lost_packages
-from cachewatch.report.values import Digest, TagDigest
+from cachewatch.report.headline import Clause, capitalized, clauses_of, day_of, is_pinned_base, lost_packages
+from cachewatch.report.values import Digest, TagDigest, base_of
 from cachewatch.report.wording import Words
 from cachewatch.report.words import (
     MOST_NAMES,
@@ -77,12 +79,38 @@ def todo(digest: Digest, words: Words) -> list[str]:
     if said and found.alternative and any(one.because in _OF_ENVIRONMENT for one in found.due):
         other = found.alternative
         said.append(words.say("todo", "alternative", tag=safe(other.tag), has=f"{other.has:,}", of=f"{other.of:,}"))
-    if said and found.still_open and _is_waiting(digest):
-        said.append(words.text("todo", "paused"))
+    if _is_waiting(digest):
+        return [" ".join((said[0], words.text("todo", "paused"))), *said[1:]]
+    is_back = any(_is_over(one) for one in found.facts)
+    back = words.text("todo", "back_open" if found.still_open else "back") if is_back else ""
     if said or found.actions:
-        return said or [words.text("todo", "nothing_new")]
-    old = [] if found.environment else _replaced_versions(digest)
-    return [words.say("todo", "nothing_but", len(old), names=old[0]) if old else words.text("todo", "nothing")]
+        said = said or [words.text("todo", "nothing_new")]
+        return [" ".join(filter(None, (said[0], back))), *said[1:]]
+    parts = [words.text("todo", "nothing"), back]
+    if old := [] if found.environment else _replaced_versions(digest):
+        parts.append(words.say("todo", "nothing_but", len(old), names=old[0]))
+    elif not found.environment:
+        parts += [words.say("todo", "pruned", day=day_of(day)) for day in _announced_days(digest)]
+    return [" ".join(filter(None, parts))]
+
+
+def _is_over(fact: Fact) -> bool:
+    """Tell whether so much of what was missing is back that it was suspicious."""
+    one = fact.statement
+    return (
+        one is not None and one.kind is StatementKind.RETURNED and not one.name and len(one.packages) >= one.of_packages
+    )
+
+
+def _announced_days(digest: Digest) -> list[str]:
+    """Return the days on which the old builds were announced that are pruned now."""
+    waves = (
+        digest.remembered.wave(tag.source, tag.tag)
+        for fact in digest.assessment.facts
+        if fact.kind == StatementKind.PRUNE
+        for tag in fact.tags
+    )
+    return list(dict.fromkeys(wave.day for wave in waves if wave))[:1]
 
 
 def _replaced_versions(digest: Digest) -> list[str]:
@@ -130,14 +158,18 @@ def still_open(digest: Digest, words: Words) -> list[str]:
         return []
     groups = sorted(_together(digest.assessment.still_open), key=lambda group: min(one.since for one in group))
     return [
-        words.say(
-            "todo",
-            "since",
-            day=day_of(min(one.since for one in group)),
-            what=_said(group, digest, words, "open-").rstrip(".") + ".",
-        )
+        words.say("todo", "since", day=_days(group), what=_said(group, digest, words, "open-").rstrip(".") + ".")
         for group in groups
     ]
+
+
+def _days(group: Sequence[Action]) -> str:
+    """Name the days on which something was asked for; of several, with the number of binaries of each."""
+    counts: Counter[str] = Counter()
+    for one in group:
+        counts[one.since] += one.count
+    days = sorted(counts)
+    return day_of(days[0]) if len(days) == 1 else ", ".join(f"{day_of(day)} ({counts[day]:,})" for day in days)
 
 
 def _said(group: Sequence[Action], digest: Digest, words: Words, prefix: str = "") -> str:
@@ -151,11 +183,18 @@ def _said(group: Sequence[Action], digest: Digest, words: Words, prefix: str = "
         count = sum(one.count for one in same)
         is_named = because in (Because.ENVIRONMENT_GONE, Because.ENVIRONMENT_OTHER)
         is_few = count <= MOST_NAMES or because is Because.ENVIRONMENT_GOING
-        shown = f" ({and_more(list(names), words)})" if is_few else ""
-        part = words.say("todo", because, count, named=shown)
-        parts.append(_binaries(because, names, digest, words) if is_named else part)
+        own = _resolutions(because, names, digest)
+        values = {
+            "named": f" ({and_more(list(names), words)})" if is_few else "",
+            "compilers": _compilers(own),
+            "then": _then(own, words),
+        }
+        part = words.say("todo", because, count, **values)
+        parts.append(binaries_said(own, words) if is_named else part)
     is_named = group[0].verb is Verb.BUILD or {one.because for one in group} == {Because.ENVIRONMENT_OTHER}
     key = "open-named" if prefix and is_named else f"{prefix}{group[0].verb}"
+    if key == "open-reconcretize" and any(one.verb is Verb.RECONCRETIZE for one in digest.assessment.due):
+        key = "open-too"
     return words.say("todo", key, sum(one.count for one in group), parts="; ".join(parts))
 
 
@@ -185,9 +224,22 @@ def _action(one: Action, digest: Digest, words: Words, prefix: str = "") -> str:
         without=f" without {and_more(one.names, words)}" if one.names else "",
         others=f"; {and_more(one.names, words)} {'is' if one.count == 1 else 'are'} there in another way"
         if one.names
+        else words.say("todo", "or_to", names=and_more(one.others, words))
+        if one.others
         else "",
+        for_machines=_machines_of(one, digest),
         change=", ".join(sorted(changes)),
     )
+
+
+def _machines_of(action: Action, digest: Digest) -> str:
+    """Name the target that lost what an action is about, if it is one alone."""
+    targets = {
+        one.lost.place.target
+        for one in digest.assessment.losses
+        if one.lost.package in action.names and one.statement.kind is not StatementKind.PACKAGE_REMOVED
+    }
+    return f" for {safe_name(targets.pop())}" if len(targets) == 1 else ""
 
 
 def _clauses_of(digest: Digest, one: Action, words: Words) -> Iterator[Clause]:
@@ -204,10 +256,24 @@ def _is_gone(one: Action, digest: Digest) -> bool:
     )
 
 
-def _binaries(because: Because, names: Collection[str], digest: Digest, words: Words) -> str:
+def _resolutions(because: Because, names: Collection[str], digest: Digest) -> list[Resolution]:
     own = digest.assessment.environment
     found = own.of(_OF_ENVIRONMENT[because]) if own else ()
-    return binaries_said([each for each in found if each.need.package in names], words)
+    return [each for each in found if each.need.package in names]
+
+
+def _compilers(found: Iterable[Resolution]) -> str:
+    """Name the other compilers of equal builds: ` (24 with gcc@13.3.0)`."""
+    start = "compiler "
+    others = Counter(text.removeprefix(start) for one in found for text in one.differs if text.startswith(start))
+    named = ", ".join(f"{count:,} with {safe(name)}" for name, count in others.most_common(MOST_NAMES))
+    return f" ({named})" if named else ""
+
+
+def _then(found: Sequence[Resolution], words: Words) -> str:
+    """Say what a prune leaves."""
+    lacking = sum(one.left is not Availability.REBUILT for one in found)
+    return words.say("todo", "then_some", lacking) if lacking else words.text("todo", "then_equal")
 
 
 def happened(digest: Digest, words: Words, rows: int, most: int = _MOST_SAID) -> list[str]:
@@ -231,7 +297,7 @@ def happened(digest: Digest, words: Words, rows: int, most: int = _MOST_SAID) ->
         if clause.kind == "snapshot":
             said.append(_snapshot(digest, clause, words))
         elif not (clause.is_list and clause.kind not in _LOUD and (rows <= _MANY_ROWS or (tags and tags <= news))):
-            said.append(clause.said + _in_tags(clause.first, digest))
+            said.append(_in_tags(clause.first, digest) + clause.said)
         else:
             continue
         last_of[clause.first.tags] = len(said) - 1
@@ -271,7 +337,7 @@ def _in_tags(one: Fact, digest: Digest) -> str:
         or one.kind in ("tag-removed", "tag-added", "suspicious")
     ):
         return ""
-    return f" ({' and '.join(safe(tag.tag) for tag in one.tags)})"
+    return f"{' and '.join(safe(tag.tag) for tag in one.tags)}: "
 
 
 def routine(digest: Digest, words: Words) -> list[str]:
@@ -391,17 +457,17 @@ def _losses(
         )
         for (package, said, there), group in found.items()
     )
-    is_snapshot = bool(own) and all(one.tag.base for one in own)
+    is_snapshot = bool(own) and all(is_pinned_base(digest, one.tag.base) for one in own)
     name = "harmless" if len(classes) > 1 else classes[0].value
     key = "gone_snapshot" if name == "gone" and is_snapshot else name
+    is_whole = any(one.statement.kind is StatementKind.PACKAGE_REMOVED for one in own)
     machines = sorted({", ".join(filter(None, (_os(one), one.lost.place.target))) for one in own})
-    few = ", ".join(machines) if len(machines) == 1 else ""
+    few = machines[0] if len(machines) == 1 and not is_whole and key in ("gone", "going") else ""
+    named = words.say("sections", "machines", machines=safe(few)) if few else ""
     return Section(
         name=name,
         heading=words.text("sections", key),
-        remark=words.say("sections", "machines", machines=safe(few))
-        if few and key == "gone"
-        else words.text("sections", f"{key}_remark"),
+        remark="; ".join(filter(None, (named, words.text("sections", f"{key}_remark")))),
         is_bad=name == "gone",
         rows=rows,
     )
@@ -437,7 +503,8 @@ def _versions(digest: Digest, kind: StatementKind, words: Words) -> Section:
     lines = _lines(digest, kind)
     rows = _merged(digest, [(line, tag, _change(line)) for line, tag in lines])
     old = any(line.story.stays or line.story.behind for line, _ in lines)
-    remark = ("old_but" if old else "no_old") if kind is StatementKind.UPGRADED and rows else ""
+    is_snapshot = all(base_of(tag.report) for _, tag in lines)  # the earlier one has the old versions
+    remark = ("old_but" if old else "no_old") if kind is StatementKind.UPGRADED and not is_snapshot else ""
     return Section(
         name=_ROWS[kind],
         heading=words.text("sections", _ROWS[kind]),

@@ -142,8 +142,13 @@ class Clause:
         (tag,) = self.first.tags
         said = self._words.forms("snapshot", "subject", tag=safe(tag.tag))
         lost = lost_packages(tag.statements)
-        lacks = self._words.forms("snapshot", "lacks", len(lost), packages=number(len(lost), "package"))
-        return [f"{said[0]}: {lacks[0]}", *lacks] if lost else said
+        values = {"packages": number(len(lost), "package"), "tag": safe(tag.tag)}
+        is_pinned = self._digest is not None and is_pinned_base(self._digest, tag.base)
+        lacks, own = (
+            self._words.forms("snapshot", key, len(lost), **values)
+            for key in (("moving", "moving") if is_pinned else ("lacks", "it_lacks"))
+        )
+        return [f"{said[0]}: {own[0]}", *lacks] if lost else said
 
     @property
     def said(self) -> str:
@@ -317,6 +322,11 @@ class Clause:
             "still": "" if n == of else words.say("returned", "still", of - n),
             "name": one.name,
         }
+
+
+def is_pinned_base(digest: Digest, tag: str) -> bool:
+    """Tell whether readers stay with this snapshot, from which they would move."""
+    return any(pin.tag == tag and not pin.is_gone for pin in digest.pinned)
 
 
 def _is_of(lost: OwnedLoss, wanted: LossClass | None) -> bool:

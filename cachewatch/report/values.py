@@ -101,6 +101,7 @@ class Pinned(Struct, frozen=True, kw_only=True):
     source: str = ""  # empty where no source has it, or anything of its series
     is_gone: bool = False
     newest: str = ""  # the newest of the series if that is another one
+    others: tuple[str, ...] = ()  # those between, the newest first
     newer: int = 0  # how many of the series are newer
     older: int = 0  # and how many are older: where old ones are deleted, these go before it
     move: CoverageChange | None = None  # for the environment, where there is one
@@ -206,6 +207,7 @@ def _pin_state(pin: Pinned, tags: Iterable[TagDigest]) -> PinState:
         is_gone=pin.is_gone,
         is_ending=pin.is_near_the_end,
         newest=pin.newest,
+        others=pin.others,
         move=pin.move,
         statements=whole.statements if whole else None,
     )

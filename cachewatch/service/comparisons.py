@@ -467,7 +467,8 @@ def find_pin(
     if tag not in now:
         had = next((commit for commit, names in told.items() if tag in names), None)
         known = seen or (SeenPin(source=source, tag=tag, revision=had) if had else None)
-        gone = Pinned(tag=tag, source=source, is_gone=True, newest=last, is_news=True)
+        newer = [name for name in reversed(now[:-1]) if version_key(name) > version_key(tag)]
+        gone = Pinned(tag=tag, source=source, is_gone=True, newest=last, others=tuple(newer), is_news=True)
         return (gone if known else None), known
     pin = _placed(source, tag, now)
     earlier = [_placed(source, tag, names) for names in told.values() if tag in names]

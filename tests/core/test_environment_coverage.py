@@ -280,7 +280,7 @@ def test_what_became_of_an_environment(buildcaches: Path, held: dict[tuple[str, 
     removed = [(c.need.package, c.loss_class.value) for c in change.removed]
     assert removed == [("cw-solver", "other"), ("cw-torch", "other"), ("cw-stack", "equal"), ("cw-torch", "equal")]
     assert (len(change.removed), change.came, bool(change)) == (4, (), True)
-    assert headline_of(change) == "2 of 9 binaries only in other builds or versions: re-concretize"
+    assert headline_of(change) == "4 of 9 binaries replaced or only in other versions: re-concretize"
     back = compare_coverage(at("6-pruned-to-current"), at("2-package-added"))
     assert (len(back.came), back.removed) == (4, ())
     assert headline_of(back) == "4 of 9 binaries added"

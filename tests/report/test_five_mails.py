@@ -48,7 +48,7 @@ def test_a_stack_is_removed_and_a_compiler_changes(tmp_path: Path) -> None:
     assert rendered.title == "stack radiuss removed, 2 packages with it; gcc 11.4.0 -> 13.3.0"
     assert rendered.level == "alarm"
     assert body.startswith(
-        "To do If you use radiuss: keep what is installed. Two packages have no other build (raja, umpire). "
+        "To do If you use radiuss: keep what is installed. Two packages have no other build for x86_64_v3 (raja, umpire). "
         "Re-concretize lock files made before 2 June: builds that they name are gone (spack concretize --force). "
         "What happened Stack radiuss was removed; 12 of its 14 packages have equal builds in e4s, 2 are gone. "
         "gcc 11.4.0 -> 13.3.0: 20 packages; cuda, hdf5 still on 11.4.0 in e4s."
@@ -67,7 +67,7 @@ def test_publishing_failed(tmp_path: Path) -> None:
     assert body == (
         "To do Wait. Publishing may have failed; install nothing new and keep your lock files. "
         "The operators have not confirmed it. "
-        "What happened Missing since 2 June: p003, p004, p005, 4 more, in e4s."
+        "What earlier mails asked for can wait, too. What happened Missing since 2 June: p003, p004, p005, 4 more, in e4s."
     )
     confirmed = replace(digest_of(tag), known=Known(confirmed=frozenset({("public", "develop")})))
     rendered, body = mail(confirmed)
@@ -93,7 +93,7 @@ def test_everything_is_back(tmp_path: Path) -> None:
     assert rendered.title == "150 of 150 packages are back; zlib 1.3.1 -> 1.3.2"
     assert rendered.level == "calm"
     assert body.startswith(
-        "Nothing to do. If a lock file names zlib 1.3.1, re-concretize. What happened 150 of 150 packages missing since 27 November are back, "
+        "Nothing to do. You need not wait any longer. If a lock file names zlib 1.3.1, re-concretize. What happened 150 of 150 packages that were missing since 27 November are back, "
         "unchanged since 20 November except zlib. "
         "UPGRADED, no stack has the old version zlib 1.3.1 -> 1.3.2 e4s"
     )
@@ -229,18 +229,18 @@ def test_a_binary_that_is_gone_is_to_be_built(tmp_path: Path) -> None:
         ),
         (
             [record(1, stacks=["root"]), record(2, stacks=E4S, target="zen4")],
-            "BUILT BY NO STACK ANY MORE, they may be pruned at any time zlib 1.0 radiuss",
+            "BUILT BY NO STACK ANY MORE for x86_64_v3; may be pruned at any time zlib 1.0 radiuss",
             "To do Copy zlib to a mirror of your own if you need it (spack buildcache sync): no stack builds it any more, so that it may be pruned at any time.",
         ),
         (
             [record(2, stacks=E4S, target="zen4")],
             "GONE for x86_64_v3 zlib 1.0 radiuss",
-            "To do Keep what is installed of zlib, or build from source: the cache has nothing left for these machines.",
+            "To do Keep what is installed of zlib, or build from source: the cache has nothing as new for x86_64_v3.",
         ),
         (
             [record(2, stacks=E4S, versions=["0.9"])],
             "GONE for x86_64_v3 zlib 1.0 radiuss; only 0.9 is there",
-            "To do Keep what is installed of zlib, or build from source: the cache has nothing left for these machines.",
+            "To do Keep what is installed of zlib, or build from source: the cache has nothing as new for x86_64_v3.",
         ),
         (
             [record(2, stacks=E4S, versions=["1.1"])],
