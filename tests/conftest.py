@@ -29,13 +29,20 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent
 # `make test` leaves them out.
 SLOW = ("browser", "crash", "fuzz", "model")
-# Of these, `make nightly` alone runs what is slow: faults of two hosts, growth with the size of a catalogue.
+# Of these, `make nightly` alone runs what is slow: faults of two hosts, growth with the size of a catalogue, and all cases
+# but the first of what is tried with many documents, clocks, damages or months.
 NIGHTLY = (
     "hosts",
     "model",
+    "test_damaged_rows",
     "test_other_hosts",
+    "test_place_verdicts",
+    "test_retention",
     "test_scaling",
     "test_standby",
+    "test_strangers",
+    "test_told_weeks",
+    "test_wrong_clocks",
 )
 STATES = ("sqlite", "postgresql")
 

@@ -110,6 +110,7 @@ def test_what_needs_an_extension_says_so(core: Path, arguments: list[str], said:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.nightly
 def test_tests_of_the_core(core: Path) -> None:
     """Some tests of each room pass, which loads no extension."""
     done = _run(

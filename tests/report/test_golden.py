@@ -71,6 +71,7 @@ def numbers_of(value: Any) -> Iterator[int]:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_a_prune(golden: Golden, tmp_path: Path) -> None:
     """A prune of 200,000 specs is a short mail, with all of it attached where that is asked for."""
     rendered = render_digest(weeks.prune_week(tmp_path), attach=True)

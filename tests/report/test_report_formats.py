@@ -304,8 +304,9 @@ def test_json_lines_say_the_same(run: Run, demo_repository: Path) -> None:
     assert lines[-1] == {"type": "summary", **found["summary"]}
 
 
-def test_stat_is_one_line_a_package(run: Run, demo_repository: Path) -> None:
+def test_stat_is_one_line_a_package(run: Run, demo_repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Like git diff --stat, but of specs."""
+    monkeypatch.setenv("COLUMNS", "120")
     output = run("diff", "HEAD~1", "--tag", "develop", "--repo", demo_repository, "--stat").output
 
     assert " py-keras       |     0 -> 130    +130 in new packages\n" in output
