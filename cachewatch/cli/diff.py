@@ -373,7 +373,7 @@ def _format(name: str, selection: Selection, *, is_all: bool, color: str, output
     if name == "csv":
         return CsvCollector, write_csv
     if name == "stat":
-        return StatCollector, partial(write_stat, wants=selection.wants, width=width() or 80)
+        return StatCollector, partial(write_stat, wants=selection.wants, width=width())
     names_values = is_all or name == "html" or not selection.wants(frozenset())
     kept = FactCollector if names_values else NoCollector
     return kept, _report_writer(name, selection, is_all=is_all, palette=palette(color, output))

@@ -185,6 +185,7 @@ def _rest(report: Report, wants: Wants) -> bytes:
     )
 
 
+_WIDTH = 80  # of sentences, where nobody reads them on a terminal
 _Numbers = tuple[str, int, int]  # a package, and its specs before and after
 
 
@@ -196,7 +197,7 @@ class StatCollector(ListCollector):
         self.kept.append((change.package, change.counts.before, change.counts.after))
 
 
-def write_stat(changesets: Iterable[Changeset], *, wants: Wants, width: int) -> Iterator[bytes]:
+def write_stat(changesets: Iterable[Changeset], *, wants: Wants, width: int | None) -> Iterator[bytes]:
     """Yield a line for each package and the totals of each tag."""
     found: dict[tuple[tuple[_Numbers, ...], PackageCounts, tuple[Statement, ...]], list[Report]] = {}
     for changeset in changesets:
@@ -210,7 +211,9 @@ def write_stat(changesets: Iterable[Changeset], *, wants: Wants, width: int) -> 
         lines = fitted((f" {line}" for line in _lines(packages, report.statements, wants)), width)
         yield "".join(f"{line}\n" for line in lines).encode()
         last = total(report, wants) if packages or report.statements else nothing(report)
-        wrapped = textwrap.wrap(last, width, initial_indent=" ", subsequent_indent="   ", break_on_hyphens=False)
+        wrapped = textwrap.wrap(
+            last, width or _WIDTH, initial_indent=" ", subsequent_indent="   ", break_on_hyphens=False
+        )
         yield "".join(f"{line}\n" for line in wrapped).encode()
 
 
