@@ -25,9 +25,9 @@ from cachewatch.cli.terminal import (
 )
 from cachewatch.core import names as tag_names
 from cachewatch.core.changesets import Listing
-from cachewatch.core.model import Diagnostic, Document, Specs, known_hash
+from cachewatch.core.model import Diagnostic, Document, Specs
 from cachewatch.core.names import safe
-from cachewatch.core.selection import GROUPS, MEANINGS, Globs, SpecPattern, is_plain
+from cachewatch.core.selection import GROUPS, MEANINGS, Globs, SpecPattern, is_plain, spec_texts
 from cachewatch.core.spack import sorted_versions
 from cachewatch.documents.parsing import parse
 from cachewatch.errors import CachewatchError, DocumentError, UnknownRevision, UnreadableDocument, UsageError
@@ -49,14 +49,13 @@ from cachewatch.report.tables import (
     ListedPackage,
     ListedStack,
     ListedTag,
-    Row,
     ShownPackage,
     ShownSpec,
-    Table,
     packages_json,
     render_inventory,
     render_spec,
     specs_json,
+    specs_table,
     write_listing,
     write_table,
 )
@@ -68,10 +67,6 @@ from cachewatch.sources import folders
 _HASH = re.compile(r"/([a-z0-9]{1,64})|([a-z2-7]{32})")
 _MOST_SPECS = 20
 _MOST_TAGS = 100  # of which a document is read, to say where else a spec is
-
-
-# What belongs to the spec before it, as on Spack's command line.
-_CONTINUES = re.compile(r"[+~%@]|[\w-]+=")
 
 
 @click.command(
@@ -127,10 +122,11 @@ def show(
             specs = catalogue.specs(hashes)
             pieces = [specs_json(specs)] if format_ == "json" else _spec_lines(specs, palette(color, output))
         else:
-            shown = [each for name in _specs_of(packages) for each in _packages(name, catalogue)]
+            shown = [each for name in spec_texts(packages) for each in _packages(name, catalogue)]
             _warn(diagnostic for each in shown for diagnostic in each.document.diagnostics)
-            tables = _long_tables if is_long else _tables
-            pieces = [packages_json(shown)] if format_ == "json" else tables(shown, palette(color, output))
+            colours = palette(color, output)
+            tables = write_table(specs_table(shown), "text", colours, width()) if is_long else _tables(shown, colours)
+            pieces = [packages_json(shown)] if format_ == "json" else tables
         write(pieces, output, is_for_people=format_ == "text")
 
 
@@ -151,17 +147,6 @@ def _packages(name: str, catalogue: "_Catalogue") -> list[ShownPackage]:
         what = "has such a version" if asked.says_only_versions else "has such a spec"
         raise UsageError(f"{name}: {f'no package that matches {what}' if there else 'no package matches'}")
     return some
-
-
-def _specs_of(words: Sequence[str]) -> list[str]:
-    """Return specs, each with the words behind it that belong to it."""
-    specs: list[str] = []
-    for word in words:
-        if specs and _CONTINUES.match(word):
-            specs[-1] += f" {word}"
-        else:
-            specs.append(word)
-    return specs
 
 
 def _chosen_specs(shown: ShownPackage, asked: SpecPattern) -> ShownPackage:
@@ -257,24 +242,6 @@ def _tables(shown: Sequence[ShownPackage], colours: Palette) -> Iterator[bytes]:
         # A table without marks ends with an empty line, for which there is no need before the next one.
         text = "\n".join(lines).rstrip("\n") if len(shown) > 1 else "\n".join(lines)
         yield f"{chr(10) if number else ''}{text}\n".encode()
-
-
-def _long_tables(shown: Sequence[ShownPackage], colours: Palette) -> Iterator[bytes]:
-    """Yield a row for each spec: which binary one gets."""
-    rows: list[Row] = [
-        (
-            (known_hash(key) or "")[:7],
-            f"{each.document.package}@{','.join(signature.versions)}",
-            signature.compiler,
-            f"{signature.os}-{signature.target}",
-            ", ".join(signature.stacks),
-            " ".join(signature.variants),
-        )
-        for each in shown
-        for key, signature in each.document.specs.in_order()
-    ]
-    columns = ("hash", "spec", "compiler", "machine", "stacks", "variants")
-    return write_table(Table(columns, rows), "text", colours, width())
 
 
 def _spec_lines(specs: Sequence[ShownSpec], colours: Palette) -> Iterator[bytes]:

@@ -317,6 +317,21 @@ _FIELDS: Mapping[str, Callable[[Signature], tuple[str, ...]]] = {
 }
 
 
+# What belongs to the spec before it, as on Spack's command line.
+_CONTINUES = re.compile(r"[+~%@]|[\w-]+=")
+
+
+def spec_texts(words: Iterable[str]) -> list[str]:
+    """Return specs, each with the words behind it that belong to it."""
+    specs: list[str] = []
+    for word in words:
+        if specs and _CONTINUES.match(word):
+            specs[-1] += f" {word}"
+        else:
+            specs.append(word)
+    return specs
+
+
 class SpecPattern:
     """What chooses specs, as Spack writes it: NAME@VERSIONS%COMPILER+VARIANT KEY=VALUE target=T os=O /HASH."""
 

@@ -335,6 +335,23 @@ def render_spec(spec: ShownSpec, palette: Palette) -> Iterator[str]:
     yield from (f"  {name:<8}  {safe(value)}" for name, value in facts.items() if value)
 
 
+def specs_table(packages: Sequence[ShownPackage]) -> Table:
+    """Return a row for each spec of these packages: which binary one gets."""
+    rows: list[Row] = [
+        (
+            (known_hash(key) or "")[:7],
+            f"{each.document.package}@{','.join(signature.versions)}",
+            signature.compiler,
+            f"{signature.os}-{signature.target}",
+            ", ".join(signature.stacks),
+            " ".join(signature.variants),
+        )
+        for each in packages
+        for key, signature in each.document.specs.in_order()
+    ]
+    return Table(("hash", "spec", "compiler", "machine", "stacks", "variants"), rows)
+
+
 def packages_json(packages: Sequence[ShownPackage]) -> bytes:
     """Return every spec of these packages, by hash."""
     return _json({"schema": "cachewatch.packages-shown/1", "packages": [_package(each) for each in packages]})
