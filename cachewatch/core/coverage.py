@@ -236,18 +236,19 @@ def _worst_first(found: Iterable[Resolution]) -> tuple[Resolution, ...]:
 
 
 def _covered(need: Need, specs: Mapping[str, Signature], *, is_pruned: bool) -> Resolution:
-    found = _found(need, specs)
+    found = _found(need, specs, is_pruned=is_pruned)
     if (
         not is_pruned
         or found.standing is Availability.LOST
         or not any(spec.is_unreferenced for spec in set(specs.values()))
     ):
         return found
-    left = _found(need, {spec_hash: spec for spec_hash, spec in specs.items() if not spec.is_unreferenced}).standing
+    built = {spec_hash: spec for spec_hash, spec in specs.items() if not spec.is_unreferenced}
+    left = _found(need, built, is_pruned=True).standing
     return found if left is found.standing else replace(found, after_prune=left)
 
 
-def _found(need: Need, specs: Mapping[str, Signature]) -> Resolution:
+def _found(need: Need, specs: Mapping[str, Signature], *, is_pruned: bool) -> Resolution:
     if need.hash and need.hash in specs:
         return Resolution(need, Availability.THERE)
     is_wanted = _wanted(need)
@@ -255,7 +256,7 @@ def _found(need: Need, specs: Mapping[str, Signature]) -> Resolution:
     builds = {spec for spec in signatures if any(map(is_wanted, spec.versions))}
     usable = {spec for spec in builds if _is_runnable(need, spec)}
     if not usable:
-        return _lost(need, signatures, builds)
+        return _lost(need, signatures, builds, is_pruned=is_pruned)
     equal = {spec for spec in usable if need.hash and not _differences(need, spec)}
     if equal:
         return Resolution(
@@ -272,8 +273,10 @@ def _found(need: Need, specs: Mapping[str, Signature]) -> Resolution:
     )
 
 
-def _lost(need: Need, specs: Iterable[Signature], builds: Iterable[Signature]) -> Resolution:
-    versions = {version for spec in specs if _is_runnable(need, spec) for version in spec.versions}
+def _lost(need: Need, specs: Iterable[Signature], builds: Iterable[Signature], *, is_pruned: bool) -> Resolution:
+    # Nobody should take instead what may be pruned at any time.
+    built = (spec for spec in specs if _is_runnable(need, spec) and not (is_pruned and spec.is_unreferenced))
+    versions = {version for spec in built for version in spec.versions}
     elsewhere = {f"{spec.platform}-{spec.os}-{spec.target}" for spec in builds}
     return Resolution(
         need, Availability.LOST, versions=tuple(sorted_versions(versions)), elsewhere=tuple(sorted(elsewhere))

@@ -173,8 +173,9 @@ def check_package(first: Specs, second: Specs, there: Mapping[str, Signature]) -
         assert covered.left == after_prune(spec_hash, spec, second), (spec, second)
         runnable = [s for s in second.values() if is_runnable(s, spec)]
         if covered.standing is Availability.LOST:
-            assert set(covered.versions) == {v for s in runnable for v in s["versions"]}
-            assert covered.suggestion == (newest(covered.versions) if runnable else "")
+            built = [s for s in runnable if s["stacks"]]
+            assert set(covered.versions) == {v for s in built for v in s["versions"]}
+            assert covered.suggestion == (newest(covered.versions) if built else "")
         elif covered.standing is Availability.USABLE:
             assert set(covered.others) == {
                 h for h in second if second[h] in runnable and second[h]["versions"] == spec["versions"]
