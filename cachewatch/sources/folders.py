@@ -243,6 +243,8 @@ def with_unread(mine: list[Listing], theirs: list[Listing]) -> list[Listing]:
         return mine
     unread = {path for path, why in others.items() if why and why != _NOWHERE}
     closed = [path for path in others if path.endswith("/")]
+    # A file that is no document, and is called as the package whose document lies elsewhere on the other side.
+    called = {name: path for path in others for name in (Path(path).stem, Path(path).parent.name)}
     root, their_root = (f"{side[0].side.name.rstrip('/')}/" for side in (mine, theirs))
     is_pair = len(mine) == len(theirs) == 1
     blobs = {listing.side.tag: dict(listing.blobs) for listing in mine}
@@ -253,9 +255,11 @@ def with_unread(mine: list[Listing], theirs: list[Listing]) -> list[Listing]:
         for package, blob in listing.blobs.items():
             path = blob.path.removeprefix(their_root)
             place = path if path in others else next((each for each in closed if path.startswith(each)), "")
-            places.add(place)
             if package in blobs.get(tag, {}):
+                places.add(place)
                 continue
+            place = place or called.get(package, "")
+            places.add(place)
             if place:
                 blobs.setdefault(tag, {})[package] = Blob(root + place)
             else:

@@ -325,6 +325,20 @@ def test_what_cannot_be_read_is_not_removed(run: Run, tmp_path: Path, lost: str,
     assert [(p["name"], p["status"]) for p in found["packages"]] == CHANGES[1:]
 
 
+@pytest.mark.parametrize("content", [b"", b"hello\n"])
+def test_an_overwritten_document_that_was_moved_is_not_removed(run: Run, tmp_path: Path, content: bytes) -> None:
+    """A file that is called as a package may be its document, wherever the other side has that."""
+    one = {"zlib.md": document(records([1])), "curl.md": document(records([2]), package="curl")}
+    write(tmp_path / "old", one)
+    write(tmp_path / "new", {"sub/zlib.md": one["zlib.md"], "sub/curl.md": content})
+
+    result = run("diff", tmp_path / "old", tmp_path / "new", "--stat")
+
+    assert result.exit_code == 4
+    assert "sub/curl.md" in result.error
+    assert "removed" not in result.output
+
+
 @pytest.mark.parametrize("is_link", [False, True])
 def test_what_may_lie_in_a_file_that_cannot_be_read_is_not_removed(tmp_path: Path, is_link: bool) -> None:
     """Nobody knows of which package it is; but in a link that leads nowhere, under another name, lies none."""
