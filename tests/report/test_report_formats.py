@@ -467,3 +467,14 @@ def test_two_revisions_of_one_minute(run: Run, tmp_path: Path) -> None:
 def test_nobody_is_mentioned_and_no_issue_is_linked(text: str, expected: str) -> None:
     """GitHub and GitLab look for both everywhere but in code, also behind a backslash."""
     assert markdown(text) == expected
+
+
+def test_what_stays_is_said_of_the_version_that_stays(run: Run, tmp_path: Path) -> None:
+    """Of several versions that a place lost, the newest is judged; no older one is said to stay."""
+    one, two = (record(n, versions=[v]) for n, v in ((1, "1.0"), (2, "1.1")))
+    before = [one | {"stacks": ["radiuss", "root"]}, two | {"stacks": ["e4s", "radiuss", "root"]}]
+    after = [one | {"stacks": ["root"]}, two | {"stacks": ["e4s", "root"]}]
+    others = {"curl": [record(3, stacks=["radiuss", "root"])]}
+    repository = history(tmp_path / "r.git", catalogue({"zlib": before} | others), catalogue({"zlib": after} | others))
+
+    assert "of 1.1: the same binary stays, e4s builds it" in run("diff", "HEAD~1", "--repo", repository).output
