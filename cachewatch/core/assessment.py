@@ -434,9 +434,13 @@ def _of_environment(own: EnvironmentState | None, tags: Sequence[ComparedTag], *
 def _of_pins(pins: Iterable[PinState]) -> Iterator[Action]:
     for pin in pins:
         if pin.is_gone:
-            gone = Because.PIN_GONE
             yield Action(
-                verb=Verb.MOVE, because=gone, source=pin.source, tag=pin.newest, name=pin.tag, others=pin.others
+                verb=Verb.MOVE,
+                because=Because.PIN_GONE,
+                source=pin.source,
+                tag=pin.newest,
+                name=pin.tag,
+                others=pin.others,
             )
         elif pin.newest and (pin.move is not None or pin.statements is not None):
             lost, others = _lost_by_moving(pin)

@@ -172,6 +172,14 @@ class Remembered(Struct, frozen=True):
         """What is missing while nobody knows whether publishing failed."""
         return tuple(one for one in self.facts if isinstance(one, Departure) and one.is_waiting)
 
+    def was_suspicious(self, source: str, days: tuple[str, ...]) -> bool:
+        """Tell whether readers were to wait for what a source had on the first of two days and lacked on the second."""
+        return any(
+            one.is_suspicious and not (one.is_confirmed or one.is_settled)
+            for one in self.facts
+            if isinstance(one, Departure) and (one.source, (one.last.day, one.first.day)) == (source, days)
+        )
+
     @property
     def confirmed(self) -> frozenset[tuple[str, str]]:
         """The sources and tags of which the operators said that what was missing last really went."""

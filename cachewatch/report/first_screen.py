@@ -11,6 +11,7 @@ from cachewatch.core.assessment import LOSSES, Action, AssessedLoss, Because, Fa
 from cachewatch.core.coverage import Availability, Resolution
 from cachewatch.core.model import LossClass
 from cachewatch.core.names import safe, safe_name
+from cachewatch.core.remembered import BACK_SHARE
 from cachewatch.core.statement_values import RANKS, Line, Severity, Statement, StatementKind, is_of_tag, severity_of
 from cachewatch.report.environments import binaries_said
 from cachewatch.report.headline import Clause, capitalized, clauses_of, day_of, is_pinned_base, lost_packages
@@ -81,7 +82,7 @@ def todo(digest: Digest, words: Words) -> list[str]:
         said.append(words.say("todo", "alternative", tag=safe(other.tag), has=f"{other.has:,}", of=f"{other.of:,}"))
     if _is_waiting(digest):
         return [" ".join((said[0], words.text("todo", "paused"))), *said[1:]]
-    is_back = any(_is_over(one) for one in found.facts)
+    is_back = any(_is_over(one, digest) for one in found.facts)
     back = words.text("todo", "back_open" if found.still_open else "back") if is_back else ""
     if said or found.actions:
         said = said or [words.text("todo", "nothing_new")]
@@ -94,12 +95,12 @@ def todo(digest: Digest, words: Words) -> list[str]:
     return [" ".join(filter(None, parts))]
 
 
-def _is_over(fact: Fact) -> bool:
-    """Tell whether so much of what was missing is back that it was suspicious."""
+def _is_over(fact: Fact, digest: Digest) -> bool:
+    """Tell whether something is back for which readers were to wait, as publishing might have failed."""
     one = fact.statement
-    return (
-        one is not None and one.kind is StatementKind.RETURNED and not one.name and len(one.packages) >= one.of_packages
-    )
+    if one is None or one.kind is not StatementKind.RETURNED or len(one.packages) < BACK_SHARE * one.of_packages:
+        return False
+    return any(digest.remembered.was_suspicious(tag.source, one.before) for tag in fact.tags)
 
 
 def _announced_days(digest: Digest) -> list[str]:

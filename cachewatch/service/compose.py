@@ -293,9 +293,8 @@ def split(
 
 def unconfirmed(draft: PendingDigest) -> PendingDigest:
     """Return the same to be sent though operators did not answer, which recipients are told first."""
-    large = [
-        hold.said for hold in draft.holds if hold.event.kind is HoldKind.LARGE
-    ]  # what is suspicious says so itself
+    # What is suspicious says so itself.
+    large = [hold.said for hold in draft.holds if hold.event.kind is HoldKind.LARGE]
     said = ": ".join(("not confirmed by the operators", *large[:1]))
     spans = tuple(
         replace(span, notes=(said, *span.notes) if number == 0 else span.notes)

@@ -577,3 +577,19 @@ def test_a_snapshot_that_went_lost_nothing(tmp_path: Path, monkeypatch: pytest.M
     (digest,) = readers.made
     assert not digest.assessment.losses
     assert "Gone" not in readers.site.told()[-1]
+
+
+@pytest.mark.parametrize(("lost", "is_over"), [(5, False), (14, True)])
+def test_the_end_of_a_wait_is_said_to_those_who_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: int, is_over: bool
+) -> None:
+    """Nobody was to wait for the return of packages that went in the usual way."""
+    states = [many(20), many(20 - lost, first=lost), many(20)]
+    config = CONFIG.replace("changes: [all]", "changes: [all], limit: {hold_for: 1h}")
+    readers = Readers(tmp_path, monkeypatch, *map(catalogue, states), config=config)
+    readers.go_on()
+    for _ in range(4):
+        readers.site.run(later=HOUR)
+    assert ("Wait. Publishing may have failed" in readers.site.told()[-1]) is is_over
+    assert said(readers.go_on()) == [("returned", "", lost)]
+    assert ("You need not wait any longer." in readers.site.told()[-1]) is is_over
