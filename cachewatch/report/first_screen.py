@@ -76,7 +76,7 @@ class Section(Struct, frozen=True, kw_only=True):
 def todo(digest: Digest, words: Words) -> list[str]:
     """Return what this digest is the first to ask for, worst first; what is said where there is nothing else."""
     found = digest.assessment
-    said = list(dict.fromkeys(_said(group, digest, words) for group in _together(found.due)))
+    said = list(dict.fromkeys(_sentence(group, digest, words) for group in _by_command(found.due)))
     if said and found.alternative and any(one.because in _OF_ENVIRONMENT for one in found.due):
         other = found.alternative
         said.append(words.say("todo", "alternative", tag=safe(other.tag), has=f"{other.has:,}", of=f"{other.of:,}"))
@@ -127,7 +127,7 @@ def _replaced_versions(digest: Digest) -> list[str]:
     ]
 
 
-def _together(actions: Iterable[Action]) -> list[list[Action]]:
+def _by_command(actions: Iterable[Action]) -> list[list[Action]]:
     """Put what one command does for an environment together; all else stands alone."""
     groups: dict[object, list[Action]] = {}
     for one in actions:
@@ -149,17 +149,17 @@ _OF_ENVIRONMENT = {
 
 def advice(digest: Digest, words: Words) -> str:
     """Return the first thing to do, for whoever sees one line."""
-    found = _together(digest.assessment.actions)
-    return _said(found[0], digest, words) if found else words.text("todo", "nothing")
+    found = _by_command(digest.assessment.actions)
+    return _sentence(found[0], digest, words) if found else words.text("todo", "nothing")
 
 
 def still_open(digest: Digest, words: Words) -> list[str]:
     """Return what earlier digests asked for, with the first day, the oldest first; nothing while readers are to wait."""
     if _is_waiting(digest):
         return []
-    groups = sorted(_together(digest.assessment.still_open), key=lambda group: min(one.since for one in group))
+    groups = sorted(_by_command(digest.assessment.still_open), key=lambda group: min(one.since for one in group))
     return [
-        words.say("todo", "since", day=_days(group), what=_said(group, digest, words, "open-").rstrip(".") + ".")
+        words.say("todo", "since", day=_days(group), what=_sentence(group, digest, words, "open-").rstrip(".") + ".")
         for group in groups
     ]
 
@@ -173,7 +173,7 @@ def _days(group: Sequence[Action]) -> str:
     return day_of(days[0]) if len(days) == 1 else ", ".join(f"{day_of(day)} ({counts[day]:,})" for day in days)
 
 
-def _said(group: Sequence[Action], digest: Digest, words: Words, prefix: str = "") -> str:
+def _sentence(group: Sequence[Action], digest: Digest, words: Words, prefix: str = "") -> str:
     """Say what to do, of an environment for all of its binaries at once."""
     if group[0].because not in _OF_ENVIRONMENT:
         return _action(group[0], digest, words, prefix)
@@ -188,7 +188,7 @@ def _said(group: Sequence[Action], digest: Digest, words: Words, prefix: str = "
         values = {
             "named": f" ({and_more(list(names), words)})" if is_few else "",
             "compilers": _compilers(own),
-            "then": _then(own, words),
+            "then": _after_prune(own, words),
         }
         part = words.say("todo", because, count, **values)
         parts.append(binaries_said(own, words) if is_named else part)
@@ -271,7 +271,7 @@ def _compilers(found: Iterable[Resolution]) -> str:
     return f" ({named})" if named else ""
 
 
-def _then(found: Sequence[Resolution], words: Words) -> str:
+def _after_prune(found: Sequence[Resolution], words: Words) -> str:
     """Say what a prune leaves."""
     lacking = sum(one.left is not Availability.REBUILT for one in found)
     return words.say("todo", "then_some", lacking) if lacking else words.text("todo", "then_equal")
