@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from itertools import islice
+from pathlib import Path
 from sys import intern
 
 from msgspec import Struct
@@ -156,25 +157,33 @@ class Arrangement:
             yield from ((path, key) for name, key in listed.files if self.layout.may_be(path := before + name))
 
     def _overwritten(self, repository: Repository, old: str, new: str) -> Iterator[tuple[str, str, str, bytes, str]]:
-        """Yield tag, package, path, new mode and new id of each file that is a document in one revision alone."""
+        """Yield tag, package, path, new mode and new id of each file that is a document in one revision alone.
+
+        One that is nowhere is the new file that is no document and is called as its package, if there is one.
+        """
         keys: defaultdict[str, dict[bool, str]] = defaultdict(dict)
         for path, is_new, key in self.differing(repository, old, new):
             if self.layout.may_be(path):
                 keys[path][is_new] = key
-        changed: dict[str, tuple[str, bytes, str]] = {}
+        self._read(repository, (key for each in keys.values() for key in each.values()))
+        is_document = {path: self._claims[each[True]] is not None for path, each in keys.items() if True in each}
+        called = {
+            name: path
+            for path, each in keys.items()
+            if False not in each and not is_document[path]
+            for name in (Path(path).stem, Path(path).parent.name)
+        }
         for path, each in keys.items():
-            if len(each) > 1:
-                changed[path] = each[False], FILES[0], each[True]
-            elif False in each and (instead := self._odd_at(repository, new, path)):
-                changed[path] = each[False], *instead
-        changes = changed.values()
-        self._read(repository, (key for was, mode, now in changes for key in (was, now) if key == was or mode in FILES))
-        for path, (was, mode, key) in changed.items():
-            claim = self._claims[was]
-            tag, package = self.layout.names(path, claim.title, claim.category) if claim else ("", "")
-            is_named = is_name(tag.encode()) and is_name(package.encode("utf-8", "replace"))
-            if is_named and (mode in ODD or self._claims[key] is None):
-                yield tag, package, path, mode, key
+            claim = self._claims[each[False]] if False in each else None
+            if claim is None or is_document.get(path):
+                continue
+            tag, package = self.layout.names(path, claim.title, claim.category)
+            if not (is_name(tag.encode()) and is_name(package.encode("utf-8", "replace"))):
+                continue
+            place = path if True in each else called.get(package, "")
+            instead = (FILES[0], keys[place][True]) if place else self._odd_at(repository, new, path)
+            if instead:
+                yield tag, package, place or path, *instead
 
     def _odd_at(self, repository: Repository, commit: str, path: str) -> tuple[bytes, str] | None:
         """Return mode and id of the link or module that has the place of a file or of one of its folders."""

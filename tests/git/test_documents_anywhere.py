@@ -204,6 +204,20 @@ def test_a_document_that_was_overwritten_cannot_be_read(
     assert not {"hdf5", "zlib"} & {each.get("package") for row in log["revisions"] for each in row["statements"]}
 
 
+@pytest.mark.parametrize("layout", LAYOUTS[:4])
+def test_a_document_that_was_moved_and_emptied_cannot_be_read(run: Run, tmp_path: Path, layout: str) -> None:
+    """A file that is called as its package is what became of it, whether the document comes or goes."""
+    before = _state(layout, TWO_STATES[0])
+    place = layout.format(tag="develop", package="zlib")
+    elsewhere = {path: content for path, content in before.items() if path != place} | {"moved/zlib.md": b""}
+    repository = history(tmp_path / "r.git", before, elsewhere, before)
+
+    for first, second in (("HEAD~2", "HEAD~1"), ("HEAD~1", "HEAD")):
+        result = run("diff", first, second, "--repo", repository)
+        assert (result.exit_code, "moved/zlib.md: unreadable: is empty" in result.error) == (4, True)
+        assert "No differences in what could be compared" in result.output
+
+
 def _with_link(folder: Path, place: Path, files: Mapping[str, bytes]) -> Path:
     """Return a work tree whose second revision has a link at `place` that leads out of it."""
     tree = folder / "tree"

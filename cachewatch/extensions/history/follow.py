@@ -10,7 +10,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.core.model import NO_HASH, CompilerForm, Document, MatchKind, Signature, Specs, facts_of
-from cachewatch.core.names import CATALOGUE, DOCUMENT
 from cachewatch.core.package_changes import compare, reused_hashes
 from cachewatch.core.spack import version_identity
 from cachewatch.documents.frontmatter import brief
@@ -148,9 +147,8 @@ class _Follower:
 
     def run(self, contents: Contents) -> IndexedDocument:
         """Go through all versions."""
-        path = f"{CATALOGUE}/{self._task.tag}/{self._task.package}/{DOCUMENT}"
         for version in self._task.versions:
-            problem = version.problem or self._take(version, contents, path)
+            problem = version.problem or self._take(version, contents)
             if problem:
                 self._diagnostics.append((version.revision, brief(problem)))
                 self._is_unread = self._is_unread or self._document is None
@@ -162,7 +160,7 @@ class _Follower:
             diagnostics=tuple(self._diagnostics),
         )
 
-    def _take(self, version: Version, contents: Contents, path: str) -> str:
+    def _take(self, version: Version, contents: Contents) -> str:
         """Take in one version, or say why it cannot be used; the state before it then stays."""
         specs, form = {}, CompilerForm.NEW
         if version.blob is not None:
@@ -170,7 +168,7 @@ class _Follower:
             if content is None:
                 return TOO_LARGE
             try:
-                document = parse(content, path, self._known)
+                document = parse(content, self._task.package, self._known)
             except DocumentError as error:
                 return str(error)
             specs, form = dict(document.specs.items()), document.compiler_form

@@ -14,7 +14,6 @@ from cachewatch import __version__
 from cachewatch.core import names as tag_names
 from cachewatch.core.changesets import Report
 from cachewatch.core.model import Diagnostic, DiagnosticKind
-from cachewatch.core.names import DOCUMENT
 from cachewatch.core.selection import Globs
 from cachewatch.core.statements import with_causes
 from cachewatch.errors import DocumentError, UnknownRevision
@@ -46,7 +45,7 @@ from cachewatch.extensions.site.stories import RevisionStory, story_of
 from cachewatch.git.catalogue import stacks_of, tags_of
 from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import Revision, commit_time
-from cachewatch.git.trees import folder_of, folders, nothing_found
+from cachewatch.git.trees import folders, nothing_found
 from cachewatch.runtime.worker import in_processes
 
 _REVISIONS_AT_ONCE = 32
@@ -281,11 +280,10 @@ class _Reading:
 
     def _unread(self, tag: str, last: LastChanges) -> Iterator[Diagnostic]:
         """Yield what could not be read in the revisions that are shown, or still cannot."""
-        folder = folder_of(self._repository, tag)
         for package, number, message, is_over in last.unread:
             if self._packages(package) and (not is_over or (tag == self._tag and number >= self._begin)):
                 said = f"{message} (revision {self._chain[number][0][:10]})"
-                yield Diagnostic(f"{folder}/{package}/{DOCUMENT}", DiagnosticKind.UNREADABLE, said)
+                yield Diagnostic(f"{package} in {tag}", DiagnosticKind.UNREADABLE, said)
 
 
 def _with_causes(repository: Repository, report: Report, number: int, causes: dict[str, PackageCauses]) -> Report:

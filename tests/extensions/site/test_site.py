@@ -510,16 +510,23 @@ def test_packages_of_other_tags_are_listed(tmp_path: Path) -> None:
     assert "0.9" in page
 
 
-def test_damaged_documents_are_named(run: Run, tmp_path: Path) -> None:
+@pytest.mark.parametrize("layout", ["_cache/{tag}/{package}/specs.md", "{tag}/{package}.md"])
+def test_damaged_documents_are_named(run: Run, tmp_path: Path, layout: str) -> None:
     """The rest is built, and the exit code says that something is missing."""
-    good = catalogue({"a": [record(1)], "b": [record(2)]})
-    damaged = {**good, "_cache/develop/b/specs.md": b"---\ncut", "_cache/v1.0/c/specs.md": b"<<<<<<< HEAD"}
-    repository = history(tmp_path / "r.git", good, damaged)
+    paths = [layout.format(tag=tag, package=package) for tag, package in (("develop", "b"), ("v1.0", "c"))]
+    good = catalogue({"a": [record(1)], "b": [record(2)], "c": [record(3)]})
+    for place, tag, package in zip(paths, ("develop", "v1.0"), "bc", strict=True):
+        good[place] = good.pop(f"_cache/develop/{package}/specs.md").replace(b"develop", tag.encode())
+    first = good.pop("_cache/develop/a/specs.md")
+    good |= {layout.format(tag="develop", package="a"): first}
+    good |= {layout.format(tag="v1.0", package="a"): first.replace(b"develop", b"v1.0")}
+    damaged = dict(zip(paths, (b"---\ncut", b"<<<<<<< HEAD"), strict=True))
+    repository = history(tmp_path / "r.git", good, {**good, **damaged})
     result = run("site", tmp_path / "site", "--repo", repository)
 
     assert result.exit_code == 4
-    assert "_cache/develop/b/specs.md: unreadable" in result.error
-    assert "_cache/v1.0/c/specs.md: unreadable" in result.error
+    assert "b in develop: unreadable" in result.error
+    assert "c in v1.0: unreadable" in result.error
     assert (tmp_path / "site/package/b.html").is_file()
 
 
