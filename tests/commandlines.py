@@ -9,7 +9,7 @@ from cachewatch.cli import cli
 _HEAD = """\
 # Commands
 
-`cachewatch COMMAND --help` and `man cachewatch-COMMAND` say the same, and more (`man -M .venv/share/man cachewatch` where that is not on the search path). Data goes to standard output, all else to standard error; `NO_COLOR` is honoured.
+`cachewatch COMMAND --help` and `man cachewatch-COMMAND` explain a command and its options (`man -M .venv/share/man cachewatch` where that is not on the search path). Data goes to standard output, all else to standard error; `NO_COLOR` is honoured.
 
 What people read goes through a pager if standard input and output are a terminal: `$PAGER`, else `less`; `cat` or nothing at all means none, and so
 does `cachewatch --no-pager COMMAND`. `LESS=FRX` is set unless you set `LESS` yourself, so short output stays as it is.
@@ -29,12 +29,12 @@ those of the catalogue as it was last fetched; pressing Tab fetches nothing. Bas
 def written() -> str:
     """Return the page."""
     context = click.Context(cli)
-    pages = [_HEAD]
+    rows = ["| command | |\n|---|---|"]
     for name in cli.list_commands(context):
         command = cli.get_command(context, name)
         assert command is not None
-        pages += ["\n".join(_page(each, words)) for words, each in _leaves(f"cachewatch {name}", command)]
-    return "\n".join(pages)
+        rows += [_row(words, each) for words, each in _leaves(f"cachewatch {name}", command)]
+    return "\n".join([_HEAD, *rows, ""])
 
 
 def _leaves(name: str, command: click.Command) -> Iterator[tuple[str, click.Command]]:
@@ -47,30 +47,12 @@ def _leaves(name: str, command: click.Command) -> Iterator[tuple[str, click.Comm
             yield from _leaves(f"{name} {word}", each)
 
 
-def _page(command: click.Command, name: str) -> Iterator[str]:
-    context = click.Context(command, show_default=True)
+def _row(name: str, command: click.Command) -> str:
+    context = click.Context(command)
     arguments = [p.make_metavar(context) for p in command.params if isinstance(p, click.Argument)]
-    yield f"## `{' '.join([name, *arguments])}`\n"
-    yield " ".join((command.help or "").split("\n\n")[0].split()) + "\n"
-    options = [p for p in command.params if isinstance(p, click.Option)]
-    if options:
-        yield "| option | |\n|---|---|"
-        yield from (f"| {_spelled(option, context)} | {_cell(_said(option, context))} |" for option in options)
-        yield ""
-
-
-def _spelled(option: click.Option, context: click.Context) -> str:
-    takes_value = not option.is_flag and option.flag_value in (None, False)
-    return _cell(f"`{', '.join(option.opts)}{' ' + option.make_metavar(context) if takes_value else ''}`")
-
-
-def _said(option: click.Option, context: click.Context) -> str:
-    default = option.get_help_extra(context).get("default")
-    return f"{option.help or ''} Default: {default.strip('()')}." if default else option.help or ""
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
+    said = " ".join((command.help or "").split("\n\n")[0].split())
+    words = " ".join([name, *arguments]).replace("|", "\\|")
+    return f"| `{words}` | {said} |"
 
 
 if __name__ == "__main__":

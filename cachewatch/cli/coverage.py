@@ -25,7 +25,7 @@ from cachewatch.environments import CacheContents, open_environment
 from cachewatch.errors import UsageError
 from cachewatch.git.repository import Repository
 from cachewatch.hooks import extensions
-from cachewatch.report.environments import coverage_json, render_coverage
+from cachewatch.report.environments import coverage_json, named, render_coverage
 from cachewatch.runtime.worker import INLINE
 
 _FAILURES = {one.value: (one,) for one in LossClass if one is not LossClass.KEPT} | {"lost": MISSED}
@@ -61,6 +61,7 @@ _FAILURES = {one.value: (one,) for one in LossClass if one is not LossClass.KEPT
     metavar="WHAT",
     help="Exit with 1 if any spec is gone, other, going or equal; lost means the first three. Repeatable.",
 )
+@click.option("-q", "--quiet", is_flag=True, help="Print no report, for use with --fail-on.")
 @COLOR_OPTION
 @OUTPUT_OPTION
 @click.pass_context
@@ -78,6 +79,7 @@ def coverage(
     login_file: Path | None,
     format_: str,
     fail_on: tuple[str, ...],
+    quiet: bool,
     color: str,
     output: str | None,
 ) -> None:
@@ -102,9 +104,9 @@ def coverage(
             source, environment.packages, tag=tag, view=view, token_file=token_file, login_file=login_file
         )
         found = cover(environment, held.holdings, is_pruned=held.is_pruned)
-    if format_ == "json":
+    if format_ == "json" and not quiet:
         write([coverage_json(found, held.where)], output)
-    else:
+    elif not quiet:
         write_lines(render_coverage(found, held.where, palette(color, output)), output)
     for diagnostic in held.diagnostics:
         click.echo(
@@ -112,7 +114,11 @@ def coverage(
         )
     if any(diagnostic.is_loss for diagnostic in held.diagnostics):
         context.exit(4)
-    context.exit(int(any(found.of_class(one) for what in fail_on for one in _FAILURES[what])))
+    failed = {what: tuple(one for of in reversed(_FAILURES[what]) for one in found.of_class(of)) for what in fail_on}
+    for what, specs in failed.items():
+        if specs:
+            click.echo(f"cachewatch: --fail-on {what}: {named(specs)}", err=True)
+    context.exit(int(any(failed.values())))
 
 
 def _with_causes(found: Coverage, opened: "Repository", held: "CacheContents", lockfile: Path) -> Coverage:

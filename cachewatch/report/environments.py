@@ -98,6 +98,15 @@ def _share(count: int, total: int) -> str:
     return f"{count / total:4.0%}" if total else ""
 
 
+def named(listed: Sequence[Resolution]) -> str:
+    """Name the first specs, each with the machine that needs it and its class."""
+    shown = []
+    for one in listed[:_MOST_NAMED]:
+        machine = "-".join(filter(None, (one.need.platform, one.need.os, one.need.target)))
+        shown.append(f"{_name(one)}{f' for {safe(machine)}' if machine else ''} is {one.loss_class}")
+    return ", ".join((*shown, *([f"{len(listed) - len(shown):,} more"] if len(listed) > len(shown) else [])))
+
+
 def _section(heading: str, listed: tuple[Resolution, ...], palette: Palette, colour: str) -> Iterator[str]:
     if not listed:
         return

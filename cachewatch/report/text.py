@@ -8,15 +8,16 @@ import re
 import sys
 import textwrap
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from datetime import UTC, datetime
+from itertools import starmap
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.core import names as tag_names
 from cachewatch.core.changesets import Report
-from cachewatch.core.model import Delta, Kind, Side, kind_of_fact
+from cachewatch.core.model import Delta, Kind, Place, Side, kind_of_fact
 from cachewatch.core.names import safe_name
 from cachewatch.core.spack import NO_COMPILER
 from cachewatch.core.statement_values import Counts, Line, Severity, Statement, StatementKind
@@ -250,8 +251,11 @@ def name_of(statement: Statement) -> str:
 
 
 def occurrences(statements: Iterable[Statement], wants: Callable[[Kind], bool]) -> str:
-    """Name what happened of the kinds that are wanted: changes of the whole tag, then packages, then lost places."""
-    of_tag, packages, places = [], dict[str, None](), []
+    """Name what happened of the kinds that are wanted: changes of the whole tag, then packages, then lost places.
+
+    Each package with the first stack and target where it happened.
+    """
+    of_tag, packages, places = [], dict[str, set[Place]](), []
     for one in statements:
         if not any(map(wants, one.kinds)):
             continue
@@ -260,9 +264,23 @@ def occurrences(statements: Iterable[Statement], wants: Callable[[Kind], bool]) 
         elif one.kind in _LOSSES and one.name:
             places.append(f"{words.names(one.packages)} in {words.place_name(one.name)}")
         else:
-            packages |= dict.fromkeys(line.package for line in one.lines if any(map(wants, line.kinds)))
-    named = [", ".join([*found[:FEW_NAMES], *_rest(found)]) for found in (of_tag, [safe_name(p) for p in packages])]
+            for line in one.lines:
+                if any(map(wants, line.kinds)):
+                    lost = (loss.place for loss in one.losses if loss.package == line.package)
+                    packages.setdefault(line.package, set()).update(line.story.places or lost)
+    named = [
+        ", ".join([*found[:FEW_NAMES], *_rest(found)])
+        for found in (of_tag, list(starmap(_somewhere, packages.items())))
+    ]
     return "; ".join(filter(None, [*named, "; ".join([*places[:FEW_NAMES], *_rest(places)])]))
+
+
+def _somewhere(package: str, places: Collection[Place]) -> str:
+    if not places:
+        return safe_name(package)
+    first = min(places)
+    more = f" and {number(len(places) - 1, 'more place')}" if len(places) > 1 else ""
+    return f"{safe_name(package)} in {words.place_name(f'{first.stack} ({first.target})')}{more}"
 
 
 def _rest(found: Sequence[str]) -> list[str]:

@@ -92,7 +92,8 @@ def test_an_upgrade_is_no_removal(run: Run, tmp_path: Path) -> None:
 
     assert gate(run, tmp_path, before, after, "removed") == ""
     assert (
-        gate(run, tmp_path / "v", before, after, "version-removed") == "cachewatch: --fail-on version-removed: curl\n"
+        gate(run, tmp_path / "v", before, after, "version-removed")
+        == "cachewatch: --fail-on version-removed: curl in e4s (x86_64_v3)\n"
     )
 
 
@@ -111,7 +112,7 @@ def test_a_gate_says_what_it_stopped(run: Run, tmp_path: Path) -> None:
     said = gate(run, tmp_path, before, after, "removed", "upgraded", "package-added", "compiler")
 
     assert said.splitlines() == [
-        "cachewatch: --fail-on removed: hdf5",
+        "cachewatch: --fail-on removed: hdf5 in e4s (x86_64_v3)",
         "cachewatch: --fail-on package-added: xz",
         "cachewatch: --fail-on compiler: migrated gcc 11.4.0 -> 14.2.0",
     ]

@@ -454,6 +454,10 @@ def test_what_no_stack_builds_is_announced(tmp_path: Path, run: Run) -> None:
     assert "going: built by no stack: it may be pruned at any time (1)" in result.output
     assert f"zlib@1.0/{spec_hash(1)[:7]}" in result.output
     assert "after a prune a second copy is left" in result.output
+    named = f"--fail-on going: zlib@1.0/{spec_hash(1)[:7]} for linux-ubuntu22.04-x86_64_v3 is going\n"
+    assert result.error == f"cachewatch: {named}"
+    quiet = run("coverage", lock, "--repo", repository, "--fail-on", "going", "--quiet")
+    assert (quiet.exit_code, quiet.output, quiet.error) == (1, "", result.error)
     snapshot = run("coverage", lock, "--repo", repository, "--tag", "develop-2025-06-01", "--fail-on", "going")
     assert snapshot.exit_code == 0
 
