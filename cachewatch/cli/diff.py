@@ -2,6 +2,7 @@
 
 import logging
 import os
+import re
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -85,6 +86,7 @@ _COMPLETED = {
 _FILTERS = tuple(_FILTERED)
 _STREAMED = ("json", "jsonl", "csv")
 _EXPLAINED = ("text", "json", "jsonl", "markdown")  # formats that say why
+_HASH = re.compile(r"/[a-z0-9]{4,32}")
 _MOST_LINES = 20
 _MOST_WARNINGS = 20
 _MOST_TAGS = 5
@@ -127,12 +129,6 @@ def _filters(command: Callable[..., Any]) -> Callable[..., Any]:
 )
 @click.argument("before", required=False, shell_complete=completing("revisions"))
 @click.argument("after", required=False, shell_complete=completing("revisions"))
-@click.option(
-    "--since",
-    metavar="REVISION",
-    shell_complete=completing("revisions"),
-    help="Another way to name BEFORE.",
-)
 @REPO_OPTION
 @_filters
 @click.option("--format", "format_", type=click.Choice(FORMATS), default="text", help="Output format.")
@@ -167,7 +163,6 @@ def diff(
     *,
     before: str | None,
     after: str | None,
-    since: str | None,
     repo: str | None,
     format_: str,
     stat: bool,
@@ -185,8 +180,8 @@ def diff(
     """Show what changed between two revisions, dates or documents.
 
     BEFORE and AFTER are each a revision (anything that git resolves), a date (2025-06-01, yesterday,
-    "3 days ago"), REVISION:TAG for one tag, REVISION:PATH for a document, or the path of a document, a folder or a
-    spack.lock, without git. BEFORE..AFTER is the same as BEFORE AFTER. AFTER is HEAD if omitted; without either, the newest revision is
+    "3 days ago"), REVISION:TAG for one tag, REVISION:PATH for a document, the path of a document, a folder or a
+    spack.lock, without git, or the /HASH of a spec. BEFORE..AFTER is the same as BEFORE AFTER. AFTER is HEAD if omitted; without either, the newest revision is
     compared with the one before it. Each tag that changed has a report.
 
     Exit code: 0; 1 if a gate applies; 2 for a mistake; 3 if a source, and 4 if a document cannot be read.
@@ -201,8 +196,8 @@ def diff(
     )
     line = progress_line(is_wanted=not quiet)
     done: list[Changeset] = []
-    named = _named(*_since(since, before, after))
-    _end_with_locks(context, named or (), format_, output)
+    _end_with_why(context, (before or "", after or ""), filters["tag"], repo=repo, format=format_, output=output)
+    named = _named(before, after)
     if named is not None and not needs_git(*named):
         _check_effect(named, has_repo=context.get_parameter_source("repo") is ParameterSource.COMMANDLINE, **filters)
     opened: list[Repository] = []
@@ -252,15 +247,6 @@ def _note_not_compared(opened: "Sequence[Repository]", named: tuple[str, str] | 
     click.echo(f"cachewatch: {safe(said)}: `{safe(command)}`", err=True)
 
 
-def _since(since: str | None, before: str | None, after: str | None) -> tuple[str | None, str | None]:
-    """Return the two sides: `--since` names the first one, and leaves the other as it is if it is omitted."""
-    if since is None:
-        return before, after
-    if before is not None:
-        raise UsageError(f"--since is another way to name BEFORE; write `cachewatch diff {since} {after or before}`")
-    return since, None
-
-
 def _named(before: str | None, after: str | None) -> tuple[str, str] | None:
     """Return the two sides that were named; None if none was."""
     if before is None:
@@ -279,15 +265,27 @@ def _named(before: str | None, after: str | None) -> tuple[str, str] | None:
     return before, NEWEST
 
 
-def _end_with_locks(context: click.Context, names: Sequence[str], format_: str, output: str | None) -> None:
-    """Compare two lock files, as `why --lock` does, and end; do nothing where these are something else."""
-    if not names or not all(Path(name).suffix == ".lock" and Path(name).is_file() for name in names):
+def _end_with_why(
+    context: click.Context, names: Sequence[str], tags: Sequence[str], *, repo: str | None, **form: str | None
+) -> None:
+    """Compare two lock files or the specs of two hashes, as `why` does, and end; do nothing for anything else."""
+    if all(Path(name).suffix == ".lock" and Path(name).is_file() for name in names):
+        arguments = ["--lock", *names]
+    elif all(_HASH.fullmatch(name) and not os.path.exists(name) for name in names):  # noqa: PTH110
+        own = {"--repo": repo, "--tag": next(iter(tags), None)}
+        arguments = [
+            names[1],
+            "--against",
+            names[0],
+            *(word for pair in own.items() if pair[1] for word in pair if word),
+        ]
+    else:
         return
     row = next((row for row in extensions().commands if row.name == "why"), None)
     command = load(row.object) if row else None
     if command is None:
-        raise UsageError(lacking("a comparison of lock files", "causes"))
-    arguments = ["--lock", *names, "--format", format_, *(["--output", output] if output else [])]
+        raise UsageError(lacking("a comparison of lock files or hashes", "causes"))
+    arguments += [word for name, value in form.items() if value for word in (f"--{name}", value)]
     with command.make_context("why", arguments, parent=context.parent) as inner:
         command.invoke(inner)
     context.exit()

@@ -79,7 +79,11 @@ def check_path(name: str) -> None:
         raise UsageError("a name is empty; write a revision, a date or a path, such as `cachewatch diff HEAD~1 HEAD`")
     looks_like_path = name.startswith(("/", "./", "../", "~/")) or (name.endswith(SUFFIXES) and ":" not in name)
     if looks_like_path and name != STDIN and not os.path.lexists(name):
-        hint = f"; if it is a hash, `cachewatch show {name}` shows that spec" if _HASH.fullmatch(name) else ""
+        hint = (
+            f"; if it is a hash, `cachewatch show {name}` shows that spec, and `diff` takes two"
+            if _HASH.fullmatch(name)
+            else ""
+        )
         raise UsageError(f"{name}: there is no such file or folder{hint}")
 
 

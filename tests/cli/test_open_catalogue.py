@@ -251,28 +251,6 @@ def test_ranges(demo_repository: Path, run: Run, monkeypatch: pytest.MonkeyPatch
     assert "write HEAD~1..HEAD" in run("diff", "HEAD~1...HEAD").error
 
 
-def test_since(demo_repository: Path, run: Run) -> None:
-    """It names the first side; with two sides already named, there is no place for it."""
-    expected = run("diff", "HEAD~1", "HEAD", "--repo", demo_repository).output
-
-    for since in ("2025-05-25", "HEAD~1", "2025-05-31"):
-        assert run("diff", "--since", since, "--repo", demo_repository).output == expected
-    assert "No differences" in run("diff", "--since", "2025-06-01", "--repo", demo_repository).output
-    assert (
-        "there is no revision that old; the oldest is HEAD~1"
-        in run("diff", "--since", "1999-01-01", "--repo", demo_repository).error
-    )
-    refused = run("diff", "--since", "HEAD~1", "HEAD", "--repo", demo_repository)
-    assert (refused.exit_code, "write `cachewatch diff HEAD~1 HEAD`" in refused.error) == (2, True)
-
-
-def test_since_a_tag_of_a_revision(demo_repository: Path, run: Run) -> None:
-    """`REVISION:TAG` means the same as it does without the option, also where the tag would meet itself."""
-    for tag in ("HEAD~1:develop", "HEAD:develop-2025-05-25"):
-        named, since = (run("diff", *words, tag, "--repo", demo_repository) for words in ((), ("--since",)))
-        assert (named.exit_code, named.output, named.error) == (since.exit_code, since.output, since.error)
-
-
 def test_paths_are_no_ranges(demo_repository: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file in the folder above, or with dots in its name, is a file."""
     (tmp_path / "a..b.md").write_bytes(catalogue({"zlib": records([1])})["_cache/develop/zlib/specs.md"])

@@ -33,6 +33,7 @@ from cachewatch.extensions.causes.rebuilds import compare_locks
 from cachewatch.extensions.causes.recorded import (
     GraphStep,
     RecordedGraph,
+    explain_two,
     find_asked,
     recorded_impact,
     step_of,
@@ -127,6 +128,21 @@ def two_report(names: Sequence[str], sides: Sequence[Side], found: Sequence[Expl
         counted=explained,
         are=f"of {safe(names[1])} with another hash than the specs of {safe(names[0])} that share most dependencies with them",
         notes=tuple(notes),
+    )
+
+
+def specs_report(step: GraphStep, found: Explanation) -> WhyReport:
+    """Return in what the spec of one hash differs from that of another."""
+    assert found.predecessor is not None
+    sides, stacks = [], []
+    for graph, spec in ((step.before, found.predecessor), (step.after, found.spec)):
+        document = graph.document(spec.name)
+        signature = dict(document.specs.items())[spec.hash] if document else None
+        sides.append(f"{short(spec)} in {safe(graph.tag)} at {graph.commit[:SHORT]}")
+        stacks.append(listed([*map(safe, signature.stacks if signature else ())] or ["none"]))
+    said = " -> ".join(dict.fromkeys(stacks))
+    return WhyReport(
+        heading=" -> ".join(sides), notes=tuple(f"  {line}" for line in (*cause_lines(found.paths), f"stacks {said}"))
     )
 
 
@@ -278,6 +294,7 @@ def impact_tables(asked: str, where: str, found: Impact) -> list[Table]:
         "cachewatch why --between 2026-11-01 HEAD --repo catalogue.git",
         "cachewatch why --stacks e4s ml-linux-x86_64-cpu --repo catalogue.git",
         "cachewatch why --lock old/spack.lock new/spack.lock",
+        "cachewatch why /j4xgwtq --against /22xqlom",
     )
 )
 @click.argument(
@@ -303,6 +320,7 @@ def impact_tables(asked: str, where: str, found: Impact) -> list[Table]:
     metavar="A B",
     help="Compare two lock files of an environment instead of revisions.",
 )
+@click.option("--against", metavar="HASH", help="Compare the spec HASH with this one of the same tag.")
 @click.option(
     "--rev",
     default="HEAD",
@@ -320,6 +338,7 @@ def why(
     between: tuple[str, str] | None,
     stacks: tuple[str, str] | None,
     lock: tuple[Path, Path] | None,
+    against: str | None,
     rev: str,
     tag: str,
     repo: str | None,
@@ -332,8 +351,10 @@ def why(
     spec, all causes between two revisions are counted. This needs a repository that `cachewatch record` writes:
     Spack's public catalogue has no dependency graph.
     """
-    if lock and (spec or between or stacks):
-        raise UsageError("--lock compares two whole lock files; leave out the spec, --between and --stacks")
+    if lock and (spec or between or stacks or against):
+        raise UsageError("--lock compares two whole lock files; leave out the spec and other options")
+    if against and (between or stacks or not spec):
+        raise UsageError("--against compares two specs of one tag; give one HASH, and no --between and no --stacks")
     if lock:
         change = compare_locks(*lock)
         answer: _Answer = partial(lock_json, change), partial(lock_report, change, *map(str, lock))
@@ -342,7 +363,10 @@ def why(
             if stacks and not between:
                 between = rev, rev
             scope = _Scope(between=between, rev=rev, tag=tag, stacks=stacks)
-            answer = _of_spec(repository, spec, scope) if spec else _of_all(repository, scope)
+            if spec and against:
+                answer = _of_two(repository, (against, spec), scope)
+            else:
+                answer = _of_spec(repository, spec, scope) if spec else _of_all(repository, scope)
     _print(answer, format_, output)
 
 
@@ -385,6 +409,18 @@ def _of_spec(repository: Repository, spec: str, scope: _Scope) -> _Answer:
     return (
         partial(explained_json, asked.package, found, is_recorded=is_recorded),
         partial(package_report, asked.package, before, asked.after.side(), found),
+    )
+
+
+def _of_two(repository: Repository, texts: tuple[str, str], scope: _Scope) -> _Answer:
+    revision = resolve(repository, scope.rev)
+    tree_of(repository, revision, revision.tag or scope.tag)
+    step, found = explain_two(repository, revision, revision.tag or scope.tag, texts)
+    for what in step.unreadable:
+        warn_of_graph(what)
+    return (
+        partial(explained_json, found.spec.name, [found], is_recorded=step.is_recorded),
+        partial(specs_report, step, found),
     )
 
 

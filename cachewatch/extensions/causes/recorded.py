@@ -23,6 +23,7 @@ from cachewatch.documents.frontmatter import MAX_BYTES
 from cachewatch.documents.parsing import parse
 from cachewatch.documents.spec_nodes import MadeOf, read_package_graph, read_tag_graph
 from cachewatch.errors import DocumentError, UnknownRevision, UsageError
+from cachewatch.extensions.causes.graph_differences import attribute_causes
 from cachewatch.extensions.causes.graph_walk import Impact, PackageNodes, Walk, explain_spec, find_impact
 from cachewatch.git.catalogue import tree_of
 from cachewatch.git.repository import Repository
@@ -352,6 +353,35 @@ def find_asked(repository: Repository, text: str, tag: str, between: tuple[str, 
         return SpecQuestion(package=package, hashes=hashes, before=resolve(repository, between[0]), after=after)
     before, after = _birth(repository, after, tag, package, hashes)
     return SpecQuestion(package=package, hashes=hashes, before=before, after=after)
+
+
+def explain_two(
+    repository: Repository, revision: Revision, tag: str, texts: tuple[str, str]
+) -> tuple[GraphStep, Explanation]:
+    """Return in what the spec of the second hash differs from that of the first; one that is gone is as it last was."""
+    found = []
+    for text in texts:
+        graph = RecordedGraph(repository, revision.commit, tag)
+        package, hashes = (_meaning(graph, text) if _HASH.fullmatch(text) else None) or ("", None)
+        if hashes is None and (last := _last_seen(repository, revision, tag, text)) is not None:
+            graph = RecordedGraph(repository, last.commit, tag)
+            package, hashes = _meaning(graph, text) or ("", None)
+        if hashes is None or len(hashes) > 1:
+            said = "several specs have hashes" if hashes else "no spec has, or had, a hash"
+            raise UsageError(f"{text}: in {tag}, {said} that begins so (write at least {_SHORTEST_HASH} characters)")
+        found += [(graph, graph.nodes(package)[each]) for each in hashes]
+    (before, old), (after, new) = found
+    if old.name != new.name:
+        raise UsageError(f"{texts[0]} is of the package {old.name}, {texts[1]} of {new.name}; name two of one package")
+    step = GraphStep(before, after)
+    one = Explanation(
+        spec=new,
+        predecessor=old,
+        is_beside=before.commit == after.commit,
+        is_paired=(old.os, old.target) == (new.os, new.target),
+        causes=(*attribute_causes(old, new), NOT_RECORDED),
+    )
+    return step, step.with_paths(one)
 
 
 def _near(repository: Repository, revision: Revision, tag: str, text: str) -> str:

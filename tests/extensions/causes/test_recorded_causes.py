@@ -402,3 +402,24 @@ def test_what_diff_says_does_not_depend_on_the_graph(run: Run, histories: dict[s
     assert result.error == ""
     assert not any("graph" in package["name"] for package in json.loads(result.output)["changesets"][0]["packages"])
     assert {"_cache/develop/zlib/graph.json", "_cache/develop/.graph.json"} <= set(files)
+
+
+def test_two_hashes(run: Run, histories: dict[str, History], demo_repository: Path) -> None:
+    """`diff` says in what the second binary is not the first, down to what they depend on; either may be gone."""
+    folder, rev = histories["v3"].folder, histories["v3"].revisions[V3[6]]
+    shown = json.loads(run("why", "cw-stack", "--repo", folder, "--rev", rev, "--format", "json").output)
+    old, new = shown["predecessor"]["hash"], shown["spec"]["hash"]
+    lines = run("diff", f"/{old[:9]}", f"/{new}", "--repo", folder).output.splitlines()
+
+    assert (
+        re.sub(" at [0-9a-f]{7}", "", lines[0])
+        == f"cw-stack@2026.05/{old[:7]} in develop -> cw-stack@2026.05/{new[:7]} in develop"
+    )
+    assert lines[1:] == ["  zlib 1.3 -> 1.3.1", "      cw-stack <- cw-torch <- zlib", "  stacks cache"]
+    assert json.loads(run("diff", f"/{old}", f"/{new}", "--repo", folder, "--format", "json").output)["causes"]
+    demo = ("--repo", demo_repository)
+    assert "py-build 1.2.2 -> 1.2.1" in run("diff", "/2viyxlm", "/5742b2f", *demo).output
+    keras = json.loads(run("show", "py-keras", *demo, "--format", "json").output)["packages"][0]["specs"][0]["hash"]
+    for other, said in (("/aaaaaaa", "no spec has, or had"), (f"/{keras}", "name two of one package")):
+        refused = run("diff", "/2viyxlm", other, *demo)
+        assert (refused.exit_code, said in refused.error) == (2, True)
