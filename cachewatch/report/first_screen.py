@@ -23,9 +23,7 @@ from cachewatch.report.words import (
     fact,
     number,
     reason_of,
-    replacement,
     stacks_named,
-    staying,
     there_since,
     where,
 )
@@ -516,11 +514,8 @@ def _versions(digest: Digest, kind: StatementKind, words: Words) -> Section:
 
 
 def _change(line: Line) -> str:
-    if line.story.kind is StatementKind.PACKAGE_ADDED:
-        return fact(line)
     now = f"now with {', '.join(map(safe_name, line.values))}" if line.values else ""
-    told = " ".join(filter(None, (replacement(line), staying(line))))
-    return ", ".join(filter(None, (told, now)))
+    return ", ".join(filter(None, (fact(line), now)))
 
 
 def _others(digest: Digest, kind: StatementKind, words: Words) -> Section:

@@ -56,7 +56,7 @@ def fact(line: Line, most: int = MOST_NAMES) -> str:
     story = line.story
     if story.kind in BY_VERSION:
         told = " ".join(filter(None, (replacement(line, most), staying(line, most))))
-        return ", ".join(filter(None, (told, _moves(line, most) if line.is_move else "")))
+        return ", ".join(filter(None, (told, *_beside(line, most), _moves(line, most) if line.is_move else "")))
     if story.is_system:
         old, new = (" ".join(map(safe_name, side)) for side in (story.before, story.after))
         versions = _versions(story.versions, most)
@@ -84,6 +84,15 @@ def replacement(line: Line, most: int = MOST_NAMES) -> str:
     story = line.story
     pairs = story.pairs or ((_versions(story.before, most), _versions(story.after, most)),)
     return ", ".join(f"{safe_name(old) or 'no version'} -> {safe_name(new) or 'no version'}" for old, new in pairs)
+
+
+def _beside(line: Line, most: int) -> Iterator[str]:
+    """Name the versions that came or went beside the newest ones: `1.3.0 added`."""
+    story = line.story
+    for place, (versions, said) in enumerate(((story.before, "removed"), (story.after, "added"))):
+        newest = {pair[place] for pair in story.pairs} or versions
+        if others := [version for version in versions if version not in newest]:
+            yield f"{_versions(others, most)} {said}"
 
 
 def staying(line: Line, most: int = MOST_NAMES) -> str:
@@ -333,7 +342,7 @@ def span(report: Report) -> str:
 def how_long(seconds: float) -> str:
     """Say how long that is, in the unit that a person would use: 5 days, 3 hours, 20 minutes, 7 seconds."""
     if seconds >= 36 * 3600:
-        return number(round(seconds / 86400), "day")
+        return number(int(seconds / 86400), "day")
     if abs(seconds - 86400) < 1800:
         return number(1, "day")
     if seconds >= 90 * 60:

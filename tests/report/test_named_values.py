@@ -139,7 +139,7 @@ def test_the_older_version_that_replaced_one_is_named(run: Run, tmp_path: Path) 
     before = [record(1, versions=["1.2.1"]), record(2, versions=["1.2.2"])]
     after = [record(1, versions=["1.2.1"]), record(3, versions=["1.2.0"])]
 
-    assert "zlib 1.2.2 -> 1.2.1 (1.2.1 was there) +1 -1" in told(run, tmp_path, before, after)
+    assert "zlib 1.2.2 -> 1.2.1 (1.2.1 was there), 1.2.0 added +1 -1" in told(run, tmp_path, before, after)
 
 
 def test_what_changed_beside_the_version_is_named(run: Run, tmp_path: Path) -> None:
@@ -203,8 +203,8 @@ A, B, AB = (["a", "root"], ["b", "root"], ["a", "b", "root"])
 @pytest.mark.parametrize(
     ("before", "after", "says"),
     [
-        ([AB, A], [B, A], "MOVED BETWEEN STACKS 1 package, {} zlib 1.0 fewer in a {} 1 of 1"),
-        ([A, A, B], [B, A, B], "MOVED BETWEEN STACKS 1 package, {} zlib 1.0 fewer in a, more in b {} 1 of 1"),
+        ([AB, A], [B, A], "STACKS CHANGED 1 package, {} zlib 1.0 fewer in a {} 1 of 1"),
+        ([A, A, B], [B, A, B], "STACKS CHANGED 1 package, {} zlib 1.0 fewer in a, more in b {} 1 of 1"),
         ([A, A], [B, A], "BUILT IN MORE PLACES 1 package, {} zlib 1.0, fewer in a {} in b on x86_64_v3 1 of 1"),
         ([A, B], [B, B], "LOST PLACES 1 package, {} a (x86_64_v3) zlib 1.0"),
     ],

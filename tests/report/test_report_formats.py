@@ -426,6 +426,7 @@ def test_show_of_what_is_not_there(run: Run, demo_repository: Path, tmp_path: Pa
         (timedelta(hours=20), "20 hours later"),
         (timedelta(days=1), "1 day later"),
         (timedelta(days=7), "7 days later"),
+        (timedelta(days=17, hours=14), "17 days later"),
     ],
 )
 def test_how_far_apart(run: Run, tmp_path: Path, apart: timedelta, said: str) -> None:
