@@ -13,7 +13,7 @@ from email.message import EmailMessage
 from email.parser import BytesParser
 from email.policy import default
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import NamedTemporaryFile, TemporaryDirectory
 from zoneinfo import ZoneInfo
 
 import click
@@ -24,6 +24,7 @@ from cachewatch.channels.chats import markup, plain_lines
 from cachewatch.cli.config import configured, configured_without_secrets, elsewhere, log_format, reading
 from cachewatch.cli.mistakes import completing, examples
 from cachewatch.cli.operate import when
+from cachewatch.cli.template import TEMPLATES_OPTION
 from cachewatch.cli.terminal import FORMAT_OPTION, is_on_terminal, log_stream, steps, write_json, write_lines
 from cachewatch.config.channels import FileConfig, MailConfig, WebhookConfig
 from cachewatch.config.model import Config
@@ -250,7 +251,8 @@ _FORMS = ("text", "html", "markdown", "json", "eml")
 @click.command(
     epilog=examples(
         "cachewatch preview my-packages",
-        "cachewatch preview my-packages --since 2025-06-01 --format html > preview.html",
+        "cachewatch preview my-packages --since 2025-06-01 --open",
+        "cachewatch preview my-packages --templates-dir templates --format html > preview.html",
     )
 )
 @configured
@@ -264,6 +266,8 @@ _FORMS = ("text", "html", "markdown", "json", "eml")
     shell_complete=completing("channels"),
     help="Preview the message for this channel, not for the first one that supports the format.",
 )
+@click.option("--open", "is_opened", is_flag=True, help="Show the HTML in a browser.")
+@TEMPLATES_OPTION
 @click.option("--lint", is_flag=True, help="Check the mail for problems in common e-mail clients, and print them.")
 @click.pass_context
 def preview(
@@ -276,6 +280,8 @@ def preview(
     urgent: bool,
     form: str,
     channel: str | None,
+    is_opened: bool,
+    templates_dir: Path | None,
     lint: bool,
 ) -> None:
     """Print the digest that SUBSCRIPTION would receive from `cachewatch once` now.
@@ -285,6 +291,8 @@ def preview(
     the state, which is forgotten again. Sources on the network are shown as of the last fetch; `cachewatch once` fetches
     first. Before the first `once`, those that do not begin at their newest revision are fetched into the copy, too.
     """
+    if templates_dir is not None:
+        config = config.model_copy(update={"templates_dir": templates_dir.absolute()})
     stream = _stream(config, subscription or _only_subscription(config), URGENT if urgent else REGULAR)
     with _state(config, stream, since) as service:
         with service.database.read() as connection:
@@ -295,7 +303,12 @@ def preview(
         _say(config, service, stream, state, draft, since=since, is_sent=is_sent)
     if lint:
         context.exit(_lint(config, packed))
-    if is_sent:
+    if is_sent and is_opened:
+        with NamedTemporaryFile(prefix="cachewatch-", suffix=".html", delete=False) as page:
+            page.write(_sent(config, packed, "html"))
+        click.echo(f"cachewatch: opening {page.name}", err=True)
+        click.launch(page.name)
+    elif is_sent:
         sys.stdout.buffer.write(_sent(config, packed, form))
 
 

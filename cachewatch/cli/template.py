@@ -1,5 +1,6 @@
 """`cachewatch config template`: list, print, render and check the templates of digests and alerts."""
 
+import difflib
 from pathlib import Path
 
 import click
@@ -26,24 +27,28 @@ _TEMPLATES = {
     "notice.md.j2": "alerts to operators, as Markdown",
     "notice.chat.j2": "alerts to operators, as bullets of a chat message",
     "notice.feed.html.j2": "alerts to operators, as the entry of a feed",
-    "_style.html.j2": "colours and widths that e-mail clients accept",
-    "_lead.html.j2": "below the first sentence: how much and how new",
-    "_needs.j2": "the sentences about environments and pinned snapshots",
-    "_needs.html.j2": "the same, as HTML",
-    "_needs.txt.j2": "the same, as text",
-    "_needs.md.j2": "the same, as Markdown",
-    "_tag.html.j2": "what else changed in one tag",
-    "_lists.html.j2": "the lists and the table",
+    "words.toml": "every sentence of digests; your file replaces single entries",
+    "theme.toml": "colours, name, logo and last sentence; your file replaces single entries",
+    "_header.html.j2": "above the headline: the name and logo of the theme",
+    "_style.html.j2": "widths, and colours in the dark, that e-mail clients accept",
+    "_lead.html.j2": "below the headline: what to do, what happened, what is still open",
+    "_lists.html.j2": "the table",
     "_footer.html.j2": "the period, why the recipient gets this, how to unsubscribe",
-    "_lists.txt.j2": "the lists of the text",
-    "_lists.md.j2": "the tables of the Markdown",
+    "_page.css.j2": "the style of pages",
+    "_page.js.j2": "the filter of pages",
 }
 
-_folder = click.option(
+
+def _own(folder: Path | None) -> set[str]:
+    """Return the names of a user's templates."""
+    return {file.name for file in folder.iterdir() if file.suffix in (".j2", ".toml")} if folder else set()
+
+
+TEMPLATES_OPTION = click.option(
     "--templates-dir",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     metavar="DIR",
-    help="Folder of your own templates (`templates_dir:` in the configuration).",
+    help="Folder of your own templates (in place of `templates_dir:` of the configuration).",
 )
 
 
@@ -56,11 +61,11 @@ def template() -> None:
     "list",
     epilog=examples("cachewatch config template list", "cachewatch config template list --templates-dir templates"),
 )
-@_folder
+@TEMPLATES_OPTION
 @FORMAT_OPTION
 def list_templates(*, templates_dir: Path | None, format_: str) -> None:
     """List all templates; a * marks those that DIR overrides or adds."""
-    own = {file.name for file in templates_dir.glob("*.j2")} if templates_dir else set()
+    own = _own(templates_dir)
     if format_ == "json":
         purposes = {**_TEMPLATES, **dict.fromkeys(sorted(own - _TEMPLATES.keys()), "your own")}
         write_json(
@@ -78,7 +83,7 @@ def list_templates(*, templates_dir: Path | None, format_: str) -> None:
     )
 )
 @click.argument("name")
-@_folder
+@TEMPLATES_OPTION
 def show(name: str, templates_dir: Path | None) -> None:
     """Print the source of a template, as a starting point for your own."""
     found = source(name, templates_dir)
@@ -94,7 +99,7 @@ def show(name: str, templates_dir: Path | None) -> None:
     )
 )
 @click.argument("name")
-@_folder
+@TEMPLATES_OPTION
 @OUTPUT_OPTION
 def render(name: str, templates_dir: Path | None, output: str | None) -> None:
     """Render a template with sample data.
@@ -105,14 +110,35 @@ def render(name: str, templates_dir: Path | None, output: str | None) -> None:
 
 
 @template.command(
+    epilog=examples(
+        "cachewatch config template diff --templates-dir templates",
+        "cachewatch config template diff --templates-dir templates -o changes.diff",
+    )
+)
+@TEMPLATES_OPTION
+@OUTPUT_OPTION
+def diff(*, templates_dir: Path | None, output: str | None) -> None:
+    """Show in what the templates in DIR differ from cachewatch's own, as `diff -u` does."""
+    if templates_dir is None:
+        raise UsageError("name your own templates by --templates-dir")
+    lines: list[str] = []
+    for name in sorted(name for name in _own(templates_dir) if name.endswith(".j2")):
+        ours, theirs = source(name), source(name, templates_dir)
+        if ours and theirs:
+            before, after = ours[0].splitlines(), theirs[0].splitlines()
+            lines += difflib.unified_diff(before, after, f"cachewatch/{name}", theirs[1], lineterm="")
+    write_lines(lines, output)
+
+
+@template.command(
     epilog=examples("cachewatch config template check", "cachewatch config template check --templates-dir templates")
 )
-@_folder
+@TEMPLATES_OPTION
 @click.pass_context
 def check(context: click.Context, templates_dir: Path | None) -> None:
     """Render every template with sample data, and report errors."""
-    own = {file.name for file in templates_dir.glob("*.j2")} if templates_dir else set()
-    whole = [name for name in {*_TEMPLATES, *own} if not name.startswith("_")]
+    own = _own(templates_dir)
+    whole = [name for name in {*_TEMPLATES, *own} if not name.startswith("_") and name.endswith(".j2")]
     failed = 0
     for name in sorted(whole):
         try:

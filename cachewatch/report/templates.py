@@ -30,6 +30,7 @@ from cachewatch.errors import TemplateError, WorkFailed
 from cachewatch.report import words
 from cachewatch.report.formats import ToldReport, told_reports
 from cachewatch.report.text import Block, Requested
+from cachewatch.report.wording import entries
 from cachewatch.report.words import how_long, number
 from cachewatch.runtime.files import read_inside, shipped_template
 from cachewatch.runtime.worker import Limits, Worker
@@ -238,7 +239,7 @@ def _caged(folder: Path) -> jinja2.Environment:
     environment = ImmutableSandboxedEnvironment(
         autoescape=jinja2.select_autoescape(_MARKUP), loader=_loader(folder), **_OPTIONS
     )
-    return _prepared(environment)
+    return _prepared(environment, folder)
 
 
 _OPTIONS: dict[str, Any] = {
@@ -257,8 +258,9 @@ def _loader(folder: Path | None) -> jinja2.BaseLoader:
     return jinja2.FunctionLoader(load)
 
 
-def _prepared(environment: jinja2.Environment) -> jinja2.Environment:
+def _prepared(environment: jinja2.Environment, folder: Path | None = None) -> jinja2.Environment:
     environment.globals.pop("lipsum")
+    environment.globals["theme"] = entries("theme.toml", folder)
     environment.filters |= FILTERS
     return environment
 

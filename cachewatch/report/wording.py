@@ -80,22 +80,25 @@ def fill(text: str, n: int, values: Mapping[str, object]) -> str:
 
 def words(folder: Path | None = None) -> Words:
     """Return our words, and those of a folder in place of ours; raise TemplateError if these cannot be read."""
-    if folder is None:
-        return _ours()
+    return _ours() if folder is None else Words(entries(NAME, folder))
+
+
+def entries(name: str, folder: Path | None = None) -> dict[str, Any]:
+    """Return the entries of a file of ours, and those of a folder's file of that name in place of them."""
+    own = tomllib.loads(shipped_template(name) or "")
     try:
-        theirs = tomllib.loads(read_inside(folder, NAME, most=_LONGEST).decode())
+        theirs = tomllib.loads(read_inside(folder, name, most=_LONGEST).decode()) if folder else {}
     except FileNotFoundError:
-        return _ours()
+        return own
     except (OSError, ValueError) as error:
-        raise TemplateError(f"{folder / NAME}: {error}") from error
-    own = tomllib.loads(shipped_template(NAME) or "")
-    _replace(own, theirs, str(folder / NAME))
-    return Words(own)
+        raise TemplateError(f"{folder}/{name}: {error}") from error
+    _replace(own, theirs, f"{folder}/{name}")
+    return own
 
 
 @cache
 def _ours() -> Words:
-    return Words(tomllib.loads(shipped_template(NAME) or ""))
+    return Words(entries(NAME))
 
 
 def _replace(own: dict[str, Any], theirs: Mapping[str, Any], where: str) -> None:

@@ -301,12 +301,18 @@ def test_a_preview_names_a_base_that_shows_something_and_what_is_unreadable(conf
 
 
 @pytest.mark.usefixtures("configured")
-def test_a_preview_without_a_name(run: Run) -> None:
+def test_a_preview_without_a_name(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """The only subscription is meant; of several, none is guessed, and all are named."""
     configure("HEAD~1")
     run("once")
     only = run("preview", "--since", "HEAD~1").output
     assert only == run("preview", "all", "--since", "HEAD~1").output
+    opened: list[str] = []
+    monkeypatch.setattr("click.launch", opened.append)
+    shown = run("preview", "all", "--since", "HEAD~1", "--open")
+    assert (shown.output, f"opening {opened[0]}\n" in shown.error) == ("", True)
+    assert Path(opened[0]).read_text() == run("preview", "--since", "HEAD~1", "--format", "html").output
+    Path(opened[0]).unlink()
     assert "NEW         new  1.0" in only
     with Path("cachewatch.yaml").open("a") as file:
         file.write("  team: {channels: [files], when: each revision}\n")

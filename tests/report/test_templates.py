@@ -1,11 +1,14 @@
 """Templates of users: preferred to ours file by file, given plain data, and held in a cage."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import jsonschema
 import pytest
-from conftest import Run
+from conftest import ROOT, Run
 
 from cachewatch.errors import TemplateError
 from cachewatch.report import templates
@@ -156,14 +159,6 @@ def test_what_cannot_be_shown_or_rendered(run: Run) -> None:
     assert sample_notice().title in run("config", "template", "render", "notice.txt.j2").output
 
 
-def test_all_templates_are_listed(run: Run) -> None:
-    """Whatever there is for digests and notices, is listed."""
-    shipped = {file.name for file in (Path(__file__).parents[2] / "templates").glob("[dn_]*.j2")}
-    listed = run("config", "template", "list").output
-
-    assert [name for name in sorted(shipped) if name not in listed and not name.startswith("_page")] == []
-
-
 def test_the_context_is_documented() -> None:
     """Every name that a template is given stands in docs/templates.md, and every filter."""
     text = (Path(__file__).parents[2] / "docs/templates.md").read_text()
@@ -208,3 +203,56 @@ def test_json_keeps_to_its_schema() -> None:
 
     validator.check_schema(schema)
     assert list(validator.iter_errors(json.loads(render_digest(sample_digest()).json))) == []
+
+
+@pytest.mark.slow
+def test_the_example_of_the_page(
+    tmp_path: Path, demo_repository: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """docs/templates.md shows a theme, words and a header that do what it says."""
+    monkeypatch.chdir(tmp_path)
+    run("init", "--to", "you@example.org", "--source", demo_repository, "--when", "each revision")
+    page = (ROOT / "docs/templates.md").read_text()
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    example = page.partition("```sh\n")[2].partition("```")[0]
+    done = subprocess.run(
+        ["sh", "-e", "-c", example], env=os.environ | {"PATH": path}, capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert "+++ mine/_header.html.j2" in done.stdout
+    preview = (tmp_path / "preview.html").read_text()
+    for said in (
+        ">All quiet.<",
+        'alt="HPC group"',
+        "Questions: hpc@example.org",
+        "A quiet week.",
+        "border-top:4px solid #8250df",
+    ):
+        assert said in preview
+
+
+def test_every_listed_template_is_there(run: Run) -> None:
+    """And the other way round, but for what no reader of a digest sees."""
+    found = json.loads(run("config", "template", "list", "--format", "json").output)["templates"]
+    there = {file.name for file in (ROOT / "templates").iterdir()}
+
+    others = {"cachewatch.yaml.j2", "changes.md.j2", "causes.md.j2", "page.html.j2", "_page_tag.html.j2"}
+    assert {each["name"] for each in found} == there - others
+
+
+@pytest.mark.parametrize("text", ["nonsense = 1", "[colors]\nalarm = 3", "x"])
+def test_a_wrong_theme_is_refused(tmp_path: Path, text: str) -> None:
+    """With the name of the file and of the entry."""
+    (tmp_path / "theme.toml").write_text(text)
+
+    with pytest.raises(TemplateError, match=r"theme\.toml"):
+        templates._caged(tmp_path)
+
+
+def test_a_page_loads_no_picture_but_the_logo(tmp_path: Path) -> None:
+    """Its policy names the logo, or nothing."""
+    (tmp_path / "theme.toml").write_text('logo = "https://hpc.example.org/logo.png"')
+
+    assert "img-src" not in render_digest(sample_digest()).page
+    assert "img-src https://hpc.example.org/logo.png" in render_digest(sample_digest(), templates_dir=tmp_path).page
