@@ -214,6 +214,9 @@ def note_refusal(connection: Connection, context: Context, delivery: Delivery, s
     if not is_lasting or is_operator(context.config, name, target):
         return False
     messages.suppress(connection, name, target, said, now)
+    # What waits for it is kept with what follows, so that all of it goes out in its order.
+    for each in outbox.find(connection, states=(State.QUEUED, State.DEFERRED), channel=name, target=target):
+        outbox.settle(connection, each, State.SUPPRESSED, now=now, said=said)
     alerts.resolve_within(connection, context, AlertKey(AlertKind.DELIVERY_FAILED, name, target), "")
     alerts.open_within(connection, context, alert(name, target, said))
     return True

@@ -324,6 +324,27 @@ def test_a_suppressed_address_is_tried_once_a_week(site: Site) -> None:
     assert "kim@example.org receives digests again" in site.notices()[-2:]
 
 
+@pytest.mark.slow
+def test_what_waits_for_an_address_that_is_suppressed_is_kept_with_what_follows(site: Site) -> None:
+    """All of it is sent in the order in which it was made."""
+    with post(by_recipient=NO_USER) as server:
+        configure(site, server.port)
+        site.publish(1)
+        site.run(later=2 * DAY)
+        operator_actions.retry(site.open(), mails(site)[0].id)
+        site.run(later=2 * DAY)
+        server.by_recipient = {"kim@example.org": "451 4.7.1 greylisted"}
+        for number in (2, 3, 4):
+            site.publish(number)
+            site.run(later=DAY)
+        server.by_recipient = NO_USER
+        site.run(later=HOUR)
+        assert states(site)["kim"] == [State.DEAD] * 2 + [State.SUPPRESSED] * 2
+        server.by_recipient = {}
+        site.run(later=8 * DAY)
+    assert spans(server.received, "kim@example.org") == [span(site, 2, 3), span(site, 3, 4)]
+
+
 READERS = [f"{name}@example.org" for name in ("kim", "lee", "ann", "max", "eva")]
 OPERATORS_BY_MAIL = CONFIG.replace("kim@example.org, lee@example.org", ", ".join(READERS)).replace(
     "operators: {channels: [desk]}", "operators: {channels: [mail], to: [ops@example.org]}"
