@@ -128,8 +128,7 @@ class Worker:
                     raise WorkFailed(f"reading it took more than {patience:.0f} seconds")
             return connection.recv()
         except (EOFError, ConnectionError):
-            self.used += min(seconds + 1, time.monotonic() - begun)  # nobody knows how much it was
-            raise self._death(seconds) from None
+            raise self._death(seconds, time.monotonic() - begun) from None
         except BaseException:
             self.close()
             raise
@@ -153,12 +152,14 @@ class Worker:
         other.close()
         return self._connection
 
-    def _death(self, seconds: float) -> WorkFailed:
-        """Bury the process, and say what it died of."""
+    def _death(self, seconds: float, elapsed: float) -> WorkFailed:
+        """Return what the process ended with, and count what it used of the `seconds` that it had."""
         process, self._process = self._process, None
         self.close()
         process.join()
         code: int = process.exitcode
+        # The limit is one of whole seconds; unless it was reached, nobody knows how much was used.
+        self.used += ceil(seconds) if code == -signal.SIGXCPU else min(seconds, elapsed)
         if code == -signal.SIGKILL:
             return _KilledFromOutside("the process that read it was killed, perhaps for want of memory")
         if code == -signal.SIGXCPU:

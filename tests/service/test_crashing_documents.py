@@ -94,8 +94,8 @@ def test_what_ended_a_process_is_not_read_again(tmp_path: Path, monkeypatch: pyt
     deaths: list[str] = []
 
     class Counting(limited_process.Worker):
-        def _death(self, seconds: float) -> WorkFailed:
-            found = super()._death(seconds)
+        def _death(self, seconds: float, elapsed: float) -> WorkFailed:
+            found = super()._death(seconds, elapsed)
             deaths.append(str(found))
             return found
 
