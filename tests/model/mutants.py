@@ -18,14 +18,17 @@ def _unread_forgotten() -> None:
 
 def _cursor_deleted() -> None:
     """Forget what was told of a tag when it vanishes."""
-    move = vars(cursors)["_move"]
+    advance = cursors.advance
 
-    def forget(connection: Connection, where: Mapping[str, str], steps: Any, now: Any) -> None:
-        move(connection, where, steps, now)
-        gone = [step.tag for step in steps if step.revision is None]
-        connection.execute(delete(table).filter_by(**where).where(table.c.tag.in_(gone)))
+    def forget(connection: Connection, advances: Any, now: Any) -> None:
+        advances = list(advances)
+        advance(connection, advances, now)
+        for each in advances:
+            where = {"subscription": each.subscription, "stream": each.stream, "source": each.source}
+            gone = [step.tag for step in each.tags if step.revision is None]
+            connection.execute(delete(table).filter_by(**where).where(table.c.tag.in_(gone)))
 
-    vars(cursors)["_move"] = forget
+    cursors.advance = forget
 
 
 def _begun_anew() -> None:

@@ -213,12 +213,17 @@ class World:
         self.editor.revert(self.published[self.line[-1]])
 
     def run(
-        self, later: timedelta = NO_TIME, *, skew: timedelta = NO_TIME, kill: int = 0, locked: tuple[int, int] = (0, 0)
+        self,
+        later: timedelta = NO_TIME,
+        *,
+        skew: timedelta = NO_TIME,
+        kill: int | str = 0,
+        locked: tuple[int, int] = (0, 0),
     ) -> int | None:
         """Let time pass, and do a pass, perhaps with a wrong clock; return the status of the process if it ended.
 
-        The pass is killed at the call `kill`; of its transactions that write, the first number of `locked`, and so many
-        from there on, find the database locked.
+        The pass is killed at the call or in the function `kill`; of its transactions that write, the first number of
+        `locked`, and so many from there on, find the database locked.
         """
         self.now += later
         moment = self.now + skew

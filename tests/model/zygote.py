@@ -1,10 +1,11 @@
 """Runs cachewatch many times from one process that has loaded everything; each run is a forked child.
 
 Reads one JSON request a line: {"config": FILE, "log": FILE, "moment": ISO TIME, "seed": N, "kill": N,
-"locked": [N, COUNT], "mutant": NAME, "command": [WORD, ...], "stays": true}. That is one `cachewatch once`, or that command, at a moment. With `kill` the process
-ends at its N-th call into the service, the state or the channels; with `locked` the N-th transaction that writes finds
-the database locked, and so do those behind it. A process that stays does a pass for this request and one for each that
-follows, as a daemon does, until it is killed or told {"end": true}.
+"locked": [N, COUNT], "mutant": NAME, "command": [WORD, ...], "stays": true}. That is one `cachewatch once`, or that
+command, at a moment. With `kill` the process ends at its N-th call into the service, the state or the channels, or at
+its first call of a function there, which is named as "store/digests.py:add"; with `locked` the N-th transaction that
+writes finds the database locked, and so do those behind it. A process that stays does a pass for this request and one
+for each that follows, as a daemon does, until it is killed or told {"end": true}.
 
 Prints {"pid": N} when a child is there, {"done": true} after each pass of one that stays, and {"status": N} when a child has
 ended. The first request is run by the process itself: all that follow inherit what it loaded and compiled.
@@ -138,12 +139,15 @@ def _jobs(context: Context) -> Iterator[Callable[[], object]]:
     yield partial(clean_up, context)
 
 
-def _killer(number: int) -> Callable[[FrameType, str, Any], None]:
-    """Return what ends this process the hard way at its so-manieth call into what may be interrupted."""
+def _killer(place: int | str) -> Callable[[FrameType, str, Any], None]:
+    """Return what ends this process the hard way: at its so-manieth call into what may be interrupted, or of a function."""
     calls = count(1)
 
     def look(frame: FrameType, what: str, _: Any) -> None:
-        if what == "call" and frame.f_code.co_filename.startswith(_KILLED_IN) and next(calls) == number:
+        code = frame.f_code
+        if what != "call" or not code.co_filename.startswith(_KILLED_IN):
+            return
+        if place in (next(calls), f"{Path(code.co_filename).relative_to(_ROOT)}:{code.co_name}"):
             os.kill(os.getpid(), signal.SIGKILL)
 
     return look
