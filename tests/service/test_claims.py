@@ -17,14 +17,11 @@ from mailservers import Post, free_port, header, post
 from station import Site, wait_for
 
 from cachewatch.channels import longest_attempt
-from cachewatch.config.secrets import PostgresAddress
 from cachewatch.errors import StateError, UsageError
 from cachewatch.operators import actions as operator_actions
 from cachewatch.report.values import DeliveryResult, Message, Transport
 from cachewatch.service import send as sending_deliveries
 from cachewatch.service.context import Context
-from cachewatch.service.passes import create_digests
-from cachewatch.service.poll import poll
 from cachewatch.service.send import deliver
 from cachewatch.store import outbox, sqlite
 from cachewatch.store.outbox import Delivery, State
@@ -172,21 +169,13 @@ def test_what_this_process_never_settled_comes_back_with_the_next_run(site: Site
     assert {name: each.state for name, each in mails(site).items()} == {"kim": State.SENT, "lee": State.SENT}
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize("_state", ["postgresql"], indirect=True)
 def test_what_another_host_had_in_hand_is_sent_after_the_longest_attempt(
-    site: Site, server: Post, address: PostgresAddress, monkeypatch: pytest.MonkeyPatch
+    site: Site, server: Post, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever the clock of that host said; the others get theirs at once, and nothing is late without a word."""
-    monkeypatch.setattr(Site, "address", address)
-    site.configure(CONFIG.replace("{port}", str(server.port)))
-    site.publish(0)
-    site.run()
-    site.publish(1)
     context = site.open()
     monkeypatch.setattr(socket, "gethostname", lambda: "there")
-    site.now += HOUR
-    poll(context, context.config.sources["public"])
-    create_digests(context)
     context.owner = "here/1/a"
     site.now += timedelta(days=30)
     claimed(context)
