@@ -32,13 +32,18 @@ test-all: $(READY) ## Run all tests but those of `make crash`, with the coverage
 	@rm -f .coverage .coverage.*
 	$(TESTS) --ignore=tests/crash --cov $(PYTEST)
 
-nightly: .venv/docs ## Run all that takes too long for each change: some hours
-	$(MAKE) --no-print-directory docs
-	$(MAKE) --no-print-directory test-all
-	$(MAKE) --no-print-directory test-postgresql
-	$(MAKE) --no-print-directory crash
+NIGHTLY := docs test-all test-postgresql crash nightly-model nightly-fuzz nightly-bench
+.PHONY: nightly nightly-model nightly-fuzz nightly-bench
+nightly: $(READY) ## Run all that takes too long for each change, each part even if another fails: some hours
+	$(MAKE) --no-print-directory --keep-going --jobs=1 $(NIGHTLY)
+
+nightly-model:
 	$(MAKE) --no-print-directory model MODEL="--minutes 30"
+
+nightly-fuzz:
 	if $(MAKE) --silent .venv/atheris; then $(MAKE) --no-print-directory fuzz; else echo "atheris has no wheel for this Python: nothing is fuzzed"; fi
+
+nightly-bench:
 	$(MAKE) --no-print-directory bench BENCH=--quick
 
 test-postgresql: $(READY) ## Run tests of the service with a state in PostgreSQL, all that may be in either database with FILES=tests
