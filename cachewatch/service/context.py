@@ -42,59 +42,59 @@ from cachewatch.store.schema import Clock, utc_now
 
 
 class News(Struct, frozen=True, kw_only=True):
-    """What a source has now."""
+    """The newest revision of a source, and what is wrong with the source."""
 
     revision: str
     time: datetime | None  # when it was published
-    warnings: tuple[str, ...]  # what operators should hear once
-    problem: str = ""  # what they should hear of as long as it lasts, though there may be news
-    no_documents: str = ""  # what was looked for and found instead, if there are none
+    warnings: tuple[str, ...]  # of which operators are notified once
+    problem: str = ""  # of which an alert is open while it lasts; there may be a new revision all the same
+    no_documents: str = ""  # if the source has no documents: what was looked for, and what was found instead
 
 
 class Watched(Protocol):
-    """A copy of a source in a folder of the state."""
+    """The local copy of a source, in a folder of the state."""
 
     def update(self) -> News:
-        """Fetch what is new; raises SourceError where that fails, and nothing is lost."""
+        """Fetch the newest revision. Raises SourceError if that fails; the copy is then as it was before."""
 
     def open(self) -> Repository:
         """Open the copy to read it."""
 
     def pin(self, revisions: Collection[str]) -> None:
-        """Keep these revisions whole, whatever becomes of the source."""
+        """Keep these revisions with all their contents, even if the source removes them."""
 
     def lacking(self, revisions: Collection[str]) -> frozenset[str]:
-        """Return those of these revisions that are not in the copy."""
+        """Return those of these revisions that the copy does not have."""
 
     def tidy(self, used: Collection[str]) -> None:
-        """Let go of pins but those in use, and keep the copy small."""
+        """Remove all pins but those of the revisions `used`, and keep the copy small."""
 
 
 class RecordedSource:
-    """The history that we record of a source without one; it is ours, so nobody rewrites it, and it is packed as written."""
+    """The history that we record of a source without one, as a git repository; only cachewatch writes it."""
 
     def __init__(self, folder: Path, address: str, layout: Layout = ANYWHERE) -> None:
-        """Name what is recorded at `address` in `folder`."""
+        """`folder` has the recorded history of the source at `address`; `layout` says where its documents lie."""
         self._folder, self._address, self._layout = folder, address, layout
 
     def open(self) -> Repository:
-        """Open the history to read it."""
+        """Open the history to read it; raises SourceError if nothing was recorded yet."""
         if not is_made(self._folder):  # another thread may be about to make it
             raise SourceError(f"{self._address}: nothing was recorded yet")
         return Repository(self._folder, self._layout)
 
     def pin(self, revisions: Collection[str]) -> None:
-        """Do nothing: no revision is ever taken out of it."""
+        """Do nothing: a recorded history never loses a revision."""
 
     def lacking(self, revisions: Collection[str]) -> frozenset[str]:
-        """Return those of these revisions that were not recorded here."""
+        """Return those of these revisions that are not in the recorded history."""
         if not is_made(self._folder):
             return frozenset(revisions)
         with closing(Repository(self._folder)) as repository:
             return frozenset(revision for revision in revisions if not is_there(repository, revision))
 
     def tidy(self, used: Collection[str]) -> None:
-        """Do nothing: it is packed as it is written."""
+        """Do nothing: each revision is packed when it is written."""
 
 
 _ADDRESS_FILE = "cachewatch-address"
@@ -102,7 +102,7 @@ _MOST_FAULTS = 5
 
 
 class WatchedClone:
-    """A clone of a git repository, which keeps what upstream may take away."""
+    """A clone of a git repository, which keeps pinned revisions even if upstream deletes them."""
 
     def __init__(self, source: GitSource, folder: Path) -> None:
         self._folder, self._address, self._since = folder, redact(source.address), source.since
@@ -117,7 +117,7 @@ class WatchedClone:
         )
 
     def update(self) -> News:
-        """Fetch what is new."""
+        """Fetch the newest revision of the branch."""
         update, other = self._mirror.update(), self._other_address()
         with closing(self._mirror.open()) as repository:
             newest = resolve(repository, update.after)
@@ -130,7 +130,7 @@ class WatchedClone:
         return News(revision=update.after, time=newest.time, warnings=tuple(warnings), no_documents=missing)
 
     def _other_address(self) -> str:
-        """Note from where the clone was fetched; return the other address that it was fetched from before, if any."""
+        """Store the address of the source beside the clone; return the one stored before if it differs, else ""."""
         path = self._folder / _ADDRESS_FILE
         before = path.read_text("utf-8", "replace").strip() if path.is_file() else ""
         if before != self._address:
@@ -142,34 +142,34 @@ class WatchedClone:
         return self._mirror.open()
 
     def pin(self, revisions: Collection[str]) -> None:
-        """Keep these revisions whole, whatever becomes of upstream."""
+        """Keep these revisions with all their contents, even if upstream deletes them."""
         for revision in sorted(set(revisions) - self._mirror.pins()):
             self._mirror.pin(revision)
 
     def lacking(self, revisions: Collection[str]) -> frozenset[str]:
-        """Return those of these revisions that are not here."""
+        """Return those of these revisions that the clone does not have."""
         return self._mirror.lacking(revisions)
 
     def tidy(self, used: Collection[str]) -> None:
-        """Let go of the pins that are not in `used`."""
+        """Remove the pins of all revisions that are not in `used`."""
         for revision in self._mirror.pins().difference(used):
             self._mirror.unpin(revision)
 
 
 class RecordedFolder(RecordedSource):
-    """The history that we record of a folder of documents."""
+    """The recorded history of a folder of documents."""
 
     def __init__(self, source: Source, folder: Path) -> None:
         super().__init__(folder, source.address, source.layout)
 
     @staticmethod
     def is_one(source: Source, folder: Path) -> bool:
-        """Tell whether a source is a folder, or was one when it was there."""
+        """Tell whether a source is a folder, or was one before it vanished; its history is recorded in `folder`."""
         path = Path(source.address)
         return is_plain(path) or (not path.exists() and (folder / RECORDING_LOCK).exists())
 
     def update(self) -> News:
-        """Record what is in the folder now, unless it is what it was."""
+        """Record the documents of the folder as a new revision, unless nothing changed since the last one."""
         if not Path(self._address).exists():
             raise SourceError(f"{self._address}: there is no such folder")
         found = record_folder(self._address, self._folder, self._layout, now=datetime.now(UTC))
@@ -183,13 +183,13 @@ class RecordedFolder(RecordedSource):
 
 
 def copy_for_now(folder: Path, copy: Path) -> None:
-    """Make a copy of a copy, which may be updated; it is small, since it reads the objects and indexes of the first."""
+    """Copy the clone `folder` to `copy`, which can then be updated instead; the copy reads objects and indexes of the clone."""
     if not folder.exists():
         return
     indexes = [path.resolve() for path in folder.glob("*.db")]
     left_out = {"objects", *(path.name for path in folder.glob("*.db*"))}
     copy.parent.mkdir(parents=True, exist_ok=True)
-    with suppress(shutil.Error):  # locks of who works on it, which are gone meanwhile
+    with suppress(shutil.Error):  # locks of a process that works on it, which vanished meanwhile
         shutil.copytree(folder, copy, ignore=lambda of, _: left_out if Path(of) == folder else ())
     for path in (copy, *copy.rglob("*")):  # a state may be read-only; this copy is ours
         path.chmod(0o700)
@@ -211,27 +211,27 @@ def _warnings(update: Update, other: str) -> Iterator[str]:
 
 
 class EndingError(Exception):
-    """Cachewatch is to end. It is no failure: what was not written down is done again next time."""
+    """Raised to stop work because cachewatch is to end; no failure: the next run repeats what was not stored."""
 
 
 class Context(Struct, kw_only=True):
-    """The configuration, the state, and how to say what happens."""
+    """The configuration and the state that a pass works with, its log and clock, and whether cachewatch is to end."""
 
     config: Config
     database: Database
     log: Log
     clock: Clock = utc_now
-    # Hears what is being done, for somebody who waits for it.
+    # Called with what is being done, to show progress.
     doing: Callable[[str], None] = lambda _: None
-    # Set when cachewatch is to end: the message in hand is finished, and no other begun.
+    # Set when cachewatch is to end: the current message is still sent, and no other is begun.
     is_ending: threading.Event = field(default_factory=threading.Event)
-    # By which name deliveries are claimed, which no other run has, and the answers that could not be written down yet, by delivery.
+    # The name, unique to this run, with which deliveries are claimed; the results that could not be stored yet, by delivery.
     owner: str = field(default_factory=lambda: f"{socket.gethostname()}/{os.getpid()}/{token_hex(4)}")
     unwritten: dict[int, tuple[Delivery, DeliveryResult]] = field(default_factory=dict)
-    # When this process began, by its clock, and when it last found written down that it runs.
+    # When this process began, and the last stored time at which the service ran.
     started: datetime | None = None
     ran: datetime | None = None
-    notices: int = 0  # to operators, that it has queued
+    notices: int = 0  # how many notices to operators were queued
 
     def __post_init__(self) -> None:
         if self.started is None:
@@ -239,47 +239,47 @@ class Context(Struct, kw_only=True):
 
     @property
     def folder(self) -> Path:
-        """Where this host keeps its clones."""
+        """The folder with the clones of this host."""
         return self.config.folder
 
     def log_within(self, connection: Connection, delivery: Delivery | None = None) -> Log:
-        """Return the log of a transaction, or of a delivery in one: its lines are written if and when that is committed."""
+        """Return a log, of `delivery` if given, whose lines are written if and when the transaction is committed."""
         log = self.log if delivery is None else self.log_of(delivery)
         return log.deferred(partial(after_commit, connection))
 
     def log_of(self, delivery: Delivery) -> Log:
-        """Return the log of what becomes of a delivery."""
+        """Return a log whose lines name the id, channel and target of a delivery."""
         return self.log.bind(id=delivery.id, channel=delivery.channel, target=delivery.target)
 
     def go_on(self) -> None:
-        """Raise EndingError if cachewatch is to end; long work asks now and then."""
+        """Raise EndingError if cachewatch is to end; long work calls this now and then."""
         if self.is_ending.is_set():
             raise EndingError
 
     def today(self) -> date:
-        """Return the day that it is where the configuration says."""
+        """Return today's date in the configured time zone."""
         return self.clock().astimezone(ZoneInfo(self.config.timezone)).date()
 
     def watched(self, source: Source) -> Watched:
-        """Return the copy of `source` that is ours, which need not be there yet."""
+        """Return this host's copy of `source`, which may not exist yet."""
         return watched_copy(source, self.clone_folder(source.name))
 
     def open_repository(self, source: Source) -> Repository:
-        """Open our copy of `source` to read it; whoever asks closes it."""
+        """Open this host's copy of `source` to read it; the caller closes it."""
         return self.watched(source).open()
 
     def pin(self, advances: Collection[Advance]) -> None:
-        """Keep the revisions that streams are to be compared with next, whatever upstream does."""
+        """Keep the revisions that streams will be compared with next, even if upstream deletes them."""
         for each in advances:
             self.watched(self.config.sources[each.source]).pin(each.revisions)
 
     def clone_folder(self, source: str) -> Path:
-        """Return where the clone, or the recorded history, of a source is."""
+        """Return the folder of the clone, or of the recorded history, of a source."""
         return self.folder / "sources" / f"{source}.git"
 
 
 def watched_copy(source: Source, folder: Path) -> Watched:
-    """Return the copy of `source` that is in `folder`."""
+    """Return the copy of `source` in `folder`, of the class for its type."""
     if isinstance(source, GitSource):
         return RecordedFolder(source, folder) if RecordedFolder.is_one(source, folder) else WatchedClone(source, folder)
 

@@ -1,8 +1,8 @@
 """One pass: poll the sources, create the digests that are due, deliver what is queued; then maintenance and the ping.
 
-`once` is one pass; the daemon does the same things as they fall due. The maintenance deletes pins without a cursor, old
-digests and deliveries, and clones without a source. Of several hosts that share a state, one works (Leadership);
-on a state of one host, its lock has decided that.
+`cachewatch once` does one pass; the daemon does the same work when it falls due. Maintenance deletes pins without a
+cursor, old digests and deliveries, and clones without a source. If several hosts share a state, only one of them works
+(Leadership); the state of a single host has a lock for that.
 """
 
 import hashlib
@@ -46,7 +46,7 @@ from cachewatch.store.sqlite import open_database
 
 
 def clean_up(context: Context, *, may_be_open: bool = True) -> None:
-    """Do what nobody waits for; nothing here may stop anything else."""
+    """Remove unused pins of each source and old rows of the state; an error in one source becomes an alert and stops nothing."""
     for source in context.config.sources.values():
         with context.database.read() as connection:
             used = cursors.revisions_in_use(connection, source.name)
@@ -61,7 +61,7 @@ def clean_up(context: Context, *, may_be_open: bool = True) -> None:
 
 
 def _forget(context: Context) -> None:
-    """Delete what the state keeps no longer; feeds are written anew from all of their entries, which stay."""
+    """Delete what is older than `retention:` allows, but not the contents of feeds, which are written from all entries."""
     retention = context.config.retention
     feeds = {name for name, channel in context.config.channels.items() if isinstance(channel, FeedConfig)}
     with context.database.write() as connection:
@@ -80,7 +80,7 @@ _MOST_LOGGED = 10
 
 
 class Result(Struct, frozen=True, kw_only=True):
-    """What a pass came to."""
+    """The result of a pass."""
 
     failed_sources: int
     failed_digests: int  # streams whose digests cannot be created
@@ -90,12 +90,12 @@ class Result(Struct, frozen=True, kw_only=True):
 
     @property
     def is_undelivered(self) -> bool:
-        """Whether somebody does not get a digest, now or unless an operator acts."""
+        """Whether some recipient does not get a digest, now or until an operator acts."""
         return bool(self.dead or self.suppressed or self.blocked)
 
 
 def run_pass(context: Context) -> Result:
-    """Do all that is due now; a failing source or channel stops only itself, a hanging source what depends on it."""
+    """Do all that is due; a source that fails or hangs delays only the digests that depend on it."""
     begun, untold, dead, is_well = context.clock(), list(streams_of(context.config)), 0, False
     with Worker(go_on=context.go_on) as worker:
         worker.start()  # before there are threads
@@ -125,7 +125,7 @@ def run_pass(context: Context) -> Result:
 
 
 def _log_what_waits(connection: Connection, context: Context, begun: datetime) -> None:
-    """Log which deliveries wait for a channel that failed in an earlier pass, and when they are tried again."""
+    """Log which deliveries wait for a channel that failed before this pass began, and when they are retried."""
     for name in context.config.channels:
         found = health.channel(connection, name)
         waiting = outbox.find(connection, states=outbox.OPEN, channel=name)
@@ -141,7 +141,7 @@ def _log_what_waits(connection: Connection, context: Context, begun: datetime) -
 
 
 def create_digests(context: Context, beat: Callable[[], None] = lambda: None) -> None:
-    """Make the digest of every stream that is due; `beat` hears that we live, after each of them and while one is made."""
+    """Create the digest of every stream that is due; call `beat`, as a sign of life, after each and while comparing."""
 
     def go_on() -> None:
         context.go_on()
@@ -159,10 +159,13 @@ def _create_digests(
     *,
     is_last: bool = True,
 ) -> bool:
-    """Make what is due, review the alerts, and tell whether none is open."""
+    """Create the digests of `streams` that are due and review the alerts; return True if no problem is open.
+
+    With `is_last`, no source is pending any more, and the daily summary is sent if it is due.
+    """
     recover(context)
     take_over_renamed(context)
-    # Another host fetched the newest revision of these, and this one has yet to: they are polled first.
+    # Another host fetched the newest revision of these sources, and this one has yet to: they are polled first.
     shared = context.config.sources if context.database.is_shared else {}
     behind = {name for name, source in shared.items() if _is_behind(context, source)}
     with context.database.read() as connection:
@@ -188,7 +191,7 @@ def _create_digests(
         closing(Comparisons(isolate, kept)) as comparisons,
         suppress(EndingError),
     ):
-        # First the urgent ones: what they tell is not told again at once.
+        # First the urgent ones: the regular digest then omits recipients who get the same from the urgent one.
         for stream in sorted(ready, key=lambda stream: not stream.is_urgent):
             context.go_on()
             context.doing(f"comparing for {stream.subscription.name}")
@@ -212,15 +215,15 @@ def _is_behind(context: Context, source: Source) -> bool:
         return True
 
 
-# Between two words to a database that hosts share, which ends the session of who says nothing.
+# Between two requests to a shared database, which ends sessions that are silent for longer.
 HEARTBEAT = timedelta(seconds=5)
 
 
 class Leadership:
-    """Whether this process works, or waits until the other one ends."""
+    """Whether this process works on a shared state, or waits as a standby until the process that works ends."""
 
     def __init__(self, context: Context, begin: Callable[[], None]) -> None:
-        """Know nothing yet; `begin` is called whenever this process becomes the one that works."""
+        """Set up without asking the database; `begin` is called whenever this process becomes the one that works."""
         self._context = context
         self._begin = begin
         self._has_begun = False  # and no other is known to have taken over since
@@ -228,7 +231,7 @@ class Leadership:
         self.other = "nobody"
 
     def look(self) -> None:
-        """Work, or go on to work, if no other process does; raise StateError if the database cannot be asked."""
+        """Ask the database for the lead, and work if no other process has it; raise StateError if it cannot be asked."""
         context = self._context
         try:
             if context.database.lead(context.owner) or not (self.is_ours and self._has_begun):
@@ -247,7 +250,7 @@ class Leadership:
             self.is_ours = self._has_begun = True
 
     def if_ours(self, job: Callable[[], object]) -> Callable[[], None]:
-        """Return a job that does nothing on a host that waits, and stores nothing more once another host may have worked."""
+        """Return `job` as a function that does nothing on a standby and stores nothing after another host took over."""
 
         def work() -> None:
             with self._context.database.job():
@@ -257,14 +260,14 @@ class Leadership:
         return work
 
 
-# What need not be alike on all hosts.
+# Settings that may differ between hosts.
 _OF_A_HOST = ("state", "state_folder", "monitor")
 
 
 def put_in_force(context: Context) -> None:
-    """Write down which configuration is in force; if it is another than that of the host before, operators are alerted.
+    """Store which configuration this host works with; operators are alerted if the host before it had another one.
 
-    What waits then was made by that other configuration, and is sent to whom it named.
+    Deliveries that wait then were created with that other configuration, and still go to the recipients that it named.
     """
     if not context.database.is_shared:
         return
@@ -282,7 +285,7 @@ def put_in_force(context: Context) -> None:
 
 
 def compare_with_leader(context: Context) -> None:
-    """Raise an alert on a host that waits while the one that works has another configuration; that one notifies operators."""
+    """On a standby, keep an alert open while the host that works has another configuration; that host notifies operators."""
     host = socket.gethostname()
     with context.database.read() as connection:
         theirs = health.configuration(connection)
@@ -319,7 +322,7 @@ def _difference(waiting: str, working: str) -> Alert:
 
 @contextmanager
 def leading(context: Context) -> Iterator[None]:
-    """Be the one that works, for a single pass; raise AnotherInstance where another does."""
+    """Hold the lead during a single pass; raises AnotherInstance if another process has it."""
     context.database.lead(context.owner)
     if not context.database.is_shared:
         yield
@@ -342,14 +345,14 @@ def leading(context: Context) -> Iterator[None]:
 
 
 _SECONDS = 20
-# A check of healthchecks.io, or of a server of one's own that runs its software: by its UUID, or by a key and a name.
+# A check at healthchecks.io, or at another server that runs its software: named by its UUID, or by a key and a name.
 _HEALTHCHECKS = re.compile(
     r"https?://(?:hc-ping\.com|[^/?#]+/ping)/(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[\w-]{22}/[\w-]+)/?"
 )
 
 
 def ping(config: Config, log: Log, *, is_whole: bool) -> None:
-    """Ping the configured URL; after a pass that failed, tell healthchecks so, and others by silence."""
+    """Ping the configured URL after a good pass (`is_whole`); report a failed one only to healthchecks, at its own address."""
     url = config.monitor.ping_url
     if url is None:
         return

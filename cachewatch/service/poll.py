@@ -1,6 +1,6 @@
-"""Poll the sources for their newest revision, all at the same time, and record the result.
+"""Poll the sources for their newest revision, all at the same time, and store the result.
 
-So a source that hangs delays only what depends on it.
+So a source that hangs delays only the digests that depend on it.
 """
 
 import time
@@ -28,7 +28,7 @@ from cachewatch.store.health import AlertKey, AlertKind, Counter, SourceHealth
 
 
 def poll(context: Context, source: Source) -> bool:
-    """Fetch what is new, and tell whether the source could be read."""
+    """Fetch the newest revision of `source`, store the result, and tell whether the source could be read."""
     if context.is_ending.is_set():
         return False
     context.doing(f"polling {source.name}")
@@ -38,21 +38,21 @@ def poll(context: Context, source: Source) -> bool:
     except StateError:
         raise  # the source is not to blame
     except Exception as error:  # noqa: BLE001  a bug that this source brings to light must not stop the others
-        if not context.is_ending.is_set():  # or we ended it, and it is asked again when we are back
+        if not context.is_ending.is_set():  # else the poll was ended by us, and the next run polls again
             _failed(context, source, error)
         return False
     return True
 
 
 def has_answered(context: Context, source: Source) -> bool:
-    """Tell whether a source answered when it was polled last."""
+    """Tell whether a source answered when it was last polled."""
     with context.database.read() as connection:
         source_health = health.source(connection, source.name)
     return source_health.succeeded_at is not None and not source_health.failures
 
 
 def follow_poll(context: Context, source: Source, *, may_be_open: bool = True) -> None:
-    """Let extensions do what is to follow a poll; what goes wrong there stops nothing else."""
+    """Call the extensions' `after_poll` for a source; an error there becomes an alert and stops nothing else."""
     with alerts.contained(context, source.name, "what follows a poll", may_be_open=may_be_open):
         extensions().hook.after_poll(context=context, source=source)
 
@@ -102,7 +102,7 @@ def _succeeded(context: Context, source: Source, news: News) -> None:
 
 
 def _report_problem(connection: Connection, context: Context, source: Source, news: News) -> None:
-    """Open or resolve the alerts of what is missing as long as it is."""
+    """Open or resolve the alerts for a source that is incomplete or has no documents."""
     skipped, empty = f"a part of the source {source.name} was skipped", f"the source {source.name} has no documents"
     for kind, said, title, solved in (
         (AlertKind.SOURCE_INCOMPLETE, news.problem, skipped, "is complete again"),
@@ -118,19 +118,19 @@ def _report_problem(connection: Connection, context: Context, source: Source, ne
 
 # How many sources are polled at once: of those that answered last time, and of the others, which may hang again.
 ANSWERING, OTHERS = 8, 16
-# Digests wait that long for sources that take their time, so that a usual pass makes all of them together.
+# Digests wait this long for slow sources, so that a usual pass makes all digests together.
 _GRACE_SECONDS = 5.0
-# Less than the unit's TimeoutStopSec, which ends us the hard way.
+# Less than TimeoutStopSec of the systemd unit, after which cachewatch is killed.
 _ENDING_SECONDS = 20.0
 _INTERRUPT_SECONDS = 0.2
 
 
-# How a poll ended: its source, whether that answered, and why the result could not be stored (a source that fails is no error).
+# How a poll ended: the source's name, whether it answered, and the error if the result could not be stored.
 _Ended = tuple[str, bool, BaseException | None]
 
 
 class Polls:
-    """The polls of one pass; whoever leaves it early ends those that still run."""
+    """The polls of one pass; if the `with` block raises, the polls that still run are ended."""
 
     def __init__(self, context: Context) -> None:
         self.failed = 0
@@ -157,9 +157,9 @@ class Polls:
                 thread.join(_INTERRUPT_SECONDS)
 
     def __iter__(self) -> Iterator[frozenset[str]]:
-        """Yield the sources that have not answered: soon, then each time that there are fewer, until there are none.
+        """Yield the names of the sources still pending: within five seconds, then at each answer, until none is left.
 
-        Raises at the end what kept the result of a poll from being stored.
+        Raises at the end the first error that kept the result of a poll from being stored.
         """
         pending, errors = {source.name for source in self._sources}, []
         for found in self._rounds():
@@ -174,7 +174,10 @@ class Polls:
             raise errors[0]
 
     def _rounds(self) -> Iterator[list[_Ended]]:
-        """Yield how polls ended, for ever; what waits to be sent does not wait for the first of them."""
+        """Yield lists of polls that ended, endlessly: first those of the first five seconds, then one at a time.
+
+        A single source is polled after an empty first list, so that queued deliveries do not wait for it.
+        """
         if not self._threads:
             yield []
             yield [(source.name, poll(self._context, source), None) for source in self._sources]

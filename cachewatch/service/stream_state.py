@@ -1,6 +1,6 @@
-"""What the state knows of a stream: read as a whole before it is decided what to tell, so that deciding asks nothing.
+"""What the state has stored of a stream, read as a whole before its digest is decided, so that deciding needs no database.
 
-One transaction says which streams have to be looked at, and one more reads each of these.
+One transaction finds the streams to look at, and one more reads each of these.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,17 +19,17 @@ from cachewatch.store.health import AlertKey, AlertKind, SourceHealth
 
 
 class StreamState(Struct, frozen=True, kw_only=True):
-    """What the state knows of one stream."""
+    """The stored state of one stream."""
 
     sources: Mapping[str, SourceHealth]
-    positions: Mapping[str, Position]  # by source; of those that it has begun with
-    remembered: Remembered  # by its subscription
-    slot: Slot | None  # at which it is due next
-    holds: tuple[Hold, ...]  # what its digest is held for
+    positions: Mapping[str, Position]  # by source; only of those with which the stream has begun
+    remembered: Remembered  # what its subscription remembers of earlier digests
+    slot: Slot | None  # when it is due next
+    holds: tuple[Hold, ...]  # the reasons why its digest is held for operators
     held: tuple[str, ...]  # the keys of its held digests
-    held_advances: frozenset[Advance]  # where it stands if these are released
-    digests: tuple[DigestSummary, ...]  # of its subscription
-    is_failing: bool  # operators know that its digests cannot be created
+    held_advances: frozenset[Advance]  # how the cursors move if the held digests are released
+    digests: tuple[DigestSummary, ...]  # all stored digests of its subscription
+    is_failing: bool  # an alert is open because its digests cannot be created
 
     @property
     def keys(self) -> frozenset[str]:
@@ -38,11 +38,11 @@ class StreamState(Struct, frozen=True, kw_only=True):
 
     @property
     def periods(self) -> frozenset[str]:
-        """The periods of the digests of the subscription that went out."""
+        """The periods of all digests of the subscription that were sent."""
         return frozenset(each.period for each in self.digests if each.has_gone_out)
 
     def begun_with(self, advances: Iterable[Advance]) -> "StreamState":
-        """Return the state after the stream has begun with sources."""
+        """Return the state after the stream has begun with the sources of `advances`."""
         begun = {
             each.source: Position(
                 revision=each.revision,
@@ -55,7 +55,7 @@ class StreamState(Struct, frozen=True, kw_only=True):
 
     @property
     def has_news(self) -> bool:
-        """Whether some source has a revision that the stream has neither been told nor holds for operators."""
+        """Whether some source has a revision that is in no digest of the stream, neither a sent nor a held one."""
         told = {name: position.revision for name, position in self.positions.items()}
         held = {each.source: each.revision for each in self.held_advances}
         return any(
@@ -65,7 +65,7 @@ class StreamState(Struct, frozen=True, kw_only=True):
 
 
 def read_stream(connection: Connection, stream: Stream) -> StreamState:
-    """Read what the state knows of a stream; raise DamagedRow if what is held of it is damaged."""
+    """Read the stored state of a stream; raise DamagedRow if a held digest of it is damaged."""
     of = stream.subscription.name, stream.name
     known = digests.known(connection, of[0])
     held = tuple(each.key for each in known if each.stream == stream.name and each.is_held)
@@ -83,7 +83,7 @@ def read_stream(connection: Connection, stream: Stream) -> StreamState:
 
 
 def is_unchanged(connection: Connection, stream: Stream, state: StreamState) -> bool:
-    """Tell whether a decision that was made from `state` holds: nobody else has written anything of the stream since."""
+    """Tell whether nothing was written of the stream since `state` was read, so that a decision made from it is valid."""
     of = stream.subscription.name, stream.name
     return (
         _positions(connection, stream) == state.positions
@@ -101,7 +101,7 @@ def _positions(connection: Connection, stream: Stream) -> Mapping[str, Position]
 
 
 def streams_to_look_at(connection: Connection, streams: Iterable[Stream], now: datetime) -> list[Stream]:
-    """Return the streams that have to begin, to plan or to tell something, that hold a digest, or that failed."""
+    """Return the streams that have to begin or plan a digest, that are due, hold a digest, or have an open alert."""
     newest, told = health.newest_revisions(connection), cursors.revisions_told(connection)
     slots = digests.all_pending(connection)
     open_matters = {(each.key.name, each.key.part) for each in health.all_open(connection)}
