@@ -1,1 +1,1 @@
-"""What the core does not need: a folder each, with its own commands."""
+"""Features that the core does not need: each is a folder with its own commands."""

@@ -1,9 +1,9 @@
-"""Build caches as Spack's clients publish them, read at their index.
+"""Live build caches, as Spack's clients publish them, read from their index and recorded as a catalogue.
 
-`address.py` says what an address means and how files are got from there, `layouts.py` finds the index in a mirror of
-layout 2 or 3, and `oci.py` finds the index in a registry. `index.py` makes
-specs of the records of an index and keeps them in a temporary file. `opening.py` puts the specs of several indexes
-together and reads the list of all of Spack's public caches; `recorder.py` keeps the history.
+`address.py` parses addresses and gets files from a folder or web server, `layouts.py` finds the index of a mirror of
+layout 2 or 3, and `oci.py` finds the index in a registry. `index.py` makes specs of the records of an index and keeps
+them in a temporary file. `opening.py` puts the specs of several indexes together and reads the list of all of Spack's
+public caches; `recorder.py` writes what is published as revisions of a catalogue.
 """
 
 from cachewatch.hooks import Command, SourceKind, extends
@@ -11,7 +11,7 @@ from cachewatch.hooks import Command, SourceKind, extends
 
 @extends
 def commands() -> list[Command]:
-    """Return the commands."""
+    """Return the command `record`."""
     return [
         Command("Operate", "record", "Record the current contents of a build cache.", f"{__name__}.commands:record"),
     ]
@@ -19,7 +19,7 @@ def commands() -> list[Command]:
 
 @extends
 def source_kinds() -> list[SourceKind]:
-    """Return the types of sources."""
+    """Return the source types `buildcache` and `catalogue` for the configuration of the service."""
     watched, holdings = f"{__name__}.recorder:RecordedHistory", f"{__name__}.recorder:holdings"
     return [
         SourceKind("buildcache", f"{__name__}.address:BuildCacheSource", watched, holdings),

@@ -1,4 +1,4 @@
-"""The keys of sources that are build caches, what their address means, and how files are got from there."""
+"""The configuration of sources that are build caches, how their addresses are parsed, and how files are fetched."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -18,7 +18,7 @@ from cachewatch.runtime.files import LargeFile, read_inside
 
 
 class Validator(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """By what an index is known again without reading it."""
+    """What identifies an index, so that an unchanged index need not be read again."""
 
     layout: str = ""  # v2, v3 or oci
     etag: str = ""  # of the file that is asked for first
@@ -26,20 +26,20 @@ class Validator(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class IndexFile(Struct, frozen=True):
-    """The bytes of an index, verified as far as its layout lets them be."""
+    """The bytes of an index, checked against its checksum if the layout has one."""
 
     content: bytes
-    where: str
-    fresh: Validator
+    where: str  # address, for messages
+    fresh: Validator  # of this index, to be remembered
     more: tuple[bytes, ...] = ()  # further indexes of the same cache
 
 
 class MirrorFile(Struct, frozen=True):
-    """What a mirror gave."""
+    """A file from a mirror, or the answer that it is unchanged."""
 
     content: bytes
     etag: str = ""
-    is_unchanged: bool = False  # as the etag that was sent along says; there is no content then
+    is_unchanged: bool = False  # since the version with the etag that was sent along; there is no content then
 
 
 # The public index of develop has hundreds of megabytes.
@@ -51,31 +51,31 @@ _IMAGE = re.compile(r"[a-z0-9]+([._/-]+[a-z0-9]+)*")
 
 
 def patience(seconds: float = 3600.0) -> RequestLimits:
-    """Return how long a file of a cache may take, and how large it may be."""
+    """Return the limits of one request to a cache: at most `seconds`, and no file larger than LARGEST_INDEX."""
     return RequestLimits(seconds=seconds, size=LARGEST_INDEX)
 
 
 class Registry(Struct, frozen=True):
-    """An image in a registry, which holds a build cache."""
+    """A container image in a registry that holds a build cache."""
 
     base: str  # https://host
     image: str
 
     @property
     def where(self) -> str:
-        """What to call it in messages."""
+        """The address of the image, for messages."""
         return f"{self.base}/{self.image}"
 
 
 def root_of(address: str) -> str:
-    """Return the address of the mirror that `address` leads into: people name its index, or the folder of that."""
+    """Return the address of the mirror if `address` is the address of its index or of the folder of the index."""
     return _INSIDE.sub("", address)
 
 
 def parse_address(address: str) -> Path | str | Registry:
-    """Return what `address` means: a folder, a URL of http or https, or an image in a registry.
+    """Return the location that `address` names: a folder, a URL of http or https, or an image in a registry.
 
-    Raises RefusedAddress for everything else, and for a URL that carries a password.
+    Raises RefusedAddress for every other address, and for a URL that contains a password.
     """
     if not address.isprintable() or not address.strip():
         raise RefusedAddress(f"{address!a}: an address is one line of plain text")
@@ -101,7 +101,7 @@ def parse_address(address: str) -> Path | str | Registry:
 
 @contextmanager
 def oversized() -> Iterator[None]:
-    """Raise TooLarge where a server has more than was asked for."""
+    """Turn the HttpError of a file that is larger than the limit into TooLarge."""
     try:
         yield
     except HttpError as error:
@@ -111,7 +111,7 @@ def oversized() -> Iterator[None]:
 
 
 class FolderMirror:
-    """A mirror on this machine."""
+    """A mirror in a folder of this machine."""
 
     def __init__(self, path: Path, max_index: int = LARGEST_INDEX) -> None:
         self._path = path
@@ -121,11 +121,11 @@ class FolderMirror:
 
     @property
     def where(self) -> str:
-        """What to call it in messages."""
+        """The path of the folder, for messages."""
         return str(self._path)
 
     def get(self, path: str, *, etag: str = "", size: int | None = None) -> MirrorFile | None:  # noqa: ARG002
-        """Return the file at `path`, or None."""
+        """Return the file at `path`, of at most `size` bytes, or None if there is none; `etag` is ignored."""
         try:
             return MirrorFile(read_inside(self._path, _relative(path), most=LARGEST_INDEX if size is None else size))
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
@@ -136,7 +136,7 @@ class FolderMirror:
             raise SourceError(f"{self._path / path}: {error.strerror}") from error
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: a folder needs no closing."""
 
 
 class WebMirror:
@@ -152,11 +152,14 @@ class WebMirror:
 
     @property
     def where(self) -> str:
-        """What to call it in messages."""
+        """The URL without secrets, for messages."""
         return shown(self._url)
 
     def get(self, path: str, *, etag: str = "", size: int | None = None) -> MirrorFile | None:
-        """Return the file at `path`, None for a 404, or that it is unchanged since `etag`."""
+        """Return the file at `path`, of at most `size` bytes, or None if the server has none.
+
+        If the file still has the given `etag`, the result has no content and `is_unchanged` is true.
+        """
         headers = {**self._headers, **({"If-None-Match": etag} if etag else {})}
         expected = (404, 304) if etag else (404,)
         url = f"{self._url}/{quote(_relative(path))}"
@@ -181,12 +184,12 @@ def open_mirror(
     *,
     max_index: int = LARGEST_INDEX,
 ) -> CacheMirror:
-    """Open a folder or a URL; `headers` are sent along with every request to the URL."""
+    """Open the mirror in a folder or at a URL; `headers` are sent with every request to the URL."""
     return FolderMirror(place, max_index) if isinstance(place, Path) else WebMirror(place, headers, limits, max_index)
 
 
 def _relative(path: str) -> str:
-    """Return `path`, which may have come from a file of the mirror, if it stays inside."""
+    """Return `path`, which a file of the mirror may have named; raise SourceError if it leads out of the mirror."""
     parts = PurePosixPath(path).parts
     if not parts or parts[0] == "/" or ".." in parts or not path.isprintable():
         raise SourceError(f"{path!a}: leads out of the mirror")
@@ -203,7 +206,7 @@ def _registry(address: str, scheme: str) -> Registry:
 
 
 class CatalogueSource(LiveSource):
-    """Several build caches, as cache.spack.io lists them."""
+    """A catalogue of several build caches, as cache.spack.io has one."""
 
     address: Address = key("URL or path of the catalogue of build caches, as cache.spack.io has one", name="url")
     max_index: Size | None = key(

@@ -1,4 +1,4 @@
-"""`cachewatch record`, which keeps the history of a build cache."""
+"""The command `cachewatch record`, which records the history of a build cache."""
 
 import shlex
 from pathlib import Path

@@ -1,6 +1,6 @@
-"""Read the index of a build cache: a database of Spack, of which only the specs that are in the cache count.
+"""Read the index of a build cache, which is a database of Spack. Only its specs that are in the cache count.
 
-The specs are kept in a temporary file, by package: in memory, a million of them are as large as their index.
+The specs are kept in a temporary file, by package, because a million of them would take as much memory as their index.
 """
 
 import json
@@ -43,13 +43,13 @@ _BUFFER = 2**20
 
 
 class StoredSpec(Struct, frozen=True):
-    """A binary, and what it was made of; None if nobody asked."""
+    """A binary and, if requested, its encoded ingredients: its dependencies and what else its hash depends on."""
 
     binary: Binary
     ingredients: EncodedIngredients | None = None
 
 
-# A binary without its package, and what it was made of.
+# A binary without its package, and its ingredients.
 _Entry = tuple[str, str, str, str, str, str, tuple[str, ...], EncodedIngredients | None]
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -57,7 +57,7 @@ _decode = msgspec.msgpack.Decoder(_Entry).decode
 
 
 class SpecStore:
-    """Specs that are added one by one, and read package by package."""
+    """Specs in a temporary file, which are added one by one and read package by package."""
 
     def __init__(self) -> None:
         self._file = tempfile.TemporaryFile(buffering=_BUFFER)  # noqa: SIM115  closed with the store
@@ -70,11 +70,11 @@ class SpecStore:
 
     @property
     def packages(self) -> Collection[str]:
-        """The packages that have specs."""
+        """The names of the packages that have specs."""
         return self._positions.keys()
 
     def add(self, binary: Binary, ingredients: EncodedIngredients | None) -> None:
-        """Add a spec; raises SourceError if there is no room for it."""
+        """Add a spec. Raises SourceError if the disk is full."""
         package, *rest = astuple(binary)
         data = _encode((*rest, ingredients))
         try:
@@ -100,7 +100,7 @@ class SpecStore:
 
 
 def _close(file: IO[bytes]) -> None:
-    with suppress(OSError):  # what there was no room for, and was said to have none
+    with suppress(OSError):  # the disk is full, which was reported when the spec was added
         file.close()
 
 
@@ -111,7 +111,7 @@ def _failed(error: OSError) -> SourceError:
     )
 
 
-# Database versions whose specs were seen; what comes after is read as if it were the last of them.
+# Database versions that are known; a newer version is read like the last of them.
 KNOWN_VERSIONS = ("5", "6", "7", "8")
 
 _HASH = re.compile(r"[a-z0-9]{16,64}")
@@ -121,13 +121,13 @@ _BACKSLASH = b"\\"  # with which JSON writes a NUL character
 
 
 class CacheIndex(Struct, frozen=True):
-    """What an index says is in the cache."""
+    """The specs that an index lists as being in the cache."""
 
     version: str
     specs: SpecStore
     others: int  # records of externals, and of dependencies that are not in the cache
     diagnostics: tuple[Diagnostic, ...] = ()
-    other_nodes: Mapping[str, bytes] = MappingProxyType({})  # those records, encoded; empty if nobody asked
+    other_nodes: Mapping[str, bytes] = MappingProxyType({})  # those records, encoded, by hash; empty unless requested
 
 
 class _Installs(Struct):
@@ -155,9 +155,11 @@ _decode_plain = msgspec.json.Decoder(_PlainRecord).decode
 
 
 def read_index(content: bytes, where: str, *, wants_graph: bool = False) -> CacheIndex:
-    """Read an index of any version; raises SourceError where it is none, or only part of one.
+    """Read an index of any database version.
 
-    A record that cannot be read is named among the faults, and the others are read.
+    Records that cannot be read are listed in `diagnostics`, and all others are read. `where` is the address for
+    messages; with `wants_graph`, ingredients and records of other specs are read too. Raises SourceError if `content`
+    is not a whole index.
     """
     try:
         database = _decode_file(content).database
@@ -175,7 +177,7 @@ def read_index(content: bytes, where: str, *, wants_graph: bool = False) -> Cach
 
 
 def _repeated(content: bytes, count: int, where: str) -> Iterator[Diagnostic]:
-    """Name the hashes of which there are two records: JSON allows that, and whoever reads it gets the last."""
+    """Yield a diagnostic if the JSON has two records of a hash; the last one is read. `count` records were decoded."""
     # Spack writes this key into each record, and counting it takes a hundredth of the time.
     if content.count(b'"in_buildcache"') == count:
         return
@@ -197,12 +199,12 @@ def _repeated(content: bytes, count: int, where: str) -> Iterator[Diagnostic]:
 
 
 def read_indexes(file: IndexFile, *, wants_graph: bool = False) -> tuple[CacheIndex, ...]:
-    """Read all indexes that a cache has."""
+    """Read all indexes of a cache: a registry may have several."""
     return tuple(read_index(content, file.where, wants_graph=wants_graph) for content in (file.content, *file.more))
 
 
 def _decoded(raw: Raw) -> _PlainRecord | _IndexRecord:
-    """Decode a record at once, or else without its spec, which may be of a form of its own."""
+    """Decode a record with its spec, or, if the spec has another form than the usual one, without it."""
     try:
         return _decode_plain(raw)
     except msgspec.ValidationError:
@@ -214,7 +216,7 @@ def _node(record: _PlainRecord | _IndexRecord) -> Node:
 
 
 class _RecordReader:
-    """Reads records one by one, so that a bad one spoils no other."""
+    """Reads records one by one, so that an unreadable record does not affect the others."""
 
     def __init__(self, records: Mapping[str, Raw], where: str, *, wants_graph: bool = False) -> None:
         self._records = records
@@ -233,7 +235,7 @@ class _RecordReader:
         return self._reasons.total()
 
     def read(self) -> None:
-        """Read all records."""
+        """Read all records into `specs` and `other_nodes`, and count those that cannot be read."""
         for spec_hash, raw in self._records.items():
             try:
                 self._read_record(spec_hash, raw)
@@ -256,7 +258,7 @@ class _RecordReader:
             self.other_nodes[spec_hash] = encode_node(found)
 
     def diagnostics(self) -> Iterable[Diagnostic]:
-        """Yield what could not be read and why, equal reasons counted together."""
+        """Yield a diagnostic for each reason why records could not be read, with the number of these records."""
         for reason, count in self._reasons.most_common(_MOST_FAULTS):
             more = f" (and {count - 1} more like it)" if count > 1 else ""
             message = f"record {self._examples[reason][:40]!a} cannot be read: {reason}{more}"

@@ -19,12 +19,12 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 _VIEW = re.compile(r"[A-Za-z0-9._+-]+(/[A-Za-z0-9._+-]+)*")
 _LARGEST_MANIFEST = 2**20
 
-# What object stores say instead of 404 to who may not list what there is.
+# Object stores answer with this instead of 404 if the client may not list files.
 _FORBIDDEN = 403
 
 
 class BlobOf(Struct, frozen=True, rename="camel"):
-    """What a manifest of layout 3 says of one blob."""
+    """An entry for one blob in a manifest of layout 3."""
 
     checksum: str
     checksum_algorithm: str = "sha256"
@@ -33,7 +33,7 @@ class BlobOf(Struct, frozen=True, rename="camel"):
 
 
 class BlobManifest(Struct, frozen=True):
-    """A manifest of layout 3."""
+    """A manifest of layout 3: JSON that names blobs by their checksums."""
 
     data: tuple[BlobOf, ...]
     version: int = 3
@@ -46,11 +46,14 @@ _SIGNATURE = b"-----BEGIN PGP SIGNATURE-----"
 
 
 class _NotThere(SourceError):
-    """A mirror is not of a layout."""
+    """A mirror does not have the files of this layout."""
 
 
 def fetch_index(mirror: CacheMirror, known: Validator, *, view: str = "") -> IndexFile | None:
-    """Return the index of a mirror, or None where it is the one that is `known`."""
+    """Return the index of a mirror, or None if it is still the one with the validator `known`.
+
+    With `view`, it is the index of this name, which only layout 3 has. Raises SourceError if there is no index.
+    """
     if view and (_VIEW.fullmatch(view) is None or ".." in view):
         raise SourceError(f"{mirror.where}: {view!a} is not the name of a view")
     path = _INDEX_V3.format(view=f"{view}/" if view else "")
@@ -92,7 +95,7 @@ def _fetch_v3(mirror: CacheMirror, known: Validator, path: str) -> IndexFile | N
 
 
 def index_blob(manifest: bytes, where: str) -> BlobOf:
-    """Return the blob of the index that a manifest names."""
+    """Return the entry of the index in a manifest. Raises SourceError if there is none."""
     for blob in read_manifest(manifest, where).data:
         if blob.media_type.startswith(_INDEX_MEDIA_TYPE):
             return blob
@@ -100,7 +103,7 @@ def index_blob(manifest: bytes, where: str) -> BlobOf:
 
 
 def read_manifest(content: bytes, where: str) -> BlobManifest:
-    """Read a manifest, signed or not; signatures are not checked, for nothing is installed from here."""
+    """Decode a manifest, signed or not. Signatures are not checked, because nothing is installed from here."""
     if content.lstrip().startswith(_SIGNED):
         content = content.partition(b"{")[1] + content.partition(b"{")[2].partition(_SIGNATURE)[0]
     try:
@@ -110,7 +113,10 @@ def read_manifest(content: bytes, where: str) -> BlobManifest:
 
 
 def fetch_blob(mirror: CacheMirror, path: str, checksum: str, compression: str = "") -> bytes:
-    """Return the content of a blob, verified and unpacked; where no manifest names a compression, its first bytes do."""
+    """Return the content of the blob at `path`, checked against its sha256 `checksum` and decompressed.
+
+    Without `compression`, the first bytes of the blob tell whether it is compressed with gzip.
+    """
     where = f"{mirror.where}/{path}"
     with limited_to(mirror.max_index):
         file = mirror.get(path, size=mirror.max_index)
@@ -127,7 +133,7 @@ def fetch_blob(mirror: CacheMirror, path: str, checksum: str, compression: str =
 
 
 def verify(content: bytes, checksum: str, where: str) -> bytes:
-    """Return `content` if its sha256 is `checksum`."""
+    """Return `content` if its sha256 is `checksum`, else raise SourceError."""
     found = hashlib.sha256(content).hexdigest()
     if found != checksum:
         raise SourceError(
@@ -138,7 +144,7 @@ def verify(content: bytes, checksum: str, where: str) -> bytes:
 
 @contextmanager
 def limited_to(most: int) -> Iterator[None]:
-    """Name the key that allows more, where an index has more than `most` bytes."""
+    """Add to a TooLarge error that the setting `max_index`, now `most` bytes, can be raised."""
     try:
         yield
     except TooLarge as error:
@@ -146,7 +152,7 @@ def limited_to(most: int) -> Iterator[None]:
 
 
 def inflated(content: bytes, most: int, where: str) -> bytes:
-    """Return an index that was packed with gzip; raise TooLarge where it has more than `most` bytes."""
+    """Return an index decompressed with gzip. Raises TooLarge if it has more than `most` bytes."""
     try:
         return inflate(content, most=most)
     except TooMuch as error:
@@ -160,10 +166,10 @@ def inflated(content: bytes, most: int, where: str) -> bytes:
 
 
 def fetch_v2_at(mirror: CacheMirror, path: str, known: Validator) -> IndexFile | None:
-    """Return the index of layout 2 at `path`, or None where it is the one that is `known`."""
+    """Return the index of layout 2 at `path`, or None if it is still the one with the validator `known`."""
     if known.layout != "v2":
         known = Validator()
-    said = _said_hash(mirror, path)
+    said = _listed_hash(mirror, path)
     if said and said == known.digest:
         return None
     with limited_to(mirror.max_index):
@@ -182,8 +188,8 @@ def fetch_v2_at(mirror: CacheMirror, path: str, known: Validator) -> IndexFile |
     return IndexFile(file.content, f"{mirror.where}/{path}", Validator(layout="v2", etag=file.etag, digest=digest))
 
 
-def _said_hash(mirror: CacheMirror, path: str) -> str:
-    """Return what the .hash beside the index at `path` says; "" where there is none."""
+def _listed_hash(mirror: CacheMirror, path: str) -> str:
+    """Return the sha256 in the file `.hash` beside the index at `path`, or "" if there is no such file."""
     try:
         file = mirror.get(f"{path}.hash", size=_LARGEST_MANIFEST)
     except HttpError as error:

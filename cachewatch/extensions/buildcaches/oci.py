@@ -1,6 +1,6 @@
-"""Find the index in a registry: the first layer of the tag `index.spack`, whatever its label says.
+"""Fetch the index of a build cache in a registry: the first layer of the tag `index.spack`, whatever its media type.
 
-Where the tag names several images, for several processors, their indexes are the cache together.
+If the tag names several images, for several processors, the cache consists of the indexes of all of them.
 """
 
 import hashlib
@@ -35,26 +35,26 @@ _CHALLENGE = re.compile(r'\b(\w{1,100})="([^"]*)"')
 
 
 class Layer(Struct, frozen=True):
-    """A blob that a manifest names."""
+    """A blob that a manifest of an image lists."""
 
     digest: str
 
 
 class Platform(Struct, frozen=True):
-    """What an image is for."""
+    """The platform of an image."""
 
     os: str = ""
 
 
 class ImageEntry(Struct, frozen=True):
-    """An image that an image index names."""
+    """An image that an image index lists."""
 
     digest: str
     platform: Platform | None = None
 
 
 class ImageManifest(Struct, frozen=True, rename="camel"):
-    """A manifest of an image, or of several."""
+    """The manifest of an image (with `layers`), or an image index (with `manifests`)."""
 
     layers: tuple[Layer, ...] | None = None
     manifests: tuple[ImageEntry, ...] | None = None  # of an image index
@@ -70,7 +70,7 @@ _decode_token = msgspec.json.Decoder(_Token).decode
 
 
 class Image:
-    """An image whose registry is asked with whatever token it wants."""
+    """A container image in a registry. Obtains an access token if the registry requires one."""
 
     def __init__(
         self,
@@ -83,12 +83,12 @@ class Image:
         self.max_index = max_index
         self.where = registry.where
         self._registry = registry
-        self._own = dict(headers)  # what the user gave; the registry may want it changed for a token
+        self._own = dict(headers)  # what the user gave; the registry may require a token instead
         self._headers = dict(headers)
         self._client = Client(limits or patience())
 
     def fetch_index(self, known: Validator) -> IndexFile | None:
-        """Return the index, or None where it is the one that is `known`."""
+        """Return the index, or None if it is still the one with the validator `known`."""
         is_known = known.layout == "oci"
         answer = self._get(
             f"manifests/{_INDEX_TAG}",
@@ -111,12 +111,15 @@ class Image:
         return IndexFile(content, self.where, fresh, tuple(more))
 
     def _layers(self, content: bytes, seen: set[str]) -> Iterator[str]:
-        """Yield the sha256 of the first layer of each image that a manifest is about, but for those that were `seen`."""
+        """Yield the sha256 of the first layer of each image of a manifest or image index.
+
+        Images in `seen` are skipped, and the others are added to it.
+        """
         manifest = self._manifest(content)
         if manifest.manifests is None:
             yield self._digest(manifest.layers[0].digest if manifest.layers else "", "layer")
             return
-        # What is for an unknown system is no image, but says something of one, as build tools write it.
+        # An entry for an unknown system is not an image but an attestation, which build tools write about an image.
         images = [one for one in manifest.manifests if not (one.platform and one.platform.os == "unknown")]
         if not images:
             raise SourceError(f"{self.where}:{_INDEX_TAG}: names no image")
@@ -138,7 +141,7 @@ class Image:
         return match[1]
 
     def _indexes(self, layers: list[str]) -> list[bytes]:
-        """Return the indexes that are these layers, which together may have as many bytes as one."""
+        """Return the indexes in `layers`. All of them together may have as many bytes as a single index."""
         found: list[bytes] = []
         with limited_to(self.max_index):
             for layer in layers:
@@ -146,7 +149,7 @@ class Image:
         return found
 
     def _index(self, digest: str, most: int) -> bytes:
-        """Return the index that is one layer; Spack's own are plain, whatever their label says."""
+        """Return the index in one layer. It is decompressed if it is gzip, whatever its media type."""
         with oversized():
             answer = self._get(f"blobs/sha256:{digest}", {}, expected=(404,), size=most)
         content = self._verified(answer, digest, "the layer")
@@ -175,7 +178,10 @@ class Image:
         return f"{self._registry.base}/v2/{self._registry.image}/{path}"
 
     def _get(self, path: str, headers: Mapping[str, str], *, expected: tuple[int, ...], size: int) -> Answer:
-        """Ask the registry, if need be once more with the token that it asked for."""
+        """Send a GET request for `path` of the image, and repeat it once with a token if the registry demands one.
+
+        `expected` are further accepted status codes, and `size` is the greatest number of bytes to read.
+        """
         url = self._at(path)
         answer = self._client.get(url, headers={**self._headers, **headers}, expected=(*expected, 401), size=size)
         if answer.status == 401:

@@ -1,8 +1,8 @@
-"""What a build cache publishes now: for each tag that may have changed, the specs of all its stacks.
+"""Open a build cache, or a catalogue of build caches, and read the specs of each tag that may have changed.
 
-The list of all of Spack's public caches says where the index of each stack of a tag is. An index of layout 3 is
-listed by its sha256, so an equal address means an equal index, and the list alone tells what changed. The specs of
-a tag are put together package by package from the indexes of its stacks.
+The list of all of Spack's public caches names the index of each stack of a tag. An index of layout 3 is listed by its
+sha256, so an equal address means an equal index, and the list alone shows what changed. The specs of a tag are put
+together package by package from the indexes of its stacks.
 """
 
 import re
@@ -43,20 +43,20 @@ class PackageSpecs(Struct, frozen=True):
     """The specs of one package."""
 
     listed: Sequence[ListedSpec]
-    graph: Mapping[str, EncodedIngredients]  # what each spec was made of, by hash; empty if nobody asked
+    graph: Mapping[str, EncodedIngredients]  # ingredients of each spec by hash; empty unless requested
 
 
 class PublishedSpecs:
-    """Specs by package; only the package that is read is in memory."""
+    """The specs of a tag, read package by package, so that only one package is in memory."""
 
     def __init__(self, stores: Sequence[tuple[str, SpecStore]]) -> None:
-        """Take the specs of each index, with the stack whose index it is."""
+        """Take pairs of a stack and the specs of its index."""
         self._stores = stores
         self.packages: Collection[str] = sorted({package for _, store in stores for package in store.packages})
 
     @cached_property
     def by_stack(self) -> Mapping[str, int]:
-        """How many specs each stack has, and how many their union has."""
+        """The number of specs in each stack, and under `root` the number in their union."""
         counts: Counter[str] = Counter()
         size = 0
         for package in self.packages:
@@ -67,11 +67,11 @@ class PublishedSpecs:
 
     @property
     def size(self) -> int:
-        """How many specs there are."""
+        """The number of specs in the union of all stacks."""
         return self.by_stack[UNION_STACK]
 
     def read(self, package: str) -> PackageSpecs:
-        """Return the specs of a package."""
+        """Return the specs of a package, each with all its stacks."""
         found: dict[str, StoredSpec] = {}
         stacks: dict[str, dict[str, None]] = {}
         for label, store in self._stores:
@@ -89,14 +89,14 @@ _PLAIN = re.compile(r"(?:.+/)?build_cache/index\.json")
 
 
 class CatalogueEntry(Struct, frozen=True):
-    """The index of one stack, as the list names it."""
+    """The location of the index of one stack, as the catalogue lists it."""
 
     label: str
-    path: str  # below the folder that the list itself lies in
-    digest: str  # "" for an index of layout 2, which may change where it is
+    path: str  # relative to the folder of the list
+    digest: str  # "" for an index of layout 2, which can change at the same path
 
     def fetch(self, mirror: CacheMirror, known: Validator) -> IndexFile | None:
-        """Return the index, or None where it is the one that is `known`."""
+        """Return the index, or None if it is still the one with the validator `known`."""
         if not self.digest:
             return fetch_v2_at(mirror, self.path, known)
         if known.digest == self.digest:
@@ -106,10 +106,10 @@ class CatalogueEntry(Struct, frozen=True):
 
 
 class CatalogueListing(Struct, frozen=True):
-    """The stacks of each tag."""
+    """The indexes of all stacks of each tag, as the catalogue lists them."""
 
     tags: Mapping[str, tuple[CatalogueEntry, ...]]
-    ignored: tuple[str, ...]  # what could not be understood
+    ignored: tuple[str, ...]  # entries (tag/stack, or tag) that could not be parsed
     fresh: Validator
 
 
@@ -122,7 +122,7 @@ _decode = msgspec.json.Decoder(dict[str, list[_ListedIndex]]).decode
 
 
 def fetch_listing(mirror: CacheMirror, name: str, known: Validator) -> CatalogueListing | None:
-    """Return the list, or None where it is the one that is `known` and all that it names stays what it is."""
+    """Fetch the list `name` of a catalogue. Returns None if neither it nor any index in it can differ from `known`."""
     etag = known.etag if known.layout == "catalogue" else ""
     file = mirror.get(name, etag=etag, size=_LARGEST_LIST)
     if file is None:
@@ -147,7 +147,7 @@ def _listing(listed: Mapping[str, list[_ListedIndex]], where: str, etag: str) ->
         if usable := tuple(entry for entry in found if entry is not None):
             tags[tag] = usable
     is_fixed = all(entry.digest for entries in tags.values() for entry in entries)
-    # What may change behind the same address has to be looked at every time.
+    # An index that can change at the same address must be fetched every time.
     fresh = Validator(layout="catalogue", etag=etag) if is_fixed else Validator()
     return CatalogueListing(tags, tuple(ignored), fresh)
 
@@ -162,7 +162,10 @@ def _entry(entry: _ListedIndex, where: str) -> CatalogueEntry | None:
 
 
 def _path(url: str, where: str) -> str | None:
-    """Return where `url` is below the folder of the list: a bucket's root, or a path there already."""
+    """Return the path of `url` relative to the folder of the list, or None if it leads to another server.
+
+    A URL of s3 is taken as relative to the root of its bucket, and a bare path is taken as it is.
+    """
     if url.startswith(f"{where}/"):
         return url.removeprefix(f"{where}/")
     try:
@@ -174,12 +177,12 @@ def _path(url: str, where: str) -> str | None:
     return parts.path.lstrip("/")
 
 
-# What the list of Spack's public caches is called.
+# The file name of the list of Spack's public caches.
 CATALOGUE_FILE = "cache_spack_io_index.json"
 
 
 class Cache(Struct, frozen=True, kw_only=True):
-    """A build cache, or the catalogue of many, and how it is to be read."""
+    """The address of a build cache or of a catalogue of build caches, and the options for reading it."""
 
     address: str
     is_catalogue: bool = False
@@ -194,37 +197,37 @@ class Cache(Struct, frozen=True, kw_only=True):
 
 
 class Published(Struct, frozen=True):
-    """One tag as it is published now."""
+    """The current contents of one tag."""
 
     tag: str
     stacks: tuple[str, ...]
     specs: PublishedSpecs
-    fresh: Mapping[str, Validator]  # by what to know the tag's indexes again
+    fresh: Mapping[str, Validator]  # validators of the tag's indexes, to be remembered
     diagnostics: tuple[Diagnostic, ...] = ()
-    other_nodes: Mapping[str, bytes] = MappingProxyType({})  # what is no binary, encoded, by hash
+    other_nodes: Mapping[str, bytes] = MappingProxyType({})  # records without a binary, encoded, by hash
 
 
 class Failed(Struct, frozen=True):
-    """A tag that could not be read, while others can."""
+    """A tag that could not be read; others may have been."""
 
     tag: str
     message: str
 
 
-# By what everything was known that was read before.
+# The validators of all indexes that were read before, by tag, stack and view.
 Remembered = Mapping[str, Validator]
 
 
 def is_catalogue(address: str) -> bool:
-    """Tell whether `address` names the catalogue of many caches: a file of JSON that is no index."""
+    """Tell whether `address` is that of a catalogue of several caches: a JSON file that is not an index."""
     return root_of(address).endswith(".json")
 
 
 class CacheSource:
-    """A cache that was opened; close it in the end."""
+    """An open build cache or catalogue; a context manager."""
 
     def __init__(self, cache: Cache, *, wants_graph: bool = False) -> None:
-        """Open `cache`; `wants_graph` asks for what each spec was made of, too."""
+        """Open `cache`; with `wants_graph`, the ingredients of each spec are read too."""
         self._cache = cache
         self._wants_graph = wants_graph
         self._is_list = cache.is_catalogue or is_catalogue(cache.address)
@@ -253,13 +256,16 @@ class CacheSource:
         self.close()
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Close the connections."""
         for opened in (self._image, self._mirror):
             if opened is not None:
                 opened.close()
 
     def read(self, remembered: Remembered) -> Iterator[Published | Failed]:
-        """Yield each tag of which anything may have changed since what is `remembered`."""
+        """Yield each tag that may have changed since the validators in `remembered`, or why it could not be read.
+
+        If the whole catalogue could be read, the last item has an empty tag: the list's own validator and diagnostics.
+        """
         if self._mirror is not None and self._is_list:
             yield from self._read_list(self._mirror, remembered)
         elif (published := self._read_one(remembered)) is not None:
@@ -303,7 +309,7 @@ class CacheSource:
     def _read_tag(
         self, mirror: CacheMirror, tag: str, entries: Sequence[CatalogueEntry], remembered: Remembered
     ) -> Published | None:
-        """Read all indexes of a tag if any of them changed."""
+        """Read the indexes of all stacks of a tag if any of them changed, else return None."""
         keys = {entry.label: f"{tag}/{entry.label}" for entry in entries}
         listed_before = {key for key in remembered if key.startswith(f"{tag}/")}
         read: dict[str, _Read] = {}
@@ -316,12 +322,12 @@ class CacheSource:
         for entry in entries:
             if entry.label not in read:
                 file = entry.fetch(mirror, Validator())
-                assert file is not None  # nothing is unchanged to whom nothing is known
+                assert file is not None  # None is only returned for a known validator
                 read[entry.label] = self._read_file(file)
         return _publish(tag, read, {keys[label]: fresh for label, (_, fresh) in read.items()})
 
     def _read_file(self, file: IndexFile) -> "_Read":
-        """Read an index at once, because the file itself may have hundreds of megabytes."""
+        """Parse an index right away, so that its bytes, which may be hundreds of megabytes, need not be kept."""
         try:
             return read_indexes(file, wants_graph=self._wants_graph), file.fresh
         except MemoryError as error:
@@ -334,7 +340,7 @@ _Read = tuple[tuple[CacheIndex, ...], Validator]
 
 
 def _publish(tag: str, read: Mapping[str, _Read], fresh: Mapping[str, Validator]) -> Published:
-    """Put the indexes of a tag together: a spec is in the tag if it is in any of them."""
+    """Combine the indexes of a tag's stacks: a spec is in the tag if it is in any of them."""
     diagnostics: list[Diagnostic] = []
     other_nodes: dict[str, bytes] = {}
     for indexes, _ in read.values():
@@ -354,7 +360,7 @@ def _headers(cache: Cache) -> Mapping[str, str]:
 
 
 def _split(place: Path | str) -> tuple[Path | str, str]:
-    """Split the address of a catalogue into the folder and the name of its list."""
+    """Split the address of a catalogue into its folder and the file name of the list."""
     if isinstance(place, Path):
         return (place, CATALOGUE_FILE) if place.is_dir() else (place.parent, place.name)
     if not place.endswith(".json"):

@@ -1,9 +1,9 @@
-"""Keep the history of a build cache that keeps none: each state becomes a revision of documents.
+"""Record the history of a build cache that keeps none: each of its states becomes a revision of documents.
 
-`record` asks a source what it publishes now, and adds a revision to a repository of ours if
-that is something else than the newest revision there. It may be called as often as one likes,
-and be killed at any point: the revision is made in one step, and what was remembered beside it
-only saves the next call some work. `RecordedHistory` is that history as a source that subscriptions can watch.
+`record` reads what a source publishes now, and adds a revision to a repository of our own if this differs from the
+newest revision there. It may be called as often as one likes, and be killed at any point: the revision is made in one
+step, and the file beside it only saves the next call some work. `RecordedHistory` is the recorded history as a source
+that subscriptions can watch.
 """
 
 import re
@@ -35,7 +35,7 @@ from cachewatch.git.revisions import resolve
 from cachewatch.runtime.files import publish
 from cachewatch.service.context import News, RecordedSource
 
-# A stack that has no more than this share of its specs left is not believed to.
+# A stack that has no more than this share of its specs left is suspicious.
 SHARE_LEFT = 0.1
 
 _STATE_FILE = "cachewatch-record.json"
@@ -43,14 +43,14 @@ _COUNTS = re.compile(rb'^meta: .*?"num_specs_by_stack": (\{[^}]*\})', re.MULTILI
 
 
 class HeldTag(Struct, frozen=True):
-    """A tag that lost so much at once that somebody has to say that it is true."""
+    """A tag that was not recorded because it lost so much at once that a person must confirm it."""
 
     tag: str
     reason: str
 
 
 class TagCounts(Struct, frozen=True):
-    """What became of a tag's documents."""
+    """The numbers of specs, packages and of new, changed and removed documents of a recorded tag."""
 
     tag: str
     specs: int
@@ -61,23 +61,23 @@ class TagCounts(Struct, frozen=True):
 
     @property
     def is_different(self) -> bool:
-        """Whether anything did."""
+        """Whether any document is new, changed or removed."""
         return bool(self.new or self.changed or self.removed)
 
 
 class Recorded(Struct, frozen=True):
-    """What a call of `record` did."""
+    """The result of a call of `record`."""
 
     commit: str | None  # the new revision; None if nothing is different
     before: str | None = None  # the newest revision until then; None if this is the first
-    tags: tuple[TagCounts, ...] = ()  # those that were read
+    tags: tuple[TagCounts, ...] = ()  # that were read
     held: tuple[HeldTag, ...] = ()
     failed: tuple[Failed, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
 
 
 class _RecordState(Struct):
-    """What is remembered beside the repository; without it everything is read once more."""
+    """The validators of the recorded indexes by address, kept beside the repository. Without them all is read again."""
 
     commit: str = ""
     known: dict[str, dict[str, Validator]] = msgspec.field(default_factory=dict)
@@ -91,11 +91,11 @@ def record(
     now: datetime | None = None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Recorded:
-    """Add what `cache` publishes now to the bare repository at `repository`, which is made if need be.
+    """Record the current contents of `cache` in the bare repository at `repository`, which is created if need be.
 
-    A tag that is empty, or of which a stack lost nine tenths, is held back unless
-    `is_confirmed`; `tell` is told what is being done; a tag of a catalogue that cannot be read stops only itself. Raises
-    SourceError where the source as a whole could not be read; then nothing is written.
+    A tag that is empty, or of which a stack lost nine tenths, is held back unless `is_confirmed`. A tag of a catalogue
+    that cannot be read does not affect the others. `tell` is called with descriptions of the current step. Raises
+    SourceError if the source as a whole cannot be read; then nothing is written.
     """
     tell(f"reading the index of {cache.address}")
     with CacheSource(cache, wants_graph=True) as source, open_recording(repository) as recording:
@@ -131,7 +131,7 @@ def _tag_of(name: str) -> str:
 
 
 def _moved(state: _RecordState, address: str, tags: Collection[str]) -> Iterator[Diagnostic]:
-    """Yield what to say of tags that were recorded from another address until now."""
+    """Yield a warning for each of `tags` that was recorded from another address than `address` before."""
     for other, names in state.known.items():
         for tag in sorted({_tag_of(name) for name in names} & {*tags}) if other != address else ():
             yield Diagnostic(
@@ -143,7 +143,7 @@ def _moved(state: _RecordState, address: str, tags: Collection[str]) -> Iterator
 
 
 class _Work:
-    """Turns what is published into the files of a revision, tag by tag."""
+    """Turns the published specs into the files of a revision, tag by tag."""
 
     def __init__(self, recording: Recording, *, is_confirmed: bool) -> None:
         self._recording = recording
@@ -156,7 +156,7 @@ class _Work:
         self.fresh: dict[str, Validator] = {}
 
     def take(self, found: Published | Failed) -> None:
-        """Compare one tag with the newest revision, and note what is different."""
+        """Compare one tag with the newest revision, and write the documents that differ."""
         if isinstance(found, Failed):
             self.failed.append(found)
             return
@@ -173,7 +173,7 @@ class _Work:
             self.fresh |= found.fresh
 
     def commit(self, address: str, now: datetime) -> str | None:
-        """Make the revision, if anything is different."""
+        """Commit the revision and return its hash, or None if nothing differs from the newest revision."""
         content = self._recording.file(TAGS_FILE)
         before = read_tags_file(content) if content is not None else {}
         stacks = {**before, **{tag: names - {UNION_STACK} for tag, names in self._stacks.items()}}
@@ -183,7 +183,10 @@ class _Work:
         return self._recording.commit(_message(address, self.counts, otherwise), now)
 
     def _write(self, found: Published, documents: Mapping[str, str], graphs: Mapping[str, str]) -> None:
-        """Write what is different from these files of the newest revision, package by package."""
+        """Write the files of a tag that differ from the newest revision, and remove those of vanished packages.
+
+        `documents` and `graphs` are the object ids of the files in the newest revision by package.
+        """
         new = changed = 0
         for package in found.specs.packages:
             specs = found.specs.read(package)
@@ -203,14 +206,14 @@ class _Work:
             self._recording.write(path, content)
 
     def _put(self, tag: str, package: str, name: str, content: bytes, before: Mapping[str, str]) -> bool:
-        """Write a file of a package if it is different, and tell whether it is."""
+        """Write a file of a package if its content differs from the object id in `before`, and tell whether it does."""
         if before.get(package) == self._recording.id_of(content):
             return False
         self._recording.write(f"{CATALOGUE}/{tag}/{package}/{name}", content)
         return True
 
     def _suspicion(self, found: Published, before: Mapping[str, str]) -> str:
-        """Return why it cannot be believed that a tag is what it is said to be; "" if it can."""
+        """Return the reason why the published contents of a tag are suspicious, or ""."""
         has = found.specs.by_stack
         if not found.specs.size:
             is_unread = any(diagnostic.is_loss for diagnostic in found.diagnostics)
@@ -230,7 +233,7 @@ class _Work:
         return told + (f", and {len(lost) - 5} more stacks" if len(lost) > 5 else "")
 
     def _counts(self, before: Mapping[str, str]) -> Counter[str]:
-        """Count the specs of each stack in the newest revision."""
+        """Return how many specs each stack has in the newest revision; `before` has the object ids of its documents."""
         counts: Counter[str] = Counter()
         for content in self._recording.read(list(before.values())):
             if match := _COUNTS.search(content[: 2**16]):
@@ -239,7 +242,7 @@ class _Work:
 
 
 def _message(address: str, counts: Iterable[TagCounts], otherwise: str) -> str:
-    """Say what is different; `otherwise` is the subject if no document is."""
+    """Return the commit message; its subject is `otherwise` if no document differs."""
     different = [count for count in counts if count.is_different]
     if len(different) != 1:
         subject = f"Record {len(different)} tags" if different else otherwise
@@ -251,7 +254,7 @@ def _message(address: str, counts: Iterable[TagCounts], otherwise: str) -> str:
 
 
 def _read_state(recording: Recording) -> _RecordState:
-    """Return what is remembered, if it is about the newest revision."""
+    """Return the state kept beside the repository, or an empty one if it is not that of the newest revision."""
     try:
         state = msgspec.json.decode((recording.folder / _STATE_FILE).read_bytes(), type=_RecordState)
     except (OSError, msgspec.MsgspecError):
@@ -260,7 +263,7 @@ def _read_state(recording: Recording) -> _RecordState:
 
 
 class RecordedHistory(RecordedSource):
-    """The history that we record of a build cache."""
+    """The recorded history of a build cache, as a source of the service."""
 
     def __init__(self, source: CatalogueSource, folder: Path) -> None:
         files = {name: Path(file) for name, file in source.credentials.items()}
@@ -279,7 +282,7 @@ class RecordedHistory(RecordedSource):
         super().__init__(folder, source.address)
 
     def update(self) -> News:
-        """Record what the cache publishes now, unless it is what it was."""
+        """Record the current contents of the cache if they changed. Returns the newest revision and all warnings."""
         done = record(self._cache, self._folder)
         said = [f"{held.tag} is held back: {held.reason}." for held in done.held]
         said += [f"{failed.tag} was not recorded: {failed.message}." for failed in done.failed]
@@ -301,7 +304,7 @@ def holdings(
     token_file: Path | None = None,
     login_file: Path | None = None,
 ) -> CacheContents:
-    """Return what a live cache, or one tag of a catalogue, has of `packages` right now."""
+    """Return the specs of `packages` that a live cache, or the tag `tag` of a catalogue, has now."""
     wanted = tag or "develop"
     cache = Cache(
         address=address,
