@@ -1,12 +1,12 @@
-"""A long-lived clone of one branch, with the newest documents, for the service.
+"""The service's long-lived clone of one branch, with the documents of its newest revision.
 
     update     ask for the branch -> fetch it -> fetch the documents of its newest revision
-    pins       refs/cachewatch/keep/COMMIT: revisions that neither upstream nor git's gc can take from us
+    pins       refs/cachewatch/keep/COMMIT: revisions that neither a rewritten upstream nor git's gc can remove
 
-Where the server can, the history is fetched without the contents of documents, and only
-the newest revision is made whole. What is pinned was the newest once, so a comparison of two
-pinned revisions needs no network. One updates at a time, pins wait for nobody, and a clone that turns
-out to be damaged is cloned anew beside it; nothing that matters may live in a clone alone.
+Where the server supports filters, the history is fetched without the contents of documents, and only
+the newest revision is completed. A pinned revision was once the newest, so comparing two of them
+needs no network. One process updates at a time; pinning does not wait for it. A damaged clone is
+replaced by a new one that is cloned beside it, so nothing important may exist only in a clone.
 """
 
 import logging
@@ -38,21 +38,21 @@ _ATTEMPTS = 3
 
 
 class Update(Struct, frozen=True, kw_only=True):
-    """What a fetch brought."""
+    """The result of one update of a clone: the newest commit of its branch before and after."""
 
     branch: str
-    before: str | None  # None is a first fetch
+    before: str | None  # None after the first fetch
     after: str
-    # The branch no longer has `before`: somebody rewrote its history. Never claimed where we lack history ourselves.
+    # The branch no longer contains `before`: its history was rewritten. Always False if our own history is incomplete.
     rewritten: bool = False
-    # The clone was damaged, and was cloned anew; the old one lies here.
+    # Where the old clone lies, if it was damaged and replaced by a new one.
     set_aside: Path | None = None
-    # The pins that could not be carried over: their revisions exist nowhere any more.
+    # The pinned commits that no longer exist anywhere, so that the new clone lacks them.
     lost_pins: tuple[str, ...] = ()
 
 
 class Mirror:
-    """The clone in `folder` of one branch of the repository at `address`."""
+    """The service's clone, in `folder`, of one branch of the repository at `address`."""
 
     def __init__(
         self,
@@ -66,13 +66,13 @@ class Mirror:
         layout: Layout = ANYWHERE,
         wanted_tag: Callable[[str], bool] = lambda _: True,
     ) -> None:
-        """Say what to clone; nothing is done yet.
+        """Set what to clone, without doing anything yet.
 
-        Without a `branch`, it is the one that the repository's HEAD names. `timeout` is in seconds and
-        for one poll; a first clone may take hours. `partial` leaves out the contents of old
-        documents, by default for every URL. `layout` says where documents are, and `wanted_tag` chooses the tags whose newest documents
-        are always here.
-        Raises RefusedAddress where git could be made to run a command or to leak a password.
+        Without `branch`, the branch that HEAD of the repository names is cloned. `timeout` is in seconds, for all of
+        one update; a first clone may take hours. `partial` leaves out the contents of old documents; None does so for
+        every URL. `layout` tells where documents lie, and `wanted_tag` selects the catalogue tags whose newest
+        documents are always fetched. Raises RefusedAddress if git could be made to run a command or to reveal a
+        password.
         """
         self.folder = folder.absolute()
         self._address, self._branch = address, branch
@@ -84,9 +84,10 @@ class Mirror:
         self._failures = 0
 
     def update(self) -> Update:
-        """Fetch what is new.
+        """Fetch what is new on the branch; clone first, or anew, if the clone is missing or damaged.
 
-        Raises SourceError, with `is_transient` to tell whether waiting may help; nothing that was here is lost.
+        Raises SourceError, whose `is_transient` tells whether a later attempt may succeed; nothing fetched earlier is
+        lost.
         """
         with self._updating() as lock:
             tip = self._remote.tip(self._branch)
@@ -115,15 +116,16 @@ class Mirror:
             return done
 
     def open(self) -> "MirrorRepository":
-        """Open the clone for reading. HEAD is the newest revision of the branch. Close it when done."""
+        """Open the clone for reading, with HEAD at the newest fetched revision; the caller closes it."""
         if not self.folder.exists():
             raise SourceError(f"{self._remote.name}: has not been fetched yet")
         return MirrorRepository(self)
 
     def pin(self, commit: str) -> None:
-        """Keep `commit` and its documents until it is unpinned.
+        """Keep `commit` and its documents in the clone until it is unpinned.
 
-        Waits for no fetch, unless documents of `commit` are missing. Raises UnknownRevision if it is not here.
+        Does not wait for a running update, unless documents of `commit` are missing. Raises UnknownRevision if the
+        commit is not in the clone.
         """
         if _commit_of(self.folder, commit) is None or self._absent(self.folder, commit):
             with self._updating():
@@ -131,12 +133,12 @@ class Mirror:
         self._write_ref(f"update {_KEEP}{commit} {commit}", f"pin {commit}")
 
     def lacking(self, commits: Collection[str]) -> frozenset[str]:
-        """Return those of these commits that are not here."""
+        """Return those of `commits` that are not in the clone."""
         unknown = frozenset(commits) - self.pins()
         return frozenset(commit for commit in unknown if _commit_of(self.folder, commit) is None)
 
     def fetch_tag(self, name: str) -> bool:
-        """Fetch a tag of git, which an update does not; return False if upstream has none of this name."""
+        """Fetch the git tag `name`, which updates do not fetch; return False if the repository has no such tag."""
         with self._updating():
             if not self._remote.has_tag(name):
                 return False
@@ -145,15 +147,18 @@ class Mirror:
         return True
 
     def unpin(self, commit: str) -> None:
-        """Keep `commit` no longer; one that is not pinned is fine."""
+        """Remove the pin of `commit`, if there is one."""
         self._write_ref(f"delete {_KEEP}{commit}", f"unpin {commit}")
 
     def pins(self) -> frozenset[str]:
-        """Return the pinned revisions."""
+        """Return the ids of the pinned commits."""
         return _pins_of(self.folder)
 
     def obtain(self, ids: Iterable[str], tell: Callable[[int], None] = lambda _: None) -> None:
-        """Fetch those of these objects that are not here, as many as possible in one go, and `tell` first how many."""
+        """Fetch those of the objects `ids` that the clone lacks, in large groups.
+
+        Before, `tell` is called with their number, unless there are none.
+        """
         if not upkeep.is_partial(self.folder):
             return
         wanted = list(ids)
@@ -164,7 +169,7 @@ class Mirror:
                 self._remote.fetch_objects(self.folder, some)
 
     def is_rewritten(self, before: str, after: str) -> bool:
-        """Tell whether `after` does not build upon `before`; False where our own history is cut short."""
+        """Tell whether commit `after` does not contain `before`; False if our own history is cut off."""
         if before == after or (self.folder / "shallow").exists():
             return False
         return upkeep.read(self.folder, ["merge-base", "--is-ancestor", before, after]).code == 1
@@ -174,7 +179,7 @@ class Mirror:
 
     @contextmanager
     def _updating(self) -> Iterator[int]:
-        """Be the only one who fetches; offers the lock of all who write."""
+        """Hold the lock of updates, and yield the shared lock of all writers of the clone."""
         with (
             self._explained(),
             upkeep.locked(self.folder, seconds=self._remote.seconds),
@@ -184,7 +189,7 @@ class Mirror:
             yield lock
 
     def _write_ref(self, change: str, what: str) -> None:
-        """Change a pin beside others who write: git keeps changes of refs apart."""
+        """Apply `change`, a line for `git update-ref`, beside other writers; `what` describes it in the error message."""
         with self._explained(), upkeep.writing(self.folder):
             done = upkeep.read(self.folder, ["update-ref", "--stdin"], [change])
         if done.code:
@@ -192,9 +197,9 @@ class Mirror:
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """Say what is wrong with the folder.
+        """Turn file errors into SourceError, and refuse the folder of a recorded build cache.
 
-        Where a build cache was recorded, nothing is touched: what would be lost cannot be had again.
+        That one is left untouched, because its history cannot be fetched again.
         """
         if (self.folder / RECORDING_LOCK).exists():
             raise BrokenSource(
@@ -218,7 +223,7 @@ class Mirror:
         return Update(branch=tip.branch, before=before, after=tip.commit, rewritten=rewritten)
 
     def _follow(self, remote: Remote, folder: Path, tip: Tip) -> Tip:
-        """Fetch until the branch here is what the branch there is, as both sides say."""
+        """Fetch until the local branch equals the remote one, point HEAD at it, and return its newest commit."""
         is_partial = self._partial or upkeep.is_partial(folder)
         for _ in range(_ATTEMPTS + 1):
             if _commit_of(folder, f"refs/heads/{tip.branch}") == tip.commit:
@@ -232,7 +237,7 @@ class Mirror:
         raise SourceError(f"{remote.name}: the branch {tip.branch!r} moves on faster than it can be fetched")
 
     def _make_whole(self, remote: Remote, folder: Path, commit: str) -> None:
-        """Fetch the documents of `commit` that were left out."""
+        """Fetch the documents of `commit` that a partial clone left out."""
         if commit == self._whole and folder == self.folder:
             return
         if _commit_of(folder, commit) is None:
@@ -243,7 +248,7 @@ class Mirror:
                 raise SourceError(f"{self._remote.name}: it does not send {len(left):,} documents of {commit}")
 
     def _absent(self, folder: Path, commit: str) -> list[str]:
-        """Return the documents of `commit` that were left out."""
+        """Return the ids of the documents of `commit`, in wanted tags, that the clone at `folder` lacks."""
         if not upkeep.is_partial(folder):
             return []
         with closing(Clone(folder, layout=self.layout)) as repository:
@@ -257,7 +262,7 @@ class Mirror:
         return upkeep.missing(folder, [commit], [f":(literal){TAGS_FILE}", *paths])
 
     def _clone(self, lock: int, tip: Tip, problem: str = "") -> Update:
-        """Clone beside what is there, if anything, and take its place."""
+        """Clone beside the existing clone, if any, then replace it; `problem` says how that one is damaged."""
         new = Path(tempfile.mkdtemp(dir=self.folder.parent, prefix=f"{self.folder.name}.new-"))
         try:
             tip, lost = self._clone_into(new, tip)
@@ -286,7 +291,10 @@ class Mirror:
         return tip, self._carry_over(patient, old, new) if old else ()
 
     def _carry_over(self, remote: Remote, old: Path, new: Path, *, but: Collection[str] = ()) -> tuple[str, ...]:
-        """Pin in the new clone what is pinned in the old one, from wherever it can still be had; return what cannot."""
+        """Pin in the clone `new` what is pinned in `old`, fetching the commits from `remote` or from `old`.
+
+        Return the ids that neither of them has. The pins in `but` are skipped.
+        """
         lost = []
         for commit in sorted(_pins_of(old) - _pins_of(new) - {*but}):
             try:
@@ -305,7 +313,7 @@ class Mirror:
 
 
 class MirrorRepository(Repository):
-    """A mirror, open for reading; what it lacks is fetched before it is read."""
+    """A mirror that is open for reading; objects that it lacks are fetched before they are read."""
 
     is_ours = True
 
@@ -314,22 +322,22 @@ class MirrorRepository(Repository):
         self._mirror = mirror
 
     def obtain(self, ids: Iterable[str], tell: Callable[[int], None] = lambda _: None) -> None:
-        """Fetch those of these objects that are not here, as many as possible in one go, and `tell` first how many."""
+        """Fetch those of the objects `ids` that the clone lacks; before, call `tell` with their number."""
         self._mirror.obtain(ids, tell)
 
     def fetch_tag(self, name: str) -> bool:
-        """Fetch a tag of git; return False if upstream has none of this name."""
+        """Fetch the git tag `name`; return False if the repository has no such tag."""
         return self._mirror.fetch_tag(name)
 
 
 def _commit_of(folder: Path, name: str) -> str | None:
-    """Return the commit that `name` means in the clone at `folder`, if it is readable."""
+    """Return the id of the commit that `name` names in the clone at `folder`; None if it is missing or unreadable."""
     found = upkeep.read(folder, ["rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}"])
     return found.output.decode().strip() or None if found.code == 0 else None
 
 
 def _pins_of(folder: Path) -> frozenset[str]:
-    """Read the pins of a clone without git, which a damaged one might stop."""
+    """Return the pinned commits of a clone by reading its files, because git may fail in a damaged clone."""
     names: list[str] = []
     try:
         packed = (folder / "packed-refs").read_text("utf-8", "replace") if (folder / "packed-refs").exists() else ""

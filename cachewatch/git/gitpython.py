@@ -1,9 +1,10 @@
-"""Start git with GitPython, which is loaded here and nowhere else: what git is given, how long it may take, how it ends.
+"""Start git through GitPython, which only this module imports, with our environment, limits and time-outs.
 
 `Git.execute` starts every git process, those of GitPython's own methods included. No shell, user configuration or
 repository can make git run a command, ask for a password, follow a redirection or leave a process behind: the
 environment and the configuration are ours. Every name from outside goes through standard input or after
-`--end-of-options`. Programs that every Linux has end git with us, in time, and before it uses up the memory.
+`--end-of-options`. The tools `setpriv`, `prlimit` and `timeout` end git together with cachewatch, after a time limit,
+and before it exhausts the memory.
 """
 
 import io
@@ -29,7 +30,7 @@ from msgspec import Struct
 
 from cachewatch.errors import BrokenSource, SourceError
 
-# Looking for git is our own business, with our own words.
+# cachewatch itself looks for git, with its own error message.
 os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")
 # It would run `git version` with our whole environment, and the secrets that nobody has taken out of it yet.
 os.environ["GIT_PYTHON_GIT_EXECUTABLE"] = os.devnull
@@ -40,7 +41,7 @@ from git.exc import GitError
 
 del os.environ["GIT_PYTHON_GIT_EXECUTABLE"]
 
-# What a person's shell may hand on: how to find git, and how to reach the network.
+# The environment variables that git inherits: how to find programs, and how to reach the network.
 _INHERITED = (
     "PATH",
     "TMPDIR",
@@ -93,7 +94,7 @@ _CONFIG = {
     "credential.helper": "",
 }
 
-# What git may speak when it fetches; when it only reads, nothing at all. A variable of the environment counts for more
+# The protocols that git may use when it fetches; when it reads, none. An environment variable takes precedence over
 # than all configuration, so that no repository can allow itself another one, such as `ext`, which runs a command.
 _PROTOCOLS = ("https", "http", "ssh", "git", "file")
 
@@ -130,7 +131,7 @@ _handed_on: ContextVar[tuple[int, ...]] = ContextVar("handed_on", default=())
 
 
 class GitResult(Struct, frozen=True):
-    """How a git command ended, and what it printed."""
+    """The exit code of a git command, and what it printed."""
 
     code: int  # negative is the signal that ended it
     output: bytes
@@ -138,7 +139,7 @@ class GitResult(Struct, frozen=True):
 
 
 class Process(git.Git.AutoInterrupt):
-    """A git that runs. It ends at the latest when nobody refers to it any more."""
+    """A running git process. It is ended, at the latest, when no reference to it is left."""
 
     proc: Any  # a subprocess.Popen whose pipes are there, which its own type does not say
 
@@ -152,10 +153,10 @@ class Process(git.Git.AutoInterrupt):
     def listen(
         self, seconds: float, *, silence: float | None = None, most: int = _LARGEST_OUTPUT, report: Report | None = None
     ) -> GitResult:
-        """Return what git says, and how it ended.
+        """Wait for the end of git; return what it printed, and its exit code.
 
-        It is ended after `seconds`, and where it gives no message for the seconds of `silence` or prints more than
-        `most` bytes. `report` is given each line of its messages.
+        Git is ended after `seconds`, if it prints no message for `silence` seconds, or if it prints more than `most`
+        bytes. `report` is called with each line of its messages.
         """
         output, said, last, tell = bytearray(), b"", monotonic(), report or (lambda _: None)
         deadline = last + seconds
@@ -187,7 +188,7 @@ class Process(git.Git.AutoInterrupt):
         return GitResult(code, bytes(output), said.decode("utf-8", "replace"))
 
     def end(self) -> int:
-        """End git and all that it started, if it has not ended, and close its pipes; return its code."""
+        """End git and the processes that it started, if they still run; close its pipes and return its exit code."""
         _running.discard(self)
         process, self.proc = self.proc, None
         if process is not None:
@@ -207,10 +208,10 @@ class Process(git.Git.AutoInterrupt):
 
 
 class _Messages(io.FileIO):
-    """Git's messages as GitPython reads them, with line ends where a server sends none."""
+    """Git's messages as GitPython reads them, with line ends added where a server sends none."""
 
     def readinto(self, buffer: Any) -> int:
-        """Read what there is."""
+        """Read into `buffer`; if it is filled without a line end, its last byte becomes one."""
         count = super().readinto(buffer)
         if count == len(buffer) and not {10, 13} & set(buffer):
             buffer[-1] = 10
@@ -218,11 +219,11 @@ class _Messages(io.FileIO):
 
 
 def _has_ended(process: "subprocess.Popen[bytes]", until: float) -> bool:
-    """Wait for the end of a process, and tell whether it came; `time.sleep` does not work where a clock is faked."""
+    """Wait until a process has ended, but no longer than `until` on the monotonic clock; tell whether it has."""
     while process.poll() is None:
         if monotonic() >= until:
             return False
-        select.select([], [], [], _POLL_SECONDS)
+        select.select([], [], [], _POLL_SECONDS)  # `time.sleep` does not work where a clock is faked
     return True
 
 
@@ -232,7 +233,7 @@ def _signal(process: Any, number: int) -> None:
 
 
 class Git(git.Git):
-    """Starts git, as GitPython's own objects and ours ask for it."""
+    """Starts git processes for GitPython's objects and for ours."""
 
     AutoInterrupt = Process  # type: ignore[assignment]
 
@@ -247,10 +248,10 @@ class Git(git.Git):
         largest_file: int | None = None,
         guarded: bool = False,
     ) -> None:
-        """Take the repository, which messages call `what`, a configuration beside ours, and limits.
+        """Set the repository `git_dir`, extra configuration `settings`, and limits.
 
-        A command may take `seconds`. One that fetches, and any that is `guarded`, ends when this process does, and
-        writes no file of more than `largest_file` bytes.
+        Messages call the repository `what`. A command may take `seconds`. A command that fetches, and any if `guarded`,
+        ends together with this process, and writes no file of more than `largest_file` bytes.
         """
         super().__init__(working_dir and Path(working_dir))  # of a text, GitPython expands variables
         self.git_dir, self.what = str(git_dir), what or str(git_dir or working_dir)
@@ -269,9 +270,9 @@ class Git(git.Git):
         universal_newlines: bool = False,
         **limits: Any,
     ) -> Any:
-        """Start git, and return what GitPython's own method returns; `limits` are those of `Process.listen`.
+        """Start git, and return what GitPython's own method returns; `limits` are arguments of `Process.listen`.
 
-        Raises SourceError where git fails, unless without `with_exceptions`, and BrokenSource where it cannot be used.
+        Raises SourceError if git fails, unless `with_exceptions` is False; BrokenSource if git is missing or too old.
         """
         arguments = list(command)[1:]  # the first is what GitPython calls git
         if arguments != ["version"]:
@@ -306,11 +307,11 @@ class Git(git.Git):
         return (result.code, output, result.error) if with_extended_output else output
 
     def open(self, arguments: Iterable[str]) -> Process:
-        """Start a git command whose input is a pipe, and which may take as long as it likes."""
+        """Start a git command whose input is a pipe, without a time limit."""
         return cast("Process", self.execute(["git", *arguments], subprocess.PIPE, as_process=True))
 
     def ask(self, arguments: Iterable[str], lines: Iterable[str] = (), **limits: Any) -> GitResult:
-        """Run a git command with `lines` as its input, and leave the judgement to the caller."""
+        """Run a git command with `lines` as its input; return its result, even if it failed."""
         with tempfile.TemporaryFile() as stdin:  # so that git can never wait for us while we wait for it
             stdin.write(lines_of(lines))
             stdin.seek(0)
@@ -318,7 +319,7 @@ class Git(git.Git):
             return GitResult(*self.execute(["git", *arguments], stdin, **how, **limits))
 
     def run(self, arguments: Iterable[str], lines: Iterable[str] = (), **limits: Any) -> bytes:
-        """Run a git command with `lines` as its input, and return what it prints; raise SourceError if it fails."""
+        """Run a git command with `lines` as its input and return what it prints; raise SourceError if it fails."""
         result = self.ask(arguments, lines, **limits)
         if result.code:
             raise self._failed(result)
@@ -329,7 +330,10 @@ class Git(git.Git):
 
 
 def _environment(settings: Iterable[tuple[str, str]], *, fetches: bool) -> dict[str, str]:
-    """Return the whole environment of a git, its configuration included, which others cannot read as they can arguments."""
+    """Return all environment variables of a git process, its configuration among them.
+
+    Unlike arguments, other users cannot read them. `fetches` allows the network protocols.
+    """
     config = [*_CONFIG.items(), *((f"protocol.{name}.allow", "always") for name in _PROTOCOLS if fetches), *settings]
     values = {name: os.environ[name] for name in _INHERITED if name in os.environ} | _ENVIRONMENT
     values["GIT_ALLOW_PROTOCOL"] = ":".join(_PROTOCOLS) if fetches else ""
@@ -341,7 +345,7 @@ def _environment(settings: Iterable[tuple[str, str]], *, fetches: bool) -> dict[
 
 
 def _guards(seconds: float, largest_file: int | None) -> list[str]:
-    """Return what starts git such that it ends with us and in time, and gets as much memory as any."""
+    """Return the command line before git that ends it with this process or after `seconds`, and limits its memory."""
     tools = _tools()
     guards = [*tools["setpriv"], "--"] if "setpriv" in tools else []
     if "prlimit" in tools:
@@ -368,7 +372,7 @@ def _tools() -> dict[str, list[str]]:
 
 @cache
 def git_version(path: str) -> tuple[int, ...]:
-    """Return the version of the git that is found on `path`; nothing where it does not say."""
+    """Return the three numbers of the version of git on the search path `path`; an empty tuple if git does not tell."""
     if which("git", path=path) is None:
         raise BrokenSource(_NO_GIT)
     try:
@@ -379,9 +383,9 @@ def git_version(path: str) -> tuple[int, ...]:
 
 
 def check_version() -> tuple[int, ...]:
-    """Return the version of the git on our PATH; one that does not say what it is gets no benefit but that.
+    """Return the version of git on PATH; an empty tuple, if git does not tell its version, is accepted.
 
-    Raises BrokenSource where it is too old, or there is none.
+    Raises BrokenSource if git is missing or too old.
     """
     version = git_version(os.environ.get("PATH", os.defpath))
     if version and version < OLDEST:
@@ -394,7 +398,10 @@ def check_version() -> tuple[int, ...]:
 
 @contextmanager
 def handing_on(lock: int) -> Iterator[None]:
-    """Let every git command that this thread runs meanwhile inherit a lock, which then lasts until all have ended."""
+    """Let every git process that this thread starts inside the `with` inherit `lock`, a file descriptor.
+
+    The lock is thus held until all of these processes have ended.
+    """
     token = _handed_on.set((*_handed_on.get(), lock))
     try:
         yield
@@ -403,7 +410,7 @@ def handing_on(lock: int) -> Iterator[None]:
 
 
 def interrupt() -> None:
-    """Ask every git command that runs in another thread to end now, as a service must that is told to stop."""
+    """End the running git commands of all threads, as a stopping service must; those with an open pipe are left."""
     for running in tuple(_running):
         process = running.proc
         if process is not None and process.poll() is None:
@@ -411,12 +418,12 @@ def interrupt() -> None:
 
 
 def lines_of(names: Iterable[str]) -> bytes:
-    """Return names as git reads them, one a line."""
+    """Encode names as input for git, one a line."""
     return "".join(f"{name}\n" for name in names).encode("utf-8", "surrogateescape")
 
 
 def explain(stderr: str) -> str:
-    """Choose the part of git's complaint that tells a person what is wrong."""
+    """Return the part of git's messages that tells a user what is wrong."""
     if "promisor remote" in stderr:
         return (
             "this partial clone lacks the contents of documents; run `git fetch --refetch --no-filter` in it, "
@@ -431,21 +438,21 @@ def explain(stderr: str) -> str:
 
 
 class Repo(git.Repo):
-    """A repository as GitPython opens and makes it."""
+    """GitPython's repository, with our `Git` and without any configuration."""
 
     GitCommandWrapperType = Git
 
     def _config_reader(self, *_: Any, **__: Any) -> GitConfigParser:
-        """Read no configuration, which is for git to read: GitPython fails at one that is not UTF-8."""
+        """Return an empty configuration: only git reads it, since GitPython fails if it is not UTF-8."""
         return GitConfigParser([], read_only=True)
 
 
-# GitPython takes what these name for a part of whatever repository it opens.
+# GitPython would use these variables for any repository that it opens.
 _VARIABLES = ("GIT_DIR", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_WORK_TREE")
 
 
 def find_repository(path: Path, *, is_inside: bool) -> Repo:
-    """Open the repository that `path` is, or with `is_inside` may be in, or raise SourceError."""
+    """Open the repository at `path`, with `is_inside` also one above it; raise SourceError if there is none."""
     try:
         with _without_variables():
             return Repo(os.path.realpath(path), search_parent_directories=is_inside, expand_vars=False)
@@ -456,14 +463,14 @@ def find_repository(path: Path, *, is_inside: bool) -> Repo:
 
 
 def init_repository(folder: Path, *, branch: str, form: str = "sha1") -> None:
-    """Make an empty bare repository at `folder`, or finish making one."""
+    """Make an empty bare repository at `folder`, or complete a half-made one. `form` is sha1 or sha256."""
     with _without_variables():
         Repo.init(folder, expand_vars=False, bare=True, quiet=True, initial_branch=branch, object_format=form)
 
 
 @contextmanager
 def _without_variables() -> Iterator[None]:
-    """Hide variables of git, which a shell or a hook may have set for another repository."""
+    """Remove git's environment variables inside the `with`: a shell or hook may have set them for another repository."""
     hidden = {name: os.environ.pop(name) for name in _VARIABLES if name in os.environ}
     try:
         yield
@@ -472,26 +479,26 @@ def _without_variables() -> Iterator[None]:
 
 
 class _Progress(git.RemoteProgress):
-    """Passes on what git says of its progress, and keeps the last of its other messages."""
+    """Passes git's progress lines to `report`, and keeps the last of its other messages."""
 
     def __init__(self, report: Report | None) -> None:
         super().__init__()
         self._report = report
 
     def update(self, *_: Any) -> None:
-        """Pass a line on."""
+        """Call `report` with the current line."""
         if self._report and self._cur_line:
             self._report(self._cur_line)
 
     def line_dropped(self, line: str) -> None:  # noqa: ARG002
-        """Forget the oldest messages."""
+        """Drop the oldest messages, so that no more than 100 are kept."""
         del self.other_lines[:-100]
 
 
 def clone(url: str, folder: Path, report: Report | None) -> None:
-    """Make a bare clone of `url` at `folder`, without the contents of documents, and `report` git's progress.
+    """Make a bare clone of `url` at `folder`, without the contents of documents; `report` gets git's progress lines.
 
-    Servers that cannot leave those out say so and send everything.
+    A server that cannot leave the contents out sends everything. Raises SourceError if git fails.
     """
     check_version()
     progress: Any = _Progress(report)

@@ -1,6 +1,6 @@
 """Add revisions to a bare repository without a work tree, by git fast-import.
 
-One `git fast-import` has all that a revision holds and moves the branch at its end, so that the revision exists
+One `git fast-import` gets everything in a revision and moves the branch at its end, so that the revision exists
 completely or not at all. A lock keeps two writers apart.
 """
 
@@ -28,17 +28,17 @@ _PACKING_SECONDS = 3600.0
 
 
 def data_of(content: bytes) -> bytes:
-    """Return `content` as `git fast-import` takes it."""
+    """Return `content` as a data command of `git fast-import`."""
     return f"data {len(content)}\n".encode() + content + b"\n"
 
 
 def quoted(path: str) -> str:
-    """Return `path` as `git fast-import` takes it."""
+    """Return `path` quoted for `git fast-import`."""
     escaped = path.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'
 
 
-# What a git that was killed may leave; all that write here inherit our lock, so that who has it knows of no owner.
+# Lock files that a killed git may leave. All writers inherit our lock, so whoever gets it knows that no git uses them.
 _LEFT = ("HEAD.lock", "config.lock", "refs/heads/**/*.lock")
 _PATIENCE_SECONDS = 5.0
 _MOST_PACKS = 30
@@ -47,7 +47,11 @@ _MOST_LOOSE = 2000
 
 @contextmanager
 def open_recording(folder: Path) -> Iterator["Recording"]:
-    """Open the bare repository at `folder`, making one if there is none, and keep everybody else out."""
+    """Open the bare repository at `folder` for adding revisions, with the lock against other writers.
+
+    It is made if it is missing. Raises UsageError if the folder is not suitable, SourceError if another process
+    records.
+    """
     if (folder / ".git").exists():
         raise UsageError(f"{folder}: has a work tree, which would not follow; name a bare repository or a new folder")
     if folder.exists() and not folder.is_dir():
@@ -72,12 +76,12 @@ def open_recording(folder: Path) -> Iterator["Recording"]:
 
 
 def is_made(folder: Path) -> bool:
-    """Tell whether there is a repository at `folder` that git has made completely."""
+    """Tell whether the repository at `folder` is complete, not left half-made by a killed git."""
     return (folder / "HEAD").is_file() and (folder / "config").is_file() and (folder / "objects").is_dir()
 
 
 class Recording:
-    """The newest revision of a repository, and the one that follows it, which is committed once."""
+    """The newest revision of a recorded repository, and the next one, which is being written."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -100,7 +104,7 @@ class Recording:
             )
 
     def package_files(self, tag: str) -> Mapping[str, Mapping[str, str]]:
-        """Return the ids of the packages' files, by the name of the file and the package."""
+        """Return the ids of the package files of `tag`, by file name and then by package."""
         files: dict[str, dict[str, str]] = {}
         for path, object_id in self.files(f"{CATALOGUE}/{tag}").items():
             package, _, name = path.partition("/")
@@ -109,7 +113,7 @@ class Recording:
         return files
 
     def files(self, folder: str = "") -> Mapping[str, str]:
-        """Return the ids of all files in a folder of the newest revision, by their paths in it."""
+        """Return the ids of all files below `folder` in the newest revision, by path relative to it."""
         found = self._repository.objects().get(f"{self.head}:{folder}") if self.head else None
         is_folder = found is not None and found.type == "tree"
         listed = self._repository.run(["ls-tree", "-r", "-z", found.id]).split(b"\0") if found and is_folder else ()
@@ -117,33 +121,33 @@ class Recording:
         return {os.fsdecode(path): fields.split()[2].decode() for fields, _, path in entries}
 
     def read(self, ids: Sequence[str]) -> Iterator[bytes]:
-        """Yield the contents of documents, but for those that are larger than any document of ours."""
+        """Yield the contents of the documents `ids`; those larger than any document of ours are left out."""
         contents = self._repository.objects().readable(ids, kind="blob", most=MAX_BYTES)
         return (content for content in contents if content is not None)
 
     def file(self, path: str) -> bytes | None:
-        """Return a file of the newest revision, or None."""
+        """Return the content of a file of the newest revision; None if there is none."""
         found = self._repository.objects().get(f"{self.head}:{path}") if self.head else None
         return found.content if found is not None and found.type == "blob" else None
 
     def id_of(self, content: bytes) -> str:
-        """Return the id that git gives to `content`."""
+        """Return the id that git gives to a file of this content."""
         algorithm = "sha256" if self.head is not None and len(self.head) == 64 else "sha1"
         return hashlib.new(algorithm, b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
 
     def write(self, path: str, content: bytes) -> None:
-        """Put a file into the revision to be."""
+        """Write a file into the next revision."""
         self._marks += 1
         self._stream.write(f"blob\nmark :{self._marks}\n".encode())
         self._stream.write(data_of(content))
         self._changes[path] = self._marks
 
     def remove(self, path: str) -> None:
-        """Leave a file out of the revision to be."""
+        """Remove a file from the next revision."""
         self._changes[path] = None
 
     def commit(self, message: str, now: datetime) -> str | None:
-        """Make the revision, if anything is different, and return its id."""
+        """Commit the next revision, dated `now`, and return its id; None if nothing was written or removed."""
         if not self._changes:
             return None
         # Dates of revisions are looked up, so that they never go backwards.
@@ -168,12 +172,12 @@ class Recording:
         return self.head
 
     def close(self) -> None:
-        """Let go of git, and of what was not committed."""
+        """End the git process, and discard everything that was not committed."""
         self._stream.close()
         self._repository.close()
 
     def _commit_of(self, name: str) -> tuple[str | None, int]:
-        """Return the commit that is called so, and when it was made; None if there is none."""
+        """Return the id of the commit that `name` names, and its time in seconds since 1970; (None, 0) without one."""
         found = self._repository.objects().get(f"{name}^{{commit}}")
         if found is None:
             return None, 0
@@ -182,7 +186,7 @@ class Recording:
 
 
 def import_stream(folder: Path, stream: BinaryIO) -> None:
-    """Put a stream for `git fast-import` into a bare repository; all of it or nothing, and on the disk."""
+    """Import `stream` into a bare repository by `git fast-import`: all of it or nothing, and safely on the disk."""
     stream.flush()
     stream.seek(0)
     durable = [("core.fsync", "committed,reference")]

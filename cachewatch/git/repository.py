@@ -1,9 +1,9 @@
-"""Find, check, read, make and write repositories on this machine, through git's plumbing.
+"""Open and read local repositories through git's plumbing commands, after checking that this is safe.
 
-Nothing is ever checked out, nor written to a repository that is not ours. Objects are read through one git process
-that stays open. Before git opens a repository, it is checked for pipes and devices, on which git would hang, and for
-promised objects: a partial clone promises that what it lacks can be fetched, and its configuration says how. A git that
-does not know how to leave that alone is not let near one that is not ours.
+Nothing is ever checked out, and a repository that is not ours is never written. Objects are read through one git
+process that stays open. Before git opens a repository, it is checked for pipes and devices, on which git would hang,
+and for a partial clone, whose configuration says how to fetch missing objects. A git version that would fetch them
+unasked is not started in a partial clone that is not ours.
 """
 
 import fcntl
@@ -39,8 +39,8 @@ _MOST_INCLUDED = 100
 _LOOKED_FOR = (".git", "HEAD", "commondir", "gitdir", "config")
 _INCLUDE = re.compile(r"\[\s*include", re.IGNORECASE)
 _HOOK = re.compile(r"\[\s*hook[\s.\"\]]", re.IGNORECASE)
-# Those that leave out of reach what a partial clone lacks where GIT_NO_LAZY_FETCH says so: 2.45, and older ones that
-# were fixed in May 2024, by what their last number has to be.
+# Git obeys GIT_NO_LAZY_FETCH, so that it fetches no missing objects of a partial clone, from 2.45 on, and in older
+# versions that were fixed in May 2024: 2.39.4, 2.40.2 and so on (second number: least third number).
 _NOT_LAZY = {39: 4, 40: 2, 41: 1, 42: 2, 43: 4, 44: 1}
 _PROMISE = re.compile(r"promisor|partialclone", re.IGNORECASE)
 _TOO_OLD = (
@@ -51,7 +51,7 @@ _PATH = re.compile(r"path\s*=\s*(.*)", re.IGNORECASE)
 
 
 def check_repository(path: Path, version: tuple[int, ...]) -> None:
-    """Raise BrokenSource where the repository that `path` is, or is in, cannot be given to a git of this version."""
+    """Raise BrokenSource if git of this `version` must not open the repository at or above `path`."""
     try:
         git_dir = _git_dir(path)
         for folder in _folders(git_dir) if git_dir else ():
@@ -68,7 +68,7 @@ def check_repository(path: Path, version: tuple[int, ...]) -> None:
 
 
 def check_no_hooks(folder: Path) -> None:
-    """Raise BrokenSource where the configuration of a bare repository to which is written names hooks: git 2.54 runs them."""
+    """Raise BrokenSource if the configuration of the bare repository `folder` names hooks, which git 2.54 would run."""
     try:
         if any(map(_HOOK.search, _configuration(folder))):
             raise BrokenSource(
@@ -80,7 +80,7 @@ def check_no_hooks(folder: Path) -> None:
 
 
 def is_in_repository(path: Path) -> bool:
-    """Tell whether `path` is a repository, or is in one, without starting git."""
+    """Tell, without starting git, whether `path` is a repository or lies in one."""
     try:
         return _git_dir(path) is not None
     except RefusedFile:
@@ -90,7 +90,10 @@ def is_in_repository(path: Path) -> bool:
 
 
 def shared_git_dir(path: Path) -> Path | None:
-    """Return the git folder of the repository that `path` is, or is in, which all its work trees share, without starting git."""
+    """Return the git folder that all work trees of the repository at or above `path` share.
+
+    None if there is no repository. Git is not started.
+    """
     try:
         git_dir = _git_dir(path)
         return None if git_dir is None else list(_folders(git_dir))[-1].resolve()
@@ -99,7 +102,7 @@ def shared_git_dir(path: Path) -> Path | None:
 
 
 def _git_dir(path: Path) -> Path | None:
-    """Look for the repository as git does, but at no pipe on the way."""
+    """Return the git folder of the repository at or above `path`, found as git does, without opening pipes."""
     # Without links and `..`: where git would be if it were started there. `resolve` fails where links go in circles.
     path = Path(os.path.realpath(path))
     for folder in (path, *path.parents):
@@ -118,7 +121,7 @@ def _git_dir(path: Path) -> Path | None:
 
 
 def _folders(git_dir: Path) -> Iterator[Path]:
-    """Yield the folder of a repository, and for a work tree the one that it shares."""
+    """Yield the git folder and, if it belongs to a linked work tree, the shared git folder after it."""
     yield git_dir
     shared = git_dir / "commondir"
     check_regular(shared)
@@ -131,7 +134,7 @@ def _word(path: Path) -> str:
 
 
 def _check_files(folder: str) -> None:
-    """Look at every file; that costs milliseconds, because the folders say what their files are."""
+    """Raise RefusedFile if any entry below `folder` is neither file nor folder; takes milliseconds."""
     waiting = [folder]
     while waiting:
         try:
@@ -147,7 +150,7 @@ def _check_files(folder: str) -> None:
 
 
 def _configuration(folder: Path) -> Iterator[str]:
-    """Yield the text of the configuration, and of all that it includes."""
+    """Yield the texts of the configuration files of the git folder `folder` and of all files that they include."""
     waiting, seen = [folder / "config", folder / "config.worktree"], set[Path]()
     while waiting:
         file = waiting.pop()
@@ -165,7 +168,7 @@ def _configuration(folder: Path) -> Iterator[str]:
 
 
 def _included(text: str, folder: Path) -> Iterator[Path]:
-    """Yield each file that a configuration may include, and a few that it does not."""
+    """Yield every file that the configuration `text` may include, perhaps with a few more."""
     if not _INCLUDE.search(text):
         return
     for value in _PATH.findall(text.replace('"', "").replace("\\\\", "\\")):
@@ -181,8 +184,8 @@ _LARGEST = 32 * 2**20
 _BUFFER_BYTES = 2**16
 _ANSWER_SECONDS = 120.0
 _ENDING_SECONDS = 5.0
-# A whole id, and what is reached from it, means the same for ever; a branch whose name only looks like one does not.
-# Every subscription asks for the same commits and folders.
+# A name that begins with a full id always means the same object, so it is cached; a branch whose name only looks like an
+# id is not. Every subscription reads the same commits and folders.
 _FOREVER = re.compile(r"([0-9a-f]{40}|[0-9a-f]{64})(?=[~^:]|$)")
 _REMEMBERED = 256
 _REMEMBERED_BYTES = 16384
@@ -191,19 +194,19 @@ _Content = TypeVar("_Content")
 
 
 class Object(Struct, frozen=True):
-    """One object out of a repository."""
+    """One git object: a blob, tree or commit."""
 
     id: str
     type: str
     content: bytes
 
 
-# Its id, its type and its size: what git says before an object.
+# The id, type and size in bytes, which git prints before the content of an object.
 _Header = tuple[str, str, int]
 
 
 class ObjectPipe:
-    """One `git cat-file --batch`, asked for objects by name or, many at once, by id."""
+    """A running `git cat-file --batch` that returns objects by name or, many at once, by id."""
 
     def __init__(self, git: Git, path: Path) -> None:
         self._path = path
@@ -218,9 +221,9 @@ class ObjectPipe:
         self._known: dict[str, Object] = {}
 
     def get(self, name: str, *, most: int = _LARGEST) -> Object | None:
-        """Return the object that `name` names in git's own notation, or None.
+        """Return the object that `name` names in git's notation, or None if there is none.
 
-        Raises SourceError where it has more than `most` bytes, without holding them.
+        Raises SourceError if it has more than `most` bytes, without loading it.
         """
         if "\n" in name or "\0" in name:
             return None
@@ -244,18 +247,18 @@ class ObjectPipe:
         return found
 
     def stream(self, ids: Iterable[str], *, kind: str) -> Iterator[bytes]:
-        """Yield the contents of the objects with these ids, all of one kind, in their order."""
+        """Yield the contents of the objects `ids`, all of type `kind`, in order; raise SourceError if one is missing."""
         for content in self.readable(ids, kind=kind, most=_LARGEST):
             if content is None:
                 raise SourceError(f"{self._path}: a {kind} has more than {_LARGEST:,} bytes; that is no catalogue")
             yield content
 
     def readable(self, ids: Iterable[str], *, kind: str, most: int) -> Iterator[bytes | None]:
-        """Do as `stream` does, but yield None for what has more than `most` bytes."""
+        """Yield contents as `stream` does, but None for an object of more than `most` bytes."""
         return self._read(ids, kind, lambda size: self._content(size, most))
 
     def beginnings(self, ids: Iterable[str], *, most: int) -> Iterator[bytes]:
-        """Yield the first `most` bytes of each of these blobs."""
+        """Yield the first `most` bytes of each of the blobs `ids`."""
         return self._read(ids, "blob", lambda size: self._beginning(size, most))
 
     def _read(self, ids: Iterable[str], kind: str, content_of: Callable[[int], _Content]) -> Iterator[_Content]:
@@ -278,11 +281,11 @@ class ObjectPipe:
             writer.join()
 
     def close(self) -> None:
-        """End the process."""
+        """End the git process."""
         self._process.end()
 
     def abandon(self) -> None:
-        """Let go of git where it belongs to the process that we were forked from."""
+        """In a forked process, detach from the pipes of the git process, which belongs to the parent process."""
         if self._owner == os.getpid() or self._process.proc is None:
             return
         self._process.poll()  # which finds that it is no child of ours
@@ -298,7 +301,7 @@ class ObjectPipe:
             pass  # git ended; the reading side says why
 
     def _header(self) -> _Header | None:
-        """Read what git says before an object, or None if it has none."""
+        """Read the line that git prints before an object; None if there is no such object."""
         line = self._answers.readline()
         if not line:
             raise SourceError(f"{self._path}: {self._last_words()}")
@@ -308,12 +311,12 @@ class ObjectPipe:
         return object_id, object_type, int(size)
 
     def _content(self, size: int, most: int) -> bytes | None:
-        """Read an object, or pass over one of more than `most` bytes without holding it."""
+        """Read the content of `size` bytes; if it has more than `most`, skip it and return None."""
         content = self._beginning(size, most if size <= most else 0)
         return content if size <= most else None
 
     def _beginning(self, size: int, most: int) -> bytes:
-        """Read the first `most` bytes of an object, and pass over the others without holding them."""
+        """Read the first `most` bytes of a content of `size` bytes, and skip the rest."""
         answers = self._answers
         content: bytes = answers.read(min(size, most))
         left = size - len(content)
@@ -332,9 +335,9 @@ class ObjectPipe:
 
 
 class _Answers(io.RawIOBase):
-    """What git prints; raises SourceError where it prints nothing for two minutes.
+    """The output of git as a stream; reading raises SourceError if git prints nothing for two minutes.
 
-    Its messages are read meanwhile, so that it never waits for somebody to read them.
+    Git's messages are collected meanwhile, so that git never waits until they are read.
     """
 
     def __init__(self, process: Process, path: Path) -> None:
@@ -345,11 +348,11 @@ class _Answers(io.RawIOBase):
             self._waiting.register(handle, select.POLLIN)
 
     def readable(self) -> bool:
-        """Say that it can be read."""
+        """Return True, as `io` requires."""
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Read what there is, and wait where there is nothing yet."""
+        """Read into `buffer` what git has printed, and wait if there is nothing yet."""
         if self._process.proc is None:
             return 0  # it has ended, and the numbers of its pipes may be those of other files
         while ready := dict(self._waiting.poll(_ANSWER_SECONDS * 1000)):
@@ -364,15 +367,15 @@ class _Answers(io.RawIOBase):
 
 
 class Repository:
-    """A repository on this machine, read through git's plumbing."""
+    """A local repository, read through git's plumbing commands."""
 
-    is_ours = False  # or nobody else writes in it
-    is_folder = False  # or its one revision was made of a folder, for one command
+    is_ours = False  # True: a clone that only cachewatch writes
+    is_folder = False  # True: a temporary repository whose single revision was made from a folder
 
     def __init__(self, path: Path, layout: Layout = ANYWHERE) -> None:
-        """Find the repository that `path` is in or is; bare and shallow ones are fine.
+        """Open the repository at or above `path`, which may be bare or shallow.
 
-        Raises SourceError where there is none, where git cannot be given it, and where git is too old.
+        Raises SourceError if there is none, if git must not open it, or if git is too old.
         """
         if not path.exists():
             raise SourceError(f"{path}: there is no such folder")
@@ -388,17 +391,17 @@ class Repository:
         self._objects: ObjectPipe | None = None
 
     def run(self, arguments: Sequence[str], lines: Iterable[str] = ()) -> bytes:
-        """Run a git command that reads, with `lines` as its input, and return what it prints."""
+        """Run a git command that only reads, with `lines` as its input, and return what it prints."""
         return self._git.run(arguments, lines)
 
     def objects(self) -> ObjectPipe:
-        """Return the pipe that objects are read through, which stays open."""
+        """Return the pipe that reads objects; it is started once and stays open."""
         if self._objects is None:
             self._objects = ObjectPipe(self._git, self.path)
         return self._objects
 
     def again(self) -> "Repository":
-        """Return the same repository with git processes of its own, for the process that we are in, forked or not."""
+        """Return this repository with git processes of its own, for use in the current, perhaps forked, process."""
         if self._objects is not None:
             self._objects.abandon()
         twin = copy(self)
@@ -406,26 +409,26 @@ class Repository:
         return twin
 
     def obtain(self, ids: Iterable[str], tell: Callable[[int], None] = lambda _: None) -> None:
-        """Make sure that these objects are here, and `tell` first how many are not; one that is not ours is left as it is."""
+        """Fetch missing objects among `ids`, if this is a clone of ours; before, `tell` is called with their number."""
 
     def fetch_tag(self, name: str) -> bool:  # noqa: ARG002  those of a mirror do
-        """Fetch a tag of git that is not here, if this is a clone of some branches; return whether that changed anything."""
+        """Fetch a git tag that a clone of one branch lacks; return whether it was fetched."""
         return False
 
     def close(self) -> None:
-        """End the git process that is still open, if any."""
+        """End the git process, if one is running."""
         if self._objects is not None:
             self._objects.close()
             self._objects = None
 
 
 class FolderAsRepository(Repository):
-    """A folder of documents as it is now, in a repository that was made of it: nothing shows its revision."""
+    """A folder of documents as it is now, stored in a temporary repository whose revision is never shown."""
 
     is_ours = True
     is_folder = True
 
     def __init__(self, folder: Path, made: Path, layout: Layout = ANYWHERE) -> None:
-        """Open the repository `made`, which messages call by the name of the folder."""
+        """Open the temporary repository `made`; messages name `folder` instead."""
         super().__init__(made, layout)
         self.path, self._git.what = folder, str(folder)

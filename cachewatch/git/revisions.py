@@ -1,4 +1,4 @@
-"""What people call revisions: names that git resolves, dates, and REV:TAG."""
+"""Resolve the names by which users call revisions: names that git resolves, dates, and REVISION:TAG."""
 
 import os
 import re
@@ -32,21 +32,21 @@ LATEST = datetime(9999, 12, 30, tzinfo=UTC)
 
 
 class Revision(Struct, frozen=True):
-    """One commit, with the tag that was asked for, if any."""
+    """One commit of a catalogue, with the catalogue tag that its name selects, if any."""
 
-    name: str
-    commit: str
-    tag: str | None
-    time: datetime | None  # at most LATEST, whatever the commit says
-    is_of_folder: bool = False  # and means nothing to anybody
+    name: str  # as the user wrote it
+    commit: str  # the full id
+    tag: str | None  # of the catalogue; None if `name` selects none
+    time: datetime | None  # of the commit; one beyond every calendar becomes LATEST
+    is_of_folder: bool = False  # a temporary commit made from a folder: its id is never shown
 
     @property
     def has_impossible_date(self) -> bool:
-        """Whether the commit has a date that no calendar holds."""
+        """Whether the date of the commit lies beyond every calendar (git accepts such dates)."""
         return self.time == LATEST
 
     def side(self, tag: str | None = None) -> Side:
-        """Return this revision as one of two sides to compare."""
+        """Return this revision as a side of a comparison. `tag` is used if the revision names no tag itself."""
         if self.is_of_folder:
             return Side(name=self.name, tag=tag or self.tag)
         time = None if self.time is None else self.time.strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -54,10 +54,10 @@ class Revision(Struct, frozen=True):
 
 
 def resolve(repository: Repository, name: str) -> Revision:
-    """Find the commit that `name` means.
+    """Return the revision that `name` means; raise UnknownRevision, with a hint, if there is none.
 
-    A name is anything that git resolves, a date (the newest revision up to the end of that
-    day, UTC), `yesterday` or `3 days ago`; `:TAG` behind it picks one tag of the revision.
+    A name is anything that git resolves, a date (the newest revision up to the end of that day, UTC), `yesterday` or `3
+    days ago`. `:TAG` after it selects one catalogue tag of the revision.
     """
     now = datetime.now(UTC)
     revision, colon, tag_name = name.rpartition(":")
@@ -76,7 +76,7 @@ def resolve(repository: Repository, name: str) -> Revision:
 
 
 def resolve_upstream(repository: Repository, name: str) -> Revision:
-    """Do as `resolve` does for a name that a user configured: a tag of git may have to be fetched first."""
+    """Resolve `name` as `resolve` does, but if it is unknown, fetch the git tag of that name first."""
     try:
         return resolve(repository, name)
     except UnknownRevision:
@@ -87,7 +87,7 @@ def resolve_upstream(repository: Repository, name: str) -> Revision:
 
 
 def file_of(repository: Repository, name: str) -> tuple[Revision, str, Object] | None:
-    """Return the revision, the path and the file that REVISION:PATH names, or None if that is no file of a revision."""
+    """Return the revision, path and object of the file that `name` (REVISION:PATH) names; None if there is none."""
     revision, _, path = name.partition(":")
     found = _ask(repository, name) if revision and path and name.isprintable() else None
     if found is None or found.type != "blob":
@@ -96,7 +96,7 @@ def file_of(repository: Repository, name: str) -> tuple[Revision, str, Object] |
 
 
 def is_there(repository: Repository, name: str) -> bool:
-    """Tell whether `name` is a revision of `repository`."""
+    """Tell whether `name` can be resolved to a revision of `repository`."""
     try:
         resolve(repository, name)
     except UnknownRevision:
@@ -105,7 +105,7 @@ def is_there(repository: Repository, name: str) -> bool:
 
 
 def count_between(repository: Repository, before: Revision, after: Revision) -> int | None:
-    """Count the revisions that lie between, or return None where that has no meaning."""
+    """Count the commits from one revision to the other; return None if neither contains the other or git cannot tell."""
     try:
         printed = repository.run(["rev-list", "--count", "--left-right", f"{before.commit}...{after.commit}"])
     except SourceError:
@@ -115,7 +115,10 @@ def count_between(repository: Repository, before: Revision, after: Revision) -> 
 
 
 def times_between(repository: Repository, before: Revision, after: Revision) -> list[datetime]:
-    """Return when the revisions from `before` to `after` were made, newest first, but for impossible dates and what is not here."""
+    """Return the commit times from `before` to `after`, newest first, at most 5,000.
+
+    Impossible dates are left out. The list is empty if the history in between was not fetched.
+    """
     try:
         asked = ["--first-parent", "--timestamp", f"--max-count={_MOST_TIMES}", f"{before.commit}..{after.commit}"]
         printed = repository.run(["rev-list", *asked])
@@ -126,7 +129,10 @@ def times_between(repository: Repository, before: Revision, after: Revision) -> 
 
 
 def chain_between(repository: Repository, before: Revision, after: Revision) -> tuple[Revision, ...]:
-    """Return the revisions from `before` to `after`, oldest first; only these two where what lies between is not here, or too much."""
+    """Return all revisions from `before` to `after`, oldest first.
+
+    Only the first parent of each is followed. If `before` is not met within 500 steps, return just these two.
+    """
     found: list[Revision] = []
     for each in islice(_back_from(repository, after.commit), _MOST_STEPS + 1):
         if each.commit == before.commit:
@@ -136,13 +142,16 @@ def chain_between(repository: Repository, before: Revision, after: Revision) -> 
 
 
 def times_until(repository: Repository, newest: Revision, most: int) -> list[datetime]:
-    """Return when the last revisions up to `newest` were made, newest first, but for impossible dates."""
+    """Return the commit times of `newest` and the revisions before it, newest first, at most `most` of them.
+
+    Impossible dates are left out.
+    """
     times = (each.time for each in _back_from(repository, newest.commit))
     return list(islice((time for time in times if time is not None and time != LATEST), most))
 
 
 def _back_from(repository: Repository, commit: str) -> Iterator[Revision]:
-    """Yield a revision and the ones before it that are here, of each its first parent; that takes no process."""
+    """Yield the revision `commit`, then its first parent and so on, up to a commit that is not here."""
     while found := repository.objects().get(commit):
         yield Revision(commit, commit, None, _time(repository, commit))
         parent = _PARENT.search(found.content.partition(b"\n\n")[0])
@@ -152,12 +161,12 @@ def _back_from(repository: Repository, commit: str) -> Iterator[Revision]:
 
 
 def newest(repository: Repository, until: Revision, limit: int) -> list[Revision]:
-    """Return the last revisions up to `until`, newest first."""
+    """Return the revision `until` and those before it, newest first, at most `limit` of them."""
     return list(islice(_back_from(repository, until.commit), limit))
 
 
 def lacks(repository: Repository, newer: Revision, older: Revision) -> bool:
-    """Tell whether `older` has history that `newer` does not: somebody rewrote it, or went back."""
+    """Tell whether `older` has commits that `newer` does not contain, for example because the branch was rewritten."""
     try:
         return repository.run(["rev-list", "-1", f"{newer.commit}..{older.commit}"]) != b""
     except SourceError:
@@ -180,9 +189,9 @@ def _commit(repository: Repository, name: str, now: datetime) -> str | None:
 
 
 def _ask(repository: Repository, name: str) -> Object | None:
-    """Ask git for an object by a name that may make it give up (@{upstream} without any).
+    """Return the object that `name` names, or None also if the name makes git fail (`@{upstream}` without an upstream).
 
-    The name goes through a pipe, so that it cannot be an option of anything.
+    The name is sent to git through a pipe, so that git cannot take it for an option.
     """
     try:
         return repository.objects().get(name)
@@ -199,12 +208,15 @@ def _time(repository: Repository, commit: str) -> datetime | None:
 
 
 def commit_time(seconds: bytes | str) -> datetime:
-    """Return the time of a commit, from its seconds since 1970; git takes dates that no calendar holds, which become LATEST."""
+    """Convert the seconds since 1970 of a commit; a date beyond every calendar, which git accepts, becomes LATEST."""
     return datetime.fromtimestamp(min(int(seconds), LATEST.timestamp()), UTC)
 
 
 def newest_two(repository: Repository) -> tuple[str, str]:
-    """Return the names of the newest revision that changed the catalogue, and of the one before it, oldest first."""
+    """Return the names of the two newest revisions that changed the catalogue, older one first.
+
+    Raises UnknownRevision if there are not two.
+    """
     if repository.is_folder:
         raise UnknownRevision(
             f"{repository.path}: {_NO_REVISIONS}; name two folders: `cachewatch diff BEFORE {repository.path}`"
@@ -229,7 +241,7 @@ def newest_two(repository: Repository) -> tuple[str, str]:
 
 
 def _changing(repository: Repository) -> Iterator[str]:
-    """Yield the revisions that changed the catalogue, newest first."""
+    """Yield the ids of the commits that changed documents of the catalogue, newest first."""
     head = repository.objects().get("HEAD^{commit}")
     if head is not None and arrangement_of(repository.layout).stored(repository, head.id):
         asked = ["--first-parent", "--max-count=2", "HEAD", "--", f":(literal){repository.layout.catalogue}"]
@@ -270,7 +282,7 @@ def _complaint(repository: Repository, name: str) -> str:
 
 
 def _no_file(repository: Repository, revision: str, path: str) -> str:
-    """Say that a revision has no such file, and how to name the one below the folder that the user stands in."""
+    """Return the message that `revision` has no file `path`; suggest the path seen from the user's working folder."""
     root = next((folder for folder in Path.cwd().parents if (folder / ".git").exists()), Path.cwd())
     inside = f"{revision}:{os.path.normpath(Path.cwd().relative_to(root) / path)}"
     hint = f"; did you mean {inside}?" if _ask(repository, inside) is not None else ""
@@ -278,7 +290,7 @@ def _no_file(repository: Repository, revision: str, path: str) -> str:
 
 
 def _line(repository: Repository, start: str) -> list[str]:
-    """Return the revisions up to `start`, newest first; none if that is no revision."""
+    """Return the ids of `start` and its first parents, newest first; an empty list if `start` is no revision."""
     try:
         return repository.run(["rev-list", "--first-parent", "--end-of-options", start]).decode().split()
     except SourceError:
@@ -286,7 +298,7 @@ def _line(repository: Repository, start: str) -> list[str]:
 
 
 def _oldest(repository: Repository, start: str, commits: Sequence[str]) -> str:
-    """Name the oldest revision that is here, as the end of a sentence."""
+    """Return the end of a sentence that names the last of `commits`, which is the oldest, counted back from `start`."""
     if not commits:
         return ""
     time = _time(repository, commits[-1])
