@@ -1,9 +1,9 @@
-"""Compare two states of a tag once a pass; every stream then selects from what was found.
+"""Compare two states of a tag once in a pass; every stream then selects its part of the result.
 
-What comparing packages found is kept in a file, by functions that run in a worker process. The worker may end at any
-time: all that is kept is in the file, and its memory has only what was used last. What was selected is remembered for
-other subscriptions: most that choose other packages choose the same of the few that changed.
-Also the environment that a subscription watches, and the snapshot that it is pinned to.
+The results are kept in a file, by functions that run in a worker process. The worker may end at any time: the file has
+everything, and the worker's memory only what was used last. Selected parts are also shared between subscriptions, since
+most that select different packages select the same of the few that changed. This module also reads the environment that
+a subscription watches, and finds the snapshot that it is pinned to.
 """
 
 import pickle
@@ -52,18 +52,18 @@ from cachewatch.runtime.worker import INLINE, Isolation, Piece
 from cachewatch.service.streams import Stream
 from cachewatch.sources.contents import Problems, Read, about_pair, read
 
-# Bytes: a larger file is not written, and what did not fit is compared anew for whoever asks.
+# In bytes; what does not fit into the file is compared again for each stream.
 MOST_ON_DISK = 512 * 2**20
-# Bytes of the file whose content stays in memory, where it takes about four times as much.
+# Bytes of the file that are also kept decoded in memory, where they take about four times as much.
 _MOST_IN_MEMORY = 8 * 2**20
-# Of which trees are remembered, a hundred bytes each.
+# For as many packages, the results of comparing trees are kept, a hundred bytes each.
 _MOST_PACKAGES = 150_000
 
 Found = tuple[PackageChange, tuple[Items, ...]]
 
 
 class KeptPackage(Struct, frozen=True):
-    """Where in the file it stands what happened to one package."""
+    """Where the comparison of one package lies in the file."""
 
     documents: DocumentPair
     position: int
@@ -71,9 +71,9 @@ class KeptPackage(Struct, frozen=True):
 
 
 class KeptBatch(Struct, frozen=True):
-    """Some packages of a tag that were compared."""
+    """The results of comparing some packages of a tag."""
 
-    packages: tuple[KeptPackage, ...]  # that changed
+    packages: tuple[KeptPackage, ...]  # only those that changed
     seen: Observation
     diagnostics: tuple[tuple[str, Diagnostic], ...]  # with the packages that they are about
     unreadable: tuple[Unreadable, ...]
@@ -81,14 +81,17 @@ class KeptBatch(Struct, frozen=True):
 
 
 def about_kept(kept: KeptPackage) -> Piece:
-    """Say which documents were compared."""
+    """Describe a compared pair of documents to the worker."""
     pair = kept.documents
     names = tuple(blob.name if blob else "" for blob in (pair.before, pair.after))
     return Piece(pair.package, names, kept.length)
 
 
 def compare_and_keep(file: Path, is_pruned: bool, contents: Sequence[Read]) -> KeptBatch:
-    """Compare the documents of some packages, and append what happened to each to `file`."""
+    """Compare the documents of some packages, and append each result to `file`.
+
+    `is_pruned` tells that specs which no stack builds are pruned from the tag.
+    """
     tally, problems = Tally(), Problems(frozenset())
     pairs = {pair.package: pair for pair, *_ in contents}
     found = list(compare_contents(contents, tally, problems, is_pruned=is_pruned))
@@ -108,7 +111,10 @@ def select_kept(
     is_part: bool,
     packages: Sequence[KeptPackage],
 ) -> Batch:
-    """Select what was asked for from what happened to `packages`; `is_part` tells whether that may be less than all."""
+    """Return the part of the results of `packages` that `selection` selects.
+
+    `is_part` tells that this may be less than everything, so that the items of the selection are counted separately.
+    """
     collector = make_collector()
     tally = Tally(selected=[] if is_part else None)
     for change, items in _chosen(file, packages, selection):
@@ -127,7 +133,7 @@ def _keep(end: BinaryIO, file: Path, documents: DocumentPair, found: Found) -> K
 
 
 def _chosen(file: Path, packages: Sequence[KeptPackage], selection: Selection) -> Iterator[Found]:
-    """Yield what was asked for; subscriptions that differ in packages often ask for the same specs of them."""
+    """Yield the selected part of each package; it is kept for other subscriptions that select the same specs."""
     if not packages:
         return  # perhaps there is no file
     with file.open("rb") as content:
@@ -153,17 +159,17 @@ def _read(content: BinaryIO, kept: KeptPackage) -> Found:
 
 
 class Memory:
-    """What was used last, as much of it as memory is to take."""
+    """A cache that drops the least recently used values."""
 
     def __init__(self, most: int, largest: int) -> None:
-        """Keep values of `most` in all, and none that is larger than `largest`."""
+        """`most` limits the sizes of all values together, `largest` the size of one; larger ones are not kept."""
         self._most = most
         self._largest = largest
         self._size = 0
         self._found: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
 
     def keep(self, name: Hashable, size: int, found: object) -> None:
-        """Keep a value unless it is too large, and forget what was not used for longest."""
+        """Keep `found` under `name` unless its size is above the limit, and drop the least recently used values."""
         if size <= self._largest:
             self._found[name] = found, size
             self._size += size
@@ -172,7 +178,7 @@ class Memory:
                 self._size -= dropped
 
     def recall(self, name: Hashable, find: Callable[[], Any], size: int | None = None) -> Any:
-        """Return what is kept under `name`, or what `find` finds; that says its size itself if nobody else does."""
+        """Return the value kept under `name`, or else the result of `find`, which is kept; `size` defaults to its own `size`."""
         if name in self._found:
             self._found.move_to_end(name)
             return self._found[name][0]
@@ -191,7 +197,7 @@ class ComparedTags:
     """The tags of one source that were compared in this pass."""
 
     def __init__(self, file: Path, isolation: Isolation) -> None:
-        """What is found goes to `file`; documents are read and compared where `isolation` says."""
+        """The results are written to `file`; `isolation` reads and compares the documents."""
         self._file = file
         self._isolation = isolation
         self._compared: dict[tuple[Side, Side], tuple[Judgement, list[KeptBatch]] | None] = {}
@@ -199,7 +205,7 @@ class ComparedTags:
     def changeset(
         self, comparison: Comparison, selection: Selection, make_collector: Callable[[], Collector], go_on: GoOn
     ) -> Changeset | None:
-        """Return what `selection` asks for of the only pair of `comparison`; None where too much changed to keep it."""
+        """Return what `selection` selects of the only pair of `comparison`; None if the results were too large to keep."""
         (pair,) = comparison.pairs
         name = pair.before, pair.after
         if name not in self._compared:
@@ -213,7 +219,7 @@ class ComparedTags:
         return Changeset(pair.before, pair.after, selected, partial(conclude, of_pair))
 
     def _compare(self, comparison: Comparison, pair: TagPair, go_on: GoOn) -> tuple[Judgement, list[KeptBatch]] | None:
-        """Compare all packages of a tag; None where there is no room for what that finds."""
+        """Compare all packages of a tag; return None if there is no room for the results."""
         work = partial(compare_and_keep, self._file, tag_names.is_mutable(pair.after.tag))
         batches: list[KeptBatch] = []
         contents = read(pair.difference.all_documents, comparison.readers)
@@ -232,7 +238,7 @@ class ComparedTags:
         return judge_tag(of_pair, tally, is_counted=True), batches
 
     def _refused(self, contents: Read, failure: WorkFailed) -> KeptBatch:
-        """Say of a package that no process could compare which of its documents cannot be read."""
+        """Return the result for a package whose comparison failed, with the documents that cannot be read."""
         batch = refused(lambda: Batch(Tally(), (), None), frozenset(), self._isolation, contents, failure)
         package = contents[0].package
         return KeptBatch((), batch.tally.seen, tuple((package, each) for each in batch.diagnostics), batch.unreadable)
@@ -240,7 +246,7 @@ class ComparedTags:
     def _selected(
         self, batches: list[KeptBatch], pair: TagPair, selection: Selection, make_collector: Callable[[], Collector]
     ) -> Iterator[Batch]:
-        """Yield what was asked for; first what is wrong with documents."""
+        """Yield the selected batches; the first one has the diagnostics of documents."""
         others = frozenset(other.package for other in pair.difference.others)
         is_part = bool(others) or not selection.takes_all_specs
         work = partial(select_kept, self._file, selection, make_collector, is_part)
@@ -255,7 +261,7 @@ class ComparedTags:
 
 
 def _lost(nothing: Batch, documents: DocumentPair, failure: WorkFailed) -> Batch:
-    """Say that a package was compared, and that no process could select from it."""
+    """Return `nothing` with a fault added for a package that was compared, but whose result no worker could select from."""
     later = documents.after or documents.before
     assert later is not None
     is_there = documents.after is not None
@@ -270,13 +276,16 @@ def _lost(nothing: Batch, documents: DocumentPair, failure: WorkFailed) -> Batch
     return replace(nothing, diagnostics=(diagnostic,), unreadable=(unreadable,))
 
 
-# Lines, versions and names of packages; what is longer than a share of them is not worth the memory.
+# Limits of remembered news, counted in lines, versions and names of packages.
 _MOST = 50_000
 _LARGEST = _MOST // 10
 
 
 def what_is_asked(comparison: Comparison, selection: Selection) -> Hashable:
-    """Return all that decides what is told of the only tag of `comparison`: not the patterns, but what they chose."""
+    """Return a key of everything that decides the news of the only tag of `comparison`.
+
+    It has the documents that patterns of packages chose, not the patterns, so that subscriptions can share the news.
+    """
     (pair,) = comparison.pairs
     chosen = pair.difference
     return (
@@ -299,12 +308,12 @@ _NAME_BYTES = 8
 
 
 class Comparisons:
-    """The comparisons of one pass, and the repositories that they are read from."""
+    """The comparisons of one pass, and the repositories that they read."""
 
     def __init__(self, isolate: Callable[[str], Isolation] = lambda _: INLINE, kept: Path | None = None) -> None:
-        """`isolate` says where the documents of a source are read and compared.
+        """`isolate` returns the isolation that reads and compares the documents of a source.
 
-        What was compared is kept in the folder `kept` for other streams; without one, there is one stream.
+        Results are shared between streams through the folder `kept`; None if there is only one stream.
         """
         self.isolation = isolate
         self._kept = kept
@@ -312,8 +321,8 @@ class Comparisons:
         self._repositories: dict[str, Repository] = {}
         self._trees: dict[str, Memory] = {}
         self._facts: dict[Hashable, Any] = {}
-        self.remembered = Memory(_MOST, _LARGEST)  # the news of tags that were asked for last
-        # What urgent digests told in this pass, and whom, by subscription.
+        self.remembered = Memory(_MOST, _LARGEST)  # the news of tags, by `what_is_asked`
+        # The content of the urgent digests of this pass, and their channels and targets, by subscription.
         self.urgent: dict[str, tuple[frozenset[Hashable], frozenset[tuple[str, str]]]] = {}
 
     def changeset(
@@ -324,7 +333,7 @@ class Comparisons:
         make_collector: Callable[[], Collector],
         go_on: Callable[[], None],
     ) -> Changeset:
-        """Return what `selection` asks for of the only pair of `comparison`, two states of a tag of `source`."""
+        """Return what `selection` selects of the only pair of `comparison`, two states of a tag of `source`."""
         if self._kept is not None:
             if source not in self._compared:
                 file = self._kept / f"{len(self._compared)}"
@@ -342,7 +351,7 @@ class Comparisons:
         make_collector: Callable[[], Collector],
         go_on: Callable[[], None],
     ) -> Changeset:
-        """Return the same, compared for this selection alone."""
+        """Return the same as `changeset`, compared for this selection alone."""
         (found,) = changesets(
             comparison,
             selection,
@@ -353,13 +362,13 @@ class Comparisons:
         return found
 
     def trees(self, source: str) -> CompareTrees:
-        """Return what compares trees of the repository of a source, and remembers what it found."""
+        """Return a function that compares trees in the repository of a source, and caches the results."""
         memory = self._trees.setdefault(source, Memory(_MOST_PACKAGES, _MOST_PACKAGES))
         return lambda repository, *trees: memory.recall(trees, partial(compare_trees, repository, *trees))
 
     @contextmanager
     def opened(self, source: str, open_repository: Callable[[], Repository]) -> Iterator[Repository]:
-        """Open the repository of a source once for all streams; after an error, the next one opens it again."""
+        """Open the repository of a source once for all streams; after an error, it is closed, and opened again next time."""
         if source not in self._repositories:
             self._repositories[source] = open_repository()
         try:
@@ -370,7 +379,7 @@ class Comparisons:
             raise
 
     def close(self) -> None:
-        """Close what was opened."""
+        """Close all repositories."""
         self._trees.clear()
         while self._repositories:
             self._repositories.popitem()[1].close()
@@ -382,12 +391,12 @@ class Comparisons:
         before: Revision,
         after: Revision,
     ) -> Fact:
-        """Return what `find` finds of two revisions, which never changes, without asking git again."""
+        """Return the cached result of `find` for two revisions; it can be cached because it never changes."""
         key = find, repository.git_dir, before.commit, after.commit
         return self._once(key, lambda: find(repository, before, after))
 
     def rebuilt(self, of: Hashable, find: Callable[[], tuple[RebuiltSpecs, ...]]) -> tuple[RebuiltSpecs, ...]:
-        """Return what was rebuilt between the states that `of` names, which `find` finds if nobody asked before."""
+        """Return the cached result of `find`: the specs that were rebuilt between the states that the key `of` names."""
         return self._once(("rebuilt", of), find)
 
     def _once(self, key: Hashable, find: Callable[[], Fact]) -> Fact:
@@ -398,16 +407,16 @@ class Comparisons:
 
 
 def has_table(stream: Stream, config: Config) -> bool:
-    """Tell whether any channel of `stream` attaches all changes as a table."""
+    """Tell whether any channel of `stream` attaches a table of all changes."""
     channels = (config.channels[name] for name in stream.channels)
     return any(isinstance(channel, MailConfig) and channel.attach is not None for channel in channels)
 
 
 @contextmanager
 def kept_comparisons(state: Path, streams: Sequence[object]) -> Iterator[Path | None]:
-    """Make a folder for what is compared in one pass; None where nobody shares it, or the disk takes nothing.
+    """Create a folder for the comparisons of a pass; yield None if there is one stream, or if the disk is full.
 
-    What an earlier pass left there is removed.
+    The folders of earlier passes, and in the end also this one, are deleted.
     """
     folder = state / "compared"
     rmtree(folder, ignore_errors=True)
@@ -426,7 +435,7 @@ def kept_comparisons(state: Path, streams: Sequence[object]) -> Iterator[Path | 
 
 
 def read_environment(path: Path, folders: Sequence[Path], isolation: Isolation) -> Environment:
-    """Read an environment where that can end nothing but itself; raise UsageError where it cannot be used."""
+    """Read the environment file `path` in isolation, only if it lies in one of `folders`; raise UsageError if it is unusable."""
     ((_, found),) = isolation.each(partial(_open, folders), [path], _about)
     if isinstance(found, WorkFailed):
         raise UsageError(f"{path}: {found}")
@@ -439,7 +448,7 @@ def _open(folders: Sequence[Path], paths: Sequence[Path]) -> Environment:
 
 
 def _about(path: Path) -> Piece:
-    """Tell the content of the file from an earlier one."""
+    """Describe the file to the worker, with its inode, size and time, so that a changed file counts as another one."""
     with suppress(OSError):
         found = file_of(path).stat()
         return Piece(str(path), (f"{found.st_ino} {found.st_size} {found.st_mtime_ns}",), 0)
@@ -447,7 +456,10 @@ def _about(path: Path) -> Piece:
 
 
 def joined(parts: Iterable[tuple[Coverage, Coverage]]) -> CoverageChange | None:
-    """Say what became of an environment in all sources together: one that has a binary is enough."""
+    """Compare the coverages of an environment by all sources together: a binary is there if one source has it.
+
+    Each part is the coverage before and after; returns None without parts.
+    """
     found = list(parts)
     return compare_coverage(*(reduce(best, sides) for sides in zip(*found, strict=True))) if found else None
 
@@ -455,10 +467,9 @@ def joined(parts: Iterable[tuple[Coverage, Coverage]]) -> CoverageChange | None:
 def find_pin(
     repository: Repository, place: tuple[str, str], newest: Revision, bases: Sequence[Revision], seen: SeenPin | None
 ) -> tuple[Pinned | None, SeenPin | None]:
-    """Find the place of a snapshot among those of its series, and what is to be remembered of it.
+    """Return the place of a pinned snapshot in its series, and the fact to remember of it; None for both if it was never seen.
 
-    `place` is the source and the tag, `bases` are the revisions that were told last, `seen` what is remembered. There is neither where nobody has ever
-    seen it.
+    `place` is the source and the tag, `bases` are the last reported revisions, `seen` is the remembered fact.
     """
     source, tag = place
     now = _series(repository, newest, tag)
@@ -484,12 +495,12 @@ def _placed(source: str, tag: str, series: Sequence[str]) -> Pinned:
 
 
 def found_pins(found: Sequence[Pinned]) -> tuple[Pinned, ...]:
-    """Return what the sources know of the pinned tag: it is gone where none of them has it."""
+    """Return the places of the pinned tag; it counts as gone only if no source has it."""
     return tuple(pin for pin in found if not pin.is_gone) or tuple(found)
 
 
 def _series(repository: Repository, revision: Revision, tag: str) -> list[str]:
-    """Return the snapshots of the series of `tag`, oldest first; a tag of no series stands alone."""
+    """Return the snapshots of the series of `tag`, oldest first; a tag without a series is alone."""
     own = tag_names.series(tag)
     names = tags_of(repository, revision).ids
     return sorted((n for n in names if n == tag or (own is not None and tag_names.series(n) == own)), key=version_key)

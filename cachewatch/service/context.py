@@ -183,7 +183,7 @@ class RecordedFolder(RecordedSource):
 
 
 def copy_for_now(folder: Path, copy: Path) -> None:
-    """Copy the clone `folder` to `copy`, which can then be updated instead; the copy reads objects and indexes of the clone."""
+    """Copy the clone `folder` to `copy`, to be updated instead; the copy reads objects and indexes of the clone."""
     if not folder.exists():
         return
     indexes = [path.resolve() for path in folder.glob("*.db")]

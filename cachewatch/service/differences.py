@@ -1,4 +1,4 @@
-"""What changed in one source between the cursors of a stream and the newest revision."""
+"""The changes in one source between the cursors of a stream and the newest revision."""
 
 import re
 from collections import Counter
@@ -82,13 +82,13 @@ from cachewatch.store.cursors import Advance, Cursor, CursorUpdate, Position, Un
 from cachewatch.store.health import SourceHealth
 
 _PLAIN = re.compile(r"[A-Za-z0-9_.-]+")
-# Of packages, and of versions.
+# Removals of packages or versions.
 _REMOVED = (StatementKind.PACKAGE_REMOVED, StatementKind.RETIRED, StatementKind.DOWNGRADED)
-# So many questions for each source of a digest: one of the largest package takes some hundredths of a second.
+# How many lines of a source's digest get a stay; finding one of the largest package takes some hundredths of a second.
 _MOST_STAYS = 25
-# Snapshots of which it is said what they lack still.
+# How many new snapshots in a row are told to lack the same packages.
 _MOST_TIMES = 3
-# What is told whatever a stream asks for.
+# The kinds that are reported whatever a stream selects.
 _ALWAYS = {REGULAR: {Kind.SUSPICIOUS, Kind.TURNOVER}, URGENT: {Kind.SUSPICIOUS}}
 # Kinds that no single package has.
 _OF_WHOLE_TAGS = frozenset(
@@ -97,30 +97,30 @@ _OF_WHOLE_TAGS = frozenset(
 
 
 class SourceDiff(Struct, frozen=True, kw_only=True):
-    """What one source gives to a digest."""
+    """The part of a digest that comes from one source."""
 
     spans: tuple[Span, ...] = ()
     news: tuple[TagNews, ...] = ()
     resolved: Mapping[str, tuple[Unread, ...]] = {}  # documents that are not unreadable any more, by tag
-    advance: Advance | None = None  # None where nothing was ever fetched
+    advance: Advance | None = None  # how the cursors move; None if nothing was ever fetched
     steps: tuple[tuple[str, str, str, str], ...] = ()  # source, tag, before, after: what the key is made of
     coverage: tuple[Coverage, Coverage] | None = None  # of the environment, before and after
-    alternative: Alternative | None = None  # the snapshot that has most of it
+    alternative: Alternative | None = None  # the snapshot that has most of the environment
     pinned: Pinned | None = None
-    lacks_pin: bool = False  # and never had it
+    lacks_pin: bool = False  # the source never had the pinned snapshot
     is_lost: bool = False  # recipients must read that something cannot be known
-    vanished: tuple[str, ...] = ()  # all tags of the stream, if all of them are gone at once
+    vanished: tuple[str, ...] = ()  # all tags of the stream, if all of them vanished together
 
 
 class NewSnapshot(Struct, frozen=True):
-    """What the newest new snapshot of a series is compared with, and the other new ones."""
+    """The state that the newest of a series' new snapshots is compared with, and the other new snapshots."""
 
-    base: Revision  # and its tag
+    base: Revision  # with the tag of the earlier snapshot
     others: tuple[str, ...]
 
 
 class OpenSource(Struct, frozen=True, kw_only=True):
-    """One source, open to be compared for one stream, and the ranges to compare."""
+    """A source that is open to be compared for one stream, with the ranges to compare."""
 
     context: Context
     stream: Stream
@@ -133,13 +133,13 @@ class OpenSource(Struct, frozen=True, kw_only=True):
     documents: UnreadDocuments
     returns: Returns
     cursors: Mapping[str, Cursor]
-    longest_pause: timedelta  # between two revisions, that is no outage
+    longest_pause: timedelta  # between two revisions; a longer one is an outage
     isolation: Isolation
     environment: Environment | None = None
 
     @property
     def health(self) -> SourceHealth:
-        """The health of the source."""
+        """The results of the polls of this source."""
         return self.state.sources[self.source.name]
 
     def compare(self) -> SourceDiff:
@@ -175,9 +175,10 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         )
 
     def _news_of(self, gap: PendingRange, learned: list[Fact]) -> tuple[tuple[TagNews, ...], Bases, Bases]:
-        """Return the news of the tags of a range, and which packages were compared with which other versions.
+        """Return the news of the tags in `gap`, and two mappings of packages to the versions that they were compared with.
 
-        The last are those of them that cannot be read where the range begins. What went and what is back is `learned`.
+        The second mapping has only those that cannot be read where the range begins. Departures and returns are added
+        to `learned`.
         """
         steps, wanted = Steps(self.repository, gap.base, self.newest), self._wants(self._selection())
         compare = partial(self._compared_range, gap, steps, self._new_snapshots(gap))
@@ -216,7 +217,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
     def _compared_range(
         self, gap: PendingRange, steps: Steps, snapshots: Mapping[str, NewSnapshot], bases: Bases
     ) -> tuple[TagNews, ...]:
-        """Compare the tags of a range: a new snapshot with one that readers know, and those between are only named."""
+        """Compare the tags of a range; of several new snapshots of a series, only the newest is compared."""
         others = gap.tags - snapshots.keys() - {tag for one in snapshots.values() for tag in one.others}
         news = self._compared(gap.base, self.newest, others.__contains__, bases, steps) if others else ()
         if snapshots:  # where nothing differs, the first tag says so, of which there is no need now
@@ -229,7 +230,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         return news
 
     def _new_snapshots(self, gap: PendingRange) -> Mapping[str, NewSnapshot]:
-        """Return the newest new snapshot of each series, and what it is compared with: the pin, or the newest that was there."""
+        """Return the newest new snapshot of each series, with the pinned or newest older one to compare it with."""
         had, has = (tags_of(self.repository, side).ids for side in (gap.base, self.newest))
         gone = {
             tag: one.revision for tag, one in self.cursors.items() if one.vanished_at is not None and tag not in has
@@ -254,7 +255,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         return found
 
     def _with_missing(self, news: TagNews, wanted: Callable[[str], bool], learned: list[Fact]) -> TagNews:
-        """Say of a new snapshot what it lacks still, for as many snapshots as readers have use for that."""
+        """Add the packages that a new snapshot still lacks; the same packages are named for three snapshots at most."""
         tag, base = news.notes.tag, news.tag.report.before.tag
         if base == tag or not tag_names.is_snapshot(tag) or self.stream.subscription.match.pinned is not None:
             return news
@@ -277,12 +278,12 @@ class OpenSource(Struct, frozen=True, kw_only=True):
     def _bases_of(
         self, found: Mapping[str, Sequence[Departure]], steps: Steps, base: Revision, tag: str
     ) -> Mapping[str, Revision]:
-        """Return what to compare with where the stream was told last of a state without what is back."""
+        """Return where each returned package was last, for those that the tag lacks in `base`."""
         had = steps.packages(base, tag)
         return self.returns.bases({package: those for package, those in found.items() if package not in had})
 
     def _departed(self, news: Iterable[TagNews], gap: PendingRange, steps: Steps) -> Iterator[Departure]:
-        """Yield what went from the tags of a range, and from tags that went as a whole."""
+        """Yield the departures from the tags of a range, and those of tags that vanished as a whole."""
         departures = Departures(self.repository, self.source.name, self.newest)
         found: list[Departure] = []
         for each in news:
@@ -299,7 +300,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
     def _returned(
         self, back: Mapping[str, Mapping[str, Sequence[Departure]]], news: Iterable[TagNews]
     ) -> Iterator[tuple[str, Statement]]:
-        """Yield what is back, with its tag."""
+        """Yield the statements on packages that are back, each with its tag."""
         by_tag = {each.notes.tag: each.tag for each in news}
         for tag, found in back.items():
             changed = {package for one in told(by_tag[tag]) for package in one.packages} if tag in by_tag else set()
@@ -309,7 +310,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
     def _settled(
         self, gap: PendingRange, known: Remembered, wanted: Callable[[str], bool]
     ) -> Iterator[tuple[Departure, tuple[str, ...]]]:
-        """Yield what has been missing for so long that it is a loss, with the packages that are missing still."""
+        """Yield departures that were suspicious for so long that they count as losses, with the packages still missing."""
         for one in () if self.stream.is_urgent else known.suspicions:
             if one.source == self.source.name and one.last.tag in gap.tags and is_old(one, self.newest):
                 has = packages_of(self.repository, self.newest, one.last.tag)
@@ -320,7 +321,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
     def _with_statements(
         self, news: Sequence[TagNews], more: Iterable[tuple[str, Statement]], gap: PendingRange, bases: Bases
     ) -> tuple[TagNews, ...]:
-        """Say more of tags, also of those in which nothing else happened."""
+        """Add statements to the news of tags; a tag without news is compared to get some."""
         by_tag = {each.notes.tag: each for each in news}
         for tag, statement in more:
             if tag not in by_tag:
@@ -333,7 +334,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         return tuple(by_tag.values())
 
     def _coverage(self, bases: Bases) -> tuple[Coverage, Coverage] | None:
-        """Hold the environment against all tags that the stream is about, as they were told last and as they are."""
+        """Return the environment's coverage by all tags of the stream, as last reported and as it is now."""
         if self.environment is None:
             return None
         told = {tag: gap.base for gap in self.ranges.ranges for tag in gap.tags}
@@ -343,7 +344,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         return had, self._explained(has)
 
     def _alternative(self) -> Alternative | None:
-        """Return the snapshot that has most of the environment, where the past of the source is known."""
+        """Return the snapshot with most binaries of the environment, or None if the source has no history index."""
         if self.environment is None or self.stream.is_urgent:
             return None
         past = extensions().hook.past(repository=self.repository, log=self.context.log.bind(source=self.source.name))
@@ -352,7 +353,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         return found
 
     def _explained(self, has: Coverage) -> Coverage:
-        """Say why binaries of the environment have other hashes, where the source records what they are made of."""
+        """Return `has` with the causes of changed hashes, if the source records dependency graphs."""
         lock = self.stream.subscription.match.environment
         tags = tuple((self.newest.commit, tag) for tag in self.ranges.places)
         causes = extensions().hook.causes(repository=self.repository)
@@ -370,7 +371,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         return explained
 
     def _lacks_pin(self) -> bool:
-        """Tell whether nobody has ever seen the pinned snapshot here."""
+        """Tell whether this source never had the pinned snapshot."""
         tag = self.stream.subscription.match.pinned
         if tag is None or self.stream.is_urgent or self.state.remembered.pin(self.source.name, tag) is not None:
             return False
@@ -378,7 +379,10 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         return not any(tag in tags_of(self.repository, side).ids for side in sides)
 
     def _pinned(self, learned: list[Fact]) -> Pinned | None:
-        """Say what moving away from the pinned snapshot would gain and lose; that it is gone is said once."""
+        """Return the place of the pinned snapshot in its series, and what a move to the newest one would change.
+
+        That the snapshot is gone is returned only once; after that, and without a pin, it is None.
+        """
         tag = self.stream.subscription.match.pinned
         if tag is None or self.stream.is_urgent:
             return None
@@ -433,7 +437,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         return self._with_stays(news, pairs)
 
     def _judged_by_steps(self, comparison: Comparison, steps: Steps) -> Comparison:
-        """Let a tag be judged as suspicious, if more than half of it went in one of several revisions."""
+        """Return `comparison` so that a tag can be suspicious only if a single revision removed more than half of it."""
         if comparison.revisions_between == 1:
             return comparison
         tag = comparison.pairs[0].after.tag or ""
@@ -443,7 +447,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         return structs.replace(comparison, revisions_between=None) if is_judged else comparison
 
     def _is_broken(self, tag: str, earlier: Revision, later: Revision) -> bool:
-        """Tell whether more than half of what stacks build in a tag went from one revision to the next."""
+        """Tell whether one revision removed more than half of what stacks build in a tag."""
         try:
             comparison = compare_revisions(
                 self.repository,
@@ -463,7 +467,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         return bool(found.report.suspicion)
 
     def _with_stays(self, news: Sequence[TagNews], pairs: Sequence[TagPair]) -> tuple[TagNews, ...]:
-        """Say of the first lines on what was removed since when it was there, where the past of the source is known."""
+        """Add to the first lines on removals in which period the spec was there, if the source has a history index."""
         if not any(statement.kind in _REMOVED for each in news for statement in each.tag.statements):
             return tuple(news)
         log = self.context.log.bind(source=self.source.name)
@@ -484,7 +488,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
             )
 
     def _selection(self) -> Selection:
-        """Return what the subscription asks for; of an environment, what its machines can use, unless it says otherwise."""
+        """Return the selection of the subscription; for an environment, usually only of its systems and targets."""
         selection = selection_of(self.stream.subscription.match, self.stream.changes | _ALWAYS[self.stream.name])
         if self.environment is None:
             return selection
@@ -504,7 +508,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
     def _tag_news(
         self, comparison: Comparison, selection: Selection, room: int | None, compare: Callable[..., Changeset]
     ) -> TagNews:
-        """Compare one tag, and leave out what somebody silenced; without room for a table there is none."""
+        """Compare one tag, without what is silenced; `room` is how many bytes a table may have, None for no table."""
         find = partial(self._news, comparison, selection, room, compare)
         if room is None and compare == self.comparisons.changeset:
             day = self.context.today()
@@ -538,7 +542,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         return TagNews(tag, noted, hidden)
 
     def _with_causes(self, tag: TagDigest, pair: TagPair, selection: Selection) -> TagDigest:
-        """Say why specs were rebuilt, where the source records what they are made of."""
+        """Return `tag` with the causes of rebuilt specs, if the source records dependency graphs."""
         causes = extensions().hook.causes(repository=self.repository)
         if causes is None:
             return tag
@@ -558,12 +562,12 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         )
 
     def _asks_for_whole_tags(self, selection: Selection) -> bool:
-        """Tell whether what happens to a whole tag concerns the stream, whichever packages that happens to."""
+        """Tell whether events of whole tags concern the stream, whichever packages they happen to."""
         is_open = selection.packages.is_open and selection.takes_all_specs and self.environment is None
         return is_open or self.stream.changes <= _OF_WHOLE_TAGS
 
     def _spans(self, unread: UnreadAfter) -> Iterator[Span]:
-        """Yield what is covered; the first one carries what is to be said of the source as a whole."""
+        """Yield the compared span of each range; the first one has the notes on the source as a whole."""
         removed = {tag: tuple(filter(partial(self._lacks, tag), each)) for tag, each in unread.resolved.items()}
         readable = {
             tag: tuple(entry for entry in each if entry not in removed[tag]) for tag, each in unread.resolved.items()
@@ -635,20 +639,20 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         )
 
     def _pruned(self, news: Iterable[TagNews]) -> Iterator[str]:
-        """Yield the keys of the waves whose old builds went."""
+        """Yield the keys of announced prunes that took place."""
         for each in news:
             wave = self.state.remembered.wave(self.source.name, each.notes.tag)
             if wave is not None and any(one.kind is StatementKind.PRUNE for one in told(each.tag)):
                 yield wave.key
 
     def _is_over(self, departure: Departure) -> bool:
-        """Tell whether every stream of the subscription told that all of it is back."""
+        """Tell whether every stream of the subscription has reported that everything of `departure` is back."""
         names = (REGULAR, URGENT) if self.stream.subscription.urgent is not None else (REGULAR,)
         return not any(departure.missing(name) for name in names)
 
 
 def _with_lines(tag: TagDigest, changed: Callable[[Line], Line]) -> TagDigest:
-    """Return a digest with the lines changed that say what was removed."""
+    """Return `tag` with `changed` applied to the lines on removals."""
     return structs.replace(
         tag,
         statements=tuple(
@@ -663,7 +667,7 @@ def _joined(bases: Bases, earlier: Bases) -> Bases:
 
 
 def _names(found: Set[str]) -> Globs:
-    """Return what chooses just these names; everything if one of them could mean more to a pattern."""
+    """Return patterns that match exactly these names, or everything if a name could be read as a pattern."""
     return Globs(sorted(found)) if all(map(_PLAIN.fullmatch, found)) else Globs()
 
 
@@ -679,13 +683,10 @@ def open_source(
     comparisons: Comparisons,
     takes: Callable[[str, str], bool],
 ) -> Iterator[OpenSource | None]:
-    """Open a source and plan what to compare: from what `stream` reported last, or from `since`, to the newest revision.
+    """Open a source and plan what to compare: from the last report of `stream`, or from `since`, to the newest revision.
 
-    Of the tags of the stream, those are compared that `takes`, which is given the source and the tag.
-
-    A stream that has not begun, of which `preview` asks, is compared with where it begins.
-
-    Yields None where nothing was ever fetched; operators are notified of a source that fails.
+    Only tags that `takes` accepts, by source and tag, are compared. A stream that has not begun, as for `preview`, is
+    compared from where it begins. Yields None if nothing was ever fetched.
     """
     fetched, position = state.sources[source.name].revision, state.positions.get(source.name)
     if fetched is None:
@@ -723,18 +724,18 @@ def open_source(
 
 
 def _position_at(repository: Repository, first: Revision, newest: Revision) -> Position:
-    """Return the position of a stream that was told of everything up to `first`."""
+    """Return the position of a stream that reported everything up to `first`."""
     tags = tags_of(repository, first).ids.keys() | tags_of(repository, newest).ids.keys()
     return Position(revision=first.commit, cursors=dict.fromkeys(tags, Cursor(first.commit)), unread={})
 
 
 def _left(room: int | None, table: CsvTable) -> int | None:
-    """Return how much room a table leaves to the next; none at all once one was too large, for all go out or none."""
+    """Return the bytes that `table` leaves for other tables, or None if it was too large: all tables are sent, or none."""
     return room - len(table.content) if room is not None and table.is_complete else None
 
 
 def _without_suspicion(tag: TagDigest) -> TagDigest:
-    """Leave out that a tag is suspicious."""
+    """Return `tag` without the event and statement that it is suspicious."""
     events = tuple(event for event in tag.report.events if event.kind is not Kind.SUSPICIOUS)
     statements = tuple(one for one in tag.statements if one.kind is not StatementKind.SUSPICIOUS)
     return structs.replace(tag, report=structs.replace(tag.report, events=events), statements=statements)
@@ -745,7 +746,7 @@ def _wants_nothing(_: Set[Kind]) -> bool:
 
 
 def _decided(news: TagNews, confirmed: Set[str], settled: Set[str]) -> TagNews:
-    """Ask operators no more about what they confirmed, or what is a loss by now."""
+    """Remove the suspicion from the news of a tag if operators confirmed the loss, or if it counts as a loss by now."""
     if news.notes.tag not in confirmed | settled:
         return news
     is_own = any(one.packages for one in told(news.tag) if one.kind is StatementKind.SUSPICIOUS)

@@ -46,7 +46,7 @@ from cachewatch.store.sqlite import open_database
 
 
 def clean_up(context: Context, *, may_be_open: bool = True) -> None:
-    """Remove unused pins of each source and old rows of the state; an error in one source becomes an alert and stops nothing."""
+    """Remove unused pins of each source, and old rows; an error in one source becomes an alert and stops nothing."""
     for source in context.config.sources.values():
         with context.database.read() as connection:
             used = cursors.revisions_in_use(connection, source.name)
@@ -61,7 +61,7 @@ def clean_up(context: Context, *, may_be_open: bool = True) -> None:
 
 
 def _forget(context: Context) -> None:
-    """Delete what is older than `retention:` allows, but not the contents of feeds, which are written from all entries."""
+    """Delete what is older than `retention:` allows, but no entries of feeds, which are written from all of them."""
     retention = context.config.retention
     feeds = {name for name, channel in context.config.channels.items() if isinstance(channel, FeedConfig)}
     with context.database.write() as connection:
@@ -231,7 +231,7 @@ class Leadership:
         self.other = "nobody"
 
     def look(self) -> None:
-        """Ask the database for the lead, and work if no other process has it; raise StateError if it cannot be asked."""
+        """Ask the database for the lead, and work if no other process has it; raise StateError if nothing answers."""
         context = self._context
         try:
             if context.database.lead(context.owner) or not (self.is_ours and self._has_begun):
@@ -285,7 +285,7 @@ def put_in_force(context: Context) -> None:
 
 
 def compare_with_leader(context: Context) -> None:
-    """On a standby, keep an alert open while the host that works has another configuration; that host notifies operators."""
+    """On a standby, keep an alert open while the working host is configured otherwise; that one notifies operators."""
     host = socket.gethostname()
     with context.database.read() as connection:
         theirs = health.configuration(connection)
@@ -352,7 +352,7 @@ _HEALTHCHECKS = re.compile(
 
 
 def ping(config: Config, log: Log, *, is_whole: bool) -> None:
-    """Ping the configured URL after a good pass (`is_whole`); report a failed one only to healthchecks, at its own address."""
+    """Ping the configured URL after a good pass (`is_whole`); report a failed one to healthchecks alone."""
     url = config.monitor.ping_url
     if url is None:
         return

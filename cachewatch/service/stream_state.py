@@ -1,4 +1,4 @@
-"""What the state has stored of a stream, read as a whole before its digest is decided, so that deciding needs no database.
+"""The stored state of a stream, which is read as a whole, so that deciding on its digest needs no database.
 
 One transaction finds the streams to look at, and one more reads each of these.
 """
@@ -83,7 +83,7 @@ def read_stream(connection: Connection, stream: Stream) -> StreamState:
 
 
 def is_unchanged(connection: Connection, stream: Stream, state: StreamState) -> bool:
-    """Tell whether nothing was written of the stream since `state` was read, so that a decision made from it is valid."""
+    """Tell whether nothing of the stream was written since `state` was read, so that decisions from it hold."""
     of = stream.subscription.name, stream.name
     return (
         _positions(connection, stream) == state.positions

@@ -1,9 +1,9 @@
 """The streams of a subscription, the revisions that are pending for each, and what it selects and silences.
 
-Each subscription has a regular stream, and an urgent one if it is configured. Each has cursors and slots of its own,
-so what the urgent one told is told again in the regular digest, where its recipients look for it.
-A silenced package is hidden as far as the silence covers it: kinds that it names, or all, if everything that happened
-to the package happened to specs that it matches. A package that is only partly covered is told.
+Each subscription has a regular stream, and an urgent one if it is configured. Each has cursors and slots of its own, so
+the regular digest repeats what the urgent one reported, because its readers look for it there. A silence hides the
+kinds of changes to a package that it names, or all kinds, if every changed spec of the package matches it. A package
+with other changed specs is reported as a whole.
 """
 
 import shlex
@@ -39,7 +39,7 @@ URGENT = "urgent"
 
 
 class Stream(Struct, frozen=True, kw_only=True):
-    """One stream of digests of a subscription."""
+    """The regular or the urgent digests of a subscription: what they select, when they are due, and who gets them."""
 
     subscription: Subscription
     name: str
@@ -51,26 +51,26 @@ class Stream(Struct, frozen=True, kw_only=True):
 
     @property
     def is_each_revision(self) -> bool:
-        """Whether a digest is due with each new revision, and not at times of its own."""
+        """Whether a digest is due with each new revision, and not at scheduled times."""
         return not self.schedule.lines
 
     @property
     def schedule_text(self) -> str:
-        """The schedule as a pending slot remembers it, to tell when it was changed."""
+        """The schedule as text, which is stored with a pending slot to notice that the schedule was changed."""
         return " | ".join((self.schedule.zone, *self.schedule.lines))
 
     def wants_tag(self, source: Source) -> Callable[[str], bool]:
-        """Return what tells the tags of `source` that it is about."""
+        """Return a function that tells whether a tag of `source` belongs to this stream."""
         of_source, of_match = Globs(source.tags), Globs(self.subscription.match.tags)
         return lambda tag: of_source(tag) and of_match(tag)
 
     def depends_on(self, sources: Collection[str]) -> bool:
-        """Whether any of these is among its sources."""
+        """Tell whether any of the named `sources` is a source of this stream."""
         return any(source.name in sources for source in self.sources)
 
     @property
     def is_urgent(self) -> bool:
-        """Whether its digests go out at once."""
+        """Whether this is the urgent stream of its subscription, whose digests are due with each new revision."""
         return self.name == URGENT
 
 
@@ -96,30 +96,30 @@ def streams_of(config: Config) -> Iterator[Stream]:
 
 
 class PendingRange(Struct, frozen=True, kw_only=True):
-    """Tags that were last told of at one revision."""
+    """Tags whose cursors are all at the same revision, from which they are compared next."""
 
     base: Revision
     tags: frozenset[str]
 
 
 class PendingRanges(Struct, frozen=True, kw_only=True):
-    """Everything to compare with the newest revision, and where the cursors go."""
+    """All tags of a stream to compare with the newest revision of a source, and the new places of their cursors."""
 
     ranges: tuple[PendingRange, ...]
     places: Mapping[str, str | None]  # the new revision of each tag's cursor; None where the tag is gone
-    lost: tuple[str, ...] = ()  # revisions that are nowhere any more: what changed since cannot be known
-    returned: Mapping[str, datetime]  # tags that are back, and when the stream was told that they are gone
-    vanished: tuple[str, ...] = ()  # all tags of the stream, if all of them are gone at once
+    lost: tuple[str, ...] = ()  # revisions of cursors that no longer exist, so what changed since then is unknown
+    returned: Mapping[str, datetime]  # tags that exist again, with when the stream reported that they were gone
+    vanished: tuple[str, ...] = ()  # all tags of the stream, if all of them vanished together
 
 
 def plan_ranges(
     repository: Repository, position: Position, newest: Revision, *, wanted: Callable[[str], bool]
 ) -> PendingRanges:
-    """Find what a stream was not told yet of the tags that it wants.
+    """Find the tags that a stream has to compare with `newest`, and from which revisions; `wanted` tells its tags.
 
-    A tag without a cursor is new if the revision that the
-    stream was compared with last did not have it; if it did, somebody wants more than before, and it begins at the
-    newest revision. A tag that returns is compared with what was told of it last.
+    A tag without a cursor is new if the revision that the stream was compared with last did not have it. If that had
+    it, the selection was widened, and the tag begins at the newest revision. A tag that returns is compared with its
+    last reported state.
     """
     told = {cursor.revision for cursor in position.cursors.values()}
     told |= {entry.base for entries in position.unread.values() for entry in entries}
@@ -148,14 +148,14 @@ def plan_ranges(
 
 
 def _is_due(tag: str, cursor: Cursor, newest: Revision, there: frozenset[str]) -> bool:
-    """Tell whether there may be news of a tag: it is back, or gone, or was told of at another revision."""
+    """Tell whether a tag may have changed: it returned, vanished, or has its cursor at an older revision."""
     if cursor.vanished_at is not None:
         return tag in there
     return tag not in there or cursor.revision != newest.commit
 
 
 def _new(repository: Repository, position: Position, unknown: frozenset[str]) -> frozenset[str]:
-    """Return the tags that are new since the stream was compared last; all of them if that cannot be known."""
+    """Return the `unknown` tags that the stream's last revision lacks; all of them if that revision is lost."""
     if not unknown or not is_there(repository, position.revision):
         return unknown
     return unknown - tags_of(repository, resolve(repository, position.revision)).ids.keys()
@@ -164,7 +164,10 @@ def _new(repository: Repository, position: Position, unknown: frozenset[str]) ->
 def _vanished_together(
     repository: Repository, gone: set[str], known: Mapping[str, Cursor], newest: Revision
 ) -> tuple[str, ...]:
-    """Return all tags of a stream if they are gone at once; snapshots of a series that goes on are retired, not lost."""
+    """Return all tags of a stream if all of them vanished, else nothing.
+
+    If they are all snapshots of series that go on, they were retired as usual, and nothing is returned either.
+    """
     if not gone or any(cursor.vanished_at is None for tag, cursor in known.items() if tag not in gone):
         return ()
     going_on = {tag_names.series(tag) for tag in tags_of(repository, newest).ids if tag_names.is_snapshot(tag)}
@@ -174,7 +177,7 @@ def _vanished_together(
 
 
 def first_revision(repository: Repository, source: Source, newest: Revision) -> Revision:
-    """Return the revision that is taken for told: silently the newest, or as the source asks an earlier one."""
+    """Return the revision at which a stream begins: `since:` of the source, or the newest or the one before it."""
     if source.since is not None:
         try:
             return resolve(repository, source.since)
@@ -193,22 +196,22 @@ REWRITTEN = "upstream rewrote its history in between; the two states are compare
 _OPTIONS = {"tags": "tag", "packages": "package", "stacks": "stack", "targets": "target", "oses": "os"}
 _OPTIONS |= {"compilers": "compiler", "versions": "versions"}
 
-# How `changes:` and `--kind` say what they take and what they leave.
+# What `--kind` writes in place of the signs of `changes:`.
 _SIGNS = {"+": "", "-": "!"}
 
 
 def days(duration: timedelta) -> str:
-    """Say how long that is: 5 days, 3 hours, 20 minutes."""
+    """Return a duration in words: 5 days, 3 hours, 20 minutes."""
     return how_long(duration.total_seconds())
 
 
 def impossible_date(revision: str) -> str:
-    """Say that a revision has a date that no calendar holds."""
+    """Return a note that the commit date of a revision is outside the calendar."""
     return f"revision {revision[:10]} has an impossible date, which is shown as 30 December 9999"
 
 
 def lost(revisions: Iterable[str]) -> tuple[str, ...]:
-    """Say that what changed cannot be known."""
+    """Return the notes for a digest whose last reported `revisions` no longer exist."""
     names = ", ".join(revision[:10] for revision in revisions)
     return (
         f"the last reported state, {names}, no longer exists anywhere",
@@ -221,26 +224,26 @@ _MOST_NAMES = 20
 
 
 def unread(left: Mapping[str, Collection[Unread]]) -> Iterator[str]:
-    """Say which documents could not be read, and since which revision."""
+    """Yield a note for the documents that could not be read, by tag and by the revision since which that is so."""
     for (tag, since), names in _by_tag(left, lambda entry: entry.since).items():
         yield f"documents of {tag} cannot be read since revision {since[:10]}: {names}; changes in them are reported later"
 
 
 def read_again(resolved: Mapping[str, Collection[Unread]]) -> Iterator[str]:
-    """Say which documents can be read again, and what they are compared with."""
+    """Yield a note for the documents that can be read again, by tag and by the revision that they are compared with."""
     for (tag, base), names in _by_tag(resolved, lambda entry: entry.base).items():
         yield f"documents of {tag} can be read again: {names}, compared with revision {base[:10]}"
 
 
 def removed(resolved: Mapping[str, Collection[Unread]]) -> Iterator[str]:
-    """Say which documents were removed while they could not be read."""
+    """Yield a note for the documents that were removed while they could not be read."""
     for tag, entries in sorted(resolved.items()):
         if entries:
             yield f"unreadable documents of {tag} were removed: {_listed(sorted(entry.package for entry in entries))}"
 
 
 def unknown(packages: Mapping[str, Collection[str]]) -> Iterator[str]:
-    """Say which documents have no earlier version that can be read."""
+    """Yield a note for the documents of which no earlier version can be read."""
     for tag, names in sorted(packages.items()):
         yield (
             f"no earlier version of these documents of {tag} can be read: {_listed(sorted(names))}; "
@@ -264,16 +267,17 @@ def _listed(names: list[str]) -> str:
 
 
 def returned(tags: Mapping[str, datetime], zone: str) -> Iterator[str]:
-    """Say which tags are back, and what they are compared with."""
+    """Yield a note for each tag that returned, with the time at which it was reported as gone."""
     for tag, moment in sorted(tags.items()):
         since = minute(moment, zone)
         yield f"{tag} is back; it was gone since {since}, and is compared with its state before that"
 
 
 def why(stream: Stream, lock_since: str = "") -> tuple[str, ...]:
-    """Say what a subscription is about: tags develop; packages py-*; changes upgraded, removed.
+    """Return what a subscription selects, a line each: tags develop; packages py-*; changes upgraded, removed.
 
-    `lock_since` is the day since when the lock file is known to be the same, while something is to be done about it.
+    `lock_since` is the day since which the lock file has not changed; it is named while something is to be done about
+    it.
     """
     match = stream.subscription.match
     lines = [f"{key} {', '.join(patterns)}" for key, patterns in _patterns(match)]
@@ -286,7 +290,7 @@ def why(stream: Stream, lock_since: str = "") -> tuple[str, ...]:
 
 
 def commands(stream: Stream, spans: Sequence[Span], resolved: Mapping[str, Collection[Unread]]) -> Iterator[str]:
-    """Yield the commands that show the same changes, also of documents that can be read again."""
+    """Yield the commands that show the same changes as a digest, also those of documents that could be read again."""
     for span in spans:
         yield command(stream, span)
     if stream.subscription.match.environment is not None:
@@ -301,9 +305,9 @@ def commands(stream: Stream, spans: Sequence[Span], resolved: Mapping[str, Colle
 
 
 def command(stream: Stream, span: Span, base: str = "", only: Mapping[str, tuple[str, ...]] | None = None) -> str:
-    """Return the command that shows the same changes, perhaps from another revision, and `only` of some packages.
+    """Return the command that shows the changes of `span`, or "" if readers have no access to the repository.
 
-    It is empty where readers have no access to the repository.
+    With `base`, it begins at that revision; `only` has patterns that replace those of the subscription.
     """
     if not span.address:
         return ""
@@ -322,7 +326,7 @@ def command(stream: Stream, span: Span, base: str = "", only: Mapping[str, tuple
 
 
 def _kinds(changes: frozenset[Kind]) -> list[str]:
-    """Name kinds as a configuration does, in as few words as there are: default, +rebuilt, -compiler."""
+    """Return kinds as a configuration names them, in as few words as possible: default, +rebuilt, -compiler."""
     ways = [
         [word, *(f"+{kind}" for kind in sorted(changes - kinds)), *(f"-{kind}" for kind in sorted(kinds - changes))]
         for word, kinds in GROUPS.items()
@@ -335,12 +339,12 @@ def _patterns(match: Match) -> list[tuple[str, tuple[str, ...]]]:
 
 
 def in_a_row(failures: int) -> str:
-    """Say how often something failed."""
+    """Return in words how often something failed."""
     return "failed once" if failures == 1 else f"failed {failures} times in a row"
 
 
 def selection_of(match: Match, kinds: Iterable[Kind] | None = None) -> Selection:
-    """Return what a subscription or a silence selects; `kinds=None` selects every kind."""
+    """Return the selection of a subscription or a silence; `kinds=None` selects every kind."""
     names = ("tags", "packages", "stacks", "targets", "oses")
     return Selection(
         **{name: Globs(getattr(match, name)) for name in names},
@@ -351,14 +355,14 @@ def selection_of(match: Match, kinds: Iterable[Kind] | None = None) -> Selection
 
 
 class _Hush(Struct, frozen=True):
-    """A silence, ready to be asked."""
+    """A silence, with its patterns compiled."""
 
     name: str
     kinds: frozenset[Kind]
     selection: Selection
 
     def covers(self, change: PackageChange) -> bool:
-        """Tell whether all that happened to the package is the silence's business."""
+        """Tell whether the silence matches every spec of the package that changed."""
         if not self.selection.packages(change.package):
             return False
         return self.selection.takes_all_specs or all(self._covers_spec(*pair) for pair in _concerned(change))
@@ -370,15 +374,15 @@ class _Hush(Struct, frozen=True):
 
     @property
     def is_everywhere(self) -> bool:
-        """Whether it speaks of whole tags, and so of their events too."""
+        """Whether the silence covers whole tags, and so also the events of tags."""
         return self.selection.packages.is_open and self.selection.takes_all_specs
 
 
 class Silencing:
-    """The silences that hold for one tag of one source on one day."""
+    """The silences that are active for one tag of one source on one day."""
 
     def __init__(self, silences: Iterable[Silence], wants: Wants, *, source: str, tag: str | None, day: date) -> None:
-        """`wants` tells which kinds are told when nothing is silent."""
+        """`wants` tells which kinds of changes are reported where nothing is silenced; `tag` is None for no tag."""
         self._wants = wants
         self._hushes = [
             _Hush(silence.name, silence.changes or frozenset(Kind), selection_of(silence.match))
@@ -389,17 +393,17 @@ class Silencing:
         self._everywhere = frozenset(k for hush in self._hushes if hush.is_everywhere for k in hush.kinds)
 
     def wants(self, kinds: Set[Kind]) -> bool:
-        """Tell whether something of these kinds that happened to the whole tag is told."""
+        """Tell whether an event of the whole tag with these kinds is reported."""
         return _is_wanted(self._wants, kinds, self._everywhere)
 
     def body(self, make_collector: Callable[[Wants], Collector]) -> Collector:
-        """Return a body that hears no more than it may; `heard` reads what it hands over."""
+        """Return a collector that gets no silenced changes; its results have to be read through `heard`."""
         if not self._hushes:
             return make_collector(self._wants)
         return _SilencedCollector(self._hushes, self._wants, make_collector)
 
     def heard(self, changeset: Changeset, hidden: Counter[str]) -> Changeset:
-        """Return `changeset` with the bodies that `make_collector` made, and count hidden packages by silence."""
+        """Return `changeset` with what the collectors of `body` let through; add the hidden packages of each silence to `hidden`."""
         if not self._hushes:
             return changeset
 
@@ -413,27 +417,27 @@ class Silencing:
 
     @property
     def packages(self) -> frozenset[str]:
-        """The packages of which something is hidden, once all bodies were read."""
+        """The packages of which changes are hidden; complete once all results were read."""
         return frozenset(self._hidden)
 
     def wants_line(self, line: Line) -> bool:
-        """Tell whether a line of a statement is told, once all bodies were read."""
+        """Tell whether a line of a statement is reported, once all results were read."""
         return _is_wanted(self._wants, line.kinds, self._hidden.get(line.package, frozenset()))
 
 
 class _SilencedCollector:
-    """Keeps hidden kinds of packages from the body within."""
+    """Passes changes on to another collector, without the silenced ones."""
 
     def __init__(self, hushes: Iterable[_Hush], wants: Wants, make_collector: Callable[[Wants], Collector]) -> None:
         self._hushes = hushes
         self._wants = wants
-        self._hidden: frozenset[Kind] = frozenset()  # of the package in hand
+        self._hidden: frozenset[Kind] = frozenset()  # of the package that is added now
         self._counts: Counter[str] = Counter()
         self._kinds: dict[str, frozenset[Kind]] = {}
         self._body = make_collector(self._wants_now)
 
     def add(self, change: PackageChange) -> None:
-        """Take one package, unless a silence covers all of it that would be told."""
+        """Pass one package on, unless silences cover all of it that would be reported."""
         hushes = [hush for hush in self._hushes if self._wants_any(change, hush) and hush.covers(change)]
         self._counts.update(hush.name for hush in hushes)
         self._hidden = frozenset(kind for hush in hushes for kind in hush.kinds)
@@ -443,7 +447,7 @@ class _SilencedCollector:
             self._body.add(change)
 
     def take(self) -> tuple[object, Counter[str], Mapping[str, frozenset[Kind]]]:
-        """Hand over what the body has, how many packages each silence kept from it, and the hidden kinds of each."""
+        """Return the other collector's result, how many packages each silence hid, and the hidden kinds by package."""
         return self._body.take(), self._counts, self._kinds
 
     def _wants_any(self, change: PackageChange, hush: _Hush) -> bool:
@@ -455,13 +459,13 @@ class _SilencedCollector:
 
 
 def _is_wanted(wants: Wants, kinds: Set[Kind], hidden: Set[Kind]) -> bool:
-    """Tell whether something is told: for a kind of it that is not hidden."""
+    """Tell whether a change is reported: `wants` must accept the kinds of it that are not hidden."""
     left = kinds - hidden
     return wants(kinds) and (left == kinds or (bool(left) and wants(left)))
 
 
 def _concerned(change: PackageChange) -> Iterator[tuple[Signature, Set[str]]]:
-    """Yield every signature that something happened to, with the stacks whose subscriptions report it."""
+    """Yield every signature that changed, with the stacks whose subscriptions report it."""
     pairs = [signature for match in change.matches for signature in (match.before, match.after)]
     for signature in (*pairs, *(alike.signature for alike in (*change.gone, *change.new))):
         yield signature, frozenset(signature.stacks)
