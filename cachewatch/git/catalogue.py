@@ -1,6 +1,6 @@
-"""Read a catalogue from git: compare two revisions as pairs of tags, and read the documents of one tag.
+"""Read a catalogue from git: compare two revisions tag by tag, and read the documents of one tag.
 
-Where the newest version of a document cannot be read, its last readable version can be found.
+For a document that cannot be read, its last readable version can be found.
 """
 
 from collections import defaultdict
@@ -40,10 +40,10 @@ from cachewatch.git.trees import (
 )
 from cachewatch.runtime.worker import INLINE, Isolation, Piece
 
-# By tag and package, the revision and tag whose document is to be compared.
+# By tag and package: the earlier revision, with a tag, whose document is compared instead of the usual one.
 Bases = Mapping[str, Mapping[str, Revision]]
 
-# Compares two trees of packages, as `compare_trees` does.
+# A function that compares two trees of packages, as `compare_trees` does.
 CompareTrees = Callable[[Repository, str, str | None, str | None], TreeDifference]
 
 # Real ones have 50 kB.
@@ -52,7 +52,7 @@ _FEW_DOCUMENTS = 5_000  # are read in some ten seconds
 
 
 class TagState(Struct, frozen=True):
-    """One tag of one revision; a tree of None is a tag without any documents."""
+    """One tag in one revision, with the id of its tree of packages; None if it has no documents."""
 
     revision: Revision
     tag: str
@@ -60,13 +60,13 @@ class TagState(Struct, frozen=True):
 
 
 class GitReader:
-    """Reads documents out of a repository."""
+    """Reads documents from a repository."""
 
     def __init__(self, repository: Repository) -> None:
         self._repository = repository
 
     def read(self, blobs: Iterable[Blob]) -> Iterator[Content]:
-        """Yield the content of each blob, through one pipe."""
+        """Yield the content of each blob; for one that is too large, a text with the reason."""
         contents = self._repository.objects().readable((blob.name for blob in blobs), kind="blob", most=MAX_BYTES)
         return (TOO_LARGE if content is None else content for content in contents)
 
@@ -85,10 +85,10 @@ def compare_revisions(
     bases: Bases = MappingProxyType({}),
     trees: CompareTrees = compare_trees,
 ) -> Comparison:
-    """Find what differs between two revisions: in one tag if either names one, else in every tag.
+    """Find the differing documents of two revisions: of the tag that a revision names, or else of every wanted tag.
 
-    The packages of `bases` are compared with the documents of other revisions than `before`. `trees` may
-    remember what it found.
+    For the packages of `bases`, the documents of other revisions replace those of `before`. `trees` compares two trees
+    of packages and may cache results. Raises UsageError if there is no tag to compare.
     """
     wanted_package = cache(wanted_package)
     commits = {before.commit, after.commit, *(base.commit for packages in bases.values() for base in packages.values())}
@@ -118,7 +118,7 @@ def compare_revisions(
         elif quiet is None:
             quiet = pair
     if not pairs and quiet is not None:
-        # Nothing differs anywhere: the first tag says so.
+        # Nothing differs anywhere: the first tag shows that.
         pairs.append(quiet)
         unchanged = [state for state in unchanged if state.tag != quiet.after.tag]
     if not pairs:
@@ -147,7 +147,7 @@ def list_revision(
     wanted_package: Wanted,
     wanted_tag: Callable[[str], bool] = lambda _: True,
 ) -> Listing:
-    """List every document of one tag of a revision: the one it names, the only one wanted, or develop."""
+    """List the documents of one tag of a revision: the tag that it names, or the only wanted one, or develop."""
     trees = tags_of(repository, revision).ids
     wanted = [tag for tag in trees if wanted_tag(tag)]
     tag = revision.tag or (wanted[0] if len(wanted) == 1 else DEFAULT_TAG)
@@ -155,7 +155,7 @@ def list_revision(
 
 
 def list_tree(repository: Repository, revision: Revision, tag: str, tree: str, wanted_package: Wanted) -> Listing:
-    """List every document of a tag, whose tree is known."""
+    """List the documents of `tag` in `revision`, given the id of its tree of packages."""
     found = compare_trees(repository, tag, None, tree).chosen(wanted_package)
     blobs = {pair.package: pair.after for pair in found.documents if pair.after is not None}
     diagnostics = (*found.diagnostics, *faults_of(repository, revision))
@@ -163,16 +163,19 @@ def list_tree(repository: Repository, revision: Revision, tag: str, tree: str, w
 
 
 class PackageDocument(Struct, frozen=True):
-    """One package's document in one revision, and the revision that wrote it."""
+    """The document of one package in one revision."""
 
     path: str
     content: bytes
     side: Side
-    unchanged_since: Side | None
+    unchanged_since: Side | None  # the revision that wrote this content; None if unknown
 
 
 def read_package(repository: Repository, revision: Revision, package: str) -> PackageDocument:
-    """Read one document of the tag that `revision` names, or of develop."""
+    """Read the document of `package` in the tag that `revision` names, or in develop.
+
+    Raises UnreadableDocument, or UnknownRevision if there is no such tag or package.
+    """
     tag = revision.tag or DEFAULT_TAG
     tree = tree_of(repository, revision, tag)
     found = document_in(repository, revision.commit, tag, package)
@@ -192,9 +195,9 @@ def read_package(repository: Repository, revision: Revision, package: str) -> Pa
 def document_in(
     repository: Repository, commit: str, tag: str, package: str, others: Collection[str] = ()
 ) -> Blob | str | None:
-    """Return the document of a package in one tag of a revision, why it is none, or None where there is none.
+    """Return the document of `package` in `tag` of a revision; a text with the reason if it cannot be read, or None.
 
-    A file that is a document in one of the revisions `others` is one that cannot be read.
+    A document of the revisions `others` whose file was replaced by something else counts as unreadable.
     """
     tree, folder = catalogue_of(repository, commit, others), folder_of(repository, tag)
     tags = folders(repository, tree).ids if tree else {}
@@ -206,12 +209,12 @@ def document_in(
 
 
 def _writer(repository: Repository, commit: str, tag: str, package: str) -> str:
-    """Return the revision up to `commit` that wrote the document as it is; "" if that is not known."""
+    """Return the newest commit, at or before `commit`, that gave the document its current content; "" if unknown."""
     found = document_in(repository, commit, tag, package)
     while isinstance(found, Blob):
         writer = repository.run(["rev-list", "-1", commit, "--", f":(literal){found.path}"]).decode().strip()
         parent = repository.objects().get(f"{writer}^") if writer else None
-        # It may have been somewhere else before.
+        # The document may have been at another path before.
         was = document_in(repository, parent.id, tag, package) if parent else None
         if parent is None or not isinstance(was, Blob) or was.name != found.name:
             return writer
@@ -220,22 +223,22 @@ def _writer(repository: Repository, commit: str, tag: str, package: str) -> str:
 
 
 def tags_of(repository: Repository, revision: Revision, others: Collection[str] = ()) -> Folders:
-    """Return the trees of the tags of `revision`; the folders of 2022, packages without a tag, are none.
+    """Return the tags of `revision` as ids of their trees; packages without a tag, as in 2022, are left out.
 
-    Files that are documents in one of the revisions `others` are among them.
+    A document of the revisions `others` whose file was replaced by something else counts as an unreadable document.
     """
     tree = catalogue_of(repository, revision.commit, others)
     return folders(repository, tree) if tree else Folders({}, frozenset())
 
 
 def faults_of(repository: Repository, revision: Revision) -> tuple[Diagnostic, ...]:
-    """Return what is wrong with documents that belong to no package or tag."""
+    """Return the diagnostics on documents that name no valid package or tag."""
     catalogue_of(repository, revision.commit)
     return arrangement_of(repository.layout).diagnostics.get(revision.commit, ())
 
 
 def no_documents(repository: Repository, revision: Revision) -> tuple[Diagnostic, ...]:
-    """Return a note on files that are called as documents are, and are none."""
+    """Return a note on files that are named like documents but are none."""
     catalogue_of(repository, revision.commit)
     return arrangement_of(repository.layout).no_documents(repository, revision.commit)
 
@@ -246,7 +249,7 @@ def _states(
     later_side: tuple[Revision, Folders],
     wanted: Callable[[str], bool],
 ) -> Iterator[tuple[TagState, TagState]]:
-    """Yield what is to be compared: the states of each tag, or of the ones that are named."""
+    """Yield pairs of earlier and later state to compare: of the tag that a revision names, or of each wanted tag."""
     (before, had), (after, has) = earlier_side, later_side
     old, new = had.ids, has.ids
     if before.tag or after.tag:
@@ -257,7 +260,7 @@ def _states(
     predecessors, odd = tag_names.predecessors(new), had.odd | has.odd
     for tag in filter(wanted, tag_names.in_order(old.keys() | new.keys())):
         if tag.encode() in odd:
-            continue  # not what it was, and neither gone nor new
+            continue  # replaced by a link or the like: neither removed nor added
         later = TagState(after, tag, new.get(tag))
         if tag not in old and (predecessor := predecessors.get(tag)):
             # A new snapshot is news against the one before it, not against nothing.
@@ -284,7 +287,10 @@ def _where(repository: Repository) -> str:
 
 
 def tree_of(repository: Repository, revision: Revision, tag: str, trees: Mapping[str, str] | None = None) -> str:
-    """Return the tree of a tag; raise UnknownRevision, with the tags that there are, if a revision has no such tag."""
+    """Return the id of the tree of `tag` in `revision`; `trees` are its tags, if known.
+
+    Raises UnknownRevision, which lists the existing tags, if there is no such tag.
+    """
     trees = tags_of(repository, revision).ids if trees is None else trees
     if not trees:
         raise UnknownRevision(f"{_where(repository)}{nothing_found(repository, revision.commit, revision.name)}")
@@ -298,7 +304,7 @@ def tree_of(repository: Repository, revision: Revision, tag: str, trees: Mapping
 def _based(
     repository: Repository, bases: Mapping[str, Revision], after: TagState
 ) -> Mapping[str, DocumentPair | Unreadable]:
-    """Return the documents of each package to compare, or why there is none to compare now."""
+    """Return for each package in `bases` the two documents to compare, or why they cannot be compared."""
     found: dict[str, DocumentPair | Unreadable] = {}
     folder = folder_of(repository, after.tag)
     for package, base in bases.items():
@@ -315,7 +321,7 @@ def _based(
 
 
 def _rebased(difference: Difference, based: Mapping[str, DocumentPair | Unreadable]) -> Difference:
-    """Return the difference with what there is to compare of other packages in the place of their documents."""
+    """Return `difference` with the pairs of documents in `based` instead of those packages' usual ones."""
     seen = {pair.package for pair in difference.documents} | {each.package for each in difference.unreadable}
     pairs = [each for each in based.values() if isinstance(each, DocumentPair)]
     same = [pair for pair in pairs if _name(pair.before) == _name(pair.after)]
@@ -337,7 +343,7 @@ def _name(blob: Blob | None) -> str | None:
 
 
 def _few_documents(repository: Repository, states: Iterable[TagState]) -> list[Blob] | None:
-    """Return the documents of some tags, each once; None if there are more than are read for a name that may be wrong."""
+    """Return the documents of some tags, each once; None if there are too many to search for a perhaps misspelt name."""
     trees = {
         tree: (state.tag, package)
         for state in states
@@ -353,7 +359,7 @@ def _few_documents(repository: Repository, states: Iterable[TagState]) -> list[B
 
 
 def stacks_of(repository: Repository, revision: Revision) -> Mapping[str, frozenset[str]]:
-    """Return the stacks that `revision` says its tags have; nothing where it does not say."""
+    """Return the stacks of each tag as the tags file of `revision` lists them; empty if it has no such file."""
     try:
         found = repository.objects().get(f"{revision.commit}:{TAGS_FILE}", most=_LARGEST_TAGS_FILE)
     except SourceError:
@@ -367,7 +373,10 @@ Progress = Callable[[int], None]
 def read_documents(
     listing: Listing, *, progress: Progress, may_have: Callable[[bytes], bool] = lambda _: True
 ) -> Iterator[Document | Diagnostic]:
-    """Yield each document, or what is wrong with it; those whose bytes cannot have what is wanted are left out."""
+    """Yield each document of `listing`, or a diagnostic if it cannot be read.
+
+    `progress` gets the size of each document in bytes. One whose bytes `may_have` rejects is skipped unparsed.
+    """
     yield from listing.diagnostics
     blobs = list(listing.blobs.values())
     for blob, content in zip(blobs, listing.reader.read(blobs), strict=True):
@@ -389,9 +398,9 @@ _MOST_VERSIONS = 50
 def last_readable(
     repository: Repository, revision: Revision, package: str, later: str, isolation: Isolation = INLINE
 ) -> Revision | None:
-    """Return the newest revision up to `revision` in which the document of its tag could be read, or was not there.
+    """Return the newest revision, at or before `revision`, in which the document of `package` is readable or absent.
 
-    `later` is the revision that it is compared with. Returns None where the history that is here has none.
+    `later` is the commit that it will be compared with. None if the history that we have contains no such revision.
     """
     tag = revision.tag or DEFAULT_TAG
     found = document_in(repository, revision.commit, tag, package, [later])

@@ -1,6 +1,7 @@
-"""Repositories on other machines: which addresses are URLs, how git authenticates there, what is fetched, and why not.
+"""Fetch from remote repositories: which addresses are URLs, how git authenticates, what is fetched, and errors.
 
-Also the clones for commands: where they are, and how they are updated. They lack objects, which are fetched in groups.
+Also the clones that commands use: where they lie, and how they are updated. They lack objects, which are fetched in
+groups when they are needed.
 
 Secrets stay in files that git, ssh or a helper opens itself: none is ever in an argument, in an environment, in the
 configuration of a clone or in our memory, and none gets into a message.
@@ -27,13 +28,13 @@ from cachewatch.git.gitpython import ENDED, SSH, Git, GitResult, Report, clone, 
 from cachewatch.git.repository import Repository
 
 _HIDDEN = "..."
-# Whatever stands before the colon, and ends at the first sign that no address has: a server may have written it.
+# The user and password after "://", up to a character that no address has, because a server may have written the text.
 _USERINFO = re.compile(r"(://)[^\s/@'\"]*@")
 _QUERY = re.compile(r"(://[^\s?'\"]{0,2000}\?)[^\s'\"]+")
 
 
 class Access(Struct, frozen=True, kw_only=True):
-    """The files that the administrator names for one source; git is handed their names only."""
+    """The credentials for one source: names of files, which only git and ssh open."""
 
     ssh_key: Path | None = None
     known_hosts: Path | None = None
@@ -43,23 +44,23 @@ class Access(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def named(cls, values: Mapping[str, str]) -> "Access":
-        """Return the access that a configuration spells out."""
+        """Return the access for `values`: fields of this class and their texts, from the configuration."""
         chosen: dict[str, Any] = {name: value if name == "helper" else Path(value) for name, value in values.items()}
         return cls(**chosen)
 
     @property
     def settings(self) -> list[tuple[str, str]]:
-        """The configuration that git is given."""
+        """The git configuration, as pairs of key and value, that makes git use these credentials."""
         helpers = [self.helper] if self.helper else []
         if self.store is not None:
-            # It may look a password up. Told of one that was refused, git's own helper would erase it for good.
+            # Only `get` is passed on: git's own helper would erase a password for good after the server refused it.
             ask = f"git credential-store --file={shlex.quote(str(self.store))} get"
             helpers.append(f'!f() {{ test "$1" != get || {ask}; }}; f')
         return [("credential.helper", helper) for helper in helpers]
 
     @contextmanager
     def environment(self) -> Iterator[Mapping[str, str]]:
-        """Offer the environment that git is given, while it runs."""
+        """Yield the environment variables for git; temporary files that they name exist until the `with` ends."""
         self._check()
         values = {}
         if self.ssh_key is not None or self.known_hosts is not None:
@@ -69,7 +70,7 @@ class Access(Struct, frozen=True, kw_only=True):
         if self.netrc is None:
             yield values
             return
-        # The library that git speaks HTTP with looks nowhere but in the home folder.
+        # The HTTP library of git looks for a .netrc only in the home folder.
         with TemporaryDirectory(prefix="cachewatch-") as home:
             Path(home, ".netrc").symlink_to(self.netrc.absolute())
             yield values | {"HOME": home}
@@ -86,7 +87,7 @@ class Access(Struct, frozen=True, kw_only=True):
 
 
 def redact(text: str, address: str = "") -> str:
-    """Return `text` without the user, the password or the query of any URL, above all of `address`."""
+    """Replace the user, password and query of every URL in `text` by "..."; `address` is one that surely has them."""
     for secret in _secrets(address):
         text = text.replace(secret, _HIDDEN)
     text = _QUERY.sub(rf"\1{_HIDDEN}", _USERINFO.sub(rf"\1{_HIDDEN}@", text))
@@ -105,7 +106,7 @@ def _secrets(address: str) -> list[str]:
     return sorted(secrets, key=len, reverse=True)
 
 
-# The name by which git's configuration knows the other side. Its address is never written down.
+# The name of the remote in git's configuration, which is passed to git and never written to a file.
 NAME = "up"
 _ID = r"[0-9a-f]{40}|[0-9a-f]{64}"
 _BRANCHES, _TAGS = "refs/heads/", "refs/tags/"
@@ -114,8 +115,8 @@ _LARGEST_LIST = 16 * 2**20  # of 200,000 branches
 # A name that may stand in a refspec: git's own rules, and no glob.
 _BRANCH = re.compile(r"(?![/.@-])(?!.*(?:\.\.|//|@\{|\.lock$|[/.]$))[^\x00-\x20\x7f~^:?*\[\\]{1,200}")
 
-# What only a person can repair, by what git, ssh or the kernel say of it. A server may write the most of that: each
-# pattern looks at a bounded number of characters from each place on.
+# Advice for errors that only a person can repair, by patterns of messages of git, ssh or the kernel. A server may write
+# most of such a message, so each pattern looks at a bounded number of characters.
 _FOR_THE_ADMINISTRATOR = {
     r"could not read (Username|Password)|Authentication failed|terminal prompts disabled|returned error: 40[13]": (
         "the server requires authentication; configure valid credentials for this source"
@@ -141,7 +142,7 @@ _FOR_THE_ADMINISTRATOR = {
     r"fsck error|fsckObjects": "it has objects that git refuses, because they are malformed or malicious",
     r"transport '.{0,100}' not allowed": "git may not use this transport",
 }
-# Faults of the way, which say nothing about what we have.
+# Network errors, which say nothing about our clone.
 _OF_THE_WAY = re.compile(
     r"Could not resolve|unable to look up|[Cc]onnection (refused|reset|timed out)|Failed to connect|unable to connect"
     r"|early EOF|hung up|unexpected disconnect|RPC failed|transfer closed|Operation (too slow|timed out)|returned error: "
@@ -157,7 +158,7 @@ class Tip(Struct, frozen=True):
 
 
 class Remote:
-    """A repository to fetch from, by path or URL."""
+    """A repository to fetch from, given by path or URL."""
 
     def __init__(
         self,
@@ -167,11 +168,11 @@ class Remote:
         seconds: float = 600.0,
         silence: float | None = None,
     ) -> None:
-        """Take `address` as it is configured.
+        """Set the `address` to fetch from, and time limits in seconds.
 
-        Each answer may take `seconds`, and all of them together since `begin`; with `silence`, a
-        fetch ends when nothing arrives for so long. Raises RefusedAddress where git could be made to run a command or to leak
-        a password.
+        Each git command may take `seconds`, and so may all of them together after `begin`. With `silence`, a fetch ends
+        when nothing arrives for so long. Raises RefusedAddress if git could be made to run a command or to reveal a
+        password.
         """
         self.is_path = not is_url(address)
         if not self.is_path:
@@ -184,11 +185,11 @@ class Remote:
         self._access = access or Access()
 
     def begin(self) -> None:
-        """Let the time run that all answers together may take."""
+        """Start the time limit for all following git commands together."""
         self._deadline = time.monotonic() + self.seconds
 
     def tip(self, branch: str | None) -> Tip:
-        """Ask for the newest commit of `branch`, or of the one that the repository's HEAD names."""
+        """Return the newest commit of `branch`, by default of the branch that the remote HEAD names."""
         if branch is not None and not _BRANCH.fullmatch(branch):
             raise BrokenSource(f"{self.name}: {redact(repr(branch))} cannot be the name of a branch")
         if branch is not None:
@@ -205,21 +206,21 @@ class Remote:
         raise BrokenSource(f"{self.name}: it has no default branch; configure the branch to watch")
 
     def fetch(self, folder: Path, tip: Tip, *, is_partial: bool = False) -> None:
-        """Bring the branch of `tip` into the repository at `folder`; with `is_partial`, without the contents of documents."""
-        # With a + and in full: without either, a clone can stand still for ever and git calls it success.
+        """Fetch the branch of `tip` into the repository at `folder`; `is_partial` leaves out the contents of documents."""
+        # With a + and full names: otherwise git may update nothing, for ever, and still report success.
         refspec = f"+{_BRANCHES}{tip.branch}:{_BRANCHES}{tip.branch}"
         self._fetch(folder, ["--atomic", "--update-shallow", NAME, refspec], is_partial=is_partial)
 
     def has_tag(self, name: str) -> bool:
-        """Ask whether there is a tag of git of this name."""
+        """Tell whether the remote repository has a git tag of this name."""
         return _BRANCH.fullmatch(name) is not None and self._list([NAME, f"{_TAGS}{name}"]) != ""
 
     def fetch_also(self, folder: Path, what: str, *, is_partial: bool = False) -> None:
-        """Bring one more ref, or a commit whatever branch it is on, and its history."""
+        """Fetch a further ref, or a commit of any branch, with its history."""
         self._fetch(folder, ["--update-shallow", NAME, what], is_partial=is_partial)
 
     def fetch_objects(self, folder: Path, ids: Iterable[str]) -> None:
-        """Bring single objects into the repository at `folder`, the way git itself gets what a filter left out."""
+        """Fetch the objects `ids` into the repository at `folder`, as git itself fetches those that a filter left out."""
         config = [("fetch.negotiationAlgorithm", "noop")]
         self._fetch(folder, ["--stdin", NAME], is_partial=True, lines=ids, config=config)
 
@@ -298,27 +299,27 @@ class Remote:
 
 
 class Unreachable(SourceError):
-    """The way to a source failed, not the source and not our clone."""
+    """The connection to a source failed; neither the source nor our clone is at fault."""
 
 
 _SCP_LIKE = re.compile(r"(?P<user>[\w.-]+@)?(?P<host>[\w.-]+):(?!//)(?P<path>.+)")
 
 
 def is_url(address: str) -> bool:
-    """Tell whether `address` means another machine, or a URL of this one, rather than a path."""
+    """Tell whether `address` is a URL or an address for ssh, not a path on this machine."""
     if os.path.exists(address):  # noqa: PTH110  one that may not be looked at is no error here
         return False
     return "://" in address or "::" in address or address.startswith("-") or _SCP_LIKE.fullmatch(address) is not None
 
 
 def clone_folder(url: str) -> Path:
-    """Return where the clone of `url` lies: below $XDG_CACHE_HOME, or ~/.cache."""
+    """Return the folder for the clone of `url`, below $XDG_CACHE_HOME or ~/.cache."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     name = re.sub(r"[^A-Za-z0-9.]+", "-", url.rpartition("://")[2]).strip("-.")[-60:]
     return cache / "cachewatch" / "clones" / f"{name}-{hashlib.sha256(url.encode()).hexdigest()[:12]}.git"
 
 
-# What was fetched stays, so a fetch that is interrupted, or takes too long, loses no more than these.
+# How many objects are fetched at a time; a fetch that is interrupted loses no more than these.
 _MOST = 20_000
 
 
@@ -326,9 +327,10 @@ LIST_OBJECTS = ("cat-file", "--batch-all-objects", "--batch-check=%(objectname)"
 
 
 def absent_of(ids: Iterable[str], listed: bytes, tell: Callable[[int], None]) -> Iterator[Sequence[str]]:
-    """Yield those of `ids` that git has not listed, each once, as many as are fetched at a time; `tell` first how many.
+    """Yield those of `ids` that are not in `listed` (output of LIST_OBJECTS), in groups to be fetched together.
 
-    They stay in their order: what is sent together, as the versions of one document, is small as differences.
+    Before, `tell` is called with their number. Each is yielded once, in order, since versions of one document compress
+    well together.
     """
     here = set(listed.decode().split())
     absent = [each for each in dict.fromkeys(ids) if each not in here]
@@ -345,7 +347,7 @@ _REFSPECS = ["+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*"]
 
 
 class Clone(Repository):
-    """A clone of ours, which may lack contents that nobody asked for yet."""
+    """A clone that a command uses; it may lack contents of documents until they are read."""
 
     is_ours = True
 
@@ -354,21 +356,21 @@ class Clone(Repository):
         self._report = report
 
     def obtain(self, ids: Iterable[str], tell: Callable[[int], None] = lambda _: None) -> None:
-        """Fetch those of these objects that are not here, as many as possible in one go, and `tell` first how many."""
+        """Fetch the objects `ids` that the clone lacks, in large groups; before, call `tell` with their number."""
         if not upkeep.is_partial(Path(self.git_dir)):
             return
         for some in absent_of(ids, self.run(LIST_OBJECTS), tell):
-            # The way in which git itself fetches what a filter left out.
+            # As git itself fetches objects that a filter left out.
             git = Git(git_dir=self.git_dir, what=str(self.path), settings=[("fetch.negotiationAlgorithm", "noop")])
             options = ["--no-tags", "--filter=blob:none", "--stdin"]
             git.run([*_FETCH, *options, *_progress(self._report), "origin"], some, report=self._report)
 
 
 def open_repository(address: str, *, report: Report | None = None, layout: Layout = ANYWHERE) -> Repository:
-    """Open the repository at `address`, with documents in `layout`: a path as it is, a URL as an up-to-date clone.
+    """Open the repository at `address`: a path directly, a URL as a clone that is made or updated first.
 
-    `report` is told git's own progress. Raises RefusedAddress where git could be made to run
-    a command or to leak a password.
+    `report` gets git's progress lines, and `layout` tells where documents lie. Raises RefusedAddress if git could be
+    made to run a command or to reveal a password.
     """
     if not is_url(address):
         return Repository(Path(address), layout)
@@ -386,7 +388,7 @@ def open_repository(address: str, *, report: Report | None = None, layout: Layou
 
 
 def check_url(url: str) -> None:
-    """Raise RefusedAddress unless git can be given `url` without danger."""
+    """Raise RefusedAddress if it is dangerous to give `url` to git: it is an option, runs a helper or has a password."""
     if not url.isprintable():
         raise RefusedAddress(f"{url!a}: an address cannot hold control characters")
     if url.startswith("-") or re.match(r"[A-Za-z0-9.+-]*::", url):

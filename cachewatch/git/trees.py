@@ -1,9 +1,9 @@
 """Find the documents that differ between two trees, without reading any document.
 
-Trees are read as git stores them, in bytes, at a fixed depth: tag, package, document. Nothing beside or below is
-looked at, so a tree of a hundred million files costs nothing. Where documents are not in `_cache/` or a folder like
-it, the trees that a `_cache/` with them would have are made in memory, with the ids that git would give them: so
-documents that were moved compare as equal. The trees of compared packages are remembered for the next comparison.
+Trees are read in git's binary form, at a fixed depth: tag, package, document. Nothing beside or below is
+looked at, so a tree of a hundred million files costs nothing. Where documents do not lie in `_cache/` or a folder like
+it, the trees of such a `_cache/` are made in memory, with the ids that git would give them: so documents that were
+moved compare as equal. The trees of compared packages are cached for the next comparison.
 """
 
 import hashlib
@@ -26,12 +26,12 @@ from cachewatch.git.repository import Repository
 
 FOLDER, FILES = b"40000", (b"100644", b"100755", b"100664")
 ODD = (b"120000", b"160000")  # links and modules
-# What stands for the mode of an entry that is there twice, and of a document that several files are.
+# These replace the mode of an entry that its tree lists twice, and of a document that several files claim to be.
 TWICE, CONTESTED = b"twice", b"contested"
 REPLACED = "its folder is a link or a module, or is listed twice"
 MAX_ENTRIES = 200_000
 
-# What is kept in memory, of all revisions together; what was dropped is made once more.
+# Limits of the caches, which serve all revisions; what was dropped from them is made again.
 _MOST_TREE_BYTES = 64 * 2**20
 _MOST_CLAIMS = 500_000
 _MOST_LISTED = 500_000
@@ -42,13 +42,13 @@ _TREES_AT_ONCE = 1024
 _ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _MODES = {mode: mode for mode in (FOLDER, *FILES)}
 
-# Mode and id of an entry of a tree, both as git stores them; one that stands twice has no id.
+# Mode and id of an entry of a tree, in git's binary form; an entry that is listed twice has no id.
 TreeEntry = tuple[bytes, bytes]
 Listing = dict[bytes, TreeEntry]
 
 
 class _Listed(Struct, frozen=True):
-    """What matters of a folder: how many entries it has, its folders, and the files that may be documents."""
+    """The entries of one folder that matter: their number, subfolders, and files that may be documents, with their ids."""
 
     entries: int = 0
     folders: tuple[tuple[str, str], ...] = ()
@@ -56,25 +56,32 @@ class _Listed(Struct, frozen=True):
 
 
 class Arrangement:
-    """What is known of documents in one layout. Everything is found by ids, which mean the same in any repository."""
+    """Where the documents of each revision lie, for one layout; a cache.
+
+    Its keys are object ids, so it can serve several repositories.
+    """
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
-        self.catalogues: dict[str, str | None] = {}  # the trees of tags, by revision
-        self.diagnostics: dict[str, tuple[Diagnostic, ...]] = {}  # by revision
-        self.paths: dict[tuple[str, str], str] = {}  # of documents that are elsewhere, by their packages and ids
-        self.contested: dict[str, tuple[str, ...]] = {}  # the paths of several files, by an id of our own
-        self._filled: dict[bytes, bool] = {}  # whether a tree of `_cache/` has a document
+        self.catalogues: dict[
+            str, str | None
+        ] = {}  # the id of the catalogue tree of each commit: a tree with one folder for each tag
+        self.diagnostics: dict[str, tuple[Diagnostic, ...]] = {}  # by commit
+        self.paths: dict[tuple[str, str], str] = {}  # paths of documents outside `_cache/`, by package and object id
+        self.contested: dict[
+            str, tuple[str, ...]
+        ] = {}  # the paths of files that claim to be the same document, by an id made for them
+        self._filled: dict[bytes, bool] = {}  # whether a tree of `_cache/` contains a document
         self._claims: dict[str, Claim | None] = {}
         self._listed: dict[str, _Listed] = {}
         self._listed_entries = 0
-        self._packages: dict[str, bytes] = {}  # trees of ours
+        self._packages: dict[str, bytes] = {}  # the contents of package trees made here, by id
         self._trees: dict[str, bytes] = {}
         self._tree_bytes = 0
-        self._origins: dict[str, tuple[str, ...]] = {}  # the revisions that they were made of
+        self._origins: dict[str, tuple[str, ...]] = {}  # the commits of which each of these trees was made
 
     def add(self, repository: Repository, commits: Iterable[str]) -> None:
-        """Find the documents of these revisions; what is not here is fetched in one go."""
+        """Find the documents of the revisions `commits`; missing files that must be read are fetched in one go."""
         trees = {commit: self.stored(repository, commit) for commit in commits}
         elsewhere = [commit for commit, tree in trees.items() if tree is None]
         self.catalogues |= {commit: tree for commit, tree in trees.items() if tree}
@@ -84,7 +91,7 @@ class Arrangement:
             self._arrange(repository, commit)
 
     def tree(self, repository: Repository, name: str) -> bytes | None:
-        """Return a tree that was made here, by its id; None if this is none of ours."""
+        """Return the content of a tree that was made in memory, by its id `name`; None if it was not made here."""
         found = self._packages.get(name) or self._trees.get(name)
         if found is None and name in self._origins:
             commit, *others = self._origins[name]
@@ -94,10 +101,10 @@ class Arrangement:
         return found
 
     def completed(self, repository: Repository, commit: str, others: Collection[str]) -> str | None:
-        """Return the tree of the tags of a revision, with each file that is a document in one of `others` alone.
+        """Return the catalogue tree of `commit`, with an unreadable entry for documents that only `others` have.
 
-        Such a file was overwritten with something else, or a link or module took its place or that of its folder: it
-        cannot be read, and its package was not removed.
+        Their files were overwritten with something else, or a link or module took their place or that of a folder
+        above: the document cannot be read, but its package was not removed.
         """
         catalogue = self.catalogues[commit]
         if not self.layout.reads_contents or commit not in self.diagnostics:
@@ -119,7 +126,10 @@ class Arrangement:
         return self._keep(tags, commit, *others)
 
     def stored(self, repository: Repository, commit: str) -> str | None:
-        """Return the tree of the tags of a revision if git has it; one that nobody named must have a document."""
+        """Return the id of the catalogue tree that git itself stores for `commit`; None if there is none.
+
+        A `_cache/` that no layout names must contain a document.
+        """
         folder = self.layout.catalogue
         found = repository.objects().get(f"{commit}:{folder}") if folder else None
         if found is None or found.type != "tree":
@@ -127,19 +137,19 @@ class Arrangement:
         return found.id if self.layout.pattern or self._has_document(repository, bytes.fromhex(found.id), 2) else None
 
     def path(self, repository: Repository, commit: str, key: str) -> str | None:
-        """Return where a revision has the document with this id; None if it is in the tree of its tag."""
+        """Return the path of the document with the id `key` in `commit`; None if it lies in a stored catalogue tree."""
         if self.stored(repository, commit):
             return None
         return min((path for path, found in self.files(repository, commit) if found == key), default=None)
 
     def no_documents(self, repository: Repository, commit: str) -> tuple[Diagnostic, ...]:
-        """Return a note on files that are called as documents are and are none, where documents may be anywhere."""
+        """Return a note on files that are named like documents but are none, if documents may lie anywhere."""
         if commit not in self.diagnostics or not self.layout.reads_contents:
             return ()
         return no_documents(path for path, key in self.files(repository, commit) if self._claims.get(key, self) is None)
 
     def files(self, repository: Repository, commit: str) -> Iterator[tuple[str, str]]:
-        """Yield path and id of each file that may be a document."""
+        """Yield path and id of each file of `commit` that may be a document, judged by its path."""
         start = f"{self.layout.folder}/" if self.layout.folder else ""
         root = repository.objects().get(f"{commit}:{self.layout.folder}")
         waiting = [(start, root.id)] if root is not None and root.type == "tree" else []
@@ -157,9 +167,9 @@ class Arrangement:
             yield from ((path, key) for name, key in listed.files if self.layout.may_be(path := before + name))
 
     def _overwritten(self, repository: Repository, old: str, new: str) -> Iterator[tuple[str, str, str, bytes, str]]:
-        """Yield tag, package, path, new mode and new id of each file that is a document in one revision alone.
+        """Yield tag, package, path, mode and id of what replaced each document of `old` that is none in `new`.
 
-        One that is nowhere is the new file that is no document and is called as its package, if there is one.
+        If nothing has its path, a new file that is no document but is named like its package counts as the replacement.
         """
         keys: defaultdict[str, dict[bool, str]] = defaultdict(dict)
         for path, is_new, key in self.differing(repository, old, new):
@@ -186,7 +196,7 @@ class Arrangement:
                 yield tag, package, place or path, *instead
 
     def _odd_at(self, repository: Repository, commit: str, path: str) -> tuple[bytes, str] | None:
-        """Return mode and id of the link or module that has the place of a file or of one of its folders."""
+        """Return mode and id of the link or module at `path` or at one of its folders; None if there is none."""
         tree, mode, key = f"{commit}:", b"", ""
         for part in path.encode("utf-8", "surrogateescape").split(b"/"):
             found = repository.objects().get(tree)
@@ -198,9 +208,9 @@ class Arrangement:
         return (mode, key) if mode in ODD else None
 
     def differing(self, repository: Repository, *commits: str) -> Iterator[tuple[str, bool, str]]:
-        """Yield each file outside of `_cache/` that may be a document and that only one of two revisions has.
+        """Yield path, `is_new` and id of each possible document outside `_cache/` that only one of two revisions has.
 
-        Of each, the path, whether the later one has it, and the id; of a single revision, all files.
+        `is_new` tells whether it is the later one. With one revision, all of its files are yielded, as old ones.
         """
         roots = [root.id for commit in commits if (root := repository.objects().get(f"{commit}:"))]
         waiting: list[tuple[str, str | None, str | None]] = []
@@ -221,7 +231,7 @@ class Arrangement:
             ]
 
     def is_document(self, repository: Repository, key: str) -> bool:
-        """Tell whether a file is a document; what a clone left out is not fetched to know that."""
+        """Tell whether the file with the id `key` is a document; False if a partial clone lacks its content."""
         if key not in self._claims:
             try:
                 found = repository.objects().get(key)
@@ -233,10 +243,10 @@ class Arrangement:
         return self._claims[key] is not None
 
     def _has_document(self, repository: Repository, tree: bytes, depth: int) -> bool:
-        """Tell whether a document is `depth` folders below this one, or may be.
+        """Tell whether a document lies `depth` folders below `tree`, or may lie there.
 
-        A link may stand for a tag or package that was there, and a tree that is missing is a fault that is found when it
-        is read. Most revisions share tags with one that was looked at.
+        A link may replace a tag or package that was there, and a missing tree is reported when it is read. Most
+        revisions share folders with one that was looked at before, whose result is cached.
         """
         found = repository.objects().get(tree.hex())
         entries = tree_entries(found.content, len(tree)) if found else iter(())
@@ -282,7 +292,7 @@ class Arrangement:
         self.paths[package, key] = path
 
     def _keep(self, folders: Mapping[bytes, str], *commits: str) -> str:
-        """Make a tree of folders as git stores it, sorted as if each name ended in a slash; return its id."""
+        """Make a tree of `folders` in git's form, sorted as if each name ended in a slash; cache it and return its id."""
         ordered = sorted(folders.items(), key=lambda item: item[0] + b"/")
         content = b"".join(FOLDER + b" " + name + b"\0" + bytes.fromhex(key) for name, key in ordered)
         name = _id_of(content, commits[0])
@@ -298,7 +308,7 @@ class Arrangement:
         return {name: key.hex() for _, name, key in tree_entries(content or b"", len(like) // 2)}
 
     def _read(self, repository: Repository, keys: Iterable[str]) -> None:
-        """Read what these files say of themselves, each content once."""
+        """Read the claims (package and tag named in the text) of the files `keys`, each content once."""
         if len(self._claims) > _MOST_CLAIMS:
             self._claims.clear()
         wanted = [key for key in dict.fromkeys(keys) if key not in self._claims]
@@ -330,28 +340,28 @@ class Arrangement:
 
 @cache
 def arrangement_of(layout: Layout) -> Arrangement:
-    """Return what is known of documents in `layout`."""
+    """Return the shared arrangement (where documents lie) of `layout`, made at the first call."""
     return Arrangement(layout)
 
 
 def catalogues_of(repository: Repository, commits: Sequence[str]) -> list[str | None]:
-    """Return the tree of the tags of each of these revisions; None where it has no documents."""
+    """Return the id of the catalogue tree of each of `commits`; None for one without documents."""
     arrangement = arrangement_of(repository.layout)
     arrangement.add(repository, [commit for commit in commits if commit not in arrangement.catalogues])
     return [arrangement.catalogues[commit] for commit in commits]
 
 
 def catalogue_of(repository: Repository, commit: str, others: Collection[str] = ()) -> str | None:
-    """Return the tree of the tags of a revision; None where it has no documents.
+    """Return the id of the catalogue tree of `commit`; None if it has no documents.
 
-    A file that is a document in one of the revisions `others` counts as one, though it cannot be read.
+    A document of the revisions `others` whose file was replaced by something else counts as an unreadable document.
     """
     found, *_ = catalogues_of(repository, [commit, *others])
     return arrangement_of(repository.layout).completed(repository, commit, others) if others else found
 
 
 def nothing_found(repository: Repository, commit: str, name: str) -> str:
-    """Say of a revision without documents what was looked for, and what there is instead."""
+    """Return a message that `commit`, called `name`, has no documents: what was looked for and what there is instead."""
     candidates = sorted(path for path, _ in arrangement_of(repository.layout).files(repository, commit))
     if candidates:
         are = "are not" if candidates[1:] else "is not one"
@@ -365,10 +375,10 @@ def nothing_found(repository: Repository, commit: str, name: str) -> str:
 
 
 def beside(repository: Repository, before: str, after: str) -> list[Diagnostic]:
-    """Return a note if there are documents that are not compared because there is `_cache/`, too."""
+    """Return a note if there are documents that are not compared because `_cache/` exists as well."""
     arrangement = arrangement_of(repository.layout)
     sides = [] if repository.layout.pattern else [before, after]
-    # Those that differ between the two revisions; all, if only one of them has `_cache/`.
+    # Those that differ between the two revisions; if only one of them has `_cache/`, all of its files.
     files = arrangement.differing(repository, *(side for side in sides if arrangement.stored(repository, side)))
     found = sorted({path for path, _, key in islice(files, _MOST_BESIDE) if arrangement.is_document(repository, key)})
     are = f"this and {len(found) - 1} more are " if found[1:] else ""
@@ -377,12 +387,12 @@ def beside(repository: Repository, before: str, after: str) -> list[Diagnostic]:
 
 
 def folder_of(repository: Repository, tag: str) -> str:
-    """Return the path of the documents of a tag, for messages; those that are elsewhere have their own."""
+    """Return the path of the folder of a tag in the catalogue, for messages."""
     return f"{repository.layout.catalogue or CATALOGUE}/{tag}"
 
 
 def tree_entries(content: bytes, id_bytes: int) -> Iterator[tuple[bytes, bytes, bytes]]:
-    """Yield mode, name and id of each entry of a tree, as git stores them."""
+    """Yield mode, name and binary id of each entry of a tree in git's form, whose ids have `id_bytes` bytes."""
     position = 0
     while position < len(content):
         space = content.index(b" ", position)
@@ -396,20 +406,20 @@ def _and_more(count: int) -> str:
 
 
 def _id_of(content: bytes, like: str) -> str:
-    """Return the id that git gives a tree of this content, in a repository that has the id `like`."""
+    """Return the id that git gives to a tree with this content; `like` is any id of the same repository."""
     algorithm = "sha256" if len(like) == 64 else "sha1"
     return hashlib.new(algorithm, b"tree %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
 
 
 class Folders(Struct, frozen=True):
-    """The folders of a tree by name, and the names of what is none and could be meant as one."""
+    """The valid subfolders of a tree, as ids by name, and the names of entries that could be meant as folders."""
 
     ids: Mapping[str, str]
     odd: frozenset[bytes]
 
 
 def folders(repository: Repository, name: str) -> Folders:
-    """Return the folders in the tree that `name` names; of no tree, none."""
+    """Return the folders in the tree that `name` names; none if it names no tree."""
     listed = listing(repository, name)
     return Folders(
         {n.decode(): i.hex() for n, (mode, i) in listed.items() if mode == FOLDER and is_name(n)},
@@ -418,10 +428,10 @@ def folders(repository: Repository, name: str) -> Folders:
 
 
 class TreeDifference:
-    """What differs between two trees of packages, before anybody chose some of them."""
+    """The differences between two trees of packages, for all packages."""
 
     def __init__(self, repository: Repository, tag: str, old: Listing, new: Listing) -> None:
-        """Compare the packages of `tag` on both sides."""
+        """Compare the entries of `tag` on both sides."""
         differing = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
         self._repository = repository
         self._folder = folder_of(repository, tag)
@@ -432,7 +442,7 @@ class TreeDifference:
             if is_name(n)
         ]
         self._documents: list[DocumentPair] = []
-        self._unreadable: list[tuple[Unreadable, str]] = []  # with their paths
+        self._unreadable: list[tuple[Unreadable, str]] = []  # each with its path
         odd = frozenset(self._odd)
         same = self._compare([name for name in differing if name not in odd], old, new)
         # A list: what is asked later must not keep the two states in memory until then.
@@ -445,11 +455,11 @@ class TreeDifference:
 
     @property
     def size(self) -> int:
-        """How many packages are known here, which says how much memory this takes."""
+        """The number of packages in memory, as a measure of how much memory is used."""
         return len(self._documents) + len(self._same)
 
     def chosen(self, wanted: Wanted) -> Difference:
-        """Return the difference where somebody asked for the packages that `wanted` chooses."""
+        """Return the difference for the packages that `wanted` selects; those of others are listed apart."""
         unreadable = [(each, path) for each, path in self._unreadable if wanted(each.package)]
         return Difference(
             documents=tuple(pair for pair in self._documents if wanted(pair.package)),
@@ -467,14 +477,14 @@ class TreeDifference:
 
     @cached_property
     def _unchanged_packages(self) -> tuple[str, ...]:
-        """The packages that have the same document on both sides."""
+        """The packages whose document is the same on both sides."""
         entries = _document_entries(self._repository, (tree for _, tree in self._same))
         return tuple(
             intern(name.decode()) for (name, _), entry in zip(self._same, entries, strict=False) if entry is not None
         )
 
     def _compare(self, names: Sequence[bytes], old: Listing, new: Listing) -> frozenset[bytes]:
-        """Find the documents of these packages that differ and those that are none; return the packages with the same one."""
+        """Record differing and unreadable documents of the packages `names`; return those whose document is the same."""
         repository, folder, same = self._repository, self._folder, []
         entries = _document_entries(repository, (_tree(side.get(name)) for name in names for side in (old, new)))
         for name, before, after in zip(names, entries, entries, strict=False):
@@ -493,13 +503,13 @@ class TreeDifference:
 
 
 def compare_trees(repository: Repository, tag: str, before: str | None, after: str | None) -> TreeDifference:
-    """Find what differs between two trees of packages; None is a tree without any."""
+    """Compare two trees of packages of `tag`, given by their ids; None is an empty tree."""
     old, new = (listing(repository, tree) if tree else {} for tree in (before, after))
     return TreeDifference(repository, tag, old, new)
 
 
 def blobs_of(repository: Repository, folder: str, trees: Sequence[tuple[bytes, str | None]]) -> list[Blob]:
-    """Return the documents in the trees of some packages."""
+    """Return the documents in the trees of some packages, given as pairs of name and tree id; `folder` is their tag's."""
     entries = _document_entries(repository, (tree for _, tree in trees))
     blobs = [
         blob
@@ -511,7 +521,10 @@ def blobs_of(repository: Repository, folder: str, trees: Sequence[tuple[bytes, s
 
 
 def document_of(repository: Repository, folder: str, tree: str | None, package: str) -> Blob | str | None:
-    """Return the document of one package in a tree of packages, why it is none, or None where there is none."""
+    """Return the document of `package` in a tree of packages.
+
+    None if there is none; a text with the reason if its entry cannot be a document.
+    """
     entry = listing(repository, tree).get(package.encode("utf-8", "replace")) if tree else None
     if _is_odd(entry):
         return REPLACED
@@ -520,7 +533,11 @@ def document_of(repository: Repository, folder: str, tree: str | None, package: 
 
 
 def listing(repository: Repository, name: str) -> Listing:
-    """Return mode and id of each entry of a tree; of an entry that stands twice, no id."""
+    """Return mode and id of each entry of the tree that `name` names, by entry name.
+
+    An entry that is listed twice has no id. Raises SourceError if a tree named by id is missing or has too many
+    entries.
+    """
     content = arrangement_of(repository.layout).tree(repository, name)
     if content is None:
         found = repository.objects().get(name)
@@ -538,7 +555,7 @@ def listing(repository: Repository, name: str) -> Listing:
 
 
 def _document_entries(repository: Repository, trees: Iterator[str | None]) -> Iterator[TreeEntry | None]:
-    """Yield mode and id of the document in the tree of each package; None where there is none."""
+    """Yield mode and id of the document in each package tree; None if it has none."""
     entries, arrangement = 0, arrangement_of(repository.layout)
     while run := list(islice(trees, _TREES_AT_ONCE)):
         made = [arrangement.tree(repository, tree) if tree else b"" for tree in run]
@@ -558,7 +575,7 @@ def _document_entries(repository: Repository, trees: Iterator[str | None]) -> It
 
 
 def problem_of(repository: Repository, entry: TreeEntry | None) -> str:
-    """Return why an entry cannot be a document; "" if it can, or there is none."""
+    """Return why a tree entry cannot be a document; "" if it can, or if there is no entry."""
     mode, key = entry or (FILES[0], b"")
     if mode in FILES:
         return ""
@@ -588,18 +605,18 @@ def _missing_tree(repository: Repository, tree: str) -> SourceError:
 
 
 def too_many(repository: Repository) -> SourceError:
-    """Return the error of a tree that is too large."""
+    """Return the error that a tree has too many entries."""
     return SourceError(f"{repository.path}: a tree has more than {MAX_ENTRIES:,} entries, which no catalogue has")
 
 
 def mode_of(text: bytes) -> bytes:
-    """Return the mode without the zeros that old tools wrote before it; thousands of entries share one of each."""
+    """Return the mode without the leading zeros that old tools wrote; equal modes become one object, to save memory."""
     mode = text.lstrip(b"0") or b"0"
     return _MODES.get(mode, mode)
 
 
 def ignored(label: str, names: Collection[bytes]) -> list[Diagnostic]:
-    """Return the fault of entries below `label` that are no folders of documents, if there are any."""
+    """Return the diagnostic that the entries `names` of the folder `label` are ignored; empty without names."""
     if not names:
         return []
     first = min(names)[:60].decode("ascii", "backslashreplace").encode("unicode_escape").decode()

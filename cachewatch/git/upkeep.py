@@ -1,10 +1,10 @@
-"""Maintenance of a clone: its locks, what killed git processes left, packing, disk space and damage. See clone.py.
+"""Maintain a clone: its locks, files left by killed git processes, packing, disk space and damage. See clone.py.
 
     NAME.git.lock     held by the process that updates the clone; no git and no forked worker inherits it
-    NAME.git.running  shared by all who write it, pins among them; their gits inherit it
+    NAME.git.running  shared by all processes that write the clone, also pins; their git processes inherit it
 
-So whoever gets the second one alone knows that no git writes, not even one of a cachewatch that
-was killed, and that no lock file of git's in the clone belongs to anybody.
+Whoever gets the second lock exclusively knows that no git process writes, not even one of a killed
+cachewatch, so that no lock file of git in the clone is in use.
 """
 
 import fcntl
@@ -23,7 +23,7 @@ from cachewatch.runtime.files import open_lock, user_name
 
 logger = logging.getLogger(__name__)
 
-# Where a git may run on that we cannot see, what it left has lost its owner when it is that old.
+# If an unseen git process may still run, only files of at least this age are taken for left behind.
 _STALE_SECONDS = 3600.0
 # Everywhere but among the objects, which have hundreds of folders and no locks.
 _LOCKS = ("*.lock", "refs/**/*.lock", "objects/*.lock", "objects/info/**/*.lock", "objects/pack/*.lock")
@@ -31,7 +31,7 @@ _SCRAPS = ("objects/pack/tmp_*", "objects/??/tmp_obj_*", "objects/tmp_*")
 
 
 def _tidy(folder: Path, *, is_alone: bool) -> None:
-    """Remove what was left in and beside the clone at `folder`; unless we are alone there, only what is old."""
+    """Remove files that killed git processes left in and beside the clone; unless `is_alone`, only old ones."""
     left = [path for pattern in (*_LOCKS, *_SCRAPS) for path in folder.glob(pattern)]
     for path in [*left, *folder.parent.glob(f"{folder.name}.new-*")]:
         with suppress(FileNotFoundError):
@@ -55,7 +55,7 @@ _held: set[int] = set()
 
 @contextmanager
 def alone(lock: int, seconds: float) -> Iterator[bool]:
-    """Wait until nobody else has a share in this lock, and keep it so; tell whether that came to pass in time."""
+    """Wait up to `seconds` for `lock` to become exclusive; yield whether it did. Afterwards it is shared again."""
     is_alone = taken(lock, seconds)
     try:
         yield is_alone
@@ -65,7 +65,10 @@ def alone(lock: int, seconds: float) -> Iterator[bool]:
 
 @contextmanager
 def locked(folder: Path, *, seconds: float = float("inf"), advice: str = _NEEDED) -> Iterator[None]:
-    """Be the only one, of all processes and threads, who updates the clone at `folder`."""
+    """Hold the lock for updates of the clone at `folder`, against all other processes and threads.
+
+    Waits up to `seconds`, then raises SourceError. `advice` ends the message if the lock file cannot be written.
+    """
     with _opened(folder, "lock", advice) as lock:
         if not taken(lock, seconds):
             raise SourceError(f"{folder}: another cachewatch has been working on this clone for long")
@@ -74,9 +77,9 @@ def locked(folder: Path, *, seconds: float = float("inf"), advice: str = _NEEDED
 
 @contextmanager
 def writing(folder: Path, *, seconds: float = 0.0) -> Iterator[int]:
-    """Let gits write the clone at `folder`, beside those of others; first that goes which killed ones left.
+    """Hold the shared write lock of the clone at `folder`, which git processes inherit; yield its file descriptor.
 
-    `seconds` is how long to wait for gits that are about to end. Offers the lock in which all who write have a share.
+    Waits up to `seconds` for other git processes to end, and removes files that killed ones left.
     """
     with _opened(folder, "running", _NEEDED) as lock:
         with alone(lock, seconds) as is_alone:
@@ -102,7 +105,7 @@ def _opened(folder: Path, what: str, advice: str) -> Iterator[int]:
 
 
 def taken(lock: int, seconds: float) -> bool:
-    """Take a lock for us alone, and tell whether that was possible in time."""
+    """Take `lock`, a file descriptor, exclusively; tell whether that succeeded within `seconds`."""
     deadline = time.monotonic() + seconds
     while True:
         try:
@@ -116,7 +119,7 @@ def taken(lock: int, seconds: float) -> bool:
 
 
 def _let_go() -> None:
-    """Leave the locks to the process that we were forked from: they last until every copy is closed."""
+    """Close our locks in a forked process: a lock is held until every copy of its file descriptor is closed."""
     for lock in _held:
         os.close(lock)
     _held.clear()
@@ -128,16 +131,16 @@ os.register_at_fork(after_in_child=_let_go)
 # What a fetch leaves free on the disk, in bytes.
 RESERVE = 512 * 2**20
 _CHECKING_SECONDS = 3600.0
-# Before that many packs git does not get slow; and no large pack is written again for a few small ones.
+# Git is fast with fewer packs than that; and no large pack is rewritten to add a few small ones.
 _MANY_PACKS, _TOO_MANY_PACKS = 50, 500
 _MANY_LOOSE = 16  # in one of the 256 folders of objects
-# Readers may still be at a revision that the branch has left; those objects lie loose until then.
+# Somebody may still read a revision that the branch no longer has; for so long its objects are kept as loose files.
 _LEFT_SECONDS = 3600
 _PACKED = "cachewatch-packed"
 
 
 def read(folder: Path, arguments: Iterable[str], lines: Iterable[str] = ()) -> GitResult:
-    """Ask git about the clone at `folder` or let it work there; nothing is fetched."""
+    """Run a git command in the clone at `folder` without network; raise SourceError if git was killed."""
     answer = Git(git_dir=folder, seconds=_CHECKING_SECONDS, guarded=True).ask(arguments, lines)
     if answer.code < 0 or answer.code in ENDED:  # for want of memory, say; that is no answer
         raise SourceError(f"{folder}: git was ended ({answer.code}); tried again later")
@@ -145,7 +148,7 @@ def read(folder: Path, arguments: Iterable[str], lines: Iterable[str] = ()) -> G
 
 
 def check_owner(folder: Path) -> None:
-    """Raise BrokenSource unless the clone at `folder` is ours: git works in no other."""
+    """Raise BrokenSource unless the clone at `folder` belongs to our user: git refuses any other."""
     owner, we = folder.stat().st_uid, os.geteuid()
     if owner != we:
         raise BrokenSource(
@@ -155,7 +158,7 @@ def check_owner(folder: Path) -> None:
 
 
 def room(folder: Path) -> int:
-    """Return how many bytes may be written beside `folder`; the last ones are not ours to take."""
+    """Return how many bytes a fetch into `folder` may write; raise BrokenSource if less than the reserve is free."""
     free = shutil.disk_usage(folder.parent).free
     if free <= RESERVE:
         raise BrokenSource(
@@ -166,7 +169,10 @@ def room(folder: Path) -> int:
 
 
 def damage(folder: Path, *, thoroughly: bool) -> str:
-    """Return what is wrong with the clone at `folder`, in git's words; "" if nothing is."""
+    """Return what is wrong with the clone at `folder`, in git's words; "" if nothing is.
+
+    `thoroughly` checks all objects; otherwise references and the newest revision are checked.
+    """
     if not folder.is_dir() or "bare = true" not in _config(folder):
         return "its configuration is gone"
     refs = read(folder, ["for-each-ref", "--format=%(objecttype)"])
@@ -186,7 +192,10 @@ def damage(folder: Path, *, thoroughly: bool) -> str:
 
 
 def missing(folder: Path, commits: Iterable[str], paths: Iterable[str] = ()) -> list[str]:
-    """List the objects in the trees of `commits` that are not here. Raises DamagedClone if it cannot be told."""
+    """Return the ids of the objects of `commits`, limited to `paths`, that the clone lacks.
+
+    Raises DamagedClone if git fails.
+    """
     options = ["--objects", "--no-object-names", "--missing=print", "--no-walk", "--stdin"]
     found = read(folder, ["rev-list", *options], [*commits, *(["--", *paths] if paths else [])])
     if found.code or "error:" in found.error:
@@ -195,7 +204,7 @@ def missing(folder: Path, commits: Iterable[str], paths: Iterable[str] = ()) -> 
 
 
 class DamagedClone(SourceError):
-    """A clone of ours is damaged, as the message says."""
+    """A clone of ours is damaged; the message says how."""
 
 
 def _first(answer: GitResult) -> str:
@@ -216,7 +225,7 @@ def _config(folder: Path) -> str:
 
 
 def set_aside(folder: Path) -> Path:
-    """Move a damaged clone out of the way; of several, only the newest is kept."""
+    """Rename a damaged clone and return its new path; an older one that was kept is deleted."""
     kept = folder.with_name(f"{folder.name}.damaged-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}")
     for older in damaged_ones(folder):
         shutil.rmtree(older, ignore_errors=True)
@@ -225,13 +234,13 @@ def set_aside(folder: Path) -> Path:
 
 
 def damaged_ones(folder: Path) -> list[Path]:
-    """Return the damaged clones that were set aside, oldest first."""
+    """Return the paths of damaged clones that were kept, oldest first."""
     date = re.compile(rf"{re.escape(folder.name)}\.damaged-\d{{8}}T\d{{6}}Z")
     return sorted(path for path in folder.parent.glob(f"{folder.name}.damaged-*") if date.fullmatch(path.name))
 
 
 def pack(folder: Path) -> None:
-    """Put together what many fetches brought, where there is enough; what nothing refers to goes after an hour."""
+    """Join packs and loose objects, if there are many; unreferenced objects are deleted after an hour."""
     sizes = sorted(path.stat().st_size for path in folder.glob("objects/pack/*.pack"))
     loose = sum(1 for _ in folder.glob("objects/17/*"))
     is_worth_it = len(sizes) > _MANY_PACKS and (sum(sizes[:-1]) * 4 > sizes[-1] or len(sizes) > _TOO_MANY_PACKS)
