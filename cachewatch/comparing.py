@@ -30,6 +30,7 @@ from cachewatch.core.changesets import (
     events_of,
 )
 from cachewatch.core.items import items_of
+from cachewatch.core.migrations import values_of
 from cachewatch.core.model import (
     Diagnostic,
     DiagnosticKind,
@@ -45,7 +46,6 @@ from cachewatch.core.package_changes import compare_all, describe_reused, part_o
 from cachewatch.core.selection import Selection
 from cachewatch.core.statement_values import Items, Statement, StatementKind
 from cachewatch.core.statements import counted, in_order, statements_of, turnover_of
-from cachewatch.core.value_changes import values_of
 from cachewatch.core.whole_tag import WAVE_SHARE, Judgement, judge
 from cachewatch.documents.records import KnownRecords
 from cachewatch.errors import OutOfTime, WorkerEnded, WorkFailed

@@ -14,6 +14,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from cachewatch.core.causes import Explanation
+from cachewatch.core.migrations import PackageValues
 from cachewatch.core.model import (
     Delta,
     Diagnostic,
@@ -29,7 +30,6 @@ from cachewatch.core.model import (
 )
 from cachewatch.core.names import DOCUMENT
 from cachewatch.core.statement_values import Items, Statement, StatementKind, is_of_tag
-from cachewatch.core.value_changes import PackageValues
 from cachewatch.core.whole_tag import Observation
 
 # What documents have, about; git takes as long to tell their sizes as to read some of them.

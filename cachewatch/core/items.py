@@ -11,6 +11,7 @@ from functools import cached_property
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from cachewatch.core.migrations import PackageValues, values_of
 from cachewatch.core.model import (
     REGRADED,
     VALUES,
@@ -40,7 +41,6 @@ from cachewatch.core.statement_values import (
     StatementKind,
     Story,
 )
-from cachewatch.core.value_changes import PackageValues, values_of
 
 SeesStack = Callable[[str], bool]
 

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
 from cachewatch.core import spack
+from cachewatch.core.matching import Contents, PlaceJudgement
 from cachewatch.core.model import (
     Loss,
     LossClass,
@@ -23,7 +24,6 @@ from cachewatch.core.model import (
     places_in,
 )
 from cachewatch.core.spack import NO_COMPILER, is_newer, newest, sorted_versions
-from cachewatch.core.verdicts import Contents, PlaceJudgement
 
 # Variants that say nothing about what a binary can do for whoever installs it.
 _IGNORED = ("patches=", "build_system=")

@@ -1,7 +1,7 @@
 """Compare two documents of one package, and say what happened to the package. The laws are in docs/laws.md.
 
 Read `compare_all` first. Both sides are brought into one form; DeepDiff then says what was added and removed; matching
-and judging (verdicts.py) start from its answer. Only rebuilt specs and changed stacks of kept specs are known without
+and judging (matching.py) start from its answer. Only rebuilt specs and changed stacks of kept specs are known without
 it. A selection is applied last, to the judged package: so a pair stays a pair, and a verdict is of the whole place.
 Only chosen specs are counted: of a pair of which one is chosen, it came into the selection or left it.
 """
@@ -20,6 +20,18 @@ from msgspec import Struct, field
 from msgspec.structs import astuple, replace
 
 from cachewatch.core.losses import judge_losses
+from cachewatch.core.matching import (
+    account,
+    class_of_new,
+    class_of_vanished,
+    count_specs,
+    judge_places,
+    kinds_of,
+    matched_across,
+    place_changes,
+    places_of,
+    verdict_of,
+)
 from cachewatch.core.model import (
     FACTS,
     NO_FACTS,
@@ -46,18 +58,6 @@ from cachewatch.core.model import (
 from cachewatch.core.names import safe, safe_name
 from cachewatch.core.selection import Selection
 from cachewatch.core.spack import NO_COMPILER, VersionKey, agrees, sorted_versions, version_identity
-from cachewatch.core.verdicts import (
-    account,
-    class_of_new,
-    class_of_vanished,
-    count_specs,
-    judge_places,
-    kinds_of,
-    matched_across,
-    place_changes,
-    places_of,
-    verdict_of,
-)
 
 Counts = Counter[Signature]
 

@@ -12,6 +12,8 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from cachewatch.core.causes import Cause, assign
+from cachewatch.core.matching import loss_kinds
+from cachewatch.core.migrations import FEW_PACKAGES, ValueChange
 from cachewatch.core.model import Kind, Signature
 from cachewatch.core.spack import sorted_versions, version_key
 from cachewatch.core.statement_values import (
@@ -31,8 +33,6 @@ from cachewatch.core.statement_values import (
     is_of_tag,
     severity_of,
 )
-from cachewatch.core.value_changes import FEW_PACKAGES, ValueChange
-from cachewatch.core.verdicts import loss_kinds
 from cachewatch.core.whole_tag import Judgement, Merge
 
 # Told package by package.

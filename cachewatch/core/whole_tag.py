@@ -10,6 +10,7 @@ from functools import cached_property
 
 from msgspec import Struct, field
 
+from cachewatch.core.migrations import FEW_PACKAGES, PackageValues, SeenValues, ValueChange, judge_values, values_of
 from cachewatch.core.model import (
     Document,
     Facts,
@@ -22,7 +23,6 @@ from cachewatch.core.model import (
     places_in,
 )
 from cachewatch.core.statement_values import Items, StatementKind
-from cachewatch.core.value_changes import FEW_PACKAGES, PackageValues, SeenValues, ValueChange, judge_values, values_of
 
 _PRUNED_SHARE = 0.05  # of the specs of the tag
 WAVE_SHARE = 0.2  # of the packages of the tag

@@ -37,7 +37,7 @@ from cachewatch.core.model import (
 from cachewatch.core.names import UNSEEN, safe
 from cachewatch.core.statement_values import CauseCount, Statement
 from cachewatch.core.statements import BY_VERSION
-from cachewatch.report import wording, words
+from cachewatch.report import words, words_file
 
 _NOT_ASCII = re.compile("[\x7f-\U0010ffff]")
 
@@ -175,7 +175,7 @@ def place_values(place: PlaceChange) -> dict[str, Any]:
 
 def loss_values(loss: Loss) -> dict[str, str]:
     """Return the class of a loss, and its reason in words."""
-    reason = words.reason_of(loss) or wording.words().text("losses", f"{loss.loss_class}_alone")
+    reason = words.reason_of(loss) or words_file.words().text("losses", f"{loss.loss_class}_alone")
     return {"class": loss.loss_class, "reason": reason}
 
 

@@ -23,7 +23,7 @@ from cachewatch.report.formats import MOST_CSV
 from cachewatch.report.headline import fitted
 from cachewatch.report.templates import render_all, source
 from cachewatch.report.values import Attachment, Digest, Form, Notice, RenderedDigest
-from cachewatch.report.wording import Words, words
+from cachewatch.report.words_file import Words, words
 
 Context = dict[str, Any]
 

@@ -24,8 +24,8 @@ from cachewatch.report.data import statement_values
 from cachewatch.report.environments import coverage_data, pinned_data
 from cachewatch.report.first_screen import Row, Section
 from cachewatch.report.values import Digest, Example, Span, TagDigest
-from cachewatch.report.wording import Words, words
 from cachewatch.report.words import Reason, accounting, reason_of, reasons_of
+from cachewatch.report.words_file import Words, words
 
 Data = dict[str, Any]
 

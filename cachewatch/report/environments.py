@@ -14,8 +14,8 @@ from cachewatch.report.causes import causes_json
 from cachewatch.report.data import encode
 from cachewatch.report.text import Palette
 from cachewatch.report.values import Pinned
-from cachewatch.report.wording import Words
 from cachewatch.report.words import number, reasons_in_words
+from cachewatch.report.words_file import Words
 
 SCHEMA = "cachewatch.coverage/3"
 

@@ -16,7 +16,6 @@ from cachewatch.core.statement_values import RANKS, Line, Severity, Statement, S
 from cachewatch.report.environments import binaries_said
 from cachewatch.report.headline import Clause, capitalized, clauses_of, day_of, is_pinned_base, lost_packages
 from cachewatch.report.values import Digest, TagDigest, base_of
-from cachewatch.report.wording import Words
 from cachewatch.report.words import (
     MOST_NAMES,
     and_more,
@@ -27,6 +26,7 @@ from cachewatch.report.words import (
     there_since,
     where,
 )
+from cachewatch.report.words_file import Words
 
 _MOST_SAID = 5
 _MANY_ROWS = 10  # of the table: what it lists is then said above it, too

@@ -16,7 +16,6 @@ from cachewatch.core.remembered import AnnouncedWave
 from cachewatch.core.statement_values import OwnedLoss, Statement, StatementKind
 from cachewatch.report.environments import headlines_of
 from cachewatch.report.values import Digest, TagDigest
-from cachewatch.report.wording import Words, fill, words
 from cachewatch.report.words import (
     BY_VERSION,
     and_more,
@@ -30,6 +29,7 @@ from cachewatch.report.words import (
     stacks_named,
     staying,
 )
+from cachewatch.report.words_file import Words, fill, words
 
 # Of a subject line, with the prefix that the mail adds.
 WIDEST = 78

@@ -30,8 +30,8 @@ from cachewatch.errors import TemplateError, WorkFailed
 from cachewatch.report import words
 from cachewatch.report.formats import ToldReport, told_reports
 from cachewatch.report.text import Block, Requested
-from cachewatch.report.wording import entries
 from cachewatch.report.words import how_long, number
+from cachewatch.report.words_file import entries
 from cachewatch.runtime.files import read_inside, shipped_template
 from cachewatch.runtime.worker import Limits, Worker
 

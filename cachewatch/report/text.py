@@ -23,8 +23,8 @@ from cachewatch.core.spack import NO_COMPILER
 from cachewatch.core.statement_values import Counts, Line, Severity, Statement, StatementKind
 from cachewatch.core.statements import Wants
 from cachewatch.report import words
-from cachewatch.report.wording import words as wording
 from cachewatch.report.words import MOST_NAMES, chosen_lines, names, nothing, number, signed, total
+from cachewatch.report.words_file import words as wording
 
 _CODES = {"red": "31", "green": "32", "yellow": "33", "cyan": "36", "bold": "1", "dim": "2"}
 

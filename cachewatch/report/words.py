@@ -15,7 +15,7 @@ from cachewatch.core.names import safe_name
 from cachewatch.core.spack import NO_COMPILER
 from cachewatch.core.statement_values import RANKS, CauseCount, Counts, Line, Statement, StatementKind, Stay
 from cachewatch.core.statements import Wants
-from cachewatch.report.wording import Words, words
+from cachewatch.report.words_file import Words, words
 
 # How many stacks and the like are named in one place.
 MOST_NAMES = 3

@@ -44,7 +44,7 @@ from cachewatch.service import alerts as stale_sources
 from cachewatch.service import streams as notice_sentences
 from cachewatch.service.comparisons import Comparisons, find_pin, has_table, what_is_asked
 from cachewatch.service.context import Context
-from cachewatch.service.memory import (
+from cachewatch.service.missing import (
     Departures,
     Returns,
     Steps,

@@ -34,7 +34,7 @@ from cachewatch.documents.parsing import parse
 from cachewatch.environments import open_environment, published, read_lock, read_manifest
 from cachewatch.errors import UsageError
 from cachewatch.report.environments import headlines_of, remark
-from cachewatch.report.wording import words
+from cachewatch.report.words_file import words
 
 LOCKS = [("v3", n) for n in (1, 2, 3, 4, 7, 8, 10)] + [("v2", n) for n in (1, 2, 3, 4, 7, 8)]
 

@@ -16,8 +16,8 @@ from cachewatch.core.spack import sorted_versions
 from cachewatch.core.statement_values import severity_of
 from cachewatch.extensions.site.past import DatedRevision, Present, TagHistory, dated_revision
 from cachewatch.extensions.site.stories import RevisionStory, page, shown
-from cachewatch.report.wording import words
 from cachewatch.report.words import number, stack_name
+from cachewatch.report.words_file import words
 
 View = dict[str, Any]
 

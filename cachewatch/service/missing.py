@@ -15,12 +15,12 @@ from itertools import pairwise
 from msgspec.structs import replace
 
 from cachewatch.core import names as tag_names
+from cachewatch.core.migrations import FEW_PACKAGES
 from cachewatch.core.model import Kind
 from cachewatch.core.remembered import AnnouncedWave, Departure, DepartureKind, Point, Remembered, place_of
 from cachewatch.core.spack import version_key
 from cachewatch.core.statement_values import Statement, StatementKind, severity_of
 from cachewatch.core.statements import in_order
-from cachewatch.core.value_changes import FEW_PACKAGES
 from cachewatch.errors import SourceError, UnknownRevision
 from cachewatch.git.catalogue import document_in, tags_of
 from cachewatch.git.repository import Repository
