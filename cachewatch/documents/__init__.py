@@ -1,1 +1,1 @@
-"""Documents: bytes of a `specs.md` to a Document, and back."""
+"""Documents: parse the bytes of a `specs.md` to a Document, and write them."""

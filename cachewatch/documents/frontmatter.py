@@ -1,8 +1,8 @@
-"""The front matter of a document: split into its lines without YAML, held to limits, and written.
+"""The front matter of a document: split it into its lines without YAML, check limits, and write it.
 
 The limits are far above any real document and low enough to compare one in seconds (docs/limits.md lists them).
-A document above a limit is unreadable, with the reason; all others are compared. `write_document` writes as
-cache.spack.io's generator has since April 2025: byte for byte the same for the same specs.
+A document above a limit is unreadable, with the reason; all others are compared. `write_document` writes documents
+byte for byte as the generator of cache.spack.io has written them since April 2025.
 """
 
 import json
@@ -20,7 +20,7 @@ from cachewatch.errors import UnreadableDocument
 
 # The largest real document has 333 kB. Beyond this something else was committed.
 MAX_BYTES = 32 * 2**20
-# What is not written as the generator does takes up to 200 times its size in memory while it is read.
+# A document in another form than the generator's takes up to 200 times its size in memory while it is read.
 MAX_PATIENT_BYTES = 2**20
 MAX_EVENTS = 100_000  # of YAML: each mapping, list and value is one or two
 
@@ -34,13 +34,13 @@ MAX_MESSAGE = 300
 
 
 def check(signatures: Mapping[Signature, int], facts: Facts) -> None:
-    """Refuse what no document holds, with a sentence that names the limit."""
+    """Raise UnreadableDocument, which names the limit, if the specs of a document exceed a limit."""
     for problem in _problems(signatures, facts):
         raise UnreadableDocument(problem)
 
 
 def brief(message: str) -> str:
-    """Return a message that is no longer than people read, whatever a document made of it."""
+    """Return the message, cut to 300 characters."""
     return message if len(message) <= MAX_MESSAGE else message[: MAX_MESSAGE - 3] + "..."
 
 
@@ -74,14 +74,14 @@ _USUAL_KEYS = {"title", "layout", "categories", "meta", "spec_details"}
 
 
 class NotPlain(Exception):
-    """The front matter is not one `key: value` a line; it has to be read as YAML."""
+    """The front matter does not have one `key: value` in each line, so it has to be read as YAML."""
 
 
 class FrontMatter(Struct, frozen=True):
-    """The values of a document's front matter that say something.
+    """The values of a document's front matter that are used.
 
-    `details` and `meta` are still text, of JSON, where the lines were plain, and Python
-    values (with all scalars as text) where they were read as YAML.
+    `details` and `meta` are JSON text if the front matter was split by lines, and Python values (with all scalars as
+    text) if it was read as YAML.
     """
 
     title: str
@@ -92,17 +92,16 @@ class FrontMatter(Struct, frozen=True):
 
     @property
     def is_empty(self) -> bool:
-        """Whether the document says itself that it has no specs."""
+        """Whether `meta` of the document states that it has no specs."""
         if isinstance(self.meta, str):
             return re.search(r'"num_specs": *0\b', self.meta) is not None
         return isinstance(self.meta, dict) and self.meta.get("num_specs") == "0"
 
 
 def split(data: bytes) -> FrontMatter:
-    """Cut the front matter of `data` into its lines.
+    """Split the front matter of `data` by lines.
 
-    Raises NotPlain where it takes YAML to understand them, and UnreadableDocument where
-    nothing would.
+    Raises NotPlain if it has to be read as YAML, and UnreadableDocument if that would fail as well.
     """
     values: dict[str, str] = {}
     for line in front_lines(data):
@@ -124,7 +123,10 @@ def split(data: bytes) -> FrontMatter:
 
 
 def front_lines(data: bytes) -> list[str]:
-    """Return the lines between the two `---` as they stand, but for their ends; say what `data` is instead of a document."""
+    """Return the lines between the two `---`, without line ends.
+
+    Raises UnreadableDocument, with what `data` is instead, if there are none.
+    """
     if data.startswith(_LFS_POINTER):
         raise UnreadableDocument("a Git LFS pointer, not the document; fetch the content with git lfs")
     try:
@@ -132,7 +134,7 @@ def front_lines(data: bytes) -> list[str]:
     except UnicodeDecodeError as error:
         raise UnreadableDocument("is not UTF-8") from error
     lines, start = [], 0
-    # `split` looks at each character, `find` leaps along the line that is nearly all of the text.
+    # `str.split` looks at each character, `find` is faster on the one line that is nearly all of the text.
     while (end := text.find("\n", start)) >= 0:
         lines.append(text[start:end])
         start = end + 1
@@ -179,12 +181,12 @@ meta: {meta}
 spec_details: {details}
 ---"""
 
-# What stands where nobody knows the size.
+# The text of an unknown size.
 NO_SIZE = "-"
 
 
 class Binary(Struct, frozen=True):
-    """One built spec, spelled as documents spell it."""
+    """One built spec, with values spelled as in documents."""
 
     package: str
     hash: str
@@ -197,14 +199,14 @@ class Binary(Struct, frozen=True):
 
 
 class ListedSpec(Struct, frozen=True):
-    """A binary in the catalogue: with the stacks that build it, and the bytes of its tarball where known."""
+    """A binary in the catalogue, with the stacks that build it."""
 
     binary: Binary
     stacks: tuple[str, ...]
 
 
 def write_document(package: str, tag: str, specs: Collection[ListedSpec]) -> bytes:
-    """Return the document of `package`; its specs are sorted by hash and all belong to the union stack."""
+    """Return the text of the document of `package`; its specs are sorted by hash, and all get the union stack as well."""
     known: dict[tuple[object, ...], tuple[str, str]] = {}  # of specs that differ only in their hash
     records = []
     for spec in sorted(specs, key=lambda spec: spec.binary.hash):
@@ -219,7 +221,7 @@ def write_document(package: str, tag: str, specs: Collection[ListedSpec]) -> byt
 
 
 def _parts(spec: ListedSpec) -> tuple[str, str]:
-    """Return what stands before and after the hash in the record of a spec."""
+    """Return the text before and after the hash in the record of a spec."""
     binary = spec.binary
     after = {
         "os": binary.os,

@@ -1,11 +1,11 @@
 """Parse the bytes of a `specs.md` to a Document, and check its `meta`.
 
-Most documents are seven lines, two of which hold JSON: those take the quick way (records.py). Any other form is read
-as YAML (yaml.py), a hundred times slower. Both ways give one answer; `tests/documents/test_documents.py` tests that.
+Most documents are seven lines, two of which hold JSON: the fast parser reads those (records.py). Any other form is read
+as YAML (yaml.py), a hundred times slower. Both give the same result; `tests/documents/test_documents.py` tests that.
 `meta` repeats the specs, so it is checked against them and never compared.
 
 Where documents do not lie in `_cache/`, `recognize` finds them among the text files that git (`git/trees.py`) and
-folders (`sources/folders.py`) list: those whose front matter has `spec_details`.
+folders (`sources/folders.py`) list: documents are those whose front matter has `spec_details`.
 """
 
 import json
@@ -41,9 +41,9 @@ _decode_meta = msgspec.json.Decoder(_Meta, strict=False).decode
 
 
 def disagreements(meta: Any, records: Records, facts: Facts) -> Iterator[str]:
-    """Say where `meta` (JSON or plain values, or None for none) does not repeat `records` and their `facts`."""
+    """Yield a message for each value of `meta` (JSON, decoded or None) that differs from the records or their facts."""
     if meta is None or records.repeated:
-        return  # what is listed twice is a fault of its own
+        return  # repeated hashes are reported by another message
     if isinstance(meta, str) and len(meta) > MAX_PATIENT_BYTES:
         yield f"meta is larger than {MAX_PATIENT_BYTES // 2**20} MiB; the specs are used"
         return
@@ -86,7 +86,7 @@ TOO_LARGE = f"larger than {MAX_BYTES // 2**20} MiB, which no document is"
 
 
 def identify(data: bytes) -> tuple[str, str]:
-    """Return the package and the tag that a document says it is of; empty where it says none."""
+    """Return the package and the tag that the front matter of a document names, "" for each that it does not name."""
     try:
         front = split(data)
     except NotPlain:
@@ -95,10 +95,9 @@ def identify(data: bytes) -> tuple[str, str]:
 
 
 def parse(data: bytes, path: str, known: KnownRecords | None = None) -> Document:
-    """Read one document of any layout since 2022, or raise a DocumentError with the reason.
+    """Parse one document, in any form since 2022; raise a DocumentError with the reason if it cannot be read.
 
-    `path` is only named in faults. `known` may be shared by documents that are read
-    together, so that equal signatures are one object.
+    `path` is only used in diagnostics. If documents share `known`, equal signatures become one object.
     """
     try:
         return _parse(data, path, known or KnownRecords())
@@ -142,7 +141,7 @@ def _diagnostics(path: str, front: FrontMatter, records: Records, facts: Facts) 
         Diagnostic(path, DiagnosticKind.INCONSISTENT, brief(message), is_loss=False) for message in _oddities(records)
     ]
     diagnostics += [
-        # That all specs are gone is believed only of a document that says so itself.
+        # That all specs were removed is believed only if `meta` of the document agrees.
         Diagnostic(path, DiagnosticKind.INCONSISTENT, brief(message), is_loss=not records.specs)
         for message in disagreements(front.meta, records, facts)
     ]
@@ -150,7 +149,7 @@ def _diagnostics(path: str, front: FrontMatter, records: Records, facts: Facts) 
 
 
 def _oddities(records: Records) -> Iterator[str]:
-    """Say what is unusual about the records, which are compared as they are."""
+    """Yield messages on unusual records, which are compared nevertheless."""
     if records.unnamed:
         yield "specs without a hash: binaries cannot be told apart, so records are compared"
     if records.misspelt:
@@ -169,7 +168,7 @@ _CLOSING = re.compile(rb"^---[ \t\r]*$", re.MULTILINE)
 _KEY = re.compile(rb"^[\"']?([A-Za-z_][A-Za-z0-9_]*)[\"']?[ \t]*:", re.MULTILINE)
 _PLAIN = re.compile(rb'"(?P<text>[A-Za-z0-9._+@-]*)"|\[(?P<list>[A-Za-z0-9._+@ ,-]*)\]')
 _DETAILS = re.compile(rb"^[\"']?spec_details[\"']?[ \t]*:", re.MULTILINE)
-# How much of a file is looked at; the records, which may be long, come last.
+# How much of a file is read to recognize a document; the records, which may be long, come last in it.
 MOST_BYTES = 2**20
 _MOST_OF_KEY = 4096  # that the title, or the categories, take
 
@@ -177,22 +176,24 @@ Key = TypeVar("Key")
 
 
 class Claim(Struct, frozen=True):
-    """What a document says of itself; empty where it says nothing."""
+    """The title (package) and category (tag) in the front matter of a document, "" if it names none."""
 
     title: str = ""
     category: str = ""
 
 
 class Recognized(Struct, Generic[Key], frozen=True):
-    """The documents among some files."""
+    """The documents that were recognized among some files."""
 
-    documents: Mapping[str, Mapping[str, tuple[str, Key]]]  # path and key of the file, by tag and package
-    contested: Mapping[str, Mapping[str, tuple[str, ...]]]  # the paths of several files that are of one tag and package
+    documents: Mapping[str, Mapping[str, tuple[str, Key]]]  # by tag and package: path and key of the file
+    contested: Mapping[
+        str, Mapping[str, tuple[str, ...]]
+    ]  # by tag and package: the paths of several files that name both
     diagnostics: tuple[Diagnostic, ...] = ()
 
 
 def claim_of(content: bytes) -> Claim | None:
-    """Return what a document says that it is of; None if `content` is no document."""
+    """Return the claim in the front matter of `content`; None if `content` is no document."""
     content = content.removeprefix(_BOM)
     if not content.startswith(b"---"):
         return None
@@ -210,10 +211,11 @@ def claim_of(content: bytes) -> Claim | None:
 def recognize(
     layout: Layout, files: Iterable[tuple[str, Key]], claims: Callable[[Sequence[Key]], Iterable[Claim | None]]
 ) -> Recognized[Key]:
-    """Return the documents among these files, each a path from the root on and a key by which `claims` reads it.
+    """Return the documents among `files`, which are pairs of the path from the root and a key.
 
-    Names that no package or tag can have are faults, and so are two files that are of one package and tag; the
-    other documents are returned.
+    `claims` reads the files with the given keys and returns the claim of each, None for one that is no document.
+    Invalid names of packages or tags become diagnostics; several files for one package and tag are returned as
+    contested.
     """
     candidates = [(path, key) for path, key in files if layout.may_be(path)]
     keys = [key for _, key in candidates]
@@ -242,7 +244,7 @@ def recognize(
 
 
 def no_documents(paths: Iterable[str]) -> tuple[Diagnostic, ...]:
-    """Return a note on files that are called as documents of packages are and are none: not on README.md."""
+    """Return a note on files that are named like packages and are no documents; README.md and the like are not meant."""
     found = sorted(path for path in paths if PurePosixPath(path).stem.islower())
     are = f"this and {len(found) - 1:,} more are no documents" if found[1:] else "is no document"
     message = f"{are}: no front matter with spec_details"
@@ -250,7 +252,7 @@ def no_documents(paths: Iterable[str]) -> tuple[Diagnostic, ...]:
 
 
 def _value(front: bytes, key: bytes) -> object:
-    """Return the value of one key, without reading the others, which are long."""
+    """Return the value of one key of the front matter, without reading the values of others, which are long."""
     found = next((match for match in _KEY.finditer(front) if match[1] == key), None)
     if found is None:
         return None

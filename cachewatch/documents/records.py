@@ -1,8 +1,8 @@
-"""The records of `spec_details`: the quick way into types, and the patient one.
+"""Read the records in `spec_details`, the JSON list of the specs of a document: a fast parser and a tolerant one.
 
-A document of a hundred specs has about ten signatures, and the generator writes equal ones
-byte for byte alike. So the quick way cuts each record at its hash, counts the texts that are
-left, and decodes, and checks, each of them once as JSON.
+A document of a hundred specs has about ten signatures (a signature is a spec without its hash), and the
+generator writes equal ones byte for byte alike. So the fast parser cuts the hash out of each record, counts
+how often each remaining text occurs, and decodes and checks each distinct text once as JSON.
 """
 
 from collections import Counter
@@ -21,18 +21,18 @@ from cachewatch.errors import UnreadableDocument
 
 
 class Records(Struct, frozen=True):
-    """What `spec_details` holds, in one spelling."""
+    """The decoded records of one `spec_details`, with values spelled in one way."""
 
     specs: Specs
-    repeated: Mapping[str, int]  # hashes that stand more than once, and how often
+    repeated: Mapping[str, int]  # hashes that are listed more than once, with their number of records
     unnamed: int = 0  # records without a hash
-    odd: Sequence[str] = ()  # hashes that are not of the form that Spack gives them
-    misspelt: Mapping[str, str] = {}  # keys that are not read, each with the missing one that it resembles
+    odd: Sequence[str] = ()  # hashes that do not look like those of Spack
+    misspelt: Mapping[str, str] = {}  # unknown keys, each with the similar known key that is missing
     compiler_form: CompilerForm = CompilerForm.NEW
 
 
 class _Record(msgspec.Struct, forbid_unknown_fields=True):
-    """A record as the generator writes it since 2025."""
+    """A record as the generator has written it since 2025."""
 
     hash: str
     compiler: str | None
@@ -41,13 +41,13 @@ class _Record(msgspec.Struct, forbid_unknown_fields=True):
     target: str
     size: str | int | float | None
     versions: tuple[str, ...]
-    variants: msgspec.Raw  # lists of texts, of which few differ: each is decoded once
+    variants: msgspec.Raw  # lists of texts, with few distinct ones: each is decoded once
     stacks: msgspec.Raw
     tarball: str | None = None  # as it was written before
 
 
 class _AnyRecord(msgspec.Struct):
-    """A record as anybody may write it."""
+    """A record in any form that the tolerant parser accepts."""
 
     hash: str | None = None
     versions: tuple[str, ...] = ()
@@ -63,7 +63,7 @@ _decode_record = msgspec.json.Decoder(_Record).decode
 _decode_list = msgspec.json.Decoder(tuple[str, ...]).decode
 _LONGEST_KEPT = 2048  # bytes of a list, so that no document fills the memory with lists
 
-# Keys that records have and that say something.
+# The keys of records that are read.
 _KEYS = frozenset(_AnyRecord.__struct_fields__)
 _MOST_UNKNOWN, _LONGEST_UNKNOWN = 100, 20  # keys of a document that are looked at, and their characters
 _RESEMBLANCE = 0.75
@@ -76,7 +76,7 @@ _OPENING, _BETWEEN, _CLOSING = "[{", "}, {", "}]"
 
 
 class KnownRecords:
-    """The signatures of documents that are read together, each one once."""
+    """The signatures of documents that are read together; equal ones are one object."""
 
     def __init__(self) -> None:
         self.by_text: dict[str, Signature] = {}  # by the text of a record with an empty hash
@@ -85,17 +85,17 @@ class KnownRecords:
         self._signatures: dict[Signature, Signature] = {}
 
     def one(self, signature: Signature) -> Signature:
-        """Return the one object that stands for `signature`."""
+        """Return the one object that is used for all signatures equal to `signature`."""
         return self._signatures.setdefault(signature, signature)
 
     def form_of(self, texts: Collection[str]) -> CompilerForm:
-        """Return how records with these texts write the compiler."""
+        """Return in which form the records with these texts name the compiler."""
         if self.unnamed and texts and self.unnamed.issuperset(texts):
             return CompilerForm.MISSING
         return CompilerForm.NEW if self.old.isdisjoint(texts) else CompilerForm.OLD
 
     def forget_many(self) -> None:
-        """Forget all of them if there are so many that they take memory; between documents only."""
+        """Clear this cache if it is large; to be called between documents only."""
         if len(self.by_text) > _MANY:
             self.by_text.clear()
             self.old.clear()
@@ -104,7 +104,10 @@ class KnownRecords:
 
 
 def read_records(details: str, known: KnownRecords) -> Records | None:
-    """Read `spec_details` of the form that the generator writes, or return None: it takes patience."""
+    """Read `spec_details` with the fast parser; return None if it is not written as the generator writes it.
+
+    Raises UnreadableDocument if it is nested too deeply.
+    """
     try:
         return Records(Specs.of({}), {}) if details == "[]" else _cut(details, known)
     except msgspec.MsgspecError:
@@ -114,11 +117,11 @@ def read_records(details: str, known: KnownRecords) -> Records | None:
 
 
 def _cut(details: str, known: KnownRecords) -> Records | None:
-    """Cut `details` into records, and their hashes out of those; None if it is not of that form."""
+    """Cut `details` into records, and the hash out of each; None if they are not in the generator's form."""
     records = _split_records(details)
     if records is None:
         return None
-    # Whether each is a hash, and not empty because its record has none, `_are_hashes` says.
+    # `_are_hashes` checks that each is a hash, and not empty because its record has none.
     parts = [record.partition(_HASH_KEY) for record in records]
     hashes = [rest[:_HASH_LENGTH] for _, _, rest in parts]
     texts = [start + key + rest[_HASH_LENGTH:] for start, key, rest in parts]
@@ -137,9 +140,9 @@ def _cut(details: str, known: KnownRecords) -> Records | None:
 
 
 def _split_records(details: str) -> list[str] | None:
-    """Cut `details` into the texts of its records; None if it is not of the form that the generator writes.
+    """Cut `details` into the texts of its records; None if it is not in the generator's form.
 
-    There is no regular expression here: the time is linear whatever a document holds.
+    No regular expression is used, so that the time is linear for every input.
     """
     if not (details.startswith(_OPENING) and details.endswith(_CLOSING)):
         return None
@@ -150,7 +153,7 @@ def _split_records(details: str) -> list[str] | None:
 
 
 def _learn(text: str, known: KnownRecords) -> Signature | None:
-    """Decode the record that `text` is with an empty hash; None unless it has each of the usual members once."""
+    """Decode `text`, a record with an empty hash, and cache its signature; None if its keys are not the usual ones."""
     record = _decode_record(f"{{{text}}}")
     # msgspec lets a repeated key win over the one before. All other keys are required here and
     # no others allowed, so one too many shows in their number.
@@ -168,7 +171,7 @@ def _learn(text: str, known: KnownRecords) -> Signature | None:
 
 
 def _spelled(spell: Callable[[tuple[str, ...]], tuple[str, ...]]) -> Callable[[msgspec.Raw], tuple[str, ...]]:
-    """Return what decodes a list as a record has it, and spells it in one way; it knows the last few thousand lists."""
+    """Return a function that decodes a JSON list and applies `spell` to it; it caches the last 4,096 short lists."""
 
     def spelled(written: bytes) -> tuple[str, ...]:
         return spell(_decode_list(written))
@@ -186,14 +189,17 @@ _variants, _stacks = _spelled(spack.variants), _spelled(spack.stacks)
 
 
 def _are_hashes(hashes: Collection[str]) -> bool:
-    """Tell whether all of these are small letters and digits of the usual length."""
+    """Tell whether all texts are 32 small letters and digits each."""
     # The hashes are the one part of a record that was not decoded.
     together = "".join(hashes).encode()
     return together.isalnum() and len(together) == _HASH_LENGTH * len(hashes) and together.islower()
 
 
 def records_of(details: Any, known: KnownRecords) -> Records:
-    """Make records of plain Python values, or say which value is not what it should be."""
+    """Make records from Python values, as decoded from YAML or JSON.
+
+    Raises UnreadableDocument, which names the wrong value.
+    """
     try:
         records = msgspec.convert(details, list[_AnyRecord], strict=False)
     except msgspec.ValidationError as error:
@@ -226,7 +232,7 @@ def records_of(details: Any, known: KnownRecords) -> Records:
 
 
 def _misspelt(details: Iterable[Mapping[str, Any]]) -> Mapping[str, str]:
-    """Return the keys that resemble one that their record lacks, with that one; new keys of the catalogue do not."""
+    """Return the unknown keys that resemble a known key which their record lacks, each with that key."""
     missing: dict[str, frozenset[str]] = {}  # by unknown key, in the first record that has it
     for record in details:
         if len(missing) >= _MOST_UNKNOWN:

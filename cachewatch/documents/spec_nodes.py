@@ -1,14 +1,14 @@
 """Read the node of one spec, in every form since Spack 0.10, for the comparison and for the dependency graph.
 
-Form 1 names the package by a key around the node, and its dependencies by name; forms 2 and 3 have lists of
-dependencies, form 4 puts their types and virtuals under `parameters`, form 5 has no compiler of its own: what
-compiled it is a dependency with the virtual `c`, `cxx` or `fortran`. Caches that were migrated mix the forms, so
-each part is recognized by itself and nothing here asks for the form.
+In form 1 the key around the node is the name of its package, and dependencies are listed by name; forms 2 and 3 have
+lists of dependencies, form 4 puts their types and virtuals under `parameters`, form 5 has no compiler of its own: its
+compiler is a dependency with the virtual `c`, `cxx` or `fortran`. Caches that were migrated mix the forms, so
+each part is recognized by itself and no code asks for the form.
 
-Also the files that hold the dependency graph of a recorded build cache. `graph.json` of a package says what documents
-do not say of its specs: one group for those that differ only in which specs they depend on, and one line for each spec,
+Also the files with the dependency graph of a recorded build cache. `graph.json` of a package holds details of its specs
+that documents lack: one group for specs that differ only in which specs they depend on, and one line for each spec,
 so that git stores small deltas. `.graph.json` of a tag has the specs that are no binaries: externals, and dependencies
-that only builds need.
+that are only needed for builds.
 """
 
 import re
@@ -43,7 +43,7 @@ _PATCH_DIGITS = 7
 
 
 class Arch(Struct, frozen=True):
-    """Where a spec runs."""
+    """The platform, operating system and target of a spec."""
 
     platform: str
     platform_os: str
@@ -51,7 +51,7 @@ class Arch(Struct, frozen=True):
 
     @property
     def target_name(self) -> str:
-        """The name of the target, which newer clients write alone and older ones with all its features."""
+        """The name of the target: newer clients write it alone, older ones with all features of the processor."""
         if isinstance(self.target, str):
             return self.target
         name = self.target.get("name")
@@ -59,7 +59,7 @@ class Arch(Struct, frozen=True):
 
 
 class Node(Struct, frozen=True):
-    """A spec as an index or a lock file has it; only what is needed of it."""
+    """The needed values of a spec in an index or a lock file."""
 
     version: str
     name: str = ""
@@ -78,7 +78,7 @@ class Node(Struct, frozen=True):
 
     @property
     def has_parameters(self) -> bool:
-        """Whether it says what its variants are; what Spack writes has flags at least."""
+        """Whether the node lists its variants; nodes that Spack writes have flags at least."""
         return bytes(self.parameters) != b"{}"
 
 
@@ -87,15 +87,15 @@ _decode_any = msgspec.json.Decoder().decode
 _decode_wrapped = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_parameters = msgspec.json.Decoder(dict[str, Any]).decode
 
-# What a spec was made of, and the names of the specs it depends on.
+# The ingredients of a spec (recipe, flags and the like), and the hashes, or short names, of the specs it depends on.
 MadeOf = tuple[Ingredients, tuple[str, ...]]
 
-# Says name and version of the spec with a hash; None if it is not known.
+# Returns name and version of the spec with a given hash; None if it is unknown.
 Lookup = Callable[[str], tuple[str, str] | None]
 
 
 def read_node(data: bytes | msgspec.Raw) -> Node:
-    """Read one node, or raise msgspec's own error with the reason."""
+    """Decode one node; raises msgspec's own errors."""
     try:
         node = _decode_node(data)
     except msgspec.ValidationError:
@@ -108,7 +108,10 @@ def read_node(data: bytes | msgspec.Raw) -> Node:
 
 
 def compiler_of(node: Node, lookup: Lookup, dependencies: Sequence[Dependency]) -> str:
-    """Return what compiled `node`: by its own word, by its dependencies, by its past, or `none`."""
+    """Return the compiler of `node`: from its own key, its dependencies or its annotations, or else `none`.
+
+    `lookup` returns name and version of the spec with a given hash.
+    """
     return (
         _spelled(node.compiler)
         or _compiler_edge(dependencies, lookup)
@@ -127,7 +130,7 @@ def _spelled(compiler: Any) -> str:
 
 
 def _compiler_edge(dependencies: Sequence[Dependency], lookup: Lookup) -> str:
-    """Return the compiler of C, or else of C++, or else of Fortran."""
+    """Return the compiler among the `dependencies`: that of C, or else of C++, or else of Fortran; "" without one."""
     provided = [edge for edge in reversed(dependencies) if edge.virtuals]
     for language in LANGUAGES:
         for edge in provided:
@@ -138,7 +141,7 @@ def _compiler_edge(dependencies: Sequence[Dependency], lookup: Lookup) -> str:
 
 
 def dependencies_of(node: Node) -> list[Dependency]:
-    """Return the dependencies of `node`, whatever form they have."""
+    """Return the dependencies of `node`, in whichever form they are listed."""
     listed = _decode_any(bytes(node.dependencies))
     if isinstance(listed, dict):
         listed = [{"name": name, **edge} for name, edge in listed.items() if isinstance(edge, dict)]
@@ -157,12 +160,12 @@ def _texts(listed: Any) -> tuple[str, ...]:
 
 
 def variants_of(node: Node) -> tuple[str, ...]:
-    """Return the variants as cache.spack.io shows them, sorted by name."""
+    """Return the variants in the spelling of cache.spack.io, sorted by name."""
     return _parameters(bytes(node.parameters), node.patches, node.propagate)[0]
 
 
 def flags_of(node: Node) -> tuple[str, ...]:
-    """Return the compiler flags that are set: cflags=-O2, sorted by name."""
+    """Return the compiler flags that are set, such as `cflags=-O2`, sorted by name."""
     return _parameters(bytes(node.parameters), node.patches, node.propagate)[1]
 
 
@@ -203,7 +206,10 @@ def _quoted(text: str) -> str:
 
 
 def graph_node_of(spec_hash: str, node: Node, lookup: Lookup, shared: Set[str]) -> GraphNode:
-    """Return `node` as the graph has it, spelled as documents are; specs below it have `shared` names."""
+    """Return `node` as a node of the dependency graph, with values spelled as in documents.
+
+    Dependencies are named by the first letters of their hashes, or by the whole hash if those letters are in `shared`.
+    """
     arch = node.arch or Arch("", "", "")
     dependencies = dependencies_of(node)
     compiler = spack.compiler(compiler_of(node, lookup, dependencies))
@@ -222,7 +228,7 @@ def graph_node_of(spec_hash: str, node: Node, lookup: Lookup, shared: Set[str]) 
 
 
 def ingredients_of(node: Node, dependencies: Iterable[Dependency]) -> MadeOf:
-    """Return what documents do not say of a node with these `dependencies`."""
+    """Return the ingredients of `node` (details that documents lack) and the hashes of its `dependencies`."""
     edges = sorted(dependencies)
     made_of = Ingredients(
         recipe=_text(node.package_hash),
@@ -240,7 +246,7 @@ def _text(value: Any) -> str:
 
 
 def _external(value: Any) -> str:
-    """Return where an external is: its path, or else its modules."""
+    """Return the location of an external: its path, or else its modules; "" if it is none."""
     if not isinstance(value, dict):
         return ""
     modules = value.get("module")
@@ -258,14 +264,14 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 class EncodedIngredients(NamedTuple):
-    """What a spec was made of, encoded: all but which specs it depends on, and the names of those."""
+    """A spec's ingredients, and the names of its dependencies, both as JSON."""
 
     made_of: bytes
     dependencies: bytes
 
 
 class _Group(Ingredients, frozen=True, gc=False):
-    """Specs that were made of the same, each by its name with those of its dependencies in the order of their uses."""
+    """Ingredients that several specs share, and for each spec the names of its dependencies, in the order of `uses`."""
 
     specs: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
 
@@ -275,7 +281,10 @@ _decode_tag = msgspec.json.Decoder(dict[str, GraphNode]).decode
 
 
 def encode_ingredients(made_of: MadeOf, shared: frozenset[str] = frozenset()) -> EncodedIngredients:
-    """Return what a spec was made of as `write_package_graph` takes it; specs of the index have `shared` names."""
+    """Encode ingredients for `write_package_graph`.
+
+    Dependencies are named by the first letters of their hashes, or by the whole hash if those letters are in `shared`.
+    """
     ingredients, below = made_of
     names = [spec_hash[:NAME_LETTERS] for spec_hash in below]
     if not shared.isdisjoint(names):
@@ -284,7 +293,7 @@ def encode_ingredients(made_of: MadeOf, shared: frozenset[str] = frozenset()) ->
 
 
 def write_package_graph(specs: Mapping[str, EncodedIngredients]) -> bytes:
-    """Return the `graph.json` of a package with these specs by hash; groups and specs are sorted."""
+    """Return the text of a `graph.json` with the specs of a package, given by hash; groups and specs are sorted."""
     shared = shared_names(specs)
     groups: defaultdict[bytes, list[bytes]] = defaultdict(list)
     for spec_hash in sorted(specs):
@@ -298,23 +307,23 @@ def write_package_graph(specs: Mapping[str, EncodedIngredients]) -> bytes:
 
 
 def encode_node(node: GraphNode) -> bytes:
-    """Return a spec that is no binary as `write_tag_graph` takes it."""
+    """Encode a spec that is no binary for `write_tag_graph`."""
     return _encode(node)
 
 
 def write_tag_graph(nodes: Mapping[str, bytes]) -> bytes:
-    """Return the `.graph.json` of a tag with these encoded nodes, sorted by hash."""
+    """Return the text of a `.graph.json` with these encoded nodes, sorted by hash."""
     lines = [_encode(spec_hash) + b": " + nodes[spec_hash] for spec_hash in sorted(nodes)]
     return b"{\n" + b",\n".join(lines) + b"\n}\n"
 
 
 def read_package_graph(content: bytes, path: str) -> Mapping[str, MadeOf]:
-    """Read the `graph.json` of a package, by name or hash; raises UnreadableDocument where it is none."""
+    """Read a `graph.json`, by short name or hash of the specs; raise UnreadableDocument, with `path`, if it is invalid."""
     return _read(content, path, _groups)
 
 
 def read_tag_graph(content: bytes, path: str) -> Mapping[str, GraphNode]:
-    """Read the `.graph.json` of a tag, by hash; raises UnreadableDocument where it is none."""
+    """Read a `.graph.json`, by hash; raise UnreadableDocument, which names `path`, if it is invalid."""
     return _read(content, path, _nodes)
 
 

@@ -1,7 +1,7 @@
-"""Read front matter as YAML or as careful JSON, where the quick way does not apply; read and write `_data/tags.yaml`.
+"""Read front matter as YAML or as careful JSON, where the fast parser gives up; read and write `_data/tags.yaml`.
 
-PyYAML's C composer recurses and crashes on a deeply nested document, so the events are checked first: they come
-one by one and cost no depth. All scalars stay text as written: 1.10 is a version, not a number.
+PyYAML's C composer recurses and crashes on a deeply nested document, so its events are checked first: they come
+one by one without recursion. All scalars stay text as written: 1.10 is a version, not a number.
 """
 
 import json
@@ -19,7 +19,8 @@ from cachewatch.errors import UnreadableDocument
 
 _MAX_DEPTH = 64
 _MANY_KEYS = 1_000  # documents have ten, and each costs as much as a small document
-# What begins a value; all other lines continue one. In quotes, only our keys do: members of broken JSON look like others.
+# The start of a key's first line; all other lines continue a value. In quotes, only our keys count: members of broken
+# JSON look like keys, too.
 _KEY = re.compile(r"""(?:([\w.-]+)|(["'])(title|layout|categories|meta|spec_details)\2) *:(?= |$)""")
 _COMMENT = re.compile("^#.*", re.MULTILINE)
 _TOO_MUCH = f"is not written as the generator writes documents; of such the limit is {MAX_PATIENT_BYTES // 2**20} MiB"
@@ -27,14 +28,14 @@ _NOT_NUMBERS = {"nan", ".nan", "infinity", "-infinity", "inf", ".inf", "-.inf", 
 
 
 class _TextLoader(yaml.CSafeLoader):
-    """The safe loader without its ideas of what plain scalars mean."""
+    """The safe loader of PyYAML, but every scalar stays a text."""
 
 
 _TextLoader.yaml_implicit_resolvers = {}
 
 
 def read_yaml(data: bytes) -> FrontMatter:
-    """Read the front matter of `data` patiently, or raise UnreadableDocument with the reason."""
+    """Read the front matter of `data`, in any form; raise UnreadableDocument with the reason if it cannot be read."""
     if len(data) > MAX_PATIENT_BYTES:
         raise UnreadableDocument(_TOO_MUCH)
     lines = front_lines(data)
@@ -55,7 +56,7 @@ def read_yaml(data: bytes) -> FrontMatter:
 
 
 def load_yaml(text: str) -> Any:
-    """Load hostile YAML: no anchors, no aliases, no tags, no repeated keys, limited depth and size."""
+    """Load untrusted YAML; refuse anchors, aliases, tags, repeated keys, great depth and size with UnreadableDocument."""
     if len(text) > MAX_PATIENT_BYTES:
         raise UnreadableDocument(_TOO_MUCH)
     try:
@@ -69,7 +70,10 @@ def load_yaml(text: str) -> Any:
 
 
 def _values_by_key(lines: list[str]) -> dict[str, Any] | None:
-    """Read the value of each key by itself, over all of its lines, as JSON where it is; None if it takes YAML to cut them."""
+    """Read the value of each key from its own lines, if possible as JSON.
+
+    None if the lines cannot be assigned to keys without parsing YAML as a whole.
+    """
     texts: list[list[str]] = []
     for line in lines:
         if _KEY.match(line):
@@ -93,11 +97,11 @@ def _values_by_key(lines: list[str]) -> dict[str, Any] | None:
 
 
 def _value(name: str, value: str, text: str) -> dict[str, Any] | None:
-    """Return a key with its value; None if `text`, the lines of the key, is no mapping in YAML."""
+    """Return a mapping of key `name` to its value; None if `text`, all lines of the key, is no mapping in YAML."""
     if value.startswith(("{", "[")):
         value = _COMMENT.sub("", value)
     if name == "meta" and value.startswith("{"):
-        return {name: value}  # what is wrong with it is said, not refused: parsing.py checks it
+        return {name: value}  # its errors do not make the document unreadable: parsing.py reports them
     try:
         if value.startswith(("{", "[")):
             how: dict[str, Any] = {"parse_constant": _refuse_constant, "parse_float": str, "parse_int": str}
@@ -158,7 +162,7 @@ _TextLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _con
 
 
 def _refuse_bad_text(value: Any) -> None:
-    """Refuse what cannot be stored or shown: lone surrogates."""
+    """Raise UnreadableDocument if a text in `value` has lone surrogates, which cannot be stored or shown."""
     waiting: list[Any] = [value]
     while waiting:
         found = waiting.pop()
@@ -175,7 +179,7 @@ _WORDS = {"true", "false", "yes", "no", "on", "off", "y", "n", "null", "none"}
 
 
 def read_tags_file(data: bytes) -> Mapping[str, frozenset[str]]:
-    """Return the stacks of each tag; a file that cannot be read says nothing about any."""
+    """Return the stacks of each tag from the text of a tags file; empty if it cannot be read."""
     try:
         listed = load_yaml(data.decode("utf-8", "replace"))
     except UnreadableDocument:
@@ -192,7 +196,7 @@ def read_tags_file(data: bytes) -> Mapping[str, frozenset[str]]:
 
 
 def write_tags_file(stacks: Mapping[str, Collection[str]]) -> bytes:
-    """Write the file: the tags in the catalogue's order, and the stacks of each with the union."""
+    """Return the text of a tags file: the tags in the catalogue's order, each with its stacks and the union stack."""
     lines = []
     for tag in in_order(stacks):
         lines.append(f"- name: {_scalar(tag)}\n  stacks:\n")
@@ -201,5 +205,5 @@ def write_tags_file(stacks: Mapping[str, Collection[str]]) -> bytes:
 
 
 def _scalar(name: str) -> str:
-    """Spell a name so that YAML takes it for text, whatever it looks like."""
+    """Return the name as a YAML scalar that is read as text, for example in quotes if it is `yes`."""
     return name if _PLAIN.fullmatch(name) and name.lower() not in _WORDS else json.dumps(name)
