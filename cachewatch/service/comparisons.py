@@ -178,7 +178,7 @@ class Memory:
                 self._size -= dropped
 
     def recall(self, name: Hashable, find: Callable[[], Any], size: int | None = None) -> Any:
-        """Return the value kept under `name`, or else the result of `find`, which is kept; `size` defaults to its own `size`."""
+        """Return the value kept under `name`, or else keep and return that of `find`; its own `size` counts by default."""
         if name in self._found:
             self._found.move_to_end(name)
             return self._found[name][0]
@@ -205,7 +205,7 @@ class ComparedTags:
     def changeset(
         self, comparison: Comparison, selection: Selection, make_collector: Callable[[], Collector], go_on: GoOn
     ) -> Changeset | None:
-        """Return what `selection` selects of the only pair of `comparison`; None if the results were too large to keep."""
+        """Return what `selection` selects of the only pair of `comparison`; None if the results are too large to keep."""
         (pair,) = comparison.pairs
         name = pair.before, pair.after
         if name not in self._compared:
@@ -261,7 +261,7 @@ class ComparedTags:
 
 
 def _lost(nothing: Batch, documents: DocumentPair, failure: WorkFailed) -> Batch:
-    """Return `nothing` with a fault added for a package that was compared, but whose result no worker could select from."""
+    """Return `nothing` with a fault added for a package that was compared, but from which no worker could select."""
     later = documents.after or documents.before
     assert later is not None
     is_there = documents.after is not None
@@ -368,7 +368,7 @@ class Comparisons:
 
     @contextmanager
     def opened(self, source: str, open_repository: Callable[[], Repository]) -> Iterator[Repository]:
-        """Open the repository of a source once for all streams; after an error, it is closed, and opened again next time."""
+        """Open the repository of a source once for all streams; after an error it is closed, and opened anew next time."""
         if source not in self._repositories:
             self._repositories[source] = open_repository()
         try:
@@ -396,7 +396,7 @@ class Comparisons:
         return self._once(key, lambda: find(repository, before, after))
 
     def rebuilt(self, of: Hashable, find: Callable[[], tuple[RebuiltSpecs, ...]]) -> tuple[RebuiltSpecs, ...]:
-        """Return the cached result of `find`: the specs that were rebuilt between the states that the key `of` names."""
+        """Return the cached result of `find`: the specs that were rebuilt between the states that `of` identifies."""
         return self._once(("rebuilt", of), find)
 
     def _once(self, key: Hashable, find: Callable[[], Fact]) -> Fact:
@@ -435,7 +435,7 @@ def kept_comparisons(state: Path, streams: Sequence[object]) -> Iterator[Path | 
 
 
 def read_environment(path: Path, folders: Sequence[Path], isolation: Isolation) -> Environment:
-    """Read the environment file `path` in isolation, only if it lies in one of `folders`; raise UsageError if it is unusable."""
+    """Read the environment `path` in isolation, if it lies in one of `folders`; raise UsageError if it is unusable."""
     ((_, found),) = isolation.each(partial(_open, folders), [path], _about)
     if isinstance(found, WorkFailed):
         raise UsageError(f"{path}: {found}")
@@ -467,7 +467,7 @@ def joined(parts: Iterable[tuple[Coverage, Coverage]]) -> CoverageChange | None:
 def find_pin(
     repository: Repository, place: tuple[str, str], newest: Revision, bases: Sequence[Revision], seen: SeenPin | None
 ) -> tuple[Pinned | None, SeenPin | None]:
-    """Return the place of a pinned snapshot in its series, and the fact to remember of it; None for both if it was never seen.
+    """Return the place of a pinned snapshot in its series and the fact to remember; None for both if never seen.
 
     `place` is the source and the tag, `bases` are the last reported revisions, `seen` is the remembered fact.
     """

@@ -38,23 +38,23 @@ from cachewatch.service.streams import Stream
 from cachewatch.store.cursors import Advance
 from cachewatch.store.digests import Hold, HoldEvent, HoldKind
 
-# SourceDiff of every key: digests of another form are other digests.
+# Part of every key: raise it when digests change their form, so that they count as other digests.
 _FORM = 1
 
 
 class PendingDigest(Struct, frozen=True, kw_only=True):
-    """A digest that nobody has seen yet, and how far its sources are compared with it."""
+    """A digest that is not stored yet, with the moves of cursors that belong to it."""
 
     digest: Digest
     advances: tuple[Advance, ...]
     is_empty: bool
-    hold: str  # why operators have to be asked first; empty if they have not
-    holds: tuple[Hold, ...] = ()  # what they are asked about
+    hold: str  # why operators have to be asked first; "" if they need not be
+    holds: tuple[Hold, ...] = ()  # the events that they are asked about
     lacks_pin: bool = False  # no source has ever had the pinned snapshot
 
     @property
     def content(self) -> frozenset[Hashable]:
-        """What it tells, by which digests of the two streams of a subscription are the same."""
+        """What it reports; a regular and an urgent digest with the same content tell their readers the same."""
         told = {
             (tag.source, tag.report.after.tag, one.kind, one.name, one.before, one.after, one.packages)
             for tag in self.digest.tags
@@ -74,10 +74,10 @@ def compose(
     comparisons: Comparisons | None = None,
     takes: Callable[[str, str], bool] = lambda _source, _tag: True,
 ) -> PendingDigest:
-    """Compare what the stream was told last, or the revision `since`, with the newest revisions.
+    """Compare what the stream reported last, or the revision `since`, with the newest revisions, and return the digest.
 
-    `occasion` tells digests apart that have nothing to say; `comparisons` are shared with other streams. The digest is
-    about the tags of the stream that `takes`, which is given the source and the tag.
+    `occasion` goes into the keys of digests without changes, so that they differ; `comparisons` are shared with other
+    streams. Only tags that `takes` accepts, by source and tag, are compared.
     """
     lock = stream.subscription.match.environment
     parts: list[SourceDiff] = []
@@ -98,7 +98,7 @@ def compose(
 def _assembled(
     context: Context, stream: Stream, state: StreamState, parts: list[SourceDiff], occasion: str
 ) -> PendingDigest:
-    """Assemble a digest of what changed in each source."""
+    """Assemble a digest of the changes in each source."""
     hidden = sum((each.hidden for part in parts for each in part.news), start=Counter[str]())
     tags = tuple(each.tag for part in parts for each in part.news)
     now, holds = context.clock(), tuple(_holds(parts, stream.subscription.limit.hold_above))
@@ -151,17 +151,17 @@ def _assembled(
 
 
 def _lock_of(environment: CoverageChange | None) -> str:
-    """Return the checksum of what an environment needs: with another one, somebody did what was asked for."""
+    """Return a checksum of the hashes that an environment needs; another one means that its lock file was changed."""
     hashes = sorted(environment.after.environment.hashes) if environment is not None else ()
     return hashlib.sha256("".join(hashes).encode()).hexdigest()[:12] if hashes else ""
 
 
-_LASTING = (Verb.BUILD, Verb.RECONCRETIZE, Verb.STAY, Verb.MOVE)  # readers can be seen to do it
+_LASTING = (Verb.BUILD, Verb.RECONCRETIZE, Verb.STAY, Verb.MOVE)  # advice that is remembered until its cause ends
 A_MONTH = timedelta(days=28)
 
 
 def _is_to_be_repeated(stream: Stream, digest: Digest) -> bool:
-    """Tell whether what readers were asked to do is still open, and was said a month ago or longer."""
+    """Tell whether earlier advice to readers is still open, and was last given a month ago or longer."""
     if stream.is_urgent or not digest.remembered.actions:
         return False
     is_open = any(each.verb in _LASTING for each in digest.assessment.still_open)
@@ -169,7 +169,10 @@ def _is_to_be_repeated(stream: Stream, digest: Digest) -> bool:
 
 
 def with_actions(draft: PendingDigest, stream: Stream, *, is_sent: bool) -> PendingDigest:
-    """Let the subscription remember what readers are asked to do, and which of their binaries were ever there."""
+    """Add to the advances what the subscription remembers: the advice to readers, and the binaries that they ever had.
+
+    If the digest is not sent (`is_sent`), its advice is not remembered.
+    """
     digest = draft.digest
     if stream.is_urgent or draft.hold or not draft.advances:
         return draft
@@ -211,7 +214,7 @@ def with_actions(draft: PendingDigest, stream: Stream, *, is_sent: bool) -> Pend
 
 
 def _met(digest: Digest) -> Iterator[MetBinaries]:
-    """Yield the binaries of the environment that were ever there, if that is more than is known."""
+    """Yield the fact which binaries of the environment were ever in the cache, if more are known than before."""
     if digest.environment is None:
         return
     there = (
@@ -226,7 +229,7 @@ def _met(digest: Digest) -> Iterator[MetBinaries]:
 
 
 def as_released(draft: PendingDigest) -> Digest:
-    """Return a digest as it goes out once operators released it: what is missing is so, and no failure."""
+    """Return a digest as it is sent once operators release it: what is missing is a loss, and no failed publishing."""
     if not any(hold.event.kind is HoldKind.SUSPICIOUS for hold in draft.holds):
         return draft.digest
     facts = (fact for advance in draft.advances for fact in advance.learned)
@@ -240,7 +243,7 @@ def _silenced(context: Context, hidden: Counter[str]) -> Iterator[Silenced]:
 
 
 def _key(stream: Stream, state: StreamState, parts: list[SourceDiff], occasion: str) -> str:
-    """Return the same key for the same steps until they are stored; who goes back and takes them again gets another."""
+    """Return the digest's key, the same for the same steps until they are stored; later digests of these steps get others."""
     steps = sorted(step for part in parts for step in part.steps)
     made_of: list[object] = [_FORM, stream.subscription.name, stream.name, steps or occasion]
     key = hashlib.sha256(json.dumps(made_of).encode()).hexdigest()
@@ -252,7 +255,7 @@ def _key(stream: Stream, state: StreamState, parts: list[SourceDiff], occasion: 
 
 
 def period_of(parts: Sequence[SourceDiff], now: datetime, *, is_urgent: bool) -> str:
-    """Name the span so that it can be a file's name: one day with its time, or two days."""
+    """Return the compared period in a form for file names: one day with its time, or two days."""
     sides = [span for part in parts for span in part.spans]
     end = max((span.after.time for span in sides if span.after.time), default=now.strftime("%Y-%m-%dT%H:%M:%SZ"))
     begin = min((span.before.time for span in sides if span.before.time), default=end)
@@ -269,9 +272,9 @@ def split(
     *,
     comparisons: Comparisons,
 ) -> tuple[PendingDigest, PendingDigest]:
-    """Return two digests instead of one that is held for `holds`: one to be sent, and one about the tags that stay held.
+    """Split a digest that is held for `holds` in two: one to send now, and one about the tags that are still held.
 
-    Those that are `due` have lasted their time, the others have not.
+    `due` are the holds whose time is over.
     """
     waiting = tuple(hold for hold in holds if hold not in due)
     places, due_places = ({(hold.event.source, hold.event.tag) for hold in each} for each in (waiting, due))
@@ -292,7 +295,7 @@ def split(
 
 
 def unconfirmed(draft: PendingDigest) -> PendingDigest:
-    """Return the same to be sent though operators did not answer, which recipients are told first."""
+    """Return the digest to be sent without an answer of the operators; its first note says so."""
     # What is suspicious says so itself.
     large = [hold.said for hold in draft.holds if hold.event.kind is HoldKind.LARGE]
     said = ": ".join(("not confirmed by the operators", *large[:1]))
@@ -305,7 +308,7 @@ def unconfirmed(draft: PendingDigest) -> PendingDigest:
 
 
 def _holds(parts: list[SourceDiff], limit: int) -> Iterator[Hold]:
-    """Yield what operators have to be asked about: what is suspicious, or else what is large."""
+    """Yield why operators have to be asked first: the suspicious losses, or else the large changes."""
     suspicious = [hold for part in parts for hold in _suspicions(part)]
     yield from suspicious or _large(parts, limit)
 
@@ -321,7 +324,7 @@ def _suspicions(part: SourceDiff) -> Iterator[Hold]:
 
 
 def _large(parts: list[SourceDiff], limit: int) -> Iterator[Hold]:
-    """Yield the tags in which too much changed, or the sources if no tag alone did."""
+    """Yield a hold for each tag in which too much changed, or for each source if no single tag exceeds `limit`."""
     news = [each for part in parts for each in part.news]
     changed = sum(_changed(each.tag) for each in news)
     if changed <= limit:
@@ -359,7 +362,7 @@ def _reason(holds: Collection[Hold]) -> str:
 
 _LOG = Log()
 _NAMED = 10
-# Beside what is made of each digest.
+# The forms that a channel needs in addition to those made of each digest.
 _FORMS: Mapping[type[ChannelConfig], Set[Form]] = {
     FeedConfig: {Form.FEED},
     FileConfig: {Form.MARKDOWN, Form.PAGE, Form.JSON},
@@ -368,18 +371,18 @@ _FORMS: Mapping[type[ChannelConfig], Set[Form]] = {
 
 
 class ChannelMessages(Struct, frozen=True, kw_only=True):
-    """What one channel is to deliver."""
+    """The messages that one channel has to deliver."""
 
     channel: str
     rendered: RenderedDigest
-    short: RenderedDigest  # for whom that is too large
+    short: RenderedDigest  # the totals only, for recipients who refuse `rendered` as too large
     messages: tuple[Message, ...]
-    lasting: timedelta
+    lasting: timedelta  # how long deliveries are retried
     problem: str = ""  # why the site's own templates could not be used
 
 
 class _Look(Struct, frozen=True):
-    """What digests of one digest differ in from channel to channel."""
+    """The options by which one digest is rendered differently for different channels."""
 
     max_html: int = MAX_HTML
     unsubscribe: str | None = None
@@ -402,9 +405,9 @@ def build_messages(
     *,
     forms: frozenset[Form] | None = None,
 ) -> tuple[ChannelMessages, ...]:
-    """Return what every channel of `stream` is to deliver; channels whose digests look alike share one.
+    """Return the messages of every channel of `stream`; channels with the same options share one rendered digest.
 
-    Only what the channels want is rendered, or `forms`.
+    `forms` are the forms to render; by default only those that the channels need.
     """
     forms = _wanted(config, stream) if forms is None else forms
     channels = [config.channels[name] for name in stream.channels]
@@ -422,14 +425,17 @@ def _look(config: ChannelConfig, digest: Digest, archive: str | None) -> _Look:
 
 
 def _wanted(config: Config, stream: Stream) -> frozenset[Form]:
-    """Return the forms that a channel or the site shows."""
+    """Return the forms that the channels, and the site if the subscription is published, need."""
     channels = [config.channels[name] for name in stream.channels]
     wanted = {form for kind, forms in _FORMS.items() if any(isinstance(c, kind) for c in channels) for form in forms}
     return frozenset(wanted | {Form.PAGE} if stream.subscription.publish else wanted)
 
 
 def _render_both(config: Config, stream: Stream, digest: Digest, look: _Look) -> _Rendered:
-    """Render with the site's own templates; what these cannot render is not lost but made with ours, and why is said."""
+    """Render the whole and the short digest with the site's own templates.
+
+    If these fail, the built-in templates are used, and the result names the problem.
+    """
     digest = replace(digest, unsubscribe=look.unsubscribe, archive_url=look.archive_url)
     make = partial(
         DigestRenderer,

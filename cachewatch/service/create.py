@@ -1,8 +1,8 @@
 """Create the digest of a stream that is due, in four acts: read its state, decide, keep the revisions, write.
 
-Deciding compares and renders (compose.py), and neither reads nor writes the database. Writing is one transaction, which
-first looks whether what was read still holds: whatever ends the process, either the recipients will get the digest and
-the cursors have moved, or neither. Sending works from what is stored. A renamed subscription continues where its old
+Deciding compares and renders (compose.py), and does not use the database. Writing is one transaction, which first
+checks that what was read is unchanged: if the process ends at any moment, either the digest is stored and the cursors
+have moved, or neither. Deliveries are sent later, from what is stored. A renamed subscription continues where its old
 name was.
 """
 
@@ -49,7 +49,7 @@ from cachewatch.store.outbox import State
 
 
 def take_over_renamed(context: Context) -> None:
-    """Let each subscription with `renamed_from:` go on where that one stands, if it is not done."""
+    """Move the state of each subscription named by `renamed_from:` to its new name, unless that was done before."""
     renamed = {each.name: each.renamed_from for each in context.config.subscriptions.values() if each.renamed_from}
     if not renamed:
         return
@@ -63,7 +63,7 @@ def take_over_renamed(context: Context) -> None:
 
 
 def ask_about(connection: Connection, context: Context, new: str) -> None:
-    """Notify operators of a subscription that is about to begin while others have gone: it may be one of those."""
+    """Notify operators if the subscription `new` begins while others are no longer configured: it may be one of those."""
     known = cursors.subscriptions(connection)
     gone = sorted(known - context.config.subscriptions.keys() - {OPERATORS})
     if new in known or not gone:
@@ -94,7 +94,10 @@ def store(
     *,
     held_before: Iterable[str],
 ) -> None:
-    """Store `draft` and move the cursors; the digests that were held before are superseded."""
+    """Store a digest with its messages and move the cursors; the held digests `held_before` are superseded.
+
+    A digest that is held for operators moves no cursors until it is released.
+    """
     now = context.clock()
     for key in held_before:
         digests.settle(connection, key, DigestState.SUPERSEDED, "a newer digest covers it", now)
@@ -113,14 +116,15 @@ def store(
 
 
 def reason_of(draft: PendingDigest) -> str:
-    """Say why a digest is held, or that it goes out without an answer."""
+    """Return why a digest is held, or that it is sent unconfirmed by the operators; else ""."""
     return draft.hold or (draft.digest.unconfirmed and f"not confirmed by the operators: {draft.digest.unconfirmed}")
 
 
 def _certain(draft: PendingDigest) -> tuple[Advance, ...]:
-    """Return how far streams are compared, without the tags that operators are asked about.
+    """Return the advances of `draft` without the tags that operators are asked about.
 
-    There is nothing to tell of those, but what is missing now would be news when it is back.
+    Nothing is reported of those tags now, but if their cursors moved, what is missing would be reported as new once it
+    is back.
     """
     doubtful = {(hold.event.source, hold.event.tag) for hold in draft.holds}
     places = {(source, place_of(tag)) for source, tag in doubtful}
@@ -165,7 +169,7 @@ def _store_digest(
 
 
 def _report_reused_hashes(connection: Connection, context: Context, draft: PendingDigest) -> None:
-    """Notify operators once of hashes that name other specs now, however many streams find them."""
+    """Notify operators of published hashes that now belong to a different spec, once even if several streams find them."""
     for tag in draft.digest.tags:
         reused = [found for found in tag.report.diagnostics if found.kind is DiagnosticKind.REUSED_HASH]
         lines = tuple(f"{safe(found.path)}: {safe(found.message)}." for found in reused[:_MOST_NAMED])
@@ -186,7 +190,7 @@ def _report_reused_hashes(connection: Connection, context: Context, draft: Pendi
 
 
 def _report_pin(connection: Connection, context: Context, stream: Stream) -> None:
-    """Notify operators once of a pinned snapshot that no source has ever had: it is a mistake in the configuration."""
+    """Notify operators once that no source ever had the pinned snapshot, which is an error in the configuration."""
     name, pin = stream.subscription.name, stream.subscription.match.pinned
     topic = f"pin {name} {pin}"
     if digests.last_created(connection, OPERATORS, topic, context.clock()) is None:
@@ -214,17 +218,17 @@ def _report_templates(connection: Connection, context: Context, stream: Stream, 
 
 
 class StreamDecision(Struct, frozen=True, kw_only=True):
-    """What a pass does for a stream: all of it is written in one transaction, or nothing."""
+    """What a pass decided to write for a stream: all of it is written in one transaction, or nothing."""
 
-    begun: tuple[Advance, ...] = ()  # with sources that are new to the stream
-    plans_slot: bool = False  # it is to be due at another moment than the state knows
-    finished: Slot | None = None  # the slot that is done with this
-    drafts: tuple[tuple[PendingDigest, tuple[ChannelMessages, ...]], ...] = ()  # packed; no messages: not sent
+    begun: tuple[Advance, ...] = ()  # where the stream begins, in sources that are new to it
+    plans_slot: bool = False  # its next slot is not stored yet, or is one of another schedule
+    finished: Slot | None = None  # the slot for which the digest was due
+    drafts: tuple[tuple[PendingDigest, tuple[ChannelMessages, ...]], ...] = ()  # without messages, it is not sent
     failure: Exception | None = None  # why there is no digest
 
     @property
     def advances(self) -> tuple[Advance, ...]:
-        """The positions whose revisions have to be kept before this is written."""
+        """All moves of cursors in this decision; their revisions have to be pinned before it is written."""
         return (*self.begun, *(advance for draft, _ in self.drafts for advance in draft.advances))
 
     @property
@@ -234,7 +238,7 @@ class StreamDecision(Struct, frozen=True, kw_only=True):
 
 
 def create_digest(context: Context, stream: Stream, comparisons: Comparisons) -> None:
-    """Read, decide and write: create the digest of `stream` if it is due; operators are notified of a failure."""
+    """Read the state of `stream`, decide, and write its digest if it is due; operators are notified of a failure."""
     with _failures(context, stream):
         with context.database.read() as connection:
             state = read_stream(connection, stream)
@@ -251,9 +255,9 @@ def create_digest(context: Context, stream: Stream, comparisons: Comparisons) ->
 
 
 def decide(context: Context, stream: Stream, state: StreamState, comparisons: Comparisons) -> StreamDecision:
-    """Decide what a pass does for a stream; asks repositories and workers, not the database of the state.
+    """Return what a pass writes for a stream; reads repositories and runs workers, but does not use the database.
 
-    A failure is part of the decision: the stream has begun with its sources all the same.
+    A failure is returned as part of the decision, so that the stream has begun with its sources all the same.
     """
     begun: list[Advance] = []
     now = context.clock()
@@ -271,7 +275,7 @@ def decide(context: Context, stream: Stream, state: StreamState, comparisons: Co
 
 
 def _begin(context: Context, stream: Stream, state: StreamState) -> Iterator[Advance]:
-    """Let a stream begin with each source that it has not begun with, where that source begins."""
+    """Yield where a stream begins in each source that it has not begun with."""
     for source in stream.sources:
         newest_commit = state.sources[source.name].revision
         if newest_commit is None or source.name in state.positions:
@@ -322,7 +326,7 @@ def _decide_digest(
 def _packed(
     context: Context, stream: Stream, draft: PendingDigest, comparisons: Comparisons
 ) -> tuple[ChannelMessages, ...]:
-    """Return what is to be delivered of a digest: nothing to who gets the same from the urgent stream in this pass."""
+    """Return the messages of a digest, without those for recipients who get the same from the urgent stream in this pass."""
     packed = build_messages(context.config, stream, as_released(draft))
     name, content = stream.subscription.name, draft.content
     if draft.hold:
@@ -344,7 +348,7 @@ def _packed(
 def _what_goes_out(
     context: Context, stream: Stream, state: StreamState, draft: PendingDigest, comparisons: Comparisons
 ) -> tuple[PendingDigest, ...]:
-    """Return the digest to be stored; if operators had their time for some of what it is held for, that goes out by itself."""
+    """Return the digest to store; if the time of some of its holds is over, it is split in one to send and one to hold."""
     holds = [replace(hold, counted_from=first_held(state.holds, hold.event)) for hold in draft.holds]
     due = over(context.config, stream, holds, holds, context.clock())
     if not due:
@@ -357,7 +361,7 @@ def _what_goes_out(
 
 
 def is_left_out(stream: Stream, state: StreamState, draft: PendingDigest, now: datetime) -> bool:
-    """Tell whether there is nothing to send: nothing happened, and nobody wants an empty digest."""
+    """Tell whether a digest is empty and the subscription wants no empty digest now, so that nothing is sent."""
     if not draft.is_empty:
         return False
     if stream.is_urgent or stream.subscription.if_empty == "skip":
@@ -371,9 +375,9 @@ def is_left_out(stream: Stream, state: StreamState, draft: PendingDigest, now: d
 def write_decision(
     connection: Connection, context: Context, stream: Stream, state: StreamState, decision: StreamDecision
 ) -> bool:
-    """Write all of a decision, and tell whether it was: not if something was written since `state` was read.
+    """Write all of a decision and return True, or return False if the state changed since `state` was read.
 
-    An operator may have answered meanwhile, for example; the next pass goes on from there.
+    An operator may have answered meanwhile, for example; the next pass then decides anew.
     """
     if not is_unchanged(connection, stream, state):
         return False
@@ -405,7 +409,7 @@ def _plan(connection: Connection, stream: Stream, now: datetime) -> None:
 
 @contextmanager
 def _failures(context: Context, stream: Stream) -> Iterator[None]:
-    """Alert operators while digests of `stream` cannot be created, whatever the reason: other streams go on."""
+    """Open an alert if the block raises: digests of `stream` cannot be created. The other streams go on."""
     name = f"{stream.subscription.name}/{stream.name}"
     try:
         yield

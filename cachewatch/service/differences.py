@@ -175,7 +175,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         )
 
     def _news_of(self, gap: PendingRange, learned: list[Fact]) -> tuple[tuple[TagNews, ...], Bases, Bases]:
-        """Return the news of the tags in `gap`, and two mappings of packages to the versions that they were compared with.
+        """Return the news of the tags in `gap`, and two mappings of packages to the versions they were compared with.
 
         The second mapping has only those that cannot be read where the range begins. Departures and returns are added
         to `learned`.
@@ -310,7 +310,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
     def _settled(
         self, gap: PendingRange, known: Remembered, wanted: Callable[[str], bool]
     ) -> Iterator[tuple[Departure, tuple[str, ...]]]:
-        """Yield departures that were suspicious for so long that they count as losses, with the packages still missing."""
+        """Yield departures that were suspicious for so long that they count as losses, with what is still missing."""
         for one in () if self.stream.is_urgent else known.suspicions:
             if one.source == self.source.name and one.last.tag in gap.tags and is_old(one, self.newest):
                 has = packages_of(self.repository, self.newest, one.last.tag)
@@ -437,7 +437,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         return self._with_stays(news, pairs)
 
     def _judged_by_steps(self, comparison: Comparison, steps: Steps) -> Comparison:
-        """Return `comparison` so that a tag can be suspicious only if a single revision removed more than half of it."""
+        """Return `comparison` so that a tag is suspicious only if a single revision removed more than half of it."""
         if comparison.revisions_between == 1:
             return comparison
         tag = comparison.pairs[0].after.tag or ""
@@ -683,7 +683,7 @@ def open_source(
     comparisons: Comparisons,
     takes: Callable[[str, str], bool],
 ) -> Iterator[OpenSource | None]:
-    """Open a source and plan what to compare: from the last report of `stream`, or from `since`, to the newest revision.
+    """Open a source and plan what to compare: from the last report of `stream`, or `since`, to the newest revision.
 
     Only tags that `takes` accepts, by source and tag, are compared. A stream that has not begun, as for `preview`, is
     compared from where it begins. Yields None if nothing was ever fetched.
@@ -730,7 +730,7 @@ def _position_at(repository: Repository, first: Revision, newest: Revision) -> P
 
 
 def _left(room: int | None, table: CsvTable) -> int | None:
-    """Return the bytes that `table` leaves for other tables, or None if it was too large: all tables are sent, or none."""
+    """Return the bytes that `table` leaves for other tables; None if it was too large: all are sent, or none."""
     return room - len(table.content) if room is not None and table.is_complete else None
 
 

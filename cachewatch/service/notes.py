@@ -1,6 +1,6 @@
-"""What the service notes of a comparison beside the digest: suspicious losses and unread documents.
+"""What is stored of a comparison beside its digest: suspicious losses, and documents that could not be read.
 
-For documents that could not be compared it is noted what to compare them with later.
+For each of those documents, the version to compare it with later is stored.
 """
 
 from collections import Counter
@@ -25,14 +25,14 @@ from cachewatch.store.health import AlertKey, AlertKind
 
 
 class TagNotes(Struct, frozen=True, kw_only=True):
-    """One tag of one source."""
+    """The notes on one tag of one source."""
 
     tag: str
-    suspicion: str  # what is suspicious about the whole tag, if something happened to what was asked for
+    suspicion: str  # what is suspicious about the whole tag, if it touches what the stream selects; else ""
 
 
 class TagNews(Struct, frozen=True):
-    """What is told of a tag, what is noted of it, and how many packages silences kept from it, by their names."""
+    """The part of a digest about a tag, the notes on the tag, and how many packages each silence hid."""
 
     tag: TagDigest
     notes: TagNotes
@@ -40,7 +40,7 @@ class TagNews(Struct, frozen=True):
 
     @property
     def size(self) -> int:
-        """About how much there is of it."""
+        """Roughly the number of lines, packages and versions in it."""
         tag = self.tag
         statements = (*tag.statements, *tag.rest, *tag.report.statements)
         lines = sum(1 + len(one.lines) + len(one.packages) for one in statements)
@@ -48,7 +48,7 @@ class TagNews(Struct, frozen=True):
 
 
 def noted(changeset: Changeset, *, is_suspicion_hidden: bool) -> TagNotes:
-    """Return what there is to note of a tag."""
+    """Return the notes on a tag."""
     is_touched = any(changeset.report.own_kinds)  # whether it is told or not
     return TagNotes(
         tag=changeset.after.tag or changeset.before.tag or "",
@@ -64,7 +64,7 @@ NO_BASES: Bases = MappingProxyType({})
 
 
 class UnreadAfter(Struct, frozen=True):
-    """What a stream still cannot read of each tag, what it could read again, and what nobody can compare."""
+    """The documents that a stream cannot read after a comparison, those it could read again, and those without a base."""
 
     left: dict[str, tuple[Unread, ...]] = field(default_factory=dict)
     resolved: dict[str, tuple[Unread, ...]] = field(default_factory=dict)
@@ -82,7 +82,7 @@ class UnreadDocuments:
         self._known = known  # by tag
 
     def bases(self, tags: Collection[str]) -> Bases:
-        """Return what to compare with instead of the state told last, by tag and package."""
+        """Return the revisions to compare unread documents with instead of the last reported one, by tag and package."""
         return {tag: found for tag in sorted(tags) if (found := dict(self._bases(self._known.get(tag, ()))))}
 
     def _bases(self, entries: Iterable[Unread]) -> Iterator[tuple[str, Revision]]:
@@ -93,7 +93,10 @@ class UnreadDocuments:
                 continue  # upstream rewrote its history, and our copy was lost: nobody can know
 
     def earlier(self, news: Iterable[TagNews], bases: Bases) -> Bases:
-        """Return the last readable versions of what the earlier state of each tag could not tell, compared with `bases`."""
+        """Return the last readable versions of documents that could not be read in the earlier state of `news`.
+
+        `bases` are the revisions that documents were compared with.
+        """
         digests = {each.tag.report.after.tag or "": each.tag for each in news}
         return {
             tag: found
@@ -122,9 +125,9 @@ class UnreadDocuments:
     def after(
         self, gaps: PendingRanges, news: Iterable[TagNews], bases: Bases, earlier: Bases = NO_BASES
     ) -> UnreadAfter:
-        """Return what is left to be compared later, once everything in `gaps` was compared, with `bases`.
+        """Return the documents that are unread once everything in `gaps` was compared, with `bases` where it has them.
 
-        The documents of `earlier` could not be read where their ranges begin.
+        `earlier` are the bases of documents that cannot be read where their ranges begin.
         """
         left = {tag: entries for tag, entries in self._known.items() if gaps.places.get(tag)}
         resolved: dict[str, tuple[Unread, ...]] = {}
@@ -165,12 +168,12 @@ class UnreadDocuments:
 
 
 def _without_base(digest: TagDigest) -> Iterator[str]:
-    """Yield the packages that can be read or are gone now, while no earlier version of them could be read."""
+    """Yield the packages whose document was read or vanished, while no earlier version of it could be read."""
     return (each.package for each in digest.unreadable if each.before and not each.after)
 
 
 def unreadable(source: str, tag: str, reasons: Mapping[str, str]) -> Alert:
-    """Return the alert about documents of a tag that cannot be read, with the reason for each package."""
+    """Return the alert about documents of a tag that cannot be read; `reasons` are by package."""
     named = [f"{package}: {reason}." for package, reason in sorted(reasons.items())[:_MOST_NAMED]]
     more, others = len(reasons) - len(named), len(reasons) - _MOST_IN_TITLE
     names = f"{', '.join(sorted(reasons)[:_MOST_IN_TITLE])}{f' and {others:,} more' if others > 0 else ''}"
@@ -187,7 +190,7 @@ def unreadable(source: str, tag: str, reasons: Mapping[str, str]) -> Alert:
 
 
 def named(bases: Bases) -> Iterator[tuple[str, str, str, str | None]]:
-    """Yield the tag and package of each base, with its revision and tag."""
+    """Yield the tag and package of each base, with the revision and tag of the base."""
     for tag, packages in bases.items():
         for package, base in packages.items():
             yield tag, package, base.commit, base.tag
