@@ -1,8 +1,8 @@
 """What operators do with digests and deliveries by command, and the review of all alerts with its daily summary.
 
-Each action is recorded. What is held and which addresses are suppressed is in the state, and so are the alerts about
-them: they are opened and resolved to agree with it, whoever changed it. No alert stays open that nothing could resolve
-any more, such as one of a source that the configuration no longer has.
+Each action is recorded. Alerts about held digests, unreadable documents and suppressed addresses are opened and
+resolved to agree with the state, whoever changed it. No alert stays open that nothing could resolve any more, such as
+one of a source that is no longer configured.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -42,13 +42,13 @@ from cachewatch.store.outbox import OPEN, Delivery, State
 
 
 def review(context: Context) -> bool:
-    """Bring the alerts up to date, and notify operators of what is new; tell whether nothing is wrong."""
+    """Open and resolve alerts to agree with the state, and notify operators; return True if nothing is wrong."""
     now = context.clock()
     with context.database.read() as connection:
         causes = (health.has_any, digests.all_held, cursors.unreadable, messages.all_suppressed)
         is_well = not any(each(connection) for each in causes)
         ended = health.moment(connection, health.ENDED)
-    # What is late since nothing ran is no news.
+    # What is late because nothing ran opens no alert.
     has_run = now - max(filter(None, (context.started, ended))) >= PATIENCE
     found = list(late(read_status(context), context.config, now)) if has_run else []
     if is_well and not found:
@@ -67,9 +67,9 @@ def review(context: Context) -> bool:
 
 
 def resolve_settled(connection: Connection, context: Context, still_late: Collection[AlertKey] | None = None) -> None:
-    """Resolve what is settled, or what nothing could settle any more; the next review notifies operators.
+    """Resolve alerts whose cause is over or no longer configured; the next review notifies operators.
 
-    Without `still_late`, alerts of what is late are left as they are.
+    `still_late` are the keys of what is late; without it, alerts of that kind are left open.
     """
     for alert in health.all_open(connection):
         is_over = alert.key.kind in LATE and still_late is not None and alert.key not in still_late
@@ -78,7 +78,7 @@ def resolve_settled(connection: Connection, context: Context, still_late: Collec
 
 
 def _alert(problem: Problem) -> Alert:
-    """Return the alert about what is late; how late it is stands below the title."""
+    """Return the alert about an overdue poll, digest or delivery."""
     titles = {
         AlertKind.SOURCE_LATE: "the source {} is not polled",
         AlertKind.DIGEST_LATE: "the digest of {} is late",
@@ -89,7 +89,7 @@ def _alert(problem: Problem) -> Alert:
 
 
 def _lasts(connection: Connection, config: Config, key: AlertKey) -> bool:
-    """Tell whether an alert can still come to an end by itself, or has to be decided."""
+    """Tell whether the cause of an alert may still exist, by the state and the configuration."""
     match key.kind:
         case (
             AlertKind.SOURCE_FAILED
@@ -126,7 +126,7 @@ def _streams(config: Config) -> set[tuple[str, str]]:
 
 
 def _following(connection: Connection, config: Config) -> Iterator[Alert]:
-    """Yield the alerts that follow from the state."""
+    """Yield the alerts that the state requires: on held digests, unreadable documents and suppressed addresses."""
     yield from questions(config, digests.all_held(connection))
     for (source, tag), reasons in cursors.unreadable(connection).items():
         alert = unreadable(source, tag, reasons)
@@ -152,15 +152,15 @@ def _end(config: Config, over: OpenAlert) -> str:
             return f"closed: {over.title}"
 
 
-# Where the configuration says; fixed, so that neither a pass that is late nor a restart moves it.
+# In the configured time zone; fixed, so that neither a late pass nor a restart moves it.
 _AT = time(8)
-# An alert that was opened shortly before is still in everybody's mind.
+# An alert that was opened later than this before the summary is not repeated alone.
 _AFTER = timedelta(hours=12)
 _LISTED = 200
 
 
 def summarize(context: Context) -> None:
-    """Notify operators of all open alerts once it is due, and some alert was open for long by then."""
+    """Notify operators of all open alerts, once a day, if some alert has been open for long."""
     now, config = context.clock(), context.config
     due = _last_due(now, ZoneInfo(config.timezone))
     with context.database.read() as connection:
@@ -171,7 +171,7 @@ def summarize(context: Context) -> None:
     with context.database.write() as connection:
         found = health.all_open(connection)
         keys = {alert.key for alert in found}
-        # What is late need not be known as an alert yet: the service may have been off.
+        # Without an alert, what is late is left out: the service may have been off.
         listed = tuple(problem for problem in listed if problem.key in keys or problem.kind not in LATE)
         down = {alert.key.name for alert in found if alert.key.kind is AlertKind.CHANNEL_DOWN}
         if down.issuperset(config.operators.channels):
@@ -209,9 +209,9 @@ _RETRIED = (State.QUEUED, State.DEFERRED, State.DEAD, State.SUPPRESSED, State.DR
 
 
 def retry(context: Context, number: int, *, is_forced: bool = False) -> Delivery:
-    """Let a delivery that is not sent be due now, with the same bytes under the same Message-ID.
+    """Make a delivery that was not sent due now, with the same bytes and the same Message-ID; return it as it was.
 
-    What is being sent is left alone unless `is_forced`.
+    One that is being sent is retried only if `is_forced`. Raises UsageError if the delivery cannot be retried.
     """
     now = context.clock()
     with context.database.write() as connection:
@@ -240,7 +240,7 @@ def retry(context: Context, number: int, *, is_forced: bool = False) -> Delivery
 
 
 def resend(context: Context, number: int) -> None:
-    """Send again what was sent: as a new message that refers to the old one, since receivers drop repeated ones."""
+    """Send a delivery again that was sent, as a new message that refers to the old one, since receivers drop repeated ones."""
     now = context.clock()
     with context.database.write() as connection:
         delivery = _delivery(connection, number)
@@ -259,7 +259,7 @@ def resend(context: Context, number: int) -> None:
 
 
 def message_of(connection: Connection, context: Context, number: int) -> Message:
-    """Return the bytes of a delivery; raise UsageError where they are kept no longer."""
+    """Return the bytes of the delivery `number`; raise UsageError if they were deleted."""
     found = outbox.message(connection, number)
     if not found.payload:
         kept = duration_in_words(context.config.retention.payload)
@@ -271,12 +271,12 @@ def message_of(connection: Connection, context: Context, number: int) -> Message
 
 
 def release(context: Context, name: str) -> DigestRecord:
-    """Let a held digest go out, and move the cursors that it covers."""
+    """Send a held digest and move the cursors that it covers; `name` is its key, subscription, or subscription/stream."""
     return _settle_held(context, name, DigestState.RELEASED, "released by an operator")
 
 
 def drop_digest(context: Context, name: str, reason: str) -> DigestRecord:
-    """Give up a held digest: its changes are told to nobody, and the cursors move on."""
+    """Drop a held digest: nobody gets its changes, and the cursors move on; `name` is as for `release`."""
     return _settle_held(context, name, DigestState.DROPPED, reason)
 
 
@@ -298,7 +298,7 @@ def _settle_held(context: Context, name: str, state: DigestState, said: str) -> 
 
 
 def drop_delivery(context: Context, number: int, reason: str) -> None:
-    """Give up one delivery that was not sent."""
+    """Drop one delivery that was not sent, which is then never sent."""
     with context.database.write() as connection:
         delivery = _delivery(connection, number)
         if delivery.state not in (*OPEN, State.DEAD, State.SUPPRESSED):
@@ -308,7 +308,7 @@ def drop_delivery(context: Context, number: int, reason: str) -> None:
 
 
 def restore(context: Context, channel: str, target: str) -> None:
-    """Deliver again to a suppressed address, and send what was kept for it."""
+    """End the suppression of an address, and send what was kept for it."""
     with context.database.write() as connection:
         if not recipients.restore(connection, context, channel, target):
             raise UsageError(f"{target} is not suppressed in {channel}")
@@ -329,7 +329,7 @@ def _check_recipient(connection: Connection, context: Context, delivery: Deliver
 
 
 def _check_damage(context: Context, name: str) -> None:
-    """Set a held digest aside if it is damaged, and say so: nobody can tell where its cursors would go."""
+    """Set a held digest aside and raise UsageError if it is damaged, since its cursor moves are then unknown."""
     with context.database.write() as connection:
         record = digests.find(connection, _key(connection, name))
         if record is None or record.state is not DigestState.HELD:
@@ -344,7 +344,7 @@ def _check_damage(context: Context, name: str) -> None:
 
 
 def _key(connection: Connection, name: str) -> str:
-    """Return the key of a held digest, or its beginning, by that, by its subscription, or by that and its stream."""
+    """Return the key of the held digest with this subscription, or subscription/stream; else `name`, which may be a key."""
     found = [each for each in digests.all_held(connection) if name in (each.subscription, _stream(each))]
     if len(found) > 1:
         raise UsageError(f"{name} has {len(found)} held digests; name one of them: {', '.join(map(_stream, found))}")

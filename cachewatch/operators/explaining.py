@@ -1,4 +1,4 @@
-"""Who is notified of a package, and why: which subscription, which of its patterns, which silence.
+"""Which subscriptions report a package, and why: the deciding patterns, and silences.
 
 For this the package is read as the sources have it now.
 """
@@ -33,14 +33,14 @@ _SPEC_KEYS = ("stacks", "targets", "oses", "compilers", "versions")
 
 
 class SubscriptionAnswer(Struct, frozen=True, kw_only=True):
-    """Whether a subscription hears of a package, and why."""
+    """Whether a subscription reports changes of a package, and why."""
 
     subscription: str
     is_notified: bool
     reasons: tuple[str, ...]  # each a clause without a full stop
-    when: str = ""  # the schedule in words, if it is told
-    where: tuple[str, ...] = ()  # channels, those of mail with the addresses that they send to
-    urgent: tuple[str, ...] = ()  # the same for what is told at once, with what that is
+    when: str = ""  # the schedule in words, if changes are reported
+    where: tuple[str, ...] = ()  # channels; those for mail with their addresses
+    urgent: tuple[str, ...] = ()  # the channels of urgent digests, and the kinds of changes that these report
 
 
 class UnreadDocument(Struct, frozen=True):
@@ -53,9 +53,9 @@ class UnreadDocument(Struct, frozen=True):
 def explain(
     config: Config, package: str, documents: Iterable[Document | UnreadDocument] = (), *, day: date
 ) -> Iterator[SubscriptionAnswer]:
-    """Say of every subscription whether it hears of `package`, by the documents that there are now.
+    """Tell for each subscription whether it reports changes of `package`, whose current documents are `documents`.
 
-    Without documents only the patterns of packages are judged.
+    Without documents, only the patterns for packages are checked. `day` decides which silences are active.
     """
     documents = tuple(documents)
     for subscription in config.subscriptions.values():
@@ -100,14 +100,14 @@ def _urgent(config: Config, subscription: Subscription) -> Iterator[str]:
 
 
 def _where(config: Config, channels: Iterable[str], to: Iterable[str]) -> Iterator[str]:
-    """Yield channels, and whom they send to: addresses mean nothing to one that writes files."""
+    """Yield the channels, those for mail with the addresses that they send to."""
     for name in channels:
         has_mail = isinstance(config.channels[name], MailConfig)
         yield f"{name} to {', '.join(to)}" if has_mail and to else name
 
 
 def judge(package: str, patterns: Iterable[str]) -> tuple[bool, str]:
-    """Tell whether `patterns` choose `package`, and which of them decides."""
+    """Tell whether `patterns` match `package`, and which of them decides."""
     globs = Globs(patterns)
     deciding = globs.deciding(package)
     if globs(package):
@@ -116,7 +116,7 @@ def judge(package: str, patterns: Iterable[str]) -> tuple[bool, str]:
 
 
 def _of_environment(config: Config, path: Path, package: str) -> tuple[bool, str]:
-    """Tell whether an environment needs `package`, and how many binaries of it."""
+    """Tell whether the environment at `path` needs `package`, and how many binaries of it."""
     try:
         needs = open_environment(path, config.environment_folders).needs
     except UsageError as error:
@@ -128,7 +128,7 @@ def _of_environment(config: Config, path: Path, package: str) -> tuple[bool, str
 
 
 def _of_document(document: Document | UnreadDocument, match: Match) -> tuple[bool, str]:
-    """Say how many specs of a tag are chosen, or which key leaves none."""
+    """Tell how many specs of a document `match` selects, or which of its keys excludes all."""
     where = f"in {document.tag}"
     if not Globs(match.tags)(document.tag):
         return False, f"{where}: not one of the tags {_list(match.tags)}"
@@ -164,12 +164,12 @@ def _list(patterns: Iterable[str]) -> str:
 
 
 def explain_package(context: Context, package: str) -> Iterator[SubscriptionAnswer]:
-    """Say of every subscription whether it hears of `package`, by what the sources have now."""
+    """Tell for each subscription whether it reports changes of `package`, given the current revisions of all sources."""
     return explain(context.config, package, tuple(_documents(context, package)), day=context.today())
 
 
 def packages_now(context: Context) -> set[str]:
-    """Return the names of all packages that the sources have now; nothing before the first pass."""
+    """Return the names of all packages in the current revisions of the sources; empty before the first pass."""
     names: set[str] = set()
     for source, repository, revision in _repositories(context):
         trees = tags_of(repository, resolve(repository, revision)).ids

@@ -1,6 +1,6 @@
 """The status of the service, and the one list of its problems, for `status`, /readyz, metrics, alerts and the summary.
 
-The list is made from one read of the state: what the state shows by itself, and the open alerts.
+Both come from one read of the state: problems that the state shows by itself, and the open alerts.
 """
 
 from collections import Counter
@@ -26,40 +26,40 @@ from cachewatch.store.outbox import State
 
 
 class StreamStatus(Struct, frozen=True, kw_only=True):
-    """When somebody is told next."""
+    """When the next digest of a stream is due."""
 
     subscription: str
     stream: str
     schedule: str  # in words
-    due: datetime | None  # None where revisions set the pace
+    due: datetime | None  # None if digests are due with each new revision
 
 
 class ChannelStatus(Struct, frozen=True, kw_only=True):
-    """What waits for a channel, and its health."""
+    """The deliveries that wait for a channel, and its health."""
 
     health: ChannelHealth
     is_configured: bool
     queue: dict[str, int]  # by state
-    oldest: datetime | None  # since when the oldest of what is open waits
-    due_since: datetime | None  # since when what was due first should have been sent
-    suppressed: int  # addresses that get no more digests
+    oldest: datetime | None  # when the oldest open delivery was created
+    due_since: datetime | None  # when the first overdue delivery should have been sent
+    suppressed: int  # the number of suppressed addresses
 
 
 class HeldDigestStatus(Struct, frozen=True, kw_only=True):
-    """A digest that waits for an operator to release or drop it, or for its time."""
+    """A digest that is held until an operator releases or drops it, or until its time is over."""
 
     key: str
     subscription: str
     stream: str
-    is_configured: bool  # the subscription, still
-    since: datetime  # of the first digest in whose place it is
+    is_configured: bool  # whether the subscription is still configured
+    since: datetime  # when the first of the digests was held that this one replaced
     title: str
     reason: str
-    goes_out_at: datetime | None  # if nobody answers; None if it does not, or that is not known yet
+    goes_out_at: datetime | None  # if no operator answers; None if it is then not sent, or not known yet
 
 
 class SilenceStatus(Struct, frozen=True):
-    """What nobody hears of, or may hear of again."""
+    """A configured silence, and whether it is active today."""
 
     name: str
     until: date
@@ -68,7 +68,7 @@ class SilenceStatus(Struct, frozen=True):
 
 
 class AlertStatus(Struct, frozen=True):
-    """What operators were notified of, and is not over."""
+    """An open alert."""
 
     kind: AlertKind
     name: str
@@ -88,7 +88,7 @@ class ServiceStatus(Struct, frozen=True, kw_only=True):
 
     sources: tuple[SourceHealth, ...]
     streams: tuple[StreamStatus, ...]
-    quiet_until: datetime | None  # None where digests may be made now
+    quiet_until: datetime | None  # None if digests may be created now
     channels: tuple[ChannelStatus, ...]
     held: tuple[HeldDigestStatus, ...]
     silences: tuple[SilenceStatus, ...]
@@ -98,12 +98,12 @@ class ServiceStatus(Struct, frozen=True, kw_only=True):
 
     @property
     def dead(self) -> int:
-        """How many deliveries failed for good and were not dealt with."""
+        """The number of deliveries that failed for good and were neither retried nor dropped."""
         return sum(channel.queue.get(State.DEAD, 0) for channel in self.channels)
 
 
 def read_status(context: Context) -> ServiceStatus:
-    """Look at everything in one moment."""
+    """Read the whole status in one transaction."""
     config, now, day = context.config, context.clock(), context.today()
     is_over, leader = quiet_until(config.quiet, now), context.database.leader()
     with context.database.read() as connection:
@@ -130,7 +130,7 @@ def _stream(slots: Mapping[tuple[str, str], Slot], stream: Stream) -> StreamStat
         subscription=stream.subscription.name,
         stream=stream.name,
         schedule=stream.schedule.in_words(),
-        # A slot of another schedule is one of a configuration that was: the next look replaces it.
+        # A slot of another schedule is from an earlier configuration: the next pass replaces it.
         due=None if slot is None or slot.schedule != stream.schedule_text else slot.due,
     )
 
@@ -163,9 +163,9 @@ def _held(stored: HeldDigest, config: Config) -> HeldDigestStatus:
     )
 
 
-# What only time shows, so that these alerts are opened and resolved to agree with this list.
+# Problems that arise as time passes; their alerts are opened and resolved to agree with this list.
 LATE = frozenset({AlertKind.SOURCE_LATE, AlertKind.DIGEST_LATE, AlertKind.DELIVERY_LATE})
-# Alerts that are problems: somebody gets nothing. With any other, the service does its work, and somebody should look.
+# Alerts that are problems, since the service does not do its work; all others are warnings.
 _ERRORS = LATE | {
     AlertKind.SOURCE_FAILED,
     AlertKind.SOURCE_EMPTY,
@@ -178,13 +178,13 @@ PATIENCE = timedelta(hours=1)
 
 
 class Problem(Struct, frozen=True):
-    """Something that is not as it should be; the same has the same kind, name and part, as alerts do."""
+    """Something that is wrong; it has the kind, name and part of its alert."""
 
     kind: AlertKind
     name: str
-    what: str  # of a problem, with no names but those of the configuration, and no addresses of people
+    what: str  # a sentence; of problems without addresses of people, and only with names from the configuration
     part: str = ""
-    detail: str = ""  # perhaps in the words of a server
+    detail: str = ""  # such as the error message of a server
     since: datetime | None = None
 
     @property
@@ -194,24 +194,24 @@ class Problem(Struct, frozen=True):
 
 
 class ProblemList(Struct, frozen=True, kw_only=True):
-    """What keeps the service from doing its work, and what somebody should look at though it does."""
+    """Problems, which keep the service from its work, and warnings, at which somebody should look."""
 
     problems: tuple[Problem, ...]
     warnings: tuple[Problem, ...]
 
     @property
     def is_ready(self) -> bool:
-        """Whether nothing keeps the service from doing its work."""
+        """Whether there are no problems; warnings do not count."""
         return not self.problems
 
     @property
     def all(self) -> tuple[Problem, ...]:
-        """Both, the worst first."""
+        """Problems and warnings, problems first."""
         return (*self.problems, *self.warnings)
 
 
 def find_problems(status: ServiceStatus, config: Config, now: datetime) -> ProblemList:
-    """Return what is wrong with a service of this status, at this moment."""
+    """Return the problems and warnings of a service with this status at the time `now`."""
     since = {alert.key: alert.since for alert in status.alerts}
     shown = [replace(each, since=since.get(each.key, each.since)) for each in _shown_by_state(status, config, now)]
     keys, warnings = {problem.key for problem in shown}, list(_failed_deliveries(status))
@@ -229,12 +229,12 @@ def find_problems(status: ServiceStatus, config: Config, now: datetime) -> Probl
 
 
 def late(status: ServiceStatus, config: Config, now: datetime) -> Iterator[Problem]:
-    """Yield what should have happened by now."""
+    """Yield the problems of kinds LATE: polls, digests and deliveries that are overdue."""
     return (problem for problem in _shown_by_state(status, config, now) if problem.kind in LATE)
 
 
 def _shown_by_state(status: ServiceStatus, config: Config, now: datetime) -> Iterator[Problem]:
-    """Yield the problems for which there need not be an alert, or that are worse than their alerts say."""
+    """Yield the problems that the state shows without an alert, or that are worse than their alerts say."""
     every = min((source.poll.every for source in config.sources.values()), default=timedelta(0))
     limit = now - max(PATIENCE, every)
     for source in status.sources:

@@ -1,8 +1,8 @@
 """Alerts and notices: messages to the operators of cachewatch, never to the recipients of digests.
 
-Operators are notified once when an alert opens and once when it is resolved. Reporting an open alert updates its
-sentences and sends nothing. A source whose newest data is older than its `stale_after` has an alert,
-and so has each event for which digests are held: it says what operators are asked, and until when.
+Operators are notified once when an alert opens and once when it is resolved. Opening an open alert again updates its
+text and sends nothing. A source whose newest data is older than its `stale_after` has an alert, and so has each event
+for which digests are held: it says what operators are asked, and until when.
 """
 
 import hashlib
@@ -30,24 +30,24 @@ from cachewatch.store.health import AlertKey, AlertKind, SourceHealth
 from cachewatch.store.outbox import State
 from cachewatch.store.schema import to_text
 
-# Stands in the place of a subscription's name, which cannot have such a form.
+# Used in place of a subscription's name; no subscription can be called so.
 OPERATORS = "(operators)"
 
 
 class OperatorNotice(Struct, frozen=True, kw_only=True):
     """A message to operators."""
 
-    topic: str  # what it is about, in the list of digests
+    topic: str  # shown in the list of digests in place of a stream's name
     title: str
     lines: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()  # that help
     is_good: bool = False  # something is over
-    facts: tuple[tuple[str, str], ...] = ()  # one line each, with a name
-    avoid: tuple[str, ...] = ()  # channels that do not work
+    facts: tuple[tuple[str, str], ...] = ()  # a name and its value, shown on a line each
+    avoid: tuple[str, ...] = ()  # channels that do not work, used only if there is no other
 
 
 def notify_within(connection: Connection, context: Context, notice: OperatorNotice) -> None:
-    """Queue a notice in a transaction that is open, and log it."""
+    """Queue a notice to operators within the open transaction of `connection`, and log it."""
     event = "operators.notified"
     if not queue_within(connection, context, notice):
         event = "operators.unnotified"
@@ -55,7 +55,7 @@ def notify_within(connection: Connection, context: Context, notice: OperatorNoti
 
 
 def queue_within(connection: Connection, context: Context, notice: OperatorNotice) -> bool:
-    """Queue a notice, in a transaction that is open, and tell whether any channel of operators takes it."""
+    """Queue a notice within the open transaction of `connection`; return False if no operators' channel accepts it."""
     context.notices += 1
     now, config = context.clock(), context.config  # one of them, though a reload may bring another
     whom, is_stored = config.operators, False
@@ -103,34 +103,34 @@ def queue_within(connection: Connection, context: Context, notice: OperatorNotic
     return is_stored
 
 
-# Stands in the place of a source's name in alerts about the daemon itself.
+# Used in place of a source's name in alerts about the daemon itself.
 DAEMON = "(daemon)"
 
 
 class Alert(Struct, frozen=True, kw_only=True):
-    """An alert, in the words that operators read."""
+    """An alert with the text that operators read."""
 
     key: AlertKey
     title: str
-    lines: tuple[str, ...] = ()  # the first one says most, and stands in `status`
+    lines: tuple[str, ...] = ()  # the first one is also shown by `status`
     commands: tuple[str, ...] = ()  # that help
-    avoid: tuple[str, ...] = ()  # channels that do not work
+    avoid: tuple[str, ...] = ()  # channels that do not work, used only if there is no other
 
     @property
     def notice(self) -> OperatorNotice:
-        """The message that it is open."""
+        """The message to operators that this alert is open."""
         topic = _topic(self.key)
         return OperatorNotice(topic=topic, title=self.title, lines=self.lines, commands=self.commands, avoid=self.avoid)
 
 
 def open_now(context: Context, alert: Alert) -> None:
-    """Open an alert, and notify operators unless it was open."""
+    """Open an alert, and notify operators unless it was open already."""
     with context.database.write() as connection:
         open_within(connection, context, alert)
 
 
 def open_within(connection: Connection, context: Context, alert: Alert) -> None:
-    """Open an alert, and notify operators unless it was open; in a transaction that is open."""
+    """Open an alert within the open transaction of `connection`, and notify operators unless it was open already."""
     now, detail = context.clock(), alert.lines[0] if alert.lines else ""
     if health.put_alert(connection, alert.key, alert.title, detail, now):
         health.note_notified(connection, alert.key, now)
@@ -139,7 +139,7 @@ def open_within(connection: Connection, context: Context, alert: Alert) -> None:
 
 
 def resolve_now(context: Context, key: AlertKey, title: str) -> None:
-    """Resolve an alert if it is open, and notify operators in the words of `title`."""
+    """Resolve an alert if it is open, and notify operators with `title`."""
     with context.database.read() as connection:
         if health.get(connection, key) is None:
             return
@@ -149,9 +149,10 @@ def resolve_now(context: Context, key: AlertKey, title: str) -> None:
 
 @contextmanager
 def contained(context: Context, name: str, part: str, *, may_be_open: bool = True) -> Iterator[None]:
-    """Go on behind the block, whatever it raises: operators are alerted of work on `name` that nobody waits for.
+    """Turn an error in the block into an alert about the work `part` on `name`; the caller goes on after it.
 
-    Whoever knows that no such alert is open says so, and none is looked for when the work succeeds. Raises StateError and EndingError, of which the work is not to blame.
+    After success that alert is resolved; `may_be_open=False` skips looking for it. StateError and EndingError are
+    raised, since they are no faults of the work.
     """
     key = AlertKey(AlertKind.WORK_FAILED, name, part)
     try:
@@ -169,9 +170,9 @@ def contained(context: Context, name: str, part: str, *, may_be_open: bool = Tru
 
 
 def resolve_within(connection: Connection, context: Context, key: AlertKey, title: str) -> datetime | None:
-    """Resolve an alert if it is open, notify operators in the words of `title`, and return since when it was open.
+    """Resolve an alert if it is open, and return when it was opened, else None.
 
-    Without a title nobody is notified.
+    Operators are notified with `title`, unless that is empty.
     """
     alert = health.remove(connection, key)
     if alert is None:
@@ -192,10 +193,10 @@ def _topic(key: AlertKey) -> str:
 
 
 def review(connection: Connection, context: Context, source: Source, source_health: SourceHealth) -> None:
-    """Open the alert of a source whose data is too old, and resolve it when there is newer data.
+    """Open the alert of a source whose data is too old, and resolve it once there is newer data.
 
-    How often a source publishes is not known before it was watched for that long: the age of what was fetched
-    first says nothing yet.
+    The age of the first data that was fetched opens no alert: how often a source publishes is only known after watching
+    it for that long.
     """
     key, now = AlertKey(AlertKind.SOURCE_STALE, source.name), context.clock()
     is_watched = source_health.changed_at is not None and now - source_health.changed_at > source.stale_after
@@ -212,25 +213,25 @@ def review(connection: Connection, context: Context, source: Source, source_heal
 
 
 def is_stale(source: Source, source_health: SourceHealth, now: datetime) -> bool:
-    """Tell whether the newest data of a source is older than it should ever be."""
+    """Tell whether the newest data of a source is older than its `stale_after`."""
     newest = _newest(source_health)
     return newest is not None and now - newest > source.stale_after
 
 
 def staleness(source_health: SourceHealth, now: datetime, zone: str) -> str:
-    """Say how old the newest data is."""
+    """Return in words how old the newest data of a source is."""
     newest = _newest(source_health)
     return f"nothing new published since {minute(newest, zone)} ({days(now - newest)})" if newest else "no data yet"
 
 
 def _newest(source_health: SourceHealth) -> datetime | None:
-    """Return when the newest data was published; it cannot be later than when we saw it, whatever its date says."""
+    """Return when the newest data was published, but no later than when it was fetched, whatever its commit date is."""
     return min(filter(None, (source_health.revision_time, source_health.changed_at)), default=None)
 
 
-# Urgent digests are held for no longer.
+# The longest time for which urgent digests are held.
 _URGENT_FOR = timedelta(hours=1)
-# Digests that a notice has commands for, and that fit into one of them.
+# For how many digests a notice has commands, and how many are in one command.
 _NAMED, _NAMED_AT_ONCE = 30, 6
 
 _ADVICE = "A newer digest replaces it, and is sent if nothing is unusual any longer."
@@ -242,7 +243,7 @@ Held = tuple[HeldDigest, Hold]
 
 
 def held_for(config: Config, subscription: str, stream: str) -> timedelta | None:
-    """Return how long digests of a stream are held if no operator answers; None is until one does."""
+    """Return how long digests of a stream are held if no operator answers; None if that has no end."""
     known = config.subscriptions.get(subscription)
     if known is None or known.limit.hold_for is None or (stream == URGENT and known.urgent is None):
         return None
@@ -250,7 +251,7 @@ def held_for(config: Config, subscription: str, stream: str) -> timedelta | None
 
 
 def goes_out_at(config: Config, digest: HeldDigest) -> datetime | None:
-    """Return when the first of what a digest is held for goes out unless an operator answers; None if that is not known."""
+    """Return when the first part of a held digest is sent if no operator answers; None if that is not known."""
     times = [_hold_ends_at(config, digest, hold) for hold in digest.holds]
     known = [time for time in times if time is not None]
     return min(known) if known and len(known) == len(times) else None
@@ -262,7 +263,7 @@ def _hold_ends_at(config: Config, digest: HeldDigest, hold: Hold) -> datetime | 
 
 
 def over(config: Config, stream: Stream, holds: Iterable[Hold], known: Sequence[Hold], now: datetime) -> list[Hold]:
-    """Return those of `holds` that have lasted their time, counted as it is `known`; those that begin now begin."""
+    """Return those of `holds` whose time is over, counted from when the `known`, stored holds of their events began."""
     lasting = held_for(config, stream.subscription.name, stream.name)
     if lasting is None:
         return []
@@ -275,7 +276,7 @@ def alert_key(event: HoldEvent) -> AlertKey:
 
 
 def questions(config: Config, digests: Sequence[HeldDigest]) -> Iterator[Alert]:
-    """Yield an alert for each event for which digests are held, which may be many."""
+    """Yield an alert for each event for which digests are held, often several digests."""
     held: defaultdict[AlertKey, list[Held]] = defaultdict(list)
     for digest, hold in ((each, hold) for each in digests for hold in each.holds):
         held[alert_key(hold.event)].append((digest, hold))
@@ -283,7 +284,7 @@ def questions(config: Config, digests: Sequence[HeldDigest]) -> Iterator[Alert]:
 
 
 def place(source: str, tag: str) -> str:
-    """Say where an event is."""
+    """Return the tag and source of an event in words, or only the source if it concerns several tags."""
     return f"{tag} of {source}" if tag else source
 
 
@@ -326,7 +327,7 @@ def _commands(config: Config, digests: list[HeldDigest]) -> Iterator[str]:
 
 
 def _name(config: Config, digest: HeldDigest) -> str:
-    """Name a held digest so that commands are right for a newer one too."""
+    """Return a name of a held digest for commands, which also fits a newer digest that replaces it."""
     known = config.subscriptions.get(digest.subscription)
     has_one_stream = known is not None and known.urgent is None
     return digest.subscription if has_one_stream else f"{digest.subscription}/{digest.stream}"

@@ -178,7 +178,7 @@ class Memory:
                 self._size -= dropped
 
     def recall(self, name: Hashable, find: Callable[[], Any], size: int | None = None) -> Any:
-        """Return the value kept under `name`, or else keep and return that of `find`; its own `size` counts by default."""
+        """Return the value kept under `name`, or else keep and return that of `find`; `size` defaults to its own."""
         if name in self._found:
             self._found.move_to_end(name)
             return self._found[name][0]
@@ -205,7 +205,7 @@ class ComparedTags:
     def changeset(
         self, comparison: Comparison, selection: Selection, make_collector: Callable[[], Collector], go_on: GoOn
     ) -> Changeset | None:
-        """Return what `selection` selects of the only pair of `comparison`; None if the results are too large to keep."""
+        """Return what `selection` selects of the only pair of `comparison`; None if results are too large to keep."""
         (pair,) = comparison.pairs
         name = pair.before, pair.after
         if name not in self._compared:
@@ -368,7 +368,7 @@ class Comparisons:
 
     @contextmanager
     def opened(self, source: str, open_repository: Callable[[], Repository]) -> Iterator[Repository]:
-        """Open the repository of a source once for all streams; after an error it is closed, and opened anew next time."""
+        """Open the repository of a source once for all streams; after an error it is closed, and reopened next time."""
         if source not in self._repositories:
             self._repositories[source] = open_repository()
         try:

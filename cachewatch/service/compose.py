@@ -243,7 +243,7 @@ def _silenced(context: Context, hidden: Counter[str]) -> Iterator[Silenced]:
 
 
 def _key(stream: Stream, state: StreamState, parts: list[SourceDiff], occasion: str) -> str:
-    """Return the digest's key, the same for the same steps until they are stored; later digests of these steps get others."""
+    """Return the digest's key, the same for the same steps until it is stored; later digests of them get others."""
     steps = sorted(step for part in parts for step in part.steps)
     made_of: list[object] = [_FORM, stream.subscription.name, stream.name, steps or occasion]
     key = hashlib.sha256(json.dumps(made_of).encode()).hexdigest()

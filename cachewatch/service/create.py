@@ -63,7 +63,7 @@ def take_over_renamed(context: Context) -> None:
 
 
 def ask_about(connection: Connection, context: Context, new: str) -> None:
-    """Notify operators if the subscription `new` begins while others are no longer configured: it may be one of those."""
+    """Notify operators if `new` begins while other subscriptions are no longer configured: it may be one of those."""
     known = cursors.subscriptions(connection)
     gone = sorted(known - context.config.subscriptions.keys() - {OPERATORS})
     if new in known or not gone:
@@ -169,7 +169,7 @@ def _store_digest(
 
 
 def _report_reused_hashes(connection: Connection, context: Context, draft: PendingDigest) -> None:
-    """Notify operators of published hashes that now belong to a different spec, once even if several streams find them."""
+    """Notify operators of published hashes that now belong to another spec; once, even if several streams find them."""
     for tag in draft.digest.tags:
         reused = [found for found in tag.report.diagnostics if found.kind is DiagnosticKind.REUSED_HASH]
         lines = tuple(f"{safe(found.path)}: {safe(found.message)}." for found in reused[:_MOST_NAMED])
@@ -326,7 +326,7 @@ def _decide_digest(
 def _packed(
     context: Context, stream: Stream, draft: PendingDigest, comparisons: Comparisons
 ) -> tuple[ChannelMessages, ...]:
-    """Return the messages of a digest, without those for recipients who get the same from the urgent stream in this pass."""
+    """Return the messages of a digest, except to recipients who get the same from the urgent stream in this pass."""
     packed = build_messages(context.config, stream, as_released(draft))
     name, content = stream.subscription.name, draft.content
     if draft.hold:
@@ -348,7 +348,7 @@ def _packed(
 def _what_goes_out(
     context: Context, stream: Stream, state: StreamState, draft: PendingDigest, comparisons: Comparisons
 ) -> tuple[PendingDigest, ...]:
-    """Return the digest to store; if the time of some of its holds is over, it is split in one to send and one to hold."""
+    """Return the digest to store; if the time of some holds is over, it is split in one to send and one to hold."""
     holds = [replace(hold, counted_from=first_held(state.holds, hold.event)) for hold in draft.holds]
     due = over(context.config, stream, holds, holds, context.clock())
     if not due:

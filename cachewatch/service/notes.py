@@ -64,7 +64,7 @@ NO_BASES: Bases = MappingProxyType({})
 
 
 class UnreadAfter(Struct, frozen=True):
-    """The documents that a stream cannot read after a comparison, those it could read again, and those without a base."""
+    """The documents that a stream cannot read after a comparison, those it could read again, and those without base."""
 
     left: dict[str, tuple[Unread, ...]] = field(default_factory=dict)
     resolved: dict[str, tuple[Unread, ...]] = field(default_factory=dict)
@@ -82,7 +82,7 @@ class UnreadDocuments:
         self._known = known  # by tag
 
     def bases(self, tags: Collection[str]) -> Bases:
-        """Return the revisions to compare unread documents with instead of the last reported one, by tag and package."""
+        """Return the revisions to compare unread documents with instead of the reported one, by tag and package."""
         return {tag: found for tag in sorted(tags) if (found := dict(self._bases(self._known.get(tag, ()))))}
 
     def _bases(self, entries: Iterable[Unread]) -> Iterator[tuple[str, Revision]]:

@@ -1,8 +1,8 @@
-"""Deliveries that wait or fail: whether a recipient is still wanted, when to try again, and suppressed addresses.
+"""Deliveries that wait or fail: whether a recipient is still configured, when to retry, and suppressed addresses.
 
-Time in which the service did not run does not count: no delivery is given up because of it, and nothing is deleted at
-its end. An address that refuses digests for days is suppressed: it gets one a week, to see whether it accepts them.
-Addresses of operators are never suppressed, since nobody else hears of problems.
+Time in which the service did not run does not count: no delivery is given up and nothing is deleted because of it. An
+address that refuses digests for days is suppressed: it gets one a week, to see whether it accepts them. Addresses of
+operators are never suppressed, since nobody else is notified of problems.
 """
 
 import random
@@ -23,15 +23,15 @@ from cachewatch.store.digests import DigestState, DigestSummary
 from cachewatch.store.health import AlertKey, AlertKind
 from cachewatch.store.outbox import Delivery, State
 
-Way = tuple[tuple[str, ...], tuple[str, ...]]  # channels, and whom those of mail go to
+Way = tuple[tuple[str, ...], tuple[str, ...]]  # channels, and the addresses to which those for mail send
 
 
 def why_not(config: Config, subscription: str, channel: str, target: str) -> str:
-    """Say why what was made for `subscription` is not to go to `target` any more; empty if it is.
+    """Return why a digest of `subscription` must not be sent to `target` any more; "" if it may be sent.
 
-    A subscription that is gone may have been renamed: what waits for it goes to those who
-    still get something through the channel, and to nobody else. What a channel that is gone
-    should have taken waits for it.
+    A subscription that is no longer configured may have been renamed: its deliveries go to those who still get
+    something through the channel, and to nobody else. Deliveries for a channel that is no longer configured wait for
+    it.
     """
     if channel not in config.channels:
         return ""
@@ -44,7 +44,7 @@ def why_not(config: Config, subscription: str, channel: str, target: str) -> str
 
 
 def is_recipient(config: Config, channel: str, target: str) -> bool:
-    """Tell whether anything is ever sent to `target` through `channel`."""
+    """Tell whether the configuration sends anything to `target` through `channel`."""
     return is_used(config, channel) and _reaches(config, _ways_through(config, channel), channel, target)
 
 
@@ -55,9 +55,9 @@ def is_operator(config: Config, channel: str, target: str) -> bool:
 
 
 def last_addresses(config: Config, suppressed: Collection[tuple[str, str]]) -> dict[tuple[str, str], str]:
-    """Return which of these addresses, each behind its channel, leave nobody to reach, and whose they are.
+    """Return which of the `suppressed` (channel, address) pairs leave nobody to reach, with the subscription's name.
 
-    That is each address of operators, and the addresses of a subscription if it has no other in that channel.
+    These are all addresses of operators, and the addresses of a subscription if it has no other in that channel.
     """
     by_name = {(channel, target.lower()): (channel, target) for channel, target in suppressed}
     found = {}
@@ -71,7 +71,7 @@ def last_addresses(config: Config, suppressed: Collection[tuple[str, str]]) -> d
 
 
 def is_used(config: Config, channel: str) -> bool:
-    """Tell whether anything is ever sent through a channel."""
+    """Tell whether the configuration sends anything through `channel`."""
     return channel in config.channels and bool(_ways_through(config, channel))
 
 
@@ -80,7 +80,7 @@ def _ways_through(config: Config, channel: str) -> list[Way]:
 
 
 def _ways_of(config: Config, subscription: str) -> Iterator[Way]:
-    """Yield how a subscription, or operators, are reached; all subscriptions for one that is gone."""
+    """Yield the channels and addresses of a subscription or of operators; if it is unknown, of all subscriptions."""
     if subscription == OPERATORS:
         yield config.operators.channels, config.operators.to
         return
@@ -104,18 +104,18 @@ def _has_addresses(config: Config, channel: str) -> bool:
 # Minutes between attempts; the last one repeats.
 _MINUTES = (1, 5, 15, 60, 240)
 _LEAST, _MOST = 0.9, 1.2
-# Whatever the other side asks for, and what a channel rests that somebody has to repair.
+# The longest pause that a server can ask for, and the pause of a channel that somebody has to repair.
 LONGEST_ASKED = BLOCKED = timedelta(hours=1)
 LONGEST_PAUSE = timedelta(minutes=_MINUTES[-1]) * _MOST
 
 
 def pause(attempts: int) -> timedelta:
-    """Return how long to wait after so many attempts; not to the second, or what failed together comes back together."""
+    """Return how long to wait after `attempts` failures, with a random part, so that retries do not coincide."""
     minutes = _MINUTES[min(attempts, len(_MINUTES)) - 1]
     return timedelta(minutes=minutes) * random.uniform(_LEAST, _MOST)  # noqa: S311  nothing is to be kept secret
 
 
-# Between two times at which we write down that we run.
+# How often the time is stored at which the service runs.
 _PRECISION = timedelta(minutes=10)
 # Clocks are adjusted by less than that every day.
 _SLACK = timedelta(minutes=1)
@@ -127,14 +127,15 @@ _WRONG_CLOCK = Alert(
         "These times are ignored. No change is lost; but a digest may arrive early, or twice.",
     ),
 )
-# For so long the end of an outage may be a clock that is wrong.
+# How long after an outage its end may turn out to be a wrong clock.
 _DOUBT = timedelta(days=1)
 
 
 def account(context: Context) -> None:
-    """Write down that the service runs, and make up for the time in which it did not, or in which its clock was wrong.
+    """Store that the service runs now, and make up for time in which it did not run or its clock was wrong.
 
-    What is open after an outage has as much time left as if one pause between two attempts had passed, and what is held too.
+    After an outage, open deliveries and held digests have as much time left as if one pause between two attempts had
+    passed.
     """
     now = context.clock()
     if _has_just_run(context.ran, now):
@@ -167,14 +168,14 @@ def _has_just_run(ran: datetime | None, now: datetime) -> bool:
 
 
 def longest(config: Config, channel: str | None) -> timedelta:
-    """Return how long a delivery through `channel`, or any, is tried."""
+    """Return how long a delivery through `channel` is retried; if that is None or unknown, the longest of all."""
     if channel is not None and channel in config.channels:
         return config.channels[channel].retry.lasting
     return max(each.retry.lasting for each in (ChannelConfig(name=""), *config.channels.values()))
 
 
 def certain(connection: Connection, now: datetime) -> datetime:
-    """Return `now`, or for a day after an outage its beginning: what made it may be a clock that is ahead."""
+    """Return `now`, or for a day after an outage the time of its beginning, because its end may be a wrong clock."""
     began, ended = health.moment(connection, health.BEGAN), health.moment(connection, health.ENDED)
     if began is None or ended is None or now - ended >= _DOUBT:
         return now
@@ -182,7 +183,7 @@ def certain(connection: Connection, now: datetime) -> datetime:
 
 
 def _postpone(connection: Connection, config: Config, ran: datetime, now: datetime) -> None:
-    """Let what is held wait for as much longer; a gap counts for half of the time that it waits at most."""
+    """Prolong the holds of digests by the time of an outage, less one pause or half of the hold if that is shorter."""
     for subscription, stream, hold in digests.all_holds(connection):
         lasting = held_for(config, subscription, stream)
         counted = LONGEST_PAUSE if lasting is None else min(LONGEST_PAUSE, max(lasting / 2, 2 * _PRECISION))
@@ -205,7 +206,7 @@ _RETRIED_AFTER = timedelta(days=7)
 
 
 def note_refusal(connection: Connection, context: Context, delivery: Delivery, said: str) -> bool:
-    """Suppress the address that refused a delivery if it has done so for days; tell whether it is suppressed now."""
+    """Suppress the address of a delivery if it has refused digests for days; tell whether it is suppressed."""
     name, target, now = delivery.channel, delivery.target, context.clock()
     if messages.is_suppressed(connection, name, target):
         return True
@@ -236,7 +237,7 @@ def alert(channel: str, target: str, said: str) -> Alert:
 
 
 def try_again(connection: Connection, context: Context) -> None:
-    """Let the oldest digest for each suppressed address be due once a week; restore those that are operators' by now."""
+    """Make the oldest kept digest of each suppressed address due once a week; restore the addresses of operators."""
     now = context.clock()
     for each in messages.all_suppressed(connection):
         if is_operator(context.config, each.channel, each.target):
@@ -250,7 +251,7 @@ def try_again(connection: Connection, context: Context) -> None:
 
 
 def restore(connection: Connection, context: Context, channel: str, target: str) -> bool:
-    """Deliver to an address again, what was kept first; tell whether it was suppressed."""
+    """End the suppression of an address and send what was kept for it; tell whether it was suppressed."""
     was_suppressed = messages.restore(connection, channel, target)
     if was_suppressed:
         for each in outbox.find(connection, states=(State.SUPPRESSED,), channel=channel, target=target):
@@ -265,7 +266,7 @@ def _send(connection: Connection, context: Context, delivery: Delivery, said: st
 
 
 def bury_unknown(context: Context) -> None:
-    """Put deliveries into the dead letters of which nobody knows any more what became of them."""
+    """Set deliveries with a damaged state to failed for good, because it is unknown whether they were sent."""
     said = "its stored state was damaged: it may have been sent, or not"
     with context.database.write() as connection:
         digests.settle_unknown(connection, said, context.clock())
@@ -281,7 +282,7 @@ def bury_unknown(context: Context) -> None:
 
 
 def set_aside(connection: Connection, context: Context, record: DigestSummary, error: DamagedRow) -> None:
-    """Set aside one digest that is held and damaged; its cursors were not moved, and its stream is due now."""
+    """Set a damaged held digest aside and make its stream due now; its cursors have not moved."""
     now = context.clock()
     digests.settle(connection, record.key, DigestState.DAMAGED, str(error), now)
     digests.hasten(connection, record.subscription, record.stream, now)
@@ -296,7 +297,7 @@ def set_aside(connection: Connection, context: Context, record: DigestSummary, e
 
 
 def resume(context: Context) -> None:
-    """Take up a state, and say what is odd about it."""
+    """Prepare to work on a state: recover from a crash, and report what is unusual about the state."""
     with context.database.write() as connection:
         # Of the daemon that ran before: it read another file, and its jobs are gone.
         for alert in health.all_open(connection):
@@ -311,16 +312,16 @@ def resume(context: Context) -> None:
 
 
 def recover(context: Context) -> None:
-    """Put right what time alone can break; cheap where nothing is wrong, so that it is asked before any work.
+    """Check that the state was not taken away, and make up for an outage or a wrong clock; cheap if nothing is wrong.
 
-    Raises StateError if the state was taken away: nothing more is sent from it.
+    Raises StateError if the state was taken away: nothing more may be sent from it.
     """
     context.database.check_place()
     account(context)
 
 
 def _tell_of_loss(context: Context) -> None:
-    """Clones without a database are what somebody left who deleted it, or mounted another disk."""
+    """Notify operators that clones have no database: somebody deleted it, or another disk is mounted."""
     place = context.database.place
     context.log.warning("state.lost", database=place)
     notice = OperatorNotice(

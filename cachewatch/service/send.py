@@ -1,8 +1,8 @@
-"""Send the queued messages one by one, and record the result of each.
+"""Send the queued messages one by one, and store the result of each.
 
-No transaction is open while a transport works: a delivery is claimed before it is sent. An answer that cannot be
-written down is kept in memory, and tried again. A message whose answer we did not live to write down is sent again:
-the same bytes under the same Message-ID.
+No transaction is open while a message is sent: a delivery is claimed before. A result that cannot be stored is kept in
+memory, and stored later. If the process ends before it stored a result, the message is sent again: the same bytes with
+the same Message-ID.
 """
 
 import re
@@ -32,17 +32,17 @@ from cachewatch.store.database import Connection
 from cachewatch.store.health import AlertKey, AlertKind, Counter
 from cachewatch.store.outbox import OPEN, Delivery, State
 
-# A delivery is given up only after so many attempts over so long a time.
+# A delivery is given up only after at least so many attempts over at least so long a time.
 _LEAST_ATTEMPTS, _LEAST_TIME = 3, timedelta(days=1)
-# How long an answer may take to be written down, beside the attempt itself.
+# How long storing a result may take.
 _WRITING = timedelta(minutes=5)
 # Failures of a channel in a row of which operators are alerted.
 _AWAY = 3
-# Messages in a row over which the connection may be lost, or that may take their time to time out, before a run ends.
+# A run through a channel ends after the connection was lost, or timed out, over so many messages in a row.
 _MOST_LOST = 3
 # Where a message was refused, and with which codes: RCPT: 550 5.7.1
 _CODES = re.compile(r"[^:(]*: (\d{3}( \d\.\d{1,3}\.\d{1,3})?|\w+)")
-# Seconds between attempts to write an answer down; then it is the next run's turn.
+# Seconds between attempts to store a result; after these, the next run does it.
 _PATIENCE = (1.0, 2.0, 4.0, 8.0)
 
 
@@ -51,21 +51,22 @@ _Claimed = tuple[Delivery, Message | None]  # without its message if that is dam
 
 
 class _Outcome(Struct, frozen=True):
-    """What follows from an answer."""
+    """The next state of a delivery, as it follows from the result of an attempt."""
 
     state: State
     said: str
     due: datetime | None = None
-    shorter: Message | None = None  # to be sent instead
+    shorter: Message | None = None  # a short form to send instead
 
 
 def deliver_all(context: Context, *, is_last: bool) -> int:
     """Send everything that is due; return how many deliveries failed for good.
 
-    Until the last time in a pass, nothing is given up because it was refused alone: it is tried again with what follows.
+    Unless `is_last`, deliveries that were refused while nothing else was accepted are not given up, but retried later
+    in the pass.
     """
     dead = sum(_settle_unwritten(context, name) for name in {each.channel for each, _ in context.unwritten.values()})
-    for _ in range(2):  # of what fails operators are told at once, perhaps through a channel that had its turn
+    for _ in range(2):  # the second time for notices of failures, perhaps through a channel that was used before
         with context.database.read() as connection:
             due = outbox.due_channels(connection, context.clock())
         notices = context.notices
@@ -76,7 +77,7 @@ def deliver_all(context: Context, *, is_last: bool) -> int:
 
 
 def tell_of_gone(context: Context) -> None:
-    """Tell operators of deliveries that wait for a channel which is not configured any more."""
+    """Open an alert for each channel that is no longer configured while deliveries wait for it."""
     with context.database.read() as connection:
         names = outbox.due_channels(connection, context.clock())
     for name in names:
@@ -85,7 +86,7 @@ def tell_of_gone(context: Context) -> None:
 
 
 def deliver(context: Context, name: str, *, is_last: bool = True) -> int:
-    """Send everything that is due through one channel; return how many deliveries failed for good."""
+    """Send everything that is due through the channel `name`; return how many deliveries failed for good."""
     dead = _settle_unwritten(context, name)
     recover(context)
     config = context.config.channels.get(name)
@@ -110,9 +111,9 @@ def deliver(context: Context, name: str, *, is_last: bool = True) -> int:
 
 
 def _take_back(context: Context, name: str, later: datetime) -> None:
-    """Give back what was being sent, and is not any more, since one process works on the state, and this is its one run.
+    """Release claimed deliveries of a channel that nobody sends any more, because their process has ended.
 
-    Another host may have lost the state in the middle of an attempt: that is over when the longest one would be.
+    Those of another host are sent again only at the time `later`, because it may still be sending them.
     """
     host, now = f"{socket.gethostname()}/", context.clock()
     is_alone = not context.database.is_shared and not shared_kind(context.folder)
@@ -125,7 +126,7 @@ def _take_back(context: Context, name: str, later: datetime) -> None:
 
 
 def _shelf(context: Context, name: str, target: str, most: int) -> list[Message]:
-    """Return what was sent before, newest first; what a clock made that was ahead gets the time of the one before it."""
+    """Return the messages sent to `target` before, newest first; a future date is replaced by that of the one before."""
     with context.database.read() as connection:
         newest_first = outbox.sent_history(connection, name, target, most)
     now, before, found = context.clock(), datetime.fromtimestamp(0, UTC), []
@@ -152,9 +153,9 @@ def _deliver_each(context: Context, name: str, transport: Transport, *, is_last:
 class _Run:
     """One run of deliveries through a channel.
 
-    What may be the fault of the channel or of one message is settled when the others show whose it is: if several
-    recipients are refused alike and none is accepted, if the connection is lost over each, or if each raises, it is the
-    channel's, and uses up nothing.
+    Failures that may be the fault of the channel or of a single message are decided once others show whose fault it is.
+    If several recipients are refused alike and none is accepted, if the connection is lost over each message, or if
+    each raises, it is the fault of the channel, and counts as an attempt for no delivery.
     """
 
     def __init__(self, context: Context, name: str, *, is_last: bool) -> None:
@@ -164,7 +165,7 @@ class _Run:
         self._dead = 0
 
     def take(self, delivery: Delivery, answer: DeliveryResult) -> _Claimed | None:
-        """Settle an answer, now or later; return what is to be sent next, claimed in the same transaction."""
+        """Store a delivery's result, now or once the run ends; return the next one, claimed in the same transaction."""
         if answer.outcome is DeliveryOutcome.BLOCKED or answer.is_channel:
             self.end(is_away=True)
             self._settle(delivery, answer)
@@ -174,7 +175,7 @@ class _Run:
         is_refused = answer.outcome in (DeliveryOutcome.DEAD, DeliveryOutcome.RAISED) and not self._has_worked
         if answer.is_lost or is_refused:
             self._undecided.append((delivery, answer))
-            # Each of them may have taken minutes.
+            # Each lost connection may have taken minutes.
             is_over = sum(each.is_lost for _, each in self._undecided) >= _MOST_LOST
             return None if is_over else _next(self._context, self._name)
         if answer.outcome is not DeliveryOutcome.DEFERRED:
@@ -185,12 +186,15 @@ class _Run:
         return self._settle(delivery, answer, goes_on=True)
 
     def end(self, *, is_away: bool = False) -> int:
-        """Decide what is left, also by whether the server is away now; return how many deliveries failed for good."""
+        """Decide the results that are still undecided; return how many deliveries failed for good.
+
+        `is_away` tells that the last message showed that the server cannot be reached.
+        """
         alike = defaultdict[str, list[_Answered]](list)
         for delivery, answer in self._undecided:
             alike[_kind(answer)].append((delivery, answer))
         self._undecided = []
-        # Last what the channel rests for: any other answer would say that it works.
+        # Last the channel's own faults: storing any other result marks the channel as working.
         for group in sorted(alike.values(), key=partial(_is_at_fault, is_away=is_away)):
             if _is_at_fault(group, is_away=is_away):
                 self._rest(group)
@@ -205,7 +209,7 @@ class _Run:
         return self._dead
 
     def _rest(self, group: Sequence[_Answered]) -> None:
-        """Let the channel rest for answers that are its fault."""
+        """Pause the channel because of results that are its fault."""
         first = group[0][1]
         if not first.is_lost:
             said = f"{len(group)} recipients were refused alike, and none was accepted: {first.detail}"
@@ -221,18 +225,18 @@ class _Run:
 
 
 def _is_at_fault(group: Sequence[_Answered], *, is_away: bool) -> bool:
-    """Tell whether answers that are all alike are the fault of the channel."""
+    """Tell whether results of the same kind are the fault of the channel."""
     answers = [answer for _, answer in group]
     if answers[0].outcome is DeliveryOutcome.RAISED or (answers[0].is_lost and is_away):
         return True
-    # One that is refused by itself says nothing of the channel, nor does a digest whose content is refused.
+    # A single refused recipient shows nothing about the channel, nor does a digest whose content is refused.
     targets, digests_sent = {each.target for each, _ in group}, {each.digest for each, _ in group}
     is_refused = all(answer.is_address or answer.is_lost for answer in answers)
     return len(targets) > 1 and (is_refused or len(digests_sent) > 1)
 
 
 def _kind(answer: DeliveryResult) -> str:
-    """Return what refusals have in common whose words differ: where it happened, and the codes of the server."""
+    """Return what equal refusals have in common even if their words differ: the step and the codes of the server."""
     found = _CODES.match(answer.detail)
     return "lost" if answer.is_lost else found[0] if found else answer.detail
 
@@ -243,7 +247,7 @@ def _next(context: Context, name: str) -> _Claimed | None:
 
 
 def _claim(connection: Connection, context: Context, name: str) -> _Claimed | None:
-    """Claim the next message that somebody still wants, unless the run is to end; those before it are given up."""
+    """Claim the next message whose recipient is still configured, unless the run is to end; the others are given up."""
     if name not in context.config.channels or context.is_ending.is_set():
         return None
     while (delivery := outbox.claim(connection, name, context.clock(), context.owner)) is not None:
@@ -259,7 +263,7 @@ def _claim(connection: Connection, context: Context, name: str) -> _Claimed | No
 
 
 def _bury(context: Context, delivery: Delivery) -> None:
-    """Give up a delivery whose bytes are lost."""
+    """Give up a delivery whose stored bytes are damaged."""
     said = "its stored bytes are damaged; `cachewatch state check` looks for more, and a backup has what was stored"
     with context.database.write() as connection:
         if outbox.settle(connection, delivery, State.DEAD, now=context.clock(), said=said):
@@ -269,7 +273,10 @@ def _bury(context: Context, delivery: Delivery) -> None:
 
 
 def _is_dropped(connection: Connection, context: Context, delivery: Delivery) -> bool:
-    """Give up a delivery to somebody who was taken out of the configuration since it was made, if that was this one."""
+    """Give up a delivery if its recipient was removed from the configuration since it was queued; tell whether it was.
+
+    Deliveries queued by another host with another configuration are kept.
+    """
     subscription = digests.subscription_of(connection, delivery.digest)
     said = why_not(context.config, subscription, delivery.channel, delivery.target)
     if said and (found := health.configuration(connection)) is not None and delivery.id <= found.last_kept:
@@ -289,7 +296,7 @@ def _attempt(transport: Transport, message: Message) -> DeliveryResult:
 
 
 def _settle_unwritten(context: Context, name: str) -> int:
-    """Write down the answers of a channel that could not be; return how many deliveries failed for good."""
+    """Store the results of a channel that could not be stored before; return how many deliveries failed for good."""
     kept = [found for found in list(context.unwritten.values()) if found[0].channel == name]
     return sum(_settle(context, delivery, answer)[0] is State.DEAD for delivery, answer in kept)
 
@@ -297,10 +304,10 @@ def _settle_unwritten(context: Context, name: str) -> int:
 def _settle(
     context: Context, delivery: Delivery, answer: DeliveryResult, *, goes_on: bool = False
 ) -> tuple[State | None, _Claimed | None]:
-    """Write an answer down, and return the state that follows, if the delivery is still ours, and the next one if it `goes_on`.
+    """Store a result; return the delivery's new state, and with `goes_on` also the next claimed delivery.
 
-    Raises StateError where the state cannot be written for long, and keeps the answer for the next run:
-    without it, what was sent would be sent again.
+    The state is None if another process took the delivery over. Raises StateError if the state cannot be written for
+    long; the result is then kept for the next run, since the message would be sent again without it.
     """
     is_known = context.unwritten.pop(delivery.id, None) is not None
     for seconds in (*_PATIENCE, None):
@@ -349,7 +356,7 @@ def _write_down(
 
 
 def _end_blockade(connection: Connection, context: Context, delivery: Delivery) -> Delivery:
-    """Note that the channel works, if it did not: what waited for it was not tried, so that time does not count."""
+    """Mark the channel as working if it was not; waiting deliveries are prolonged by the time that it was not."""
     name = delivery.channel
     key = AlertKey(AlertKind.CHANNEL_DOWN, name)
     since = alerts.resolve_within(connection, context, key, f"the channel {name} works again")
@@ -364,7 +371,7 @@ def _end_blockade(connection: Connection, context: Context, delivery: Delivery) 
 
 
 def _judge(connection: Connection, context: Context, delivery: Delivery, answer: DeliveryResult) -> _Outcome:
-    """Turn an answer into what follows from it."""
+    """Return what follows from the result of an attempt."""
     now = context.clock()
     if answer.outcome is DeliveryOutcome.SENT:
         return _Outcome(State.SENT, answer.detail)
@@ -384,7 +391,10 @@ def _judge(connection: Connection, context: Context, delivery: Delivery, answer:
 
 
 def _is_given_up(connection: Connection, context: Context, delivery: Delivery) -> bool:
-    """Tell whether a delivery has had its time, and several attempts over a day, or over its whole time if that is shorter."""
+    """Tell whether a delivery was tried often enough and until its time was over.
+
+    It needs several attempts over a day, or over its whole time if that is shorter.
+    """
     now, lasting = context.clock(), recipients.longest(context.config, delivery.channel)
     first = outbox.first_deferral(connection, delivery.id)
     if first is None or delivery.attempts < _LEAST_ATTEMPTS:
@@ -395,7 +405,7 @@ def _is_given_up(connection: Connection, context: Context, delivery: Delivery) -
 
 
 def _shortened(connection: Connection, context: Context, delivery: Delivery, answer: DeliveryResult) -> _Outcome:
-    """Return the short form of the digest, which takes the place of what was too large; if that was it, give up."""
+    """Return the short form of a digest that was too large, to be sent instead; if it was that already, give up."""
     config = context.config.channels.get(delivery.channel)
     try:
         stored, size = digests.get(connection, delivery.digest), len(outbox.message(connection, delivery.id).payload)
@@ -454,7 +464,7 @@ def _note_target(
 
 
 def _block(context: Context, name: str, said: str, traceback: str | None = None) -> None:
-    """Let a whole channel rest; what waits for it uses up no attempts."""
+    """Pause a whole channel; the deliveries that wait for it lose no attempts."""
     now = context.clock()
     with context.database.write() as connection:
         before, rest = health.channel(connection, name), now + BLOCKED
@@ -487,7 +497,7 @@ def _unknown(name: str) -> Alert:
 
 
 def unblock(context: Context) -> None:
-    """Try every channel again: the configuration was loaded anew, perhaps to repair one."""
+    """Make every channel and its deliveries due again, after the configuration was reloaded, perhaps to repair one."""
     for name in context.config.channels:
         with context.database.write() as connection:
             channel_health = health.channel(connection, name)

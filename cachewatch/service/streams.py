@@ -403,7 +403,7 @@ class Silencing:
         return _SilencedCollector(self._hushes, self._wants, make_collector)
 
     def heard(self, changeset: Changeset, hidden: Counter[str]) -> Changeset:
-        """Return `changeset` with what the collectors of `body` let through; add up in `hidden` the packages by silence."""
+        """Return `changeset` with what collectors of `body` let through; count each silence's packages in `hidden`."""
         if not self._hushes:
             return changeset
 
