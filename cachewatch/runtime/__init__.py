@@ -1,1 +1,1 @@
-"""Processes, files and other services of the operating system."""
+"""Worker processes, files and logs."""

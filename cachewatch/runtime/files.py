@@ -1,10 +1,10 @@
-"""Write files atomically, open files that others may have written, take lock files, inflate gzip data, find our own.
+"""Write files atomically, read files that others may have written, take lock files, inflate gzip data, find our own files.
 
-Readers see the old file or the whole new one, also after a power cut. Folders that others may write in are not
+Readers see the old file or the whole new one, also after a power cut. Folders in which others may write are not
 trusted: nothing is written through a symbolic link below the folder that the operator named, and no lock is taken in
 a file that somebody else put there. A link may lead elsewhere inside the folder, as those of a mounted ConfigMap do,
-and never out of it, else who may write in it could read, and publish, all that this process may read. A pipe or
-a device is never opened, so that nobody waits for it.
+but never out of it; otherwise somebody who may write in it could make this process read, and publish, any file that
+it may read. A pipe or a device is never opened, so that no read waits for it.
 
 Our own templates, schemas and sample documents are beside the package in a checkout and inside it in a wheel. Those of
 an extension lie in its package: `templates/`, with its name as a prefix (`site/index.html.j2`), and `schemas/`.
@@ -35,9 +35,9 @@ _NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 
 
 def publish(path: Path, data: bytes, *, base: Path, mode: int) -> None:
-    """Write `data` to `path`, which lies below `base`; raises OSError and then leaves nothing behind.
+    """Write `data` to `path`, below `base`, atomically and safely on the disk; an OSError leaves no file behind.
 
-    `base` and what is below it are made where they are missing; the folder of `base` must be there.
+    `base` and folders below it are made if they are missing; the folder above `base` must exist.
     """
     with _opened(path.parent, base=base, mode=mode) as folder:
         _sweep(folder)
@@ -46,13 +46,13 @@ def publish(path: Path, data: bytes, *, base: Path, mode: int) -> None:
 
 
 def put(path: Path, data: bytes, *, base: Path, mode: int) -> None:
-    """Do as `publish` does, but without waiting for the disk: for what can be made again."""
+    """Write as `publish` does, but without waiting for the disk: for files that can be made again."""
     with _opened(path.parent, base=base, mode=mode) as folder:
         _replace(folder, path.name, data, mode, is_durable=False)
 
 
 def remove(path: Path, *, base: Path) -> None:
-    """Remove the file `path` below `base`, unless it is gone or only a link leads there."""
+    """Remove the file `path` below `base`; do nothing if it is missing or only reached through a link."""
     try:
         with _entered(os.open(base, _FOLDER), path.parent.relative_to(base).parts, _open_below) as folder:
             os.unlink(path.name, dir_fd=folder)
@@ -62,9 +62,9 @@ def remove(path: Path, *, base: Path) -> None:
 
 
 def open_lock(path: Path, *, mode: int = 0o600) -> int:
-    """Open the file that a lock is taken in, and make it where it is missing; what is in it stays.
+    """Open a lock file, which is made if it is missing, and return its file descriptor; its content is kept.
 
-    Raises OSError where it is a link or no file: it would be somebody else's.
+    Raises OSError if it is a link or no regular file, which somebody else may have put there.
     """
     try:
         handle = os.open(path, _LOCK, mode)
@@ -81,7 +81,7 @@ def open_lock(path: Path, *, mode: int = 0o600) -> int:
 
 
 def user_name(number: int) -> str:
-    """Return the name of a user, or the number where it has none."""
+    """Return the name of the user with this id, or the number if it has no name."""
     try:
         return pwd.getpwuid(number).pw_name
     except KeyError:
@@ -89,7 +89,7 @@ def user_name(number: int) -> str:
 
 
 def check_private(folder: Path) -> None:
-    """Raise PermissionError where others than root and ourselves could replace what is in `folder`."""
+    """Raise PermissionError if users other than root and ourselves could replace files in `folder`."""
     about = folder.stat()
     if about.st_mode & stat.S_IWOTH:
         raise PermissionError(
@@ -105,7 +105,7 @@ def check_private(folder: Path) -> None:
 
 @contextmanager
 def _opened(path: Path, *, base: Path, mode: int) -> Iterator[int]:
-    """Open the folder `path` at or below `base`, following no link below `base`."""
+    """Yield a file descriptor of the folder `path`, at or below `base`; folders are made, and links refused."""
 
     def make_and_open(name: str, folder: int) -> int:
         try:
@@ -124,7 +124,7 @@ def _opened(path: Path, *, base: Path, mode: int) -> Iterator[int]:
 
 @contextmanager
 def _entered(folder: int, parts: Iterable[str], enter: Callable[[str, int], int]) -> Iterator[int]:
-    """Go on from a folder to those below it, each opened by `enter`, and close what was opened."""
+    """Open `parts`, folders inside each other, with `enter`, starting in `folder`; yield the last and close all."""
     try:
         for part in parts:
             below = enter(part, folder)
@@ -140,7 +140,7 @@ def _open_below(name: str, folder: int) -> int:
 
 
 def read(path: Path) -> bytes | None:
-    """Return what is in the file, or None if there is no file or only a link to one."""
+    """Return the content of the file; None if it does not exist, is a link or is no regular file."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
@@ -152,7 +152,7 @@ def read(path: Path) -> bytes | None:
 
 
 def _sweep(folder: int) -> None:
-    """Remove what runs left behind that were cut off and never came back to it."""
+    """Remove temporary files of earlier processes that were cut off at least a day ago."""
     with os.scandir(folder) as found:
         for entry in found:
             if entry.name.startswith(".cachewatch.") and entry.name.endswith(".tmp"):
@@ -180,7 +180,7 @@ def _replace(folder: int, name: str, data: bytes, mode: int, *, is_durable: bool
 
 
 def _made_and_opened(name: str, folder: int | None, mode: int) -> int:
-    """Open a folder, and make it where it is missing; no link is followed but to the first, which has no `folder`."""
+    """Open a folder, made if it is missing, and return its file descriptor; links are followed only without `folder`."""
     flags = _FOLDER if folder is None else _FOLDER | os.O_NOFOLLOW
     try:
         return os.open(name, flags, dir_fd=folder)
@@ -201,18 +201,21 @@ _KINDS = {stat.S_IFIFO: "a pipe", stat.S_IFCHR: "a device", stat.S_IFBLK: "a dev
 
 
 class RefusedFile(OSError):
-    """A file that is not read, for the reason in its `strerror`, which says nothing of the content."""
+    """A file that is not read; its `strerror` gives the reason, without any of the content."""
 
     def __init__(self, reason: str, path: Path | str) -> None:
         super().__init__(errno.EPERM, reason, str(path))
 
 
 class LargeFile(RefusedFile):
-    """A file of more bytes than are taken."""
+    """A file is larger than allowed."""
 
 
 def read_inside(folder: Path, name: str, *, most: int) -> bytes:
-    """Return the content of the file `name` in `folder`; raises OSError where it is none, RefusedFile beyond `most` bytes."""
+    """Return the content of the file `name` in `folder`; links may not lead out of the folder.
+
+    Raises OSError if there is no such file, RefusedFile if it is not read or has more than `most` bytes.
+    """
     path = folder / name
     base, inside = _place(folder, name)
     # From folder to folder, so that no link that is made meanwhile is followed.
@@ -223,19 +226,22 @@ def read_inside(folder: Path, name: str, *, most: int) -> bytes:
 
 
 def folder_around(path: Path, folders: Iterable[Path]) -> Path | None:
-    """Return the first of the folders in which `path` is by its name, wherever links lead."""
+    """Return the first of `folders` that contains `path`, judged by the names alone, without following links."""
     place = Path(os.path.normpath(path))
     return next((folder for folder in folders if place.is_relative_to(os.path.normpath(folder))), None)
 
 
 def read_regular(path: Path, *, most: int) -> bytes:
-    """Do as `read_inside` does, wherever links lead: for what is used here, and told to nobody."""
+    """Return the content of a file, wherever links lead: for files that are used here and never published.
+
+    Raises OSError and RefusedFile as `read_inside` does.
+    """
     _check(path.stat(), path)
     return _content(os.open(path, _FILE & ~os.O_NOFOLLOW), path, most)
 
 
 def read_beginning(name: str, most: int, *, opening: bytes = b"") -> bytes:
-    """Return at most `most` bytes of a file, wherever links lead; only a few if it does not begin with `opening`."""
+    """Return the first `most` bytes of a file, wherever links lead; if it does not begin with `opening`, only 16."""
     handle = os.open(name, _FILE & ~os.O_NOFOLLOW)
     with os.fdopen(handle, "rb", buffering=0) as file:
         about = os.fstat(handle)
@@ -247,7 +253,7 @@ def read_beginning(name: str, most: int, *, opening: bytes = b"") -> bytes:
 
 
 def check_regular(path: Path) -> None:
-    """Raise RefusedFile where `path` is a pipe, a device or a socket, or a link to one; what is not there is fine."""
+    """Raise RefusedFile if `path` is a pipe, device or socket, or a link to one; a missing file is accepted."""
     try:
         about = path.stat()
     except OSError:
@@ -269,7 +275,7 @@ def _content(handle: int, path: Path, most: int) -> bytes:
 
 
 def _place(folder: Path, name: str) -> tuple[Path, Path]:
-    """Return the folder without its links, and where in it the file is, which every link leads to."""
+    """Return `folder` without links, and the path in it of the file `name`, also without links."""
     try:
         base = folder.resolve()
         return base, (base / name).resolve().relative_to(base)
@@ -299,7 +305,7 @@ _LINE = re.compile(r"(?:\S+ ){4}(\S+) .*? - (\S+) ")
 
 
 def shared_kind(folder: Path, mounts: Path | None = None) -> str:
-    """Return the type of the network or cluster file system that `folder` is on, or nothing if it is local."""
+    """Return the type of the network or cluster file system that holds `folder`; "" if its file system is local."""
     folder, best, kind = folder.resolve(), Path("/"), ""
     for point, found in _mounts(mounts or MOUNTS):
         # Of what is mounted at one place, the last hides the others.
@@ -309,9 +315,9 @@ def shared_kind(folder: Path, mounts: Path | None = None) -> str:
 
 
 def journal_mode(folder: Path) -> str:
-    """Return the journal that SQLite needs in `folder`.
+    """Return the journal mode for an SQLite database in `folder`.
 
-    The log of WAL is shared through memory, which machines that share a file system do not have in common.
+    WAL needs memory that all users of the file share, which machines with a common file system do not have.
     """
     return "TRUNCATE" if shared_kind(folder) else "WAL"
 
@@ -327,18 +333,18 @@ def _mounts(path: Path) -> Iterator[tuple[Path, str]]:
             yield Path(place), found[2]
 
 
-# What real files never come near: an index of a build cache unpacks to some 15 times its size, zeros to 1,000 times.
+# Real files stay far below this ratio: an index of a build cache unpacks to some 15 times its size, zeros to 1,000 times.
 MOST_RATIO = 200
 
 _EITHER = zlib.MAX_WBITS | 32  # with the head of gzip or of zlib
 _INPUT = 2**16
 _STEP = 2**20
-# So much may always come out: it harms nobody, and little files of one word are packed well.
+# Any file may unpack to this size, which is harmless; small files of one repeated word have a high ratio.
 _HARMLESS = 16 * 2**20
 
 
 class NotInflated(ValueError):
-    """The bytes are cut, damaged, or larger than allowed when unpacked; the message says which."""
+    """The bytes are cut off, damaged, or larger than allowed when unpacked; the message tells which."""
 
 
 class TooMuch(NotInflated):
@@ -346,11 +352,14 @@ class TooMuch(NotInflated):
 
 
 class TooPacked(NotInflated):
-    """The bytes unpack to more than any honest file does."""
+    """The bytes unpack to a larger multiple of their size than any honest file does."""
 
 
 def inflate(data: bytes, *, most: int) -> bytes:
-    """Return what `data` was packed from, or raise NotInflated; beyond `most` bytes, or 200 times its own, nothing is unpacked."""
+    """Return the unpacked `data`, which is in gzip or zlib form.
+
+    Raises NotInflated if it is damaged, or unpacks to more than `most` bytes or 200 times its size.
+    """
     out, most_of_ratio = (
         BytesIO(),
         max(_HARMLESS, MOST_RATIO * len(data)),
@@ -381,13 +390,13 @@ _SCHEMA = ".schema.json"
 
 
 def shipped_folder() -> Traversable:
-    """Return the folder that holds templates/, config/ and the documents of the demo."""
+    """Return the folder that contains templates/, config/ and the documents of the demo."""
     installed = files("cachewatch") / "_data"  # put there by pyproject.toml
     return installed if installed.is_dir() else Path(__file__).parents[2]
 
 
 def shipped_template(name: str) -> str | None:
-    """Return the source of a template, or None where there is none of that name."""
+    """Return the text of our template `name`, or of an extension's; None if there is none."""
     extension, _, rest = name.partition("/")
     package = extensions().loaded.get(extension) if rest else None
     file = files(package) / "templates" / rest if package else shipped_folder() / "templates" / name
@@ -395,7 +404,7 @@ def shipped_template(name: str) -> str | None:
 
 
 def shipped_schemas() -> Mapping[str, Traversable]:
-    """Return the JSON Schemas of what commands print, by name."""
+    """Return our and the extensions' JSON Schemas of command output, by name."""
     folders = [shipped_folder() / "config", *(files(package) / "schemas" for package in extensions().loaded.values())]
     found = sorted(
         (file for folder in folders if folder.is_dir() for file in folder.iterdir()), key=lambda file: file.name
@@ -404,12 +413,12 @@ def shipped_schemas() -> Mapping[str, Traversable]:
 
 
 def shipped_config(name: str) -> str:
-    """Return the text of one of our files in config/."""
+    """Return the text of a file in config/."""
     return (shipped_folder() / "config" / name).read_text("utf-8")
 
 
 def demo_documents() -> dict[str, bytes]:
-    """Return the documents that the demo is made of, by package."""
+    """Return the contents of the documents of the demo, by package."""
     folder = shipped_folder() / "demo"
     documents = (file for file in folder.iterdir() if file.name.endswith(".md"))
     return {file.name.removesuffix(".md"): file.read_bytes() for file in documents}

@@ -1,6 +1,6 @@
-"""One line for each event on stderr: text for people, or JSON with the same stable names. Only this module imports structlog.
+"""Write one line for each event to stderr: text for people, or JSON with the same stable names. Only this module uses structlog.
 
-What libraries, and modules that know nothing of the service, log with `logging` is written in the same form, as a `note`.
+Messages that libraries, and modules below the service, log with `logging` are written in the same form, as a `note`.
 """
 
 import json
@@ -21,43 +21,43 @@ from cachewatch.errors import CachewatchError
 
 _LOGGER = "cachewatch"
 _HEAD = ("time", "level", "event")
-# What is said outside of the service is a sentence, and not the name of an event.
+# The event of messages of `logging`, which are sentences without a stable name.
 _NOTE = "note"
 
 
 class Log:
-    """Says what happens. Event names are stable: `source.polled`, `digest.queued`, `delivery.sent`."""
+    """The log of events, whose names are stable: `source.polled`, `digest.queued`, `delivery.sent`."""
 
     def __init__(
         self, logger: BoundLogger | None = None, write: Callable[[Callable[[], None]], None] = lambda act: act()
     ) -> None:
-        """Say nothing yet; where the lines go to is for open_log."""
+        """Write nothing until `open_log` was called. `write` is given each line, as a function that writes it."""
         self._logger = logger or _unbound()
         self._write = write
 
     def bind(self, **fields: Any) -> "Log":
-        """Return a log whose events have these fields too, before their own."""
+        """Return a log that puts these fields before the fields of each of its events."""
         return Log(self._logger.bind(**fields), self._write)
 
     def deferred(self, write: Callable[[Callable[[], None]], None]) -> "Log":
-        """Return a log that hands each line to `write`, to be written when it is called."""
+        """Return a log that passes each line to `write`, as a function that writes the line when it is called."""
         return Log(self._logger, write)
 
     def info(self, event: str, **fields: Any) -> None:
-        """Say that something happened as it should."""
+        """Log that something happened as it should."""
         self._write(partial(self._logger.info, event, **fields))
 
     def warning(self, event: str, **fields: Any) -> None:
-        """Say that something failed that will be tried again, or that somebody should look at."""
+        """Log a failure that will be tried again, or that somebody should look at."""
         self._write(partial(self._logger.warning, event, **fields))
 
     def error(self, event: str, **fields: Any) -> None:
-        """Say that something failed for good."""
+        """Log a permanent failure."""
         self._write(partial(self._logger.error, event, **fields))
 
 
 def open_log(form: str = "text", stream: TextIO | None = None, level: int = logging.INFO) -> Log:
-    """Return the log, which writes `text` or `json` lines; other libraries' warnings go the same way."""
+    """Set up logging of lines in `form` (`text` or `json`) to `stream`, by default stderr, and return the log."""
     handler = logging.StreamHandler(stream or sys.stderr)
     render = JSONRenderer(serializer=json.dumps, default=str) if form == "json" else _text
     processors = [ProcessorFormatter.remove_processors_meta, _tidy, render]
@@ -70,7 +70,7 @@ def open_log(form: str = "text", stream: TextIO | None = None, level: int = logg
     logger.setLevel(level)
     scheduler = logging.getLogger("apscheduler")
     scheduler.handlers[:] = [handler]
-    # Each job that fails is the event `job.failed`, once; the scheduler would tell of it each time.
+    # A failed job is logged once, as the event `job.failed`; the scheduler would log it each time.
     logging.getLogger("apscheduler.executors").setLevel(logging.CRITICAL)
     scheduler.setLevel(logging.ERROR)
     scheduler.propagate = False
@@ -78,14 +78,14 @@ def open_log(form: str = "text", stream: TextIO | None = None, level: int = logg
 
 
 def said_of(error: BaseException) -> str:
-    """Return the sentence of an error; one that nobody expected is a bug."""
+    """Return the message of an error; an unexpected one is to be reported as a bug."""
     if isinstance(error, CachewatchError):
         return str(error)
     return f"cachewatch failed: {error!r}; please report it, with the traceback in the log"
 
 
 def traceback_of(error: BaseException) -> str | None:
-    """Return where an error was raised that nobody expected, for the log; None where its sentence says all."""
+    """Return the traceback of an unexpected error, for the log; None for an error of cachewatch's own."""
     return None if isinstance(error, CachewatchError) else "".join(traceback.format_exception(error))
 
 
@@ -101,7 +101,7 @@ _timestamp = TimeStamper(fmt="%Y-%m-%dT%H:%M:%SZ", utc=True, key="time")
 
 
 def _note(_logger: Any, _method: str, fields: EventDict) -> EventDict:
-    """Turn a record of `logging` into an event."""
+    """Turn a log record of `logging` into an event."""
     fields["said"] = fields["event"]
     fields["event"] = _NOTE
     failure = fields.pop("exc_info", None)
@@ -111,7 +111,7 @@ def _note(_logger: Any, _method: str, fields: EventDict) -> EventDict:
 
 
 def _tidy(_logger: Any, _method: str, fields: EventDict) -> EventDict:
-    """Put first what every line has, and leave out what is empty."""
+    """Put time, level and event first, and leave out empty fields."""
     head = {name: fields.pop(name) for name in _HEAD}
     return head | {name: value for name, value in fields.items() if value not in (None, "")}
 

@@ -1,8 +1,8 @@
-"""Work in processes of our own: on untrusted input with limits of memory and time, or in several at once (`in_processes`).
+"""Run work in other processes: on untrusted input with limits of memory and time, or on several processors (`in_processes`).
 
-A worker that ends is replaced. It is forked where this process has no other threads, whose locks a fork would copy;
-else it comes from a server of multiprocessing, which has none. Work is done on many items at once. Where it fails it is
-done again on halves, down to the single documents that it fails on; those are handed back with the reason.
+A worker process that ends is replaced. It is forked if this process has no other threads, whose locks a fork would copy;
+otherwise multiprocessing's fork server, which has no threads, starts it. Work is done on batches of items. If a batch
+fails, it is repeated in halves, down to the single documents that make it fail; those are returned with the reason.
 """
 
 import gc
@@ -28,12 +28,12 @@ from cachewatch.errors import CachewatchError, OutOfTime, SourceError, WorkerEnd
 Result = TypeVar("Result")
 
 _OUT_OF_MEMORY = 97  # exit code
-_BEAT = 0.25  # seconds between two looks whether we are to end
-# Others may use the processor too.
+_BEAT = 0.25  # seconds between two calls of `go_on`
+# The wait for an answer, as a multiple of the processor time allowed: other processes may use the processor, too.
 _PATIENCE = 4.0
 _LEAST_PATIENCE = 20.0  # seconds
 _STANDARD = range(3)
-# What every worker needs and takes long to load.
+# Modules that every worker needs and that take long to load.
 _PRELOADED = [
     "__main__",
     "cachewatch.comparing",
@@ -46,7 +46,7 @@ _PRELOADED = [
 
 
 class Limits(Struct, frozen=True, kw_only=True):
-    """What a worker may take."""
+    """The memory and processor time that a worker may use."""
 
     megabytes: int = 1024  # of address space, beyond what it begins with
     seconds: float = 10.0  # of processor time for one piece of work
@@ -54,7 +54,7 @@ class Limits(Struct, frozen=True, kw_only=True):
 
 
 class Worker:
-    """Does one thing after the other in another process, which begins when it is needed."""
+    """Runs one function after the other in another process, which is started when it is needed."""
 
     # A fork of a large process takes long, and makes it slower afterwards: each page is copied when it is written.
     may_fork = True
@@ -62,10 +62,7 @@ class Worker:
     def __init__(
         self, *, limits: Limits | None = None, go_on: Callable[[], None] = lambda: None, may_fork: bool = True
     ) -> None:
-        """Make nothing yet.
-
-        `go_on` is called here, several times a second while work is done, and may raise to end it.
-        """
+        """Start no process yet. `go_on` is called several times a second while work is done; it may raise to end it."""
         self._limits = limits or Limits()
         self.may_fork = may_fork and self.may_fork
         self._go_on = go_on
@@ -80,22 +77,22 @@ class Worker:
         self.close()
 
     def start(self) -> None:
-        """Begin at once where that is cheap, which it is no more when there are threads."""
+        """Start the process now if it can be forked, which is not possible once there are threads."""
         if self._forks():
             self._started()
 
     def seconds_for(self, size: int) -> float:
-        """Return how many seconds of processor time work on so many bytes may take."""
+        """Return how many seconds of processor time work on `size` bytes may take."""
         return self._limits.seconds + self._limits.seconds_per_megabyte * size / 2**20
 
     def do(
         self, function: Callable[..., Result], *arguments: object, size: int = 0, seconds: float | None = None
     ) -> Result:
-        """Return what `function` returns for `arguments`, about `size` bytes; all of it must be picklable.
+        """Return `function(*arguments)`, run in the process; all values must be picklable.
 
-        It may take so many `seconds` of processor time, by default as many as its size allows.
-        Raises WorkerEnded where it ended the process, and WorkFailed where it raised something unexpected,
-        or where something else may have kept or ended the process; what it raises as a CachewatchError is raised here.
+        `seconds` limits its processor time, by default according to `size`, the number of bytes to work on. Raises
+        WorkerEnded if the work ended the process; WorkFailed if it raised an unexpected error or was perhaps ended from
+        outside. A CachewatchError of the function is raised as it is.
         """
         seconds = self.seconds_for(size) if seconds is None else seconds
         try:
@@ -109,7 +106,7 @@ class Worker:
         return result
 
     def close(self) -> None:
-        """End the process, whatever it does."""
+        """Kill the process."""
         if self._connection is not None:
             self._connection.close()
         if self._process is not None and self._process.pid is not None:
@@ -153,12 +150,12 @@ class Worker:
         return self._connection
 
     def _death(self, seconds: float, elapsed: float) -> WorkFailed:
-        """Return what the process ended with, and count what it used of the `seconds` that it had."""
+        """Return the error for the exit code of the ended process, and add its processor time to `used`."""
         process, self._process = self._process, None
         self.close()
         process.join()
         code: int = process.exitcode
-        # The limit is one of whole seconds; unless it was reached, nobody knows how much was used.
+        # The limit is in whole seconds; if it was not reached, it is unknown how much was used.
         self.used += ceil(seconds) if code == -signal.SIGXCPU else min(seconds, elapsed)
         if code == -signal.SIGKILL:
             return _KilledFromOutside("the process that read it was killed, perhaps for want of memory")
@@ -171,11 +168,11 @@ class Worker:
 
 
 class _KilledFromOutside(WorkFailed):
-    """Perhaps it had nothing to do with the work."""
+    """The process was killed by SIGKILL, perhaps for a reason that has nothing to do with the work."""
 
 
 def _serve(connection: Connection, megabytes: int) -> None:
-    """Do what is asked for until nobody is there to ask."""
+    """Do the work that arrives on `connection`, until its other end is closed."""
     _leave_alone(connection.fileno())
     _limit_memory(megabytes)
     with suppress(EOFError, ConnectionError):
@@ -203,7 +200,7 @@ def _answer(function: Callable[..., Any], arguments: Sequence[Any]) -> tuple[Any
 
 
 def _leave_alone(ours: int) -> None:
-    """Let go of what a fork took along: nothing of it is ours to use, close properly, or keep open."""
+    """Close all inherited files but `ours`, and reset signals, so that this process uses nothing of its parent's."""
     gc.freeze()
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
@@ -217,7 +214,7 @@ def _leave_alone(ours: int) -> None:
 
 
 def _limit_memory(megabytes: int) -> None:
-    """Let this process take so many megabytes more, and write no core dump."""
+    """Limit the memory of this process to `megabytes` more than it has now, and forbid core dumps."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with suppress(OSError, ValueError):  # not every system knows how much there is already, or counts it
         pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
@@ -229,17 +226,17 @@ Item = TypeVar("Item")
 Work = Callable[[Sequence[Item]], Result]
 Done = Iterator[tuple[Sequence[Item], Result | WorkFailed]]
 
-# As much as one comparison takes at once; a larger document is tried alone, before others use up its time.
+# The size of a batch, as one comparison takes it; larger documents are tried alone, so that no others use their time.
 _BATCH_BYTES = 4 * 2**20
 _ALONE_BYTES = 2**20
-# Processor time that work on one source may take in a pass, beyond what comes with each piece of it. Usual work takes a
-# tenth of that: what takes longer was made to.
+# The processor time for all work on one source in a pass, beyond the allowance for each piece of it. Usual work takes a
+# tenth of that; documents that take longer were made to do so.
 _BUDGET_SECONDS = 20.0
 _SECONDS_A_PIECE, _SECONDS_A_MEGABYTE = 0.5, 0.5
 
 
 class Piece(NamedTuple):
-    """What an item is about."""
+    """The package, object ids and size of the documents in one item of work."""
 
     package: str
     versions: tuple[str, ...]  # the object ids of its documents
@@ -247,15 +244,18 @@ class Piece(NamedTuple):
 
 
 class Isolation:
-    """Somewhere to do work: in this process, without limits."""
+    """Runs work on batches of items: this class in the current process, without limits."""
 
-    # The documents that ended a process, by object id, with the reason: nothing is done with them.
+    # The documents that ended a worker process, by object id, with the reason; they are not read again.
     refused: Mapping[str, str] = MappingProxyType({})
 
     def each(
         self, work: Work[Item, Result], items: Iterable[Item], about: Callable[[Item], Piece]
     ) -> Done[Item, Result]:
-        """Yield items in their order, each few with what `work` returns for them, or one with the reason why there is nothing."""
+        """Yield batches of `items`, in order, with the result of `work` for each, or the error of a single item.
+
+        `about` returns the documents and the size of an item.
+        """
         for batch in _batches(items, about, lambda _: False):
             yield batch, work(batch)
 
@@ -268,10 +268,10 @@ def _allowance(size: int) -> float:
 
 
 class Isolated(Isolation):
-    """In a worker, within the time of its source, and without the documents that ended one."""
+    """Runs work in a worker, within the time limit of one source, and skips documents that ended a worker."""
 
     def __init__(self, worker: Worker, refused: Mapping[str, str] = MappingProxyType({})) -> None:
-        """`refused` are the documents that ended one before, with the reason; those that do so now join them."""
+        """`refused` are documents that ended a worker earlier, with the reason; `self.refused` gets new ones as well."""
         self._worker = worker
         self._refused = self.refused = dict(refused)
         self._left = _BUDGET_SECONDS  # of processor time, so that other sources are not kept waiting
@@ -279,7 +279,7 @@ class Isolated(Isolation):
     def each(
         self, work: Work[Item, Result], items: Iterable[Item], about: Callable[[Item], Piece]
     ) -> Done[Item, Result]:
-        """Do as Isolation says; work, items and results must be picklable."""
+        """Yield batches with their results as `Isolation.each` does; work, items and results must be picklable."""
         for batch in _batches(items, about, self._is_odd):
             refusal = self._refusal(about(batch[0]))
             waiting: list[Sequence[Item]] = [batch]
@@ -324,7 +324,7 @@ class Isolated(Isolation):
 def _batches(
     items: Iterable[Item], about: Callable[[Item], Piece], is_odd: Callable[[Piece], bool]
 ) -> Iterator[list[Item]]:
-    """Yield the items in their order, some megabytes at a time; what is odd, alone."""
+    """Yield the items in order, in batches of about 4 MB; an item for which `is_odd` is true is alone."""
     batch: list[Item] = []
     size = 0
     for item in items:
@@ -343,15 +343,16 @@ def _batches(
 
 
 class ProcessEnded(RuntimeError):
-    """A process ended before it answered, as when the system kills it because memory is short."""
+    """A process ended before it answered, for example killed by the system because memory was short."""
 
 
 def in_processes(
     make_work: Callable[[], Callable[[Item], Result]], items: Sequence[Item], jobs: int
 ) -> Iterator[Result]:
-    """Yield the result for each item, from `jobs` processes, each of which makes its own work.
+    """Yield the result of the work for each item, in order, computed in `jobs` forked processes.
 
-    With one job all is done in this process. What the work raises is raised here, and ProcessEnded if a process is killed.
+    `make_work` is called in each of them and returns the function for one item. With one job, the current process
+    works. An error in a process is raised here; ProcessEnded if a process was killed.
     """
     jobs = min(jobs, len(items))
     if jobs <= 1:

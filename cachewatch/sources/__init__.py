@@ -1,1 +1,1 @@
-"""Where documents come from: folders, git repositories and live build caches, opened for a comparison."""
+"""Sources of documents: open what BEFORE and AFTER of a comparison name, and list documents in folders."""

@@ -1,4 +1,4 @@
-"""The documents of packages as they are read: contents, what they say, and what is wrong with them."""
+"""Read and parse the documents of packages, and collect what is wrong with them."""
 
 from collections.abc import Iterator, Sequence
 from typing import TypeGuard
@@ -13,12 +13,12 @@ from cachewatch.errors import DocumentError, NotComparableDocument
 from cachewatch.runtime.worker import Piece
 
 Documents = Sequence[DocumentPair]
-# A package with the contents of its two sides; None where there is none, or too much.
+# A pair of documents with the contents of both; a content is None if there is no document or it is too large.
 Read = tuple[DocumentPair, Content | None, Content | None]
 
 
 def read(documents: Documents, readers: Readers) -> Iterator[Read]:
-    """Yield each pair with the contents of its two sides; None where there is none, or too much."""
+    """Yield each pair of documents with the contents of both; None if there is no document or it is too large."""
     if readers.before is readers.after:
         blobs = [blob for pair in documents for blob in (pair.before, pair.after) if is_readable(blob)]
         old_contents = new_contents = readers.before.read(blobs)
@@ -32,12 +32,12 @@ def read(documents: Documents, readers: Readers) -> Iterator[Read]:
 
 
 def is_readable(blob: Blob | None) -> TypeGuard[Blob]:
-    """Tell whether there is a document that is not too large."""
+    """Tell whether there is a document and it is not too large."""
     return blob is not None and blob.size <= MAX_BYTES
 
 
 def parse_side(blob: Blob | None, content: Content | None, known: KnownRecords) -> Document | Diagnostic | None:
-    """Return what a document says, or why it says nothing; None if there is none."""
+    """Return the parsed document, or a diagnostic if it cannot be read or compared; None if there is no document."""
     if blob is None:
         return None
     if content is None:
@@ -53,14 +53,14 @@ def parse_side(blob: Blob | None, content: Content | None, known: KnownRecords) 
 
 
 def about_pair(pair: Read) -> Piece:
-    """Say which documents are compared."""
+    """Return the package, object ids and size of a pair of documents, for the worker."""
     documents, *contents = pair
     names = tuple(blob.name if blob else "" for blob in (documents.before, documents.after))
     return Piece(documents.package, names, sum(map(_length, contents)))
 
 
 def about_content(read: tuple[Blob, Content | None]) -> Piece:
-    """Say which document is read."""
+    """Return the package, object id and size of one document, for the worker."""
     blob, content = read
     return Piece(blob.package, (blob.name,), _length(content))
 
@@ -70,7 +70,7 @@ def _length(content: Content | None) -> int:
 
 
 class Problems:
-    """What is wrong with the documents that were asked for."""
+    """The problems of the documents of requested packages; those of `others` are ignored."""
 
     def __init__(self, others: frozenset[str]) -> None:
         self._others = others
@@ -79,11 +79,11 @@ class Problems:
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
-        """All that is wrong."""
+        """The diagnostics of all requested packages."""
         return tuple(diagnostic for _, diagnostic in self.by_package)
 
     def note(self, package: str, before: Document | Diagnostic | None, after: Document | Diagnostic | None) -> None:
-        """Note what is wrong with either document of a package."""
+        """Add the problems of the two documents of a package."""
         if package in self._others:
             return
         self.by_package += ((package, diagnostic) for diagnostic in _diagnostics(before, after))
@@ -91,7 +91,7 @@ class Problems:
             self.unreadable += _unreadable(package, before, after)
 
     def note_reused(self, documents: DocumentPair, message: str) -> None:
-        """Note that hashes of a package name other specs now; both are compared, so nothing is missing."""
+        """Add a note that hashes of a package now belong to other specs than before; its documents are still compared."""
         if documents.package not in self._others and documents.after is not None:
             diagnostic = Diagnostic(documents.after.path, DiagnosticKind.REUSED_HASH, message, is_loss=False)
             self.by_package.append((documents.package, diagnostic))
@@ -103,7 +103,7 @@ def parse_pair(
     new_content: Content | None,
     problems: Problems,
 ) -> Pair | None:
-    """Parse both documents of a package, and note what is wrong with them; None if one cannot be used."""
+    """Parse both documents of a package and add their problems to `problems`; return None if one cannot be compared."""
     known = KnownRecords()
     before = parse_side(pair.before, old_content, known)
     after = parse_side(pair.after, new_content, known)
@@ -116,7 +116,7 @@ def parse_pair(
 def _unreadable(
     package: str, before: Document | Diagnostic | None, after: Document | Diagnostic | None
 ) -> Iterator[Unreadable]:
-    """Yield what is to be compared later: all but a document that is of a form without hashes, as it was before."""
+    """Yield that a package must be compared later, unless its documents were and are in the old form without hashes."""
     bad = [side for side in (after, before) if isinstance(side, Diagnostic)]
     was_comparable = isinstance(before, Document)
     if was_comparable or any(diagnostic.kind is DiagnosticKind.UNREADABLE for diagnostic in bad):
@@ -129,7 +129,7 @@ def _unreadable(
 
 
 def _diagnostics(before: Document | Diagnostic | None, after: Document | Diagnostic | None) -> list[Diagnostic]:
-    """Return what is wrong with either side; what is wrong with both in one way, once."""
+    """Return the diagnostics of both sides; one that is the same on both sides is returned once."""
     found = [side for side in (before, after) if isinstance(side, Diagnostic)]
     if len(found) == 2 and found[0].message == found[1].message:
         return found[1:]

@@ -1,8 +1,8 @@
-"""Documents in files: one, or a folder of them; and the recorded history of a folder, whose states become revisions.
+"""List documents in files: a single file, or a folder; and record a folder as revisions of a repository.
 
-In a folder, `_cache/<tag>/<package>/specs.md` is what upstream has; else every file counts that is a document
-(core/names.py). Links are followed, because a user named the folder. What cannot be read is not missing: it is listed,
-and its fault is found when it is compared; a recorded history keeps what it recorded of it last.
+A folder may have documents as `_cache/<tag>/<package>/specs.md`, like upstream; otherwise every file that is a document
+counts (core/names.py). Links are followed, because a user named the folder. A file that cannot be read is not missing:
+it is listed, and its fault is found when it is compared; a recorded history keeps the last state recorded of it.
 """
 
 import os
@@ -41,11 +41,11 @@ _MOST_ENTRIES = 200_000
 class FileReader(Struct, frozen=True):
     """Reads documents from files."""
 
-    # What needs no reading, by name: the document of a pipe, which is read only once, and why files are refused.
+    # Contents that are known, by name of the file: of a pipe, which can be read only once; or why a file is refused.
     known: Mapping[str, Content] = field(default_factory=dict)
 
     def read(self, blobs: Iterable[Blob]) -> Iterator[Content]:
-        """Yield the content of each file, up to a little more than a document can have."""
+        """Yield the content of each file, cut above the size limit; a text with the reason if it cannot be read."""
         for blob in blobs:
             try:
                 yield self.known[blob.name] if blob.name in self.known else read_beginning(blob.name, MAX_BYTES + 1)
@@ -53,7 +53,7 @@ class FileReader(Struct, frozen=True):
                 yield _why_unread(error)
 
     def again(self) -> "FileReader":
-        """Return this reader, which keeps nothing open."""
+        """Return this reader itself, because it keeps nothing open."""
         return self
 
 
@@ -62,19 +62,19 @@ def _why_unread(error: OSError) -> str:
 
 
 def is_documents(name: str) -> bool:
-    """Tell whether `name` is a file, a folder, a pipe or standard input, and so no revision."""
+    """Tell whether `name` is a file, a folder, a pipe or standard input, and hence no revision."""
     # A bare repository has files of such names.
     return name == STDIN or (_GIT_NAME.fullmatch(name) is None and os.path.lexists(name))
 
 
 def is_plain(folder: Path) -> bool:
-    """Tell whether `folder` is one, and no git repository itself."""
+    """Tell whether `folder` is a folder that is not a git repository."""
     is_bare = (folder / "HEAD").is_file() and (folder / "objects").is_dir()
     return folder.is_dir() and not is_bare and not (folder / ".git").exists()
 
 
 def check_path(name: str) -> None:
-    """Raise UsageError if `name` is empty, or can only mean a file or folder, and there is none."""
+    """Raise UsageError if `name` is empty, or looks like a path and does not exist."""
     if not name.strip():
         raise UsageError("a name is empty; write a revision, a date or a path, such as `cachewatch diff HEAD~1 HEAD`")
     looks_like_path = name.startswith(("/", "./", "../", "~/")) or (name.endswith(SUFFIXES) and ":" not in name)
@@ -88,17 +88,17 @@ def check_path(name: str) -> None:
 
 
 def holds_document(file: Path) -> bool:
-    """Tell whether a file is a document."""
+    """Tell whether `file` is a document, by its name and content."""
     return file.name.endswith(SUFFIXES) and not isinstance(_claim(str(file)), str | None)
 
 
 def is_build_cache(folder: Path) -> bool:
-    """Tell whether binaries lie in `folder`, which `cachewatch record` reads."""
+    """Tell whether `folder` is a build cache of Spack, with binaries, which `cachewatch record` reads."""
     return (folder / "build_cache").is_dir() or (folder / "v3" / "manifests").is_dir()
 
 
 def stacks_of(name: str) -> Mapping[str, frozenset[str]]:
-    """Return the stacks of each tag, where the folder `name` is a whole catalogue."""
+    """Return the stacks of each tag from the tags file in the folder `name`; empty if it has none."""
     file = Path(name) / TAGS_FILE
     if not file.is_file():
         return {}
@@ -109,7 +109,7 @@ def stacks_of(name: str) -> Mapping[str, frozenset[str]]:
 
 
 def list_path(name: str, layout: Layout = ANYWHERE) -> list[Listing]:
-    """List the documents at `name`, one listing for each tag; raises UsageError where there are none."""
+    """List the documents at `name`, with one listing for each tag; raise UsageError if there are none."""
     folder = Path(name)
     if not folder.is_dir():
         return [_list_file(name)]
@@ -142,7 +142,10 @@ def _list_file(name: str) -> Listing:
 
 
 def identified(name: str, content: bytes) -> tuple[str, str | None]:
-    """Return the package and the tag that a single document says it is of; "" where it cannot be read."""
+    """Return package and tag that the text of a single document names; the package may come from its file name instead.
+
+    Returns ("", None) if it cannot be read.
+    """
     path = Path(name)
     try:
         title, tag = identify(content)
@@ -152,7 +155,7 @@ def identified(name: str, content: bytes) -> tuple[str, str | None]:
 
 
 def title_of(listing: Listing) -> str:
-    """Return the package that a single document itself says it is of; "" where it does not say."""
+    """Return the package that the text of a single document names; "" if it names none or cannot be read."""
     contents = list(listing.reader.read(listing.blobs.values()))
     try:
         return identify(contents[0])[0] if contents and isinstance(contents[0], bytes) else ""
@@ -161,7 +164,7 @@ def title_of(listing: Listing) -> str:
 
 
 def _list_catalogue(name: str) -> list[Listing]:
-    """List the documents of `_cache/`, in it or in one of its tags; none if it has none."""
+    """List the documents in `_cache/`, if `name` is that folder, holds it or is a tag in it; empty if there are none."""
     whole = os.path.abspath(name)  # noqa: PTH100  a link may be called as it likes
     if os.path.basename(os.path.dirname(whole)) == CATALOGUE:  # noqa: PTH119, PTH120
         found = [_list_tag(name, name, os.path.basename(whole), is_one_tag=True)]  # noqa: PTH119
@@ -188,7 +191,7 @@ def _list_tag(name: str, folder: str, tag: str, *, is_one_tag: bool = False) -> 
 
 
 def _ignored(name: str, folders: Iterable[str]) -> Iterator[Diagnostic]:
-    """Yield a warning if there are documents beside those of `_cache/`."""
+    """Yield a note if documents in these folders are ignored because `_cache/` exists."""
     files = (entry.path for folder in sorted(folders) for entry in _entries(folder) if not entry.is_dir())
     found = [path for path in files if path.endswith(SUFFIXES) and not isinstance(_claim(path), str | None)]
     if found:
@@ -197,7 +200,7 @@ def _ignored(name: str, folders: Iterable[str]) -> Iterator[Diagnostic]:
 
 
 def _list_anywhere(name: str, layout: Layout) -> list[Listing]:
-    """List every file that is a document; raises UsageError, with what was found instead, if none is."""
+    """List all files below `name` that are documents; raise an error, with what was found instead, if there are none."""
     root = f"{name.rstrip('/')}/"
     unread: dict[str, str] = {}
     other_files: list[str] = []  # that could be documents and are none
@@ -238,16 +241,16 @@ def _list_anywhere(name: str, layout: Layout) -> list[Listing]:
 
 
 def with_unread(mine: list[Listing], theirs: list[Listing]) -> list[Listing]:
-    """Return one side with the documents that only the other has and that may lie in what cannot be read here.
+    """Add to the listings `mine` the documents that only `theirs` has but that unreadable files of ours may be.
 
-    They are not missing: they cannot be read, which is found when they are compared.
+    They must not count as removed: reading them fails in the comparison, which then reports them as unreadable.
     """
     others = mine[0].others
     if not others:
         return mine
     unread = {path for path, why in others.items() if why and why != _NOWHERE}
     closed = [path for path in others if path.endswith("/")]
-    # A file that is no document, and is called as the package whose document lies elsewhere on the other side.
+    # Files that are no documents, by names: one may replace the document of the package of its name.
     called = {name: path for path in others for name in (Path(path).stem, Path(path).parent.name)}
     root, their_root = (f"{side[0].side.name.rstrip('/')}/" for side in (mine, theirs))
     is_pair = len(mine) == len(theirs) == 1
@@ -268,7 +271,7 @@ def with_unread(mine: list[Listing], theirs: list[Listing]) -> list[Listing]:
                 blobs.setdefault(tag, {})[package] = Blob(root + place)
             else:
                 unknown.append((tag, package))
-    # What is nowhere else may be in any file that is there and cannot be read, unless it is known what that one was.
+    # All other missing documents may be in an unreadable file of which it is not known what document it was.
     for place in sorted(unread - places)[:1]:
         for tag, package in unknown:
             blobs.setdefault(tag, {})[package] = Blob(root + place)
@@ -283,7 +286,7 @@ def with_unread(mine: list[Listing], theirs: list[Listing]) -> list[Listing]:
 
 
 def _nothing(name: str, layout: Layout, unread: Mapping[str, str], there: Sequence[str]) -> SourceError | UsageError:
-    """Return the error of a folder without documents: what was looked for, and what is there instead."""
+    """Return the error for a folder without documents: what was looked for, and what is there instead."""
     folder = Path(name)
     if unread:
         path, why = next(iter(unread.items()))
@@ -312,7 +315,7 @@ def _counted(paths: Sequence[str]) -> str:
 
 
 def _renamed(name: str, documents: Mapping[str, Mapping[str, tuple[str, str]]]) -> Iterator[Diagnostic]:
-    """Yield a note if files are not called as the packages that their titles name."""
+    """Yield a note if the file names of documents differ from the packages in their titles."""
     all_documents = [(path, package) for packages in documents.values() for package, (path, _) in packages.items()]
     odd = []
     for path, package in sorted(all_documents):
@@ -326,7 +329,7 @@ def _renamed(name: str, documents: Mapping[str, Mapping[str, tuple[str, str]]]) 
 
 
 def _claim(path: str) -> "Claim | str | None":
-    """Return what a file says that it is of; None if it is no document, or the reason why it cannot be read."""
+    """Return the claim (package and tag) of a file; None if it is no document, or a text why it cannot be read."""
     try:
         return claim_of(read_beginning(path, MAX_BYTES, opening=b"---"))
     except OSError as error:
@@ -334,7 +337,7 @@ def _claim(path: str) -> "Claim | str | None":
 
 
 def _walk(root: str, unread: dict[str, str]) -> Iterator[str]:
-    """Yield the path of each file below `root`, from there on; folders that cannot be read are added to `unread`."""
+    """Yield the path, relative to `root`, of each file below it; unreadable folders are added to `unread`."""
     waiting, seen, entries = [""], set[tuple[int, int]](), 0
     while waiting:
         inside = waiting.pop()
@@ -358,7 +361,7 @@ def _walk(root: str, unread: dict[str, str]) -> Iterator[str]:
 
 
 def _entries(folder: str) -> list[os.DirEntry[str]]:
-    """Return what is in a folder, by name; raises UsageError where that is too much to look at."""
+    """Return the entries of a folder, sorted by name; raise UsageError if there are too many."""
     with os.scandir(folder) as entries:
         found = sorted(islice(entries, _MOST_ENTRIES + 1), key=attrgetter("name"))
     if len(found) > _MOST_ENTRIES:
@@ -373,7 +376,7 @@ def _too_many(folder: str) -> UsageError:
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
-    """Tell whether this is a folder, or a link that nobody can follow to where there may be one."""
+    """Tell whether an entry is a folder, or a link whose target cannot be read and may be one."""
     try:
         return entry.is_dir()
     except OSError:
@@ -381,7 +384,7 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 
 
 def _lies_in(package: os.DirEntry[str], file: str) -> bool:
-    """Tell whether a package has a document, or may have one that cannot be read."""
+    """Tell whether the package folder `package` has the document `file`, or may have it but cannot be read."""
     try:
         if not package.is_dir():
             return package.is_symlink() and not os.path.exists(package.path)  # noqa: PTH110
@@ -403,10 +406,10 @@ def _size(file: str) -> int:
 def record_folder(
     name: str, repository: Path, layout: Layout = ANYWHERE, *, now: datetime | None = None
 ) -> tuple[Diagnostic, ...]:
-    """Add the documents in the folder `name` to the bare repository at `repository`, and return what is wrong with them.
+    """Commit the documents in the folder `name` to the bare repository, and return the problems of documents.
 
-    The revision has the time `now`, or else that of the newest document. Raises UsageError or SourceError where there
-    is no document that can be read; then nothing is written.
+    The commit has the time `now`, by default that of the newest document. Raises UsageError or SourceError, without a
+    commit, if no document can be read.
     """
     listings = list_path(name, layout)
     blobs = [blob for listing in listings for blob in listing.blobs.values()]

@@ -1,4 +1,4 @@
-"""Open what `diff BEFORE AFTER` compares: revisions, `A..B` as git writes it, tags, files, folders, or a mix."""
+"""Open what `diff BEFORE AFTER` compares: revisions, a range `A..B` of git, tags, files, folders, or a mix."""
 
 import os
 import re
@@ -26,13 +26,13 @@ from cachewatch.runtime.files import read_beginning
 from cachewatch.sources import folders
 from cachewatch.sources.folders import is_documents
 
-# How many files are looked at that may have been edited: a copy of a work tree has many that only look so.
+# How many possibly edited files are read: in a copy of a work tree, many only seem to be edited.
 _MOST_EDITED = 200
 Choice = Callable[[str], bool]
 
 
 def needs_git(before: str, after: str) -> bool:
-    """Tell whether one of them is a revision."""
+    """Tell whether at least one of the two names is a revision, not a path."""
     return not (folders.is_documents(before) and folders.is_documents(after))
 
 
@@ -46,12 +46,10 @@ def open_comparison(
     wanted_package: Wanted,
     layout: Layout = ANYWHERE,
 ) -> Iterator[Comparison]:
-    """Find what differs between `before` and `after`, and let go of it all at the end.
+    """Find the documents that differ between `before` and `after`; what was opened for that is closed at the end.
 
-    `layout` says where the documents of folders are.
-
-    `repository` is a path, a URL or a function, and is not opened unless a side needs it; or a repository that
-    is open, and stays open.
+    `layout` tells where documents lie in folders. `repository` is an open repository, which is not closed, or else a
+    path, URL or function, which is only used if a side is a revision.
     """
     paths = {name: folders.list_path(name, layout) for name in (before, after) if folders.is_documents(name)}
     if not needs_git(before, after):
@@ -88,9 +86,10 @@ def open_comparison(
 
 
 def uncommitted(repository: "Repository") -> Path | None:
-    """Return the work tree that the user stands in if documents in it differ from HEAD, as a path from here; else None.
+    """Return the relative path of the current work tree if documents in it differ from HEAD, or else None.
 
-    Git only says which files may differ: to compare contents, it would run commands that a repository configures.
+    Git only lists the files that may differ, because for a comparison it would run commands that a repository
+    configures.
     """
     here = Path.cwd()
     root = next((folder for folder in (here, *here.parents) if (folder / ".git").exists()), None)
@@ -104,12 +103,12 @@ def uncommitted(repository: "Repository") -> Path | None:
             _is_edited(repository, about.split()[2], root / path) for about, path in islice(changed, _MOST_EDITED)
         )
     except SourceError:
-        return None  # what was compared was read
+        return None  # it is only a hint: the comparison itself succeeded
     return Path(os.path.relpath(root)) if is_changed else None
 
 
 def _is_edited(repository: "Repository", committed: str, file: Path) -> bool:
-    """Tell whether a file is, or was, a document and differs from what was committed."""
+    """Tell whether a file differs from its committed content and is or was a document; line ends are ignored."""
     found = repository.objects().get(committed)
     before = found.content if found else b""
     try:
@@ -121,7 +120,7 @@ def _is_edited(repository: "Repository", committed: str, file: Path) -> bool:
 
 
 def _ambiguous(repository: "Repository", name: str) -> Iterator[Diagnostic]:
-    """Yield a note if git knows what is taken for a path."""
+    """Yield a note if `name`, which is taken as a path, is also a branch or tag of git."""
     for ref in (f"refs/heads/{name}", f"refs/tags/{name}"):
         if repository.objects().get(f"{ref}^{{commit}}"):
             message = f"taken as a path; write {ref} for what git calls so"
@@ -129,7 +128,7 @@ def _ambiguous(repository: "Repository", name: str) -> Iterator[Diagnostic]:
 
 
 def _file_of(repository: "Repository", name: str) -> Listing | None:
-    """Return the document that REVISION:PATH names, or None if this is no file of a revision."""
+    """Return a listing of the one document that `name` (REVISION:PATH) names; None if there is no such file."""
     found = file_of(repository, name)
     if found is None:
         return None
@@ -142,7 +141,10 @@ def _file_of(repository: "Repository", name: str) -> Listing | None:
 
 
 def _list_revision(repository: "Repository", name: str, others: list[Listing], wanted_tag: Choice) -> list[Listing]:
-    """List the tags of a revision: the one it names, the one of the other side if it has only one, or all wanted."""
+    """List tags of the revision `name`: the tag in its name, or else those wanted.
+
+    If the other side `others` has only one tag, the tag of the same name is listed.
+    """
     revision = resolve(repository, name)
     there = tags_of(repository, revision).ids
     wanted = [tag for tag in there if wanted_tag(tag)]
@@ -150,7 +152,7 @@ def _list_revision(repository: "Repository", name: str, others: list[Listing], w
     is_of_one = len(others) == 1 and not _is_nothing(others[0])
     left = [tag for tag in wanted if tag != like] if is_of_one and len(wanted) > 1 and not revision.tag else []
     tags = [revision.tag] if revision.tag else [like] if left or not wanted else wanted
-    # Every package: what happened to the whole tag is judged on all of it.
+    # All packages are listed, because changes of the whole tag are derived from all of them.
     found = [list_revision(repository, replace(revision, tag=tag), lambda _: True, wanted_tag) for tag in tags]
     if left and not (others[0].is_one_document or others[0].is_one_tag):
         message = f"not compared: {', '.join(tag_names.in_order(left)[:5])}{', ...' if len(left) > 5 else ''}, of which {others[0].side.name} has nothing"
@@ -160,11 +162,11 @@ def _list_revision(repository: "Repository", name: str, others: list[Listing], w
 
 
 def _match(old: list[Listing], new: list[Listing], wanted_tag: Choice) -> list[tuple[Listing, Listing]]:
-    """Pair the tags of two sides: by name, or what stands for one tag with its like."""
+    """Pair the tags of two sides by name; if each side has a single tag, these two are paired."""
     old, new = folders.with_unread(old, new), folders.with_unread(new, old)
     if len(old) == 1 and len(new) == 1:
         pair = old[0], new[0]
-        # Who names a file or a tag has chosen.
+        # A user who names a file or a tag has already chosen what to compare.
         is_chosen = any(side.is_one_document or side.is_one_tag for side in pair)
         if is_chosen or any(wanted_tag(side.side.tag or "") for side in pair):
             return [pair]
@@ -213,7 +215,7 @@ def _compare_two(old: Listing, new: Listing, wanted: Wanted) -> TagPair:
     if old.is_one_document and new.is_one_document:
         package = _only_package(old, new)
         had, has = ({package: blob} for blobs in (had, has) for blob in blobs.values())
-    # A single document stands for its package alone: the others are not missing.
+    # A single document is compared with that of its package; other packages are not reported as removed.
     elif old.is_one_document and not _is_nothing(new):
         has = {package: blob for package, blob in has.items() if package in had}
     elif new.is_one_document and not _is_nothing(old):
@@ -234,7 +236,7 @@ def _compare_two(old: Listing, new: Listing, wanted: Wanted) -> TagPair:
 
 
 def _concerns(diagnostic: Diagnostic, wanted: Wanted) -> bool:
-    """Tell whether a fault is of a document that was asked for, or of none in particular."""
+    """Tell whether a diagnostic is about a wanted package or about no package in particular."""
     path = Path(diagnostic.path)
     if path.suffix not in folders.SUFFIXES:
         return True
@@ -246,7 +248,7 @@ def _is_nothing(listing: Listing) -> bool:
 
 
 def _only_package(old: Listing, new: Listing) -> str:
-    """Return the package of two documents, or raise UsageError if they are of different ones."""
+    """Return the common package of two single documents; raise UsageError if they name different ones."""
     had, has = (folders.title_of(listing) for listing in (old, new))
     if had and has and had != has:
         raise UsageError(
@@ -260,7 +262,10 @@ _RANGE = re.compile(r"(.*?)(\.{2,})(.*)", re.DOTALL)
 
 
 def split_range(text: str) -> tuple[str, str] | None:
-    """Return the two revisions that `text` names, or None if it is no range: a path, a date or a revision."""
+    """Return the two revisions of a range such as `A..B`; None if `text` is a path, a date or one revision.
+
+    Raises UsageError, with what to write instead, for `A...B` and for paths.
+    """
     found = _RANGE.fullmatch(text)
     # Paths and searches for words (:/words) may have dots; names of revisions cannot.
     if found is None or re.search(r"(^|/)\.\.(/|$)", text) or text.startswith(":/") or os.path.exists(text):  # noqa: PTH110  a name that is too long for a file is no error
