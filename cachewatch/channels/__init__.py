@@ -1,7 +1,7 @@
 """Open the channels of the configuration, and say how long one message may take in each type of channel.
 
-A channel's module is loaded when a channel of its type is opened: a Maildir needs no HTTP client, and a
-webhook no SMTP.
+A channel's module is loaded when a channel of its type is opened: a Maildir needs no HTTP client, and a webhook no
+SMTP.
 """
 
 from datetime import timedelta
@@ -10,7 +10,7 @@ from cachewatch.config.channels import ChannelConfig, EmailConfig, SendmailConfi
 from cachewatch.hooks import extensions, load
 from cachewatch.report.values import Channel
 
-# By type: what makes a channel of its configuration.
+# The class for each type of channel, which takes its configuration.
 CHANNELS = {
     "email": "cachewatch.channels.smtp:EmailChannel",
     "sendmail": "cachewatch.channels.mail:SendmailChannel",
@@ -23,7 +23,7 @@ CHANNELS = {
 
 
 def open_channel(config: ChannelConfig) -> Channel:
-    """Return the channel that `config` describes; raises ConfigError where it takes what is not installed."""
+    """Return the channel that `config` describes; raises ConfigError if it needs a package that is not installed."""
     kinds = {kind.type: kind.channel for kind in extensions().channel_kinds} | CHANNELS
     channel: Channel = load(kinds[config.type])(config)
     return channel
@@ -31,12 +31,12 @@ def open_channel(config: ChannelConfig) -> Channel:
 
 # Times the timeout of a mail server: a session that is lost before the end of a message, and a new one, 15 each.
 LONGEST_ATTEMPT = 30
-# Names that are looked up, disks of other machines, the plugins of a chat: what has no deadline of ours.
+# For what has no deadline of its own: looking up names, network disks, plugins for chats.
 _OTHERS = timedelta(minutes=15)
 
 
 def longest_attempt(config: ChannelConfig) -> timedelta:
-    """Return how long handing over one message may take, all deadlines together."""
+    """Return the longest time that sending one message may take: the sum of all deadlines."""
     match config:
         case EmailConfig():
             return LONGEST_ATTEMPT * config.smtp.timeout + _OTHERS

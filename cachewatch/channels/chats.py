@@ -1,8 +1,8 @@
-"""Send digests to chats and webhooks: what is sent, how text from documents is made harmless, and Apprise.
+"""Messages for chats and webhooks, functions that make text from documents harmless in them, and channels of Apprise.
 
 A chat shows a title, three to five bullets and a link, in its own layout. The name of a package must not notify
-anybody: chats are told to notify no one where they can be told, and what looks like a mention is broken up
-everywhere. Apprise is an extra: this module alone uses it, and loads it when a channel needs it.
+anybody: where the service has an option for that, nobody is notified, and mentions are broken up everywhere. Apprise is
+an extra: only this module uses it, and loads it when a channel needs it.
 """
 
 import importlib
@@ -33,19 +33,19 @@ from cachewatch.report.values import (
 
 
 class Markdown(Enum):
-    """The dialects of chats."""
+    """The dialects of Markdown in chats."""
 
     DISCORD = "discord"
     MATTERMOST = "mattermost"
 
 
 _UNFIT = re.compile(f"[{UNFIT}]")
-# Whatever stands between the sign and the word: `@**all**` calls in Zulip, and nobody sees a soft hyphen.
+# Also with characters between the sign and the word: Zulip has `@**all**`, and soft hyphens are invisible.
 _MENTION = re.compile(
     rf"(?<![\w.])@|@(?=[^\w\s]*(?:all|channel|everyone|here|room|stream|topic)\b)|<(?=[!@#])|@(?=[{UNSEEN}])"
 )
 _LINKED = re.compile(r"(?<=\])(?=[(\[])|(?<=\w:)(?=//)|(?<=www)(?=\.)")
-# What a chat takes for markup within a line and at its start; a backslash more than that would be seen where messages
+# What a chat reads as markup within a line and at its start; other backslashes would be visible where messages
 # are shown as they were sent, as in notifications. An underscore within a word (x86_64) is none in any chat.
 _OF_ALL = r"[\\`*\[]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|~(?=~)|(?<=~)~"
 _MARKUP = {
@@ -59,36 +59,36 @@ _UNFIT_FOR_NAME = re.compile(r"[^A-Za-z0-9._+~-]+")
 
 
 def one_line(text: str, most: int = 200) -> str:
-    """Return `text` as one line of at most `most` characters, without anything that cannot be seen."""
+    """Return `text` as one line of at most `most` characters, with invisible characters escaped."""
     line = safe(" ".join(text.split()))
     return line if len(line) <= most else line[: most - 3].rstrip() + "..."
 
 
 def one_word(text: str) -> str:
-    """Return an ASCII word for `text` that can stand in an identifier; different texts give different words."""
+    """Return an ASCII word made from `text` for use in identifiers; different texts give different words."""
     word = re.sub(r"[^A-Za-z0-9_-]+", "-", text).strip("-")[:60]
     return word if word == text else f"{word}-{_mark(text)}".lstrip("-")
 
 
 def file_name(text: str) -> str:
-    """Return `text` as one part of a path; different texts give different parts."""
+    """Return a file name made from `text`; different texts give different names."""
     name = _UNFIT_FOR_NAME.sub("-", text).lstrip(".-")[:100]
     return name if name and name == text else f"{name or 'x'}-{_mark(text)}"
 
 
 def plain_lines(text: str) -> str:
-    """Return the lines of a plain text, with everything that is not plainly visible written as an escape."""
+    """Return a plain text of several lines with all invisible characters escaped."""
     lines = text.replace("\r\n", "\n").expandtabs().split("\n")
     return "\n".join(map(safe, lines))
 
 
 def markup(text: str) -> str:
-    """Return HTML or XML in which no character is forbidden or turns the text around."""
+    """Return HTML or XML without forbidden characters and without those that reverse the direction of text."""
     return _UNFIT.sub("\ufffd", text.replace("\r\n", "\n"))
 
 
 def markdown(text: str, chat: Markdown, *, is_start: bool = True) -> str:
-    """Return one line as it is, in the Markdown of a chat; `is_start` tells whether nothing stands before it."""
+    """Return one line, escaped for the Markdown of a chat; `is_start` tells that it is at the start of a line."""
     within, at_start = _MARKUP[chat]
     first = ""
     if is_start and (found := re.match(at_start, text)):
@@ -97,7 +97,7 @@ def markdown(text: str, chat: Markdown, *, is_start: bool = True) -> str:
 
 
 def without_secret_url(text: str, url: str) -> str:
-    """Return `text` without the parts of `url` behind its server: who knows them may use it."""
+    """Return `text` without the path and query of `url`, which are secret."""
     parts = urlsplit(url)
     for secret in (parts.path, parts.query, *(part for part in parts.path.split("/") if len(part) >= 8)):
         text = text.replace(secret, "***") if len(secret) > 1 else text
@@ -105,12 +105,12 @@ def without_secret_url(text: str, url: str) -> str:
 
 
 def without_mentions(text: str) -> str:
-    """Return `text` in which no chat sees a call to anybody; `gcc@12` is none."""
+    """Return `text` with mentions broken up, so that no chat notifies anybody; `gcc@12` is no mention."""
     return _MENTION.sub("\\g<0>\u200b", text)
 
 
 def without_links(line: str) -> str:
-    """Return a line in which no chat sees a link; a command can be copied as it is."""
+    """Return a line in which no chat shows a link; a line with a command is unchanged, so that it can be copied."""
     return line if _COMMAND.match(line) else _LINKED.sub("\u200b", line)
 
 
@@ -120,18 +120,18 @@ def _mark(text: str) -> str:
 
 _NAME = "cachewatch"
 _LINK_TEXT = "The whole digest"
-# In characters. A header of Slack holds 150, a title of Discord 256, its description 4,096, and an embed 6,000.
+# In characters. Limits: a header of Slack 150, a title of Discord 256, its description 4,096, and an embed 6,000.
 _TITLE, _MARKED_TITLE, _BULLET, _MARKED_UP = 150, 256, 500, 4_000
-# What can be linked to in every chat.
+# Addresses to which every chat can link.
 _ADDRESS = re.compile(r"https?://[!-~]{1,1000}")
-# What stands before the first colon of a bullet.
+# The label of a bullet, up to its first colon.
 _LABEL = re.compile(r"([^:]{1,60}:) (?=\S)")
 # The colour of the bar beside a message.
 _COLOURS = {"alarm": 0xCF222E, "notice": 0xBF8700, "calm": 0x0969DA}
 
 
 class _Brief(Struct, frozen=True):
-    """What every chat shows of a digest, as plain text that calls nobody and links nowhere."""
+    """The part of a digest that every chat shows, as plain text without mentions and links."""
 
     title: str
     bullets: tuple[tuple[str, str], ...]  # the label, which is bold and may be empty, and the text
@@ -141,18 +141,18 @@ class _Brief(Struct, frozen=True):
 
 
 def webhook_body(preset: str, rendered: RenderedDigest) -> bytes:
-    """Return the body of the request, in pure ASCII."""
+    """Return the body of a webhook's request in the layout of `preset`, in pure ASCII."""
     return json.dumps(_PRESETS[preset](rendered)).encode("ascii")
 
 
 def chat_text(rendered: RenderedDigest) -> str:
-    """Return what stands below the title in a chat that shows plain text; the title where that is all."""
+    """Return the text below the title for a chat that shows plain text; the title if there is nothing else."""
     brief = _brief(rendered)
     return "\n".join(_lines(brief)) or brief.title
 
 
 def chat_title(rendered: RenderedDigest) -> str:
-    """Return what stands above a digest in a chat."""
+    """Return the title of a digest in a chat."""
     urgent = "URGENT " if rendered.is_urgent else ""
     about = _NAME if rendered.is_notice else f"{_NAME} {one_line(rendered.subscription, 40)}"
     return _harmless(f"{urgent}{about}: {rendered.title}", _TITLE)
@@ -176,13 +176,13 @@ def _bullet(line: str) -> tuple[str, str]:
 
 
 def _harmless(text: str, most: int) -> str:
-    """Return one line of at most `most` characters that calls nobody and links nowhere, in any chat."""
+    """Return one line of at most `most` characters without mentions and links for any chat."""
     line = without_links(without_mentions(one_line(text, most)))
     return line if len(line) <= most else f"{line[: most - 3]}..."
 
 
 def _lines(brief: _Brief) -> Iterator[str]:
-    """Yield the lines below the title where a chat shows plain text."""
+    """Yield the lines below the title for a chat that shows plain text."""
     for label, text in brief.bullets:
         yield f"- {label} {text}" if label else f"- {text}"
     if brief.about:
@@ -206,7 +206,7 @@ def _json(rendered: RenderedDigest) -> Mapping[str, Any]:
 
 
 def _mattermost(rendered: RenderedDigest) -> Mapping[str, Any]:
-    """Return one attachment: the older clients that know no newer form show it too."""
+    """Return a message with one attachment, the form that also older clients show."""
     brief = _brief(rendered)
     attachment = {
         "fallback": brief.title,
@@ -236,7 +236,7 @@ def _discord(rendered: RenderedDigest) -> Mapping[str, Any]:
 
 
 def _marked_up(brief: _Brief, chat: Markdown) -> str:
-    """Return bullets, as many as there is room for, and the link, in the Markdown of a chat."""
+    """Return as many bullets as fit, and the link, in the Markdown of a chat."""
     link = f"[{_LINK_TEXT}](<{brief.link}>)" if brief.link else ""
     lines = [
         f"- **{markdown(label, chat, is_start=False)}** {markdown(text, chat, is_start=False)}"
@@ -250,9 +250,9 @@ def _marked_up(brief: _Brief, chat: Markdown) -> str:
 
 
 def _slack(rendered: RenderedDigest) -> Mapping[str, Any]:
-    """Return blocks of literal text: nothing in them is read as Slack's own markup.
+    """Return a message of blocks with literal text, in which Slack reads no markup.
 
-    `text` is what notifications show, and chats that take Slack's messages but not its blocks.
+    `text` is shown in notifications, and by other chats that accept Slack's messages but not its blocks.
     """
     brief = _brief(rendered)
     blocks: list[Mapping[str, Any]] = [{"type": "header", "text": _plain(brief.title)}]
@@ -278,7 +278,7 @@ def _section(label: str, text: str) -> Mapping[str, Any]:
 
 
 def _matrix(rendered: RenderedDigest) -> Mapping[str, Any]:
-    """Return what Hookshot's webhooks take."""
+    """Return a message for the webhooks of Hookshot, a bridge to Matrix."""
     brief = _brief(rendered)
     labels = [f"<strong>{escape(label)}</strong> " if label else "" for label, _ in brief.bullets]
     items = [f"<li>{label}{escape(text)}</li>" for label, (_, text) in zip(labels, brief.bullets, strict=True)]
@@ -299,7 +299,10 @@ _PRESETS: Mapping[str, Callable[[RenderedDigest], Mapping[str, Any]]] = {
 
 
 class AppriseChannel:
-    """Chats, each by one of Apprise's URLs; Apprise says whether a message went, and the reason only in its log."""
+    """Chats that Apprise reaches, each by one URL.
+
+    Apprise tells whether a message was sent, and writes the reason of a failure only to its log.
+    """
 
     def __init__(self, config: AppriseConfig) -> None:
         self.name = config.name
@@ -310,7 +313,7 @@ class AppriseChannel:
         return [self._message(rendered, target) for target in self._urls]
 
     def rebuild_message(self, rendered: RenderedDigest, original: Message) -> Message:
-        """Return the message once more, marked as such."""
+        """Return the message again, marked as resent."""
         return self._message(rendered, original.target, "Resent: ")
 
     @contextmanager
@@ -319,7 +322,7 @@ class AppriseChannel:
         yield self
 
     def deliver(self, message: Message) -> DeliveryResult:
-        """Hand over one message."""
+        """Send one message."""
         url = self._urls.get(message.target)
         if url is None:
             return DeliveryResult(DeliveryOutcome.DEAD, f"{message.target} is no longer configured")
@@ -350,5 +353,5 @@ class AppriseChannel:
 
 
 def _target(url: str) -> str:
-    """Return a name for a URL that tells nothing of it but the kind of chat."""
+    """Return a name for a URL that reveals only the kind of chat."""
     return f"{one_line(url.partition('://')[0], 20)}:{_mark(url)}"

@@ -1,4 +1,4 @@
-"""An Atom feed per subscription, made anew of all its newest entries whenever one is added."""
+"""An Atom feed per subscription, which is written anew from its newest entries whenever one is added."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -29,7 +29,7 @@ ET.register_namespace("", _ATOM)
 
 
 class FeedChannel:
-    """An Atom feed per subscription."""
+    """Writes an Atom feed for each subscription."""
 
     def __init__(self, config: FeedConfig) -> None:
         self.name = config.name
@@ -38,7 +38,7 @@ class FeedChannel:
         self._sent_history: SentHistory = lambda *_: ()
 
     def build_messages(self, rendered: RenderedDigest) -> Sequence[Message]:
-        """Return one entry, which knows the feed that it belongs to."""
+        """Return one entry, which includes the metadata of its feed."""
         urls = (
             url and url.replace("{subscription}", rendered.subscription)
             for url in (self._config.url, self._config.page)
@@ -53,7 +53,7 @@ class FeedChannel:
         return [message]
 
     def rebuild_message(self, rendered: RenderedDigest, original: Message) -> Message:  # noqa: ARG002  the contract of a channel
-        """Return the same entry: the feed is written once more."""
+        """Return the same entry, so that the feed is written again."""
         return original
 
     @contextmanager
@@ -78,7 +78,10 @@ class FeedChannel:
 
 
 def _entry(rendered: RenderedDigest, url: str | None, page: str | None) -> ET.Element:
-    """Return the entry of a digest. Its id follows from the key, so a repeated entry is the same one."""
+    """Return the entry of a digest; `url` is the address of the feed, `page` that of its web page.
+
+    Its id follows from the digest's key, so a repeated entry has the same id.
+    """
     feed_id = url or _urn(f"cachewatch:{rendered.subscription}")
     entry = ET.Element(_name("entry"))
     _add(entry, "id", _urn(f"{feed_id}#{rendered.key}"))
@@ -100,7 +103,7 @@ def _entry(rendered: RenderedDigest, url: str | None, page: str | None) -> ET.El
 
 
 def _source(rendered: RenderedDigest, feed_id: str, url: str | None, page: str | None) -> ET.Element:
-    """Return what an entry knows of its feed."""
+    """Return the element `source` of an entry, with the metadata of its feed."""
     source = ET.Element(_name("source"))
     _add(source, "id", feed_id)
     _add(source, "title", f"cachewatch {one_line(rendered.subscription)}")
@@ -113,16 +116,16 @@ def _source(rendered: RenderedDigest, feed_id: str, url: str | None, page: str |
 
 
 def _feed(message: Message, older: Iterable[Message], most: int) -> bytes:
-    """Return the whole feed; raises ParseError if the entry, or what came of it, cannot be read again."""
+    """Return the whole feed of a new entry and `older` ones; raises ParseError if the entry or the feed is not XML."""
     new = ET.fromstring(message.payload)  # noqa: S314  we wrote it, and expat refuses what would blow it up
     entries = {_text(new, "id"): (message, new)}
     for sent in older:
         try:
             entry = ET.fromstring(sent.payload)  # noqa: S314
         except ET.ParseError:
-            continue  # it was readable when it was sent; one that no longer is takes none of the others along
+            continue  # it was readable when it was sent; the feed has the other entries
         entries.setdefault(_text(entry, "id"), (sent, entry))
-    # The new one always, and of the others the newest, as far as the feed stays of a size.
+    # The new one always, and the newest of the others up to the limits of number and size.
     newest, size, count = [], len(message.payload), 1
     for sent, entry in sorted(entries.values(), key=lambda each: (each[0].created, each[0].key), reverse=True):
         if sent is not message:
@@ -140,7 +143,7 @@ def _feed(message: Message, older: Iterable[Message], most: int) -> bytes:
 
 
 def _head(entry: ET.Element, newest: ET.Element, updated: str) -> ET.Element:
-    """Return the feed as `entry` knows it; it belongs to the newest digest where it belongs to no page."""
+    """Return the feed without entries, with the metadata in `entry`; without a page, it links to the newest digest."""
     feed = ET.Element(_name("feed"))
     source = entry.find(_name("source"))
     for child in list(source) if source is not None else []:
@@ -155,7 +158,7 @@ def _head(entry: ET.Element, newest: ET.Element, updated: str) -> ET.Element:
 
 
 def _body(html: str) -> str:
-    """Return what is inside the body of an HTML document: an entry is shown inside another page."""
+    """Return the content of the body of an HTML document, since an entry is shown inside another page."""
     start = html.lower().find("<body")
     start = html.find(">", start) + 1 if start >= 0 else 0
     end = html.lower().rfind("</body")

@@ -1,7 +1,7 @@
 """Write digests to files: an archive by period, or the latest digest of each subscription.
 
-The path comes from a template such as /srv/www/{subscription}/{period}.{ext}. The pages of one subscription
-link to the page before and the page after.
+The path comes from a template such as /srv/www/{subscription}/{period}.{ext}. The pages of one subscription link to the
+page before and the page after.
 """
 
 import re
@@ -32,7 +32,7 @@ from cachewatch.runtime.files import publish, read
 
 _FIELD = re.compile(r"\{([^{}]*)\}")
 _DAY = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
-# One day, with its time or not, or two days; then what parts digests of the same period.
+# One day, perhaps with a time, or two days; then a suffix that distinguishes digests of the same period.
 _SHAPES = {"period": rf"{_DAY}(?:T[0-9]{{4,6}}Z?|\.\.{_DAY})?(?:-urgent)?(?:-[0-9a-f]{{8}})?"}
 
 
@@ -40,7 +40,7 @@ _PART = r"[A-Za-z0-9._+~-]+"
 
 
 class OutputPlace:
-    """A template of paths."""
+    """A template of paths, such as /srv/www/{subscription}/{period}.{ext}."""
 
     def __init__(self, template: str) -> None:
         self.template = template
@@ -49,17 +49,17 @@ class OutputPlace:
         self.base = constant.absolute().parent  # everything up to the first folder that has a field
 
     def path(self, **values: str) -> Path:
-        """Return the path for `values`, none of which leads out of its folder."""
+        """Return the path for the values of all fields; no value can lead out of its folder."""
         safe = {name: file_name(value) for name, value in values.items()}
         parts = [_FIELD.sub(lambda found: safe[found[1]], part) for part in Path(self.template).parts]
         return Path(*parts).absolute()
 
     def base_of(self, path: Path) -> Path:
-        """Return the folder that the operator named; a message of an earlier configuration has its own."""
+        """Return the configured folder in which `path` lies; for a path of an earlier configuration, its own folder."""
         return self.base if path.is_relative_to(self.base) else path.parent
 
     def made(self) -> Iterator[Path]:
-        """Yield the files whose paths are of this template, whoever wrote them."""
+        """Yield the existing files whose paths match the template, whoever wrote them."""
         template = str(Path(self.template).absolute())
         pieces = [piece for piece in re.split(r"(\{[^{}]*\})", template) if piece]
         shapes = (_SHAPES.get(each[1:-1], _PART) if each.startswith("{") else re.escape(each) for each in pieces)
@@ -71,34 +71,34 @@ class OutputPlace:
 
 
 _SUFFIX = ".html"
-_ANY = "surrogateescape"  # bytes that are no text stay as they are
+_ANY = "surrogateescape"  # keeps bytes that are not valid UTF-8
 
 
 class DigestPages:
-    """The pages of an archive, which lie in a folder for each subscription and are named after their days."""
+    """The HTML pages of an archive that has a folder for each subscription and files named by period."""
 
     def __init__(self, place: OutputPlace, mode: int) -> None:
         self._place = place
         self._mode = mode
         folder, name = Path(place.template).parent, Path(place.template).name
-        # Elsewhere their order, or whose they are, is not in their names.
+        # Otherwise the paths do not show the order of pages, or their subscriptions.
         self._is_in_order = "{subscription}" in str(folder) and "{period}" in name and "{subscription}" not in name
 
     def is_page(self, path: Path, content: bytes) -> bool:
-        """Tell whether `content` is a page that has a place for links to its neighbours."""
+        """Tell whether `content` is an HTML page with a place for links to the pages before and after it."""
         return self._is_in_order and path.suffix == _SUFFIX and PLACE.encode() in content
 
     def linked(self, path: Path, content: bytes) -> bytes:
-        """Return a page with links to its neighbours, as they are now."""
+        """Return a page with links to the existing pages before and after `path`."""
         previous, after = (quote(page.name) if page else None for page in self._neighbours(path))
         return with_neighbours(_text(content), Neighbours(previous=previous, next=after)).encode(errors=_ANY)
 
     def unlinked(self, content: bytes) -> bytes:
-        """Return a page as it was made."""
+        """Return a page without the links to other pages, as it was rendered."""
         return without_neighbours(_text(content)).encode(errors=_ANY)
 
     def link_neighbours(self, path: Path) -> None:
-        """Let the pages beside `path` link to it, or past it if it is gone; raises OSError."""
+        """Write the links of the pages beside `path` anew: to `path`, or past it if it was removed; raises OSError."""
         for page in filter(None, self._neighbours(path)):
             content = read(page) or b""
             plain = self.unlinked(content)
@@ -106,7 +106,7 @@ class DigestPages:
                 publish(page, linked, base=self._place.base, mode=self._mode)
 
     def _neighbours(self, path: Path) -> tuple[Path | None, Path | None]:
-        # By their stems: `2026-08-03-1a2b3c4d` stands beside `2026-08-03` and comes after it.
+        # Ordered by their stems: `2026-08-03-1a2b3c4d` comes after `2026-08-03`.
         pages = {
             page.stem: page for page in self._place.made() if page.parent == path.parent and page.suffix == _SUFFIX
         }
@@ -118,12 +118,12 @@ def _text(content: bytes) -> str:
     return content.decode(errors=_ANY)
 
 
-# What somebody has to repair, and no waiting will.
+# Errors that somebody has to repair, so that waiting does not help.
 _OURS = {EACCES, EPERM, EROFS, ENOENT, ENOTDIR, ELOOP, EISDIR, ENAMETOOLONG}
 
 
 def of_error(error: OSError, path: Path) -> DeliveryResult:
-    """Return what it means that `path` cannot be written."""
+    """Return the result of a delivery whose file `path` cannot be written."""
     said = one_line(f"{path}: {error.strerror or error}", 300)
     if error.errno in _OURS:
         said = f"{said}; create the folder and give cachewatch write access"
@@ -140,7 +140,7 @@ _TYPES = {
 
 
 class FileChannel:
-    """Digests as files."""
+    """Writes digests to files."""
 
     def __init__(self, config: FileConfig) -> None:
         self.name = config.name
@@ -150,7 +150,7 @@ class FileChannel:
         self._sent_history: SentHistory = lambda *_: ()
 
     def build_messages(self, rendered: RenderedDigest) -> Sequence[Message]:
-        """Return one file for each format."""
+        """Return one file for each configured format."""
         values = {"subscription": rendered.subscription, "period": rendered.period, "key": rendered.key}
         return [
             Message(
@@ -164,12 +164,12 @@ class FileChannel:
         ]
 
     def rebuild_message(self, rendered: RenderedDigest, original: Message) -> Message:  # noqa: ARG002  the contract of a channel
-        """Return the same file: it is put into its place once more."""
+        """Return the same file, so that it is written again."""
         return original
 
     @contextmanager
     def open(self, sent_history: SentHistory) -> Iterator[Transport]:
-        """Begin a run; at its end, files are removed that are older than `keep`."""
+        """Begin a run; at its end, files older than `keep` are removed."""
         self._sent_history = sent_history
         yield self
         if self._config.keep is not None:
@@ -181,7 +181,7 @@ class FileChannel:
                         self._pages.link_neighbours(path)
 
     def deliver(self, message: Message) -> DeliveryResult:
-        """Write one file, unless it is there already."""
+        """Write one file, unless it exists with the same content."""
         path, content = Path(message.target), message.payload
         try:
             if not self._is_there(path, content) and not self._is_outdated(message):
@@ -199,14 +199,14 @@ class FileChannel:
         return content == (self._pages.unlinked(there) if there and self._pages.is_page(path, content) else there)
 
     def _free(self, path: Path, message: Message) -> Path:
-        """Return where the message goes: beside what another digest of the same period has there, never over it."""
+        """Return the path to write to; in an archive, never one that has another digest of the same period."""
         is_archive = "period" in self._place.fields and "key" not in self._place.fields
         if not is_archive or read(path) is None:
             return path
         return path.with_name(f"{path.stem}-{sha256(message.key.encode()).hexdigest()[:8]}{path.suffix}")
 
     def _is_outdated(self, message: Message) -> bool:
-        """Return whether the place is for the latest digest, and a later one is there."""
+        """Tell whether the file has the latest digest, and a later one than this was already written."""
         if self._place.fields & {"period", "key"}:
             return False
         return any(sent.created > message.created for sent in self._sent_history(message.target, 1))

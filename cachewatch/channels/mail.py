@@ -1,4 +1,4 @@
-"""Make mails of digests, one for each recipient: addresses, headers and bytes; hand them to sendmail or into a Maildir.
+"""Create mails of digests, one per recipient: addresses, headers and bytes; pass them to sendmail or into a Maildir.
 
 The same digest gives the same bytes every time. Both parts are quoted-printable and pure ASCII, so no server needs
 8BITMIME, and nothing in them looks like the beginning of a mail (`From `) or its end (a lone dot).
@@ -42,21 +42,21 @@ from cachewatch.report.values import (
 )
 from cachewatch.runtime.files import publish
 
-_FORMAT = "4"  # raised whenever the same digest gives other bytes than before
+_FORMAT = "4"  # raise it whenever the same digest gives other bytes than before
 _LINK = 900  # characters of a link in a header, whose lines may have 998
 _ALTERABLE = re.compile(r"^(From |\.)", re.MULTILINE)
 
 
 class Mail(Struct, frozen=True):
-    """One message for one recipient, or for all of one Maildir."""
+    """A digest as mail to one recipient, or to all recipients of one Maildir."""
 
     rendered: RenderedDigest
     to: tuple[Address, ...]
-    original: str | None = None  # the Message-ID of what this one repeats
+    original: str | None = None  # the Message-ID of the mail that this one repeats
 
     @property
     def digest(self) -> str:
-        """Return 16 hexadecimal digits that stand for the content and the recipient."""
+        """A hash of the content and the recipient, 16 hexadecimal digits."""
         parts = [self.content, *map(str, self.to)]
         if self.original:
             parts += ["resent", self.original, self.rendered.created.isoformat()]
@@ -64,7 +64,7 @@ class Mail(Struct, frozen=True):
 
     @property
     def content(self) -> str:
-        """Return 16 hexadecimal digits that stand for the content, which is the same for all recipients."""
+        """A hash of the content, 16 hexadecimal digits; the same for all recipients."""
         rendered = self.rendered
         parts = [_FORMAT, rendered.key, rendered.title, rendered.text, rendered.html]
         return _digest(
@@ -86,12 +86,12 @@ def message_id(mail: Mail, config: MailConfig) -> str:
 
 
 def list_domain(config: MailConfig) -> str:
-    """Return the domain that our lists and messages are named in."""
+    """Return the domain of the identifiers of mailing lists and messages."""
     return config.list_domain or parseaddr(config.sender)[1].rpartition("@")[2]
 
 
 def compose(mail: Mail, config: MailConfig, policy: EmailPolicy) -> bytes:
-    """Return the whole message with the line ends of `policy`."""
+    """Return the whole mail with the line ends of `policy`."""
     message = EmailMessage(policy=policy)
     for name, value in _headers(mail, config):
         message[name] = value
@@ -119,7 +119,7 @@ def compose(mail: Mail, config: MailConfig, policy: EmailPolicy) -> bytes:
 
 
 def subject(rendered: RenderedDigest, *, is_resent: bool = False) -> str:
-    """Return the subject: for whom it is, and the title of the digest."""
+    """Return the subject: the subscription and the title of the digest."""
     urgent = "URGENT " if rendered.is_urgent else ""
     about = "[cachewatch]" if rendered.is_notice else f"[{urgent}{one_line(rendered.subscription, 40)}]"
     return ("Resent: " if is_resent else "") + one_line(f"{about} {rendered.title}")
@@ -148,7 +148,7 @@ def _headers(mail: Mail, config: MailConfig) -> list[tuple[str, str | tuple[Addr
     ]
     if rendered.is_urgent:
         headers += [("Importance", "high"), ("X-Priority", "1")]
-    # What filters can go by; short, and never one per package.
+    # For the filters of readers; short, and never one per package.
     own = {"Level": [rendered.level], "Subscription": [rendered.subscription], "Tag": rendered.tags}
     for kind, values in {**own, "Kinds": rendered.kinds, "Revisions": rendered.revisions}.items():
         if line := one_line(", ".join(values).encode("ascii", "backslashreplace").decode(), 300):
@@ -173,7 +173,7 @@ def _list_headers(mail: Mail, config: MailConfig) -> list[tuple[str, str]]:
 
 
 def _unsubscribe(config: MailConfig, mail: Mail) -> str:
-    """Return the address where the recipient unsubscribes; its token proves that cachewatch made it for this recipient."""
+    """Return the address where the recipient unsubscribes, with a token that only cachewatch can make."""
     recipient = mail.to[0].addr_spec if mail.to else ""
     subscription = mail.rendered.subscription
     values = {"subscription": subscription, "recipient": recipient}
@@ -189,12 +189,12 @@ def _unsubscribe(config: MailConfig, mail: Mail) -> str:
 
 
 def _linked(body: str, template: str, link: str) -> str:
-    """Put the recipient's own link where a body, which all recipients share, has the template of it."""
+    """Replace the template of the unsubscribe link in a body that all recipients share by the recipient's link."""
     return body.replace(template, link) if template else body
 
 
 def _link(url: str) -> str:
-    """Return `url` without anything that ends a link or a header."""
+    """Return `url` with all characters escaped that would end a link or a header."""
     return quote(url, safe="!#$%&'()*+,/:;=?@[]~-._", errors="replace")
 
 
@@ -208,22 +208,22 @@ def _attach_text(part: EmailMessage, text: str, subtype: str) -> None:
     part.set_payload(_ALTERABLE.sub(lambda found: f"={ord(found[0][0]):02X}{found[0][1:]}", encoded))
 
 
-# The headers of addresses, dates and MIME are the standard library's own business.
+# These headers, of addresses, dates and MIME, are folded by the standard library.
 _THEIRS = {"from", "to", "reply-to", "date", "mime-version", "content-type", "content-transfer-encoding"}
 _THEIRS |= {"content-disposition"}
 _WIDTH = 78
 
 
 class MailPolicy(EmailPolicy):
-    """Folds every header of ours at its own spaces, and keeps it as the text that it is.
+    """Folds all headers but those of addresses, dates and MIME at spaces, and encodes none but the subject.
 
-    The standard library's policy turns a long List-Unsubscribe, References or In-Reply-To into encoded words,
-    which no mail program reads, and can make a long subject invalid. A subject beyond ASCII is encoded by
-    the older `email.header`, which is reliable.
+    The standard library's policy turns a long List-Unsubscribe, References or In-Reply-To into encoded words, which no
+    mail program reads, and can make a long subject invalid. A subject that is not ASCII is encoded by the older
+    `email.header`, which is reliable.
     """
 
     def header_store_parse(self, name: str, value: Any) -> tuple[str, Any]:
-        """Return a header as a message keeps it."""
+        """Return the name and value that a message stores of a header; raises ValueError if it has several lines."""
         if name.lower() in _THEIRS:
             return super().header_store_parse(name, value)
         text = str(value)
@@ -232,11 +232,11 @@ class MailPolicy(EmailPolicy):
         return name, text
 
     def fold(self, name: str, value: Any) -> str:
-        """Return the header with its line ends."""
+        """Return the header as text, folded, with its line ends."""
         return super().fold(name, value) if name.lower() in _THEIRS else self._folded(name, str(value))
 
     def fold_binary(self, name: str, value: Any) -> bytes:
-        """Return the header with its line ends, as bytes."""
+        """Return the header as bytes, folded, with its line ends."""
         if name.lower() in _THEIRS:
             return super().fold_binary(name, value)
         return self._folded(name, str(value)).encode("ascii")
@@ -254,7 +254,7 @@ class MailPolicy(EmailPolicy):
         return self.linesep.join(lines) + self.linesep
 
 
-# For SMTP, and for Maildirs and programs of this machine.
+# For SMTP; and for Maildirs and local programs.
 INTERNET, LOCAL = (MailPolicy(linesep=end, max_line_length=_WIDTH) for end in ("\r\n", "\n"))
 
 
@@ -262,7 +262,7 @@ NO_ADDRESS = DeliveryResult(outcome=DeliveryOutcome.DEAD, detail="this is not a 
 
 
 class MailChannel:
-    """Packs digests as mail; those who inherit say how it goes out."""
+    """Creates mails of digests; subclasses send them."""
 
     policy: EmailPolicy = INTERNET
 
@@ -272,23 +272,23 @@ class MailChannel:
 
     @property
     def envelope_sender(self) -> str:
-        """Who hears of mail that comes back."""
+        """The address to which mail that cannot be delivered is returned."""
         return self._mail_config.bounces or parseaddr(self._mail_config.sender)[1]
 
     def build_messages(self, rendered: RenderedDigest) -> Sequence[Message]:
-        """Return one message for each recipient, whoever is named twice."""
+        """Return one message for each recipient, even if one is listed twice."""
         messages = [self._message(rendered, recipient) for recipient in rendered.to]
         return list({message.target.lower(): message for message in reversed(messages)}.values())[::-1]
 
     def rebuild_message(self, rendered: RenderedDigest, original: Message) -> Message:
-        """Return the mail once more, as a message of its own that refers to the first."""
+        """Return the mail again as a new message that refers to the original."""
         return self._message(rendered, original.target, original.message_id or "")
 
     def _message(self, rendered: RenderedDigest, recipient: str, original: str | None = None) -> Message:
         return self.finish(Mail(rendered, addresses([recipient]), original), one_line(address_of(recipient)))
 
     def finish(self, mail: Mail, target: str) -> Message:
-        """Return the final bytes of `mail`."""
+        """Return the final bytes of `mail`, to be sent to `target`."""
         return Message(
             key=mail.rendered.key,
             target=target,
@@ -300,7 +300,7 @@ class MailChannel:
 
 
 def addresses(recipients: Iterable[str]) -> tuple[Address, ...]:
-    """Return those that are addresses. What is none is refused when it goes out, and stops no other."""
+    """Return the valid addresses of `recipients`; invalid ones are refused only when the mail is sent to each."""
     return tuple(
         Address(parseaddr(recipient)[0] if "<" in recipient else "", addr_spec=address_of(recipient))
         for recipient in recipients
@@ -309,7 +309,7 @@ def addresses(recipients: Iterable[str]) -> tuple[Address, ...]:
 
 
 def is_address(recipient: str) -> bool:
-    """Return whether mail can go to `recipient`."""
+    """Tell whether `recipient` is a valid mail address."""
     try:
         parse_mail(recipient)
     except ConfigError:
@@ -317,7 +317,7 @@ def is_address(recipient: str) -> bool:
     return "=?" not in recipient  # some mail programs would decode what follows
 
 
-# sysexits.h; all others mean that it may work later.
+# The exit codes of sysexits.h; after all others it is tried again.
 _MEANINGS = {
     os.EX_DATAERR: DeliveryResult(DeliveryOutcome.DEAD),
     os.EX_NOUSER: DeliveryResult(DeliveryOutcome.DEAD, is_address=True),
@@ -327,11 +327,11 @@ _MEANINGS = {
     os.EX_CONFIG: DeliveryResult(DeliveryOutcome.BLOCKED, is_channel=True),
 }
 _LATER = DeliveryResult(DeliveryOutcome.DEFERRED)
-_INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "TZ")  # no secret of ours is for another program
+_INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "TZ")  # not the secrets that other variables may have
 
 
 class SendmailChannel(MailChannel):
-    """Mail through the machine's own sendmail program, which is started once for each message."""
+    """Sends mail through the local sendmail program, which is started once for each message."""
 
     policy = LOCAL
 
@@ -345,7 +345,7 @@ class SendmailChannel(MailChannel):
         yield self
 
     def deliver(self, message: Message) -> DeliveryResult:
-        """Hand over one message."""
+        """Send one message."""
         if not is_address(message.target):
             return NO_ADDRESS
         seconds = self._config.timeout.total_seconds()
@@ -378,7 +378,7 @@ class SendmailChannel(MailChannel):
 
 
 class MaildirChannel(MailChannel):
-    """Mail put into a Maildir: one message, whoever it is for."""
+    """Puts mail into a Maildir, one message for all recipients."""
 
     policy = LOCAL
 
@@ -391,7 +391,7 @@ class MaildirChannel(MailChannel):
         return [self._for_maildir(rendered)]
 
     def rebuild_message(self, rendered: RenderedDigest, original: Message) -> Message:
-        """Return the mail once more, as a message of its own that refers to the first."""
+        """Return the mail again as a new message that refers to the original."""
         return self._for_maildir(rendered, original.message_id or "")
 
     @contextmanager
@@ -400,7 +400,10 @@ class MaildirChannel(MailChannel):
         yield self
 
     def deliver(self, message: Message) -> DeliveryResult:
-        """Write one message, unless it is there, read or unread; who reads a Maildir passes over hidden files."""
+        """Write one message, unless it exists, read or unread.
+
+        It is written as a hidden file first, which mail programs ignore.
+        """
         folder, identity = Path(message.target), f"{message.key}\0{message.message_id}".encode()
         name = f"{int(message.created.timestamp())}.{sha256(identity).hexdigest()[:20]}.cachewatch"
         try:

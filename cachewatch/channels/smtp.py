@@ -1,7 +1,8 @@
 """Deliver mail through an SMTP server: one connection per run, one transaction per recipient.
 
-smtplib's timeout is one for each read, so a server that sends a byte now and then, or lines without end, would
-hold a session for ever. Here every attempt has a deadline at which the connection is shut, and a reply has a size.
+The timeout of smtplib applies to each read, so a server that sends a byte now and then, or endless lines, could hold a
+session for ever. Therefore each attempt has a deadline at which the connection is shut down, and replies a maximal
+size.
 """
 
 import re
@@ -22,12 +23,12 @@ from cachewatch.config.channels import EmailConfig, Smtp
 from cachewatch.http.addresses import is_loopback
 from cachewatch.report.values import SENT, DeliveryOutcome, DeliveryResult, Message, SentHistory, Transport
 
-# Times the timeout of a reply: an attempt, and the reply to the end of a message, for which RFC 5321 grants 10 minutes.
+# In timeouts of a reply: an attempt, and the reply to the end of a message, for which RFC 5321 grants 10 minutes.
 ATTEMPT, _PATIENCE = 15, 10
 _QUIT_SECONDS = 5
 _REPLY_SIZE = 64 * 2**10
 _LONE_DOT = re.compile(rb"^\.", re.MULTILINE)
-# How far a session has come: the command that was sent last, or one of these.
+# The step of a session: the command that was sent last, or one of these.
 _CONNECTING, _SENDING, _END = "connecting", "sending the message", "the end of the message"
 _OPENING = frozenset({_CONNECTING, "EHLO", "HELO", "STARTTLS", "AUTH"})
 _COMMANDS = _OPENING | {"MAIL", "RCPT", "DATA"}
@@ -38,7 +39,7 @@ _OTHER_THAN_SIZE = re.compile(r"5\.[67]\.\d")
 
 
 def _of_reply(step: str, code: int, words: str) -> DeliveryResult:
-    """Return what it means that a server refuses a step."""
+    """Return the result of a delivery in which the server refused the command `step`, with a code and words."""
     said, is_opening = one_line(f"{step}: {code} {words}", 300), step in _OPENING
     if not 400 <= code < 600:  # no server of mail speaks like this
         return DeliveryResult(DeliveryOutcome.DEFERRED, said, is_channel=True, may_have_arrived=step == _END)
@@ -55,7 +56,7 @@ def _of_reply(step: str, code: int, words: str) -> DeliveryResult:
 
 
 def _of_552(step: str, words: str) -> DeliveryOutcome:
-    """Tell a message that is too large from a full mailbox, which may be emptied, and from unwelcome content."""
+    """Tell apart a message that is too large, a full mailbox, which may be emptied, and unwelcome content."""
     if _SIZE.match(words):
         return DeliveryOutcome.TOO_LARGE
     if step == "RCPT":
@@ -64,7 +65,7 @@ def _of_552(step: str, words: str) -> DeliveryOutcome:
 
 
 def _of_failure(step: str, error: OSError) -> DeliveryResult:
-    """Return what a lost or impossible connection means."""
+    """Return the result of a delivery whose connection failed at `step`."""
     outcome, is_opening = DeliveryOutcome.DEFERRED, step in _OPENING
     match error:
         case ssl.SSLCertVerificationError():
@@ -89,10 +90,13 @@ def _of_failure(step: str, error: OSError) -> DeliveryResult:
 
 
 class Session(smtplib.SMTP):
-    """smtplib's client, with a second handle on the connection, and limits to the time and the size of replies."""
+    """The client of smtplib, with limits to the time of an attempt and the size of replies.
+
+    A second handle on the connection allows another thread to shut it down.
+    """
 
     def __init__(self, config: Smtp) -> None:
-        """Connect to nothing yet."""
+        """Set up without connecting."""
         self.step = _CONNECTING
         self._config = config
         self._seconds = config.timeout.total_seconds()
@@ -119,14 +123,14 @@ class Session(smtplib.SMTP):
             self.login(config.user, password)
 
     def end(self) -> None:
-        """Say goodbye, if the server still listens; what it answers is of no interest."""
+        """Quit and close the connection; the server's answer does not matter."""
         with suppress(OSError), self.within(_QUIT_SECONDS):
             self.quit()
         self.close()
 
     @contextmanager
     def within(self, seconds: float) -> Iterator[None]:
-        """Shut the connection if what follows takes longer."""
+        """Shut the connection down and raise TimeoutError if the block takes longer than `seconds`."""
         is_over = threading.Event()
 
         def shut() -> None:
@@ -162,12 +166,12 @@ class Session(smtplib.SMTP):
             raise smtplib.SMTPException(f"{self._config.ca_file}: {error.strerror}") from error
 
     def putcmd(self, cmd: str, args: str = "") -> None:
-        """Send a command, and remember it."""
+        """Send a command, and record it as the current step."""
         self.step = cmd.upper() if cmd.upper() in _COMMANDS else self.step
         super().putcmd(cmd, args)
 
     def data(self, msg: Any) -> tuple[int, bytes]:
-        """Send a message as it is; the reply to its end may take longer than others."""
+        """Send a message as it is, and return the reply, which may take longer than others."""
         code, words = self.docmd("DATA")
         if code != 354 or self.sock is None:
             raise smtplib.SMTPDataError(code, words)
@@ -180,7 +184,7 @@ class Session(smtplib.SMTP):
         return reply
 
     def getreply(self) -> tuple[int, bytes]:
-        """Return the next reply, unless it is too long to be one."""
+        """Return the next reply; raises OSError if it is too long."""
         if self.file is None and self.sock is not None:
             self.file = _Replies(self.sock.makefile("rb", buffering=0))
         if self.file is not None:
@@ -188,7 +192,7 @@ class Session(smtplib.SMTP):
         return super().getreply()
 
     def close(self) -> None:
-        """Close both handles."""
+        """Close both handles on the connection."""
         super().close()
         if self._line is not None:
             self._line.close()
@@ -196,12 +200,12 @@ class Session(smtplib.SMTP):
 
 
 class _Replies(BufferedReader):
-    """A stream of replies, each of them of a size."""
+    """A stream of replies with a limit to the size of each."""
 
     left = _REPLY_SIZE
 
     def readline(self, size: int | None = -1) -> bytes:
-        """Return the next line."""
+        """Return the next line of a reply."""
         line = super().readline(size)
         self.left -= len(line)
         if self.left < 0:
@@ -210,7 +214,7 @@ class _Replies(BufferedReader):
 
 
 def _own_name(connection: socket.socket) -> str:
-    """Return what to greet with: the name of this machine, or its address if the name is not whole."""
+    """Return the name for the greeting: the full name of this host, or its address if the name has no domain."""
     name = socket.gethostname()
     if "." in name and name.isascii() and " " not in name:
         return name
@@ -219,7 +223,7 @@ def _own_name(connection: socket.socket) -> str:
 
 
 class EmailChannel(MailChannel):
-    """Mail through an SMTP server."""
+    """Sends mail through an SMTP server."""
 
     def __init__(self, config: EmailConfig) -> None:
         super().__init__(config)
@@ -227,7 +231,7 @@ class EmailChannel(MailChannel):
 
     @contextmanager
     def open(self, sent_history: SentHistory) -> Iterator[Transport]:  # noqa: ARG002  the contract of a channel
-        """Begin a run; it connects when the first message comes."""
+        """Begin a run; it connects when the first message is sent."""
         transport = _SmtpTransport(self._smtp, self.envelope_sender)
         try:
             yield transport
@@ -236,7 +240,7 @@ class EmailChannel(MailChannel):
 
 
 class _SmtpTransport:
-    """Takes messages to one server."""
+    """Sends messages through one SMTP session."""
 
     def __init__(self, config: Smtp, sender: str) -> None:
         self._config = config
@@ -245,7 +249,7 @@ class _SmtpTransport:
         self._failure: DeliveryResult | None = None
 
     def deliver(self, message: Message) -> DeliveryResult:
-        """Hand over one message. Once the server itself fails, no other message waits for it in this run."""
+        """Send one message; once the server itself has failed, all further messages of the run fail at once."""
         if not is_address(message.target):
             return NO_ADDRESS
         if self._failure is not None:
@@ -288,7 +292,7 @@ class _SmtpTransport:
         return replace(answer, detail=answer.detail.replace(secret, "***")) if secret else answer
 
     def _is_ready(self, session: Session) -> bool:
-        """Make a session ready for the next message after it refused one, and tell whether it is."""
+        """Reset a session after the server refused a message; tell whether it can take the next one."""
         with suppress(OSError), session.within(self._config.timeout.total_seconds()):
             return session.rset()[0] == 250
         return False

@@ -1,7 +1,7 @@
-"""JSON to a URL: one request per digest, which the other side can check and tell from a repetition.
+"""Send digests to a URL as JSON, one request each, which the receiver can verify and tell from a repetition.
 
-Requests carry an Idempotency-Key that stays the same over all attempts and, where a key is
-configured, the signature of Standard Webhooks over that name, the time, and the body.
+Requests carry an Idempotency-Key that is the same for all attempts and, if a signing key is configured, the signature
+of Standard Webhooks over that key, the time and the body.
 """
 
 import base64
@@ -35,7 +35,7 @@ _THIS_MESSAGE = frozenset({400, 406, 409, 411, 415, 422, 451})
 
 
 class WebhookChannel:
-    """JSON to a URL."""
+    """Sends digests to a URL as JSON."""
 
     def __init__(self, config: WebhookConfig) -> None:
         self.name = config.name
@@ -46,7 +46,7 @@ class WebhookChannel:
         return [self._message(rendered, rendered.key)]
 
     def rebuild_message(self, rendered: RenderedDigest, original: Message) -> Message:
-        """Return the same request under a name of its own, or it would be taken for a repetition."""
+        """Return the request again with a new Idempotency-Key, since it would otherwise be taken for a repetition."""
         title = f"Resent: {rendered.title.removeprefix('Resent: ')}"
         return self._message(replace(rendered, title=title), f"{original.message_id} {rendered.created.isoformat()}")
 
@@ -109,7 +109,7 @@ class WebhookChannel:
         return DeliveryResult(DeliveryOutcome.BLOCKED, said, is_channel=True)
 
     def _discreet(self, text: str) -> str:
-        """Return one line of `text` in which no secret is: neither the URL nor its parts, nor the key."""
+        """Return `text` as one line without secrets: the URL, its parts and the signing key."""
         text = without_secret_url(text, self._config.url.reveal())
         if self._config.signing_key is not None:
             text = text.replace(self._config.signing_key.reveal(), "***")
@@ -117,13 +117,13 @@ class WebhookChannel:
 
 
 def place(url: Secret) -> str:
-    """Return the server of `url`, which is all of it that may be told: the rest is what lets one in."""
+    """Return only scheme and host of `url`, the rest of which is secret."""
     parts = urlsplit(url.reveal())
     return one_line(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}")
 
 
 def _key(secret: Secret) -> bytes:
-    """Return the bytes to sign with: `whsec_` says that base64 follows, all else is taken as it is."""
+    """Return the bytes to sign with: decoded from base64 if the secret begins with `whsec_`, else the secret itself."""
     text = secret.reveal()
     if text.startswith("whsec_"):
         try:

@@ -1,8 +1,8 @@
-"""The daemon: it does the same things as a pass, when they are due, and never decides itself what is due.
+"""The daemon: it does the work of a pass as it falls due, and never decides itself what is due.
 
-SIGTERM and SIGINT stop it, SIGHUP reloads the configuration; systemd is notified if it gave a socket. Each way in
-which a job fails is logged once, because a full disk would otherwise fill the log as well. APScheduler is only an
-alarm clock: what is due lives in the state, so a wake-up that comes late or twice does no harm.
+SIGTERM and SIGINT stop it, SIGHUP reloads the configuration; systemd is notified if it passed a socket. The same
+failure of a job is logged once, because a full disk would otherwise fill the log as well. APScheduler only wakes the
+daemon: the state determines what is due, so a wake-up that comes late or twice does no harm.
 """
 
 import os
@@ -56,18 +56,18 @@ Job = Callable[[], object]
 
 
 class Scheduler(BackgroundScheduler):  # type: ignore[misc]  # its library has no types
-    """Runs jobs in threads, each at its interval and never twice at once."""
+    """Runs jobs in threads, each at its interval, and no job twice at the same time."""
 
     def __init__(self, groups: dict[str, int], on_end: Callable[[str, BaseException | None], None]) -> None:
-        """Prepare as many threads as `groups` says for each group of jobs, so that none holds up another.
+        """Create `groups[name]` threads for each group of jobs, so that no group delays another.
 
-        `on_end` hears of every job that ended, and of what it raised.
+        `on_end` is called when a job ended, with its name and the exception, or None.
         """
         self._pools = {name: ThreadPoolExecutor(threads) for name, threads in groups.items()}
         super().__init__(
             timezone=UTC,
             executors=self._pools,
-            # However late, and once for many that were missed.
+            # Run a missed job however late it is, and once even if it was missed several times.
             job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None},
         )
         self.add_listener(lambda event: on_end(event.job_id, event.exception), EVENT_JOB_ERROR | EVENT_JOB_EXECUTED)
@@ -75,17 +75,17 @@ class Scheduler(BackgroundScheduler):  # type: ignore[misc]  # its library has n
     def add(
         self, name: str, group: str, job: Job, *, every: timedelta, jitter: timedelta = timedelta(0), first: datetime
     ) -> None:
-        """Run `job` at `first` and then at its interval, in place of any job of that name."""
+        """Run `job` at `first` and then every `every`, plus or minus `jitter` at most, in place of any with that name."""
         seconds, most = max(1, int(every.total_seconds())), int(jitter.total_seconds()) or None
         trigger = IntervalTrigger(seconds=seconds, jitter=most)
         self.add_job(job, trigger, id=name, name=name, executor=group, next_run_time=first, replace_existing=True)
 
     def names(self) -> set[str]:
-        """Name all jobs."""
+        """Return the names of all jobs."""
         return {job.id for job in self.get_jobs()}
 
     def wake(self, *names: str) -> None:
-        """Run jobs now; it is no matter if there is none of a name."""
+        """Run the named jobs now; names without a job are ignored."""
         for name in names:
             with suppress(JobLookupError):
                 self.modify_job(name, next_run_time=datetime.now(UTC))
@@ -98,24 +98,24 @@ class Scheduler(BackgroundScheduler):  # type: ignore[misc]  # its library has n
             pool.shutdown(wait=True)
 
 
-# In a row, before a job is said to keep failing.
+# Failures in a row after which a job counts as failing.
 _MANY = 3
 _MOST_KINDS = 20
 _NUMBER = re.compile(r"\d+")
 
 
 class Failures:
-    """The failures of each job since it succeeded last, and of all time."""
+    """The failures of each job since it last succeeded, and in all."""
 
     def __init__(self, log: Log) -> None:
         self.totals: Counter[str] = Counter()
         self._log = log
-        self._kinds: dict[str, set[str]] = {}  # of those that fail now
+        self._kinds: dict[str, set[str]] = {}  # the errors already logged, of jobs that fail now
         self._in_a_row: Counter[str] = Counter()
         self._lock = Lock()
 
     def note(self, job: str, error: BaseException | None) -> None:
-        """Note how a job ended."""
+        """Record how a job ended; log new errors, and the first success (`error` is None) after them."""
         with self._lock:
             if error is None:
                 self._kinds.pop(job, None)
@@ -130,13 +130,16 @@ class Failures:
                 self._log.error("job.failed", job=job, error=repr(error), traceback=traceback_of(error))
 
     def lasting(self) -> list[str]:
-        """Name the jobs that keep failing."""
+        """Return the names of the jobs that failed three times in a row or more."""
         with self._lock:
             return sorted(job for job, count in self._in_a_row.items() if count >= _MANY)
 
 
 def notify(*lines: str, status: str = "") -> bool:
-    """Send what is known, and tell whether somebody took it; see sd_notify(3). A socket that is gone is no error."""
+    """Send these lines and the status to systemd, and tell whether it accepted them; see sd_notify(3).
+
+    Without a socket, or with one that no longer exists, nothing is sent.
+    """
     address = os.environ.get("NOTIFY_SOCKET", "")
     if not address:
         return False
@@ -154,16 +157,16 @@ _CLEANUP = timedelta(hours=1)
 _PING = timedelta(minutes=5)
 _BEAT_SECONDS = 5.0
 _CLOCK_SECONDS = 60.0
-# At most so many at once, however often the configuration changes; a thread begins when it is needed.
+# The most threads of each group of jobs; a thread begins when it is needed.
 _THREADS = {"lead": 1, "default": 1, "after polls": 1, "sources": ANSWERING, "other sources": OTHERS, "channels": 32}
 _REFUSED = AlertKey(AlertKind.CONFIG_REFUSED, DAEMON)
-# Less than the unit's TimeoutStopSec, which ends us the hard way.
+# Less than TimeoutStopSec of the systemd unit, after which cachewatch is killed.
 _ENDING_SECONDS = 25.0
 _INTERRUPT_SECONDS = 0.2
 
 
 class Daemon:
-    """Polls, tells and delivers until it is told to stop."""
+    """Polls sources, creates digests and delivers them until a signal stops it."""
 
     def __init__(self, context: Context, reload: Callable[[], Config]) -> None:
         self._context = context
@@ -177,10 +180,10 @@ class Daemon:
         self._scheduler = Scheduler(_THREADS, self._note)
         self._leadership = Leadership(context, self._begin)
         self._monitor: MonitorServer | None = None
-        self._listens = ""  # where the monitor does
+        self._listens = ""  # the address on which the monitor listens
 
     def run(self) -> int:
-        """Run until a signal says stop; return the exit code."""
+        """Run until a signal stops the daemon; return the exit code."""
         context = self._context
         # It waits for a file descriptor and not for a lock: a handler may take no lock that a waiter holds.
         bell, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -210,7 +213,7 @@ class Daemon:
         return self._end()
 
     def _begin(self) -> None:
-        """Take over a state, from whoever had it before; what this process was sending itself is no work of another."""
+        """Take over the state as the working process, and run all jobs; the first time, recover from a crash too."""
         if self._is_resumed:
             recover(self._context)
         else:
@@ -221,18 +224,18 @@ class Daemon:
         self._scheduler.wake(*self._scheduler.names())
 
     def _lead(self) -> None:
-        """Say that we work, or see whether the other host still does; while it does, that is all that there is to do."""
+        """Renew the lead, or ask whether the other host still has it; a standby only compares the configurations."""
         self._leadership.look()
         if not self._leadership.is_ours:
             self._live()
             compare_with_leader(self._context)
 
     def _snapshot(self) -> Context:
-        """Return the context of one job: a reload in the middle of it changes nothing under its hands."""
+        """Return a copy of the context for one job, so that a reload in the middle of the job does not affect it."""
         return replace(self._context)
 
     def _plan(self) -> None:
-        """Plan a job for every source and channel, and for the digests; drop those that are gone."""
+        """Plan a job for every source and channel, and for the digests; remove jobs that are no longer configured."""
         config, now, wanted = self._context.config, datetime.now(UTC), set[str]()
 
         def plan(name: str, group: str, job: Job, every: timedelta, first: datetime, **more: timedelta) -> None:
@@ -254,13 +257,13 @@ class Daemon:
             plan(f"poll {source.name}", group, partial(self._poll, source), every, first, jitter=source.poll.jitter)
             plan(f"after poll {source.name}", "after polls", partial(self._follow_poll, source), every, first)
         for channel in config.channels:
-            # With the context as it is: who is taken out while it waits for a server gets nothing more.
+            # With the current context: a recipient that is removed while the job waits for a server gets nothing more.
             plan(f"deliver {channel}", "channels", partial(deliver, self._context, channel), _TICK, now)
         for name in self._scheduler.names() - wanted:
             self._scheduler.remove_job(name)
 
     def _group(self, source: Source) -> str:
-        """Name the threads for a source: what hung last time must not keep those that answered from theirs."""
+        """Return the group of threads for a source, so that sources that do not answer never block those that do."""
         return "sources" if has_answered(self._context, source) else "other sources"
 
     def _poll(self, source: Source) -> None:
@@ -283,18 +286,18 @@ class Daemon:
         self._beat = time.monotonic()
 
     def _ping(self) -> None:
-        """Tell a dead man's switch how we are: it rings where nobody does any more."""
+        """Ping the monitoring service, or report the failure, by whether /readyz is well."""
         ping(self._context.config, self._context.log, is_whole=self._readyz("").status == 200)
 
     def _look_around(self) -> None:
-        """Reload if asked to, notice a clock that was set, and tell the watchdog that we live."""
+        """Reload if asked to, notice a clock that was set, and notify the watchdog of systemd."""
         if self._is_reloading:
             self._is_reloading = False
             self._load_again()
         offset = time.time() - time.monotonic()
         if abs(offset - self._offset) > _CLOCK_SECONDS:
             self._context.log.warning("clock.set", seconds=round(offset - self._offset))
-            # What was planned by the old clock means nothing.
+            # Times that were planned by the old clock are wrong.
             self._scheduler.wake(*self._scheduler.names())
         self._offset = offset
         if time.monotonic() - self._beat < monitor.STUCK_SECONDS:
@@ -323,7 +326,7 @@ class Daemon:
         notify(status="configuration reloaded")
 
     def _refuse(self, said: str) -> None:
-        """Go on with the old configuration, and say why."""
+        """Keep the old configuration, and alert operators with the reason `said`."""
         self._context.log.error("config.refused", error=said)
         notify(status="the new configuration was refused, the old one stays")
         lines = (*said.splitlines(), "The daemon goes on with the configuration that it had.")
@@ -333,14 +336,14 @@ class Daemon:
                 open_now(self._context, Alert(key=_REFUSED, title=title, lines=lines, commands=commands))
 
     def _take_up(self) -> None:
-        """Look at what waits with the eyes of this configuration, which may have repaired a channel."""
+        """Retry every channel, since the configuration may have repaired it."""
         try:
             unblock(self._context)
         except CachewatchError as error:
             self._context.log.error("state.failed", error=str(error))  # a disk that is full now is no reason to end
 
     def _listen(self) -> None:
-        """Let the monitor listen where the configuration says, if it does not yet."""
+        """Let the monitor listen on the configured address."""
         listen = self._context.config.monitor.listen or ""
         if listen == self._listens:
             return
@@ -363,7 +366,7 @@ class Daemon:
         self._monitor, self._listens = None, ""
 
     def _note(self, job: str, error: BaseException | None) -> None:
-        """Note how a job ended; operators hear of one that keeps failing."""
+        """Record how a job ended, and alert operators of a job that keeps failing."""
         was_failing = job in self._failures.lasting()
         self._failures.note(job, error)
         if was_failing == (job in self._failures.lasting()) or not self._leadership.is_ours:
@@ -403,7 +406,7 @@ class Daemon:
         self._is_reloading = True
 
     def _end(self, error: StateError | None = None) -> int:
-        """Let the messages in hand be finished; whatever takes longer is interrupted, and safe. Return the exit code."""
+        """Finish the messages being sent, interrupt longer work, which loses nothing, and return the exit code."""
         code = error.exit_code if error else 0
         self._context.is_ending.set()
         notify("STOPPING=1")

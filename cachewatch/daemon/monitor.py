@@ -1,6 +1,6 @@
-"""Answer /healthz, /readyz and /metrics on a local port; no secrets, and label values from the configuration only.
+"""Answer /healthz, /readyz and /metrics on a local port, without secrets; all names in labels are configured ones.
 
-This module alone uses prometheus_client, and loads it when the metrics are requested.
+No other module uses prometheus_client.
 """
 
 import os
@@ -37,14 +37,14 @@ from cachewatch.store.health import AlertKind, Counter, SourceHealth
 from cachewatch.store.outbox import State
 
 _SECONDS = 5
-# A whole request and its answer: who sends a byte now and then never runs into _SECONDS.
+# For a whole request and its answer: a client that sends a byte now and then never exceeds _SECONDS.
 _LONGEST_SECONDS = 15
 _MOST_CLIENTS = 16
 _PORT = re.compile(r":[0-9]*\Z")
 
 
 class MonitorPage(Struct, frozen=True):
-    """What is answered."""
+    """The answer to a request."""
 
     status: int
     text: str
@@ -55,14 +55,14 @@ Pages = Mapping[str, Callable[[str], MonitorPage]]  # by path; each is given the
 
 
 class MonitorServer(ThreadingMixIn, HTTPServer):
-    """A small HTTP server in threads of its own."""
+    """A small HTTP server that answers each request in a thread."""
 
     daemon_threads = True
     allow_reuse_address = True
     request_queue_size = _MOST_CLIENTS
 
     def __init__(self, host: str, port: int, pages: Pages) -> None:
-        """Serve `pages`."""
+        """Listen on `host` and `port`, and serve `pages`."""
         address = host.removeprefix("[").removesuffix("]")
         found = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
         where: Any = found[-1]
@@ -73,16 +73,16 @@ class MonitorServer(ThreadingMixIn, HTTPServer):
         self._open: dict[socket.socket, None] = {}  # the oldest first
 
     def start(self) -> None:
-        """Begin to answer."""
+        """Begin to answer requests."""
         Thread(target=self.serve_forever, name="monitor", daemon=True).start()
 
     def stop(self) -> None:
-        """Answer no more."""
+        """Stop answering, and close the socket."""
         self.shutdown()
         self.server_close()
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Begin to answer; idle clients take neither all threads nor the place of those that ask."""
+        """Answer in a thread; if 16 connections are open, close the oldest, so that idle clients block nobody."""
         with self._lock:
             while len(self._open) >= _MOST_CLIENTS:
                 oldest = next(iter(self._open))
@@ -92,7 +92,7 @@ class MonitorServer(ThreadingMixIn, HTTPServer):
         super().process_request(request, client_address)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Answer within a time."""
+        """Answer, and close the connection if that takes longer than 15 seconds."""
         end = Timer(_LONGEST_SECONDS, _cut, [request])
         end.daemon = True
         end.start()
@@ -104,12 +104,12 @@ class MonitorServer(ThreadingMixIn, HTTPServer):
                 self._open.pop(request, None)
 
     def server_bind(self) -> None:
-        """Bind without asking for our name, which a broken resolver would take long to tell."""
+        """Bind without looking up the name of this host, for which a broken resolver would take long."""
         TCPServer.server_bind(self)
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing: a client that went away is no news."""
+        """Log nothing: a client that disconnects is no error."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -137,7 +137,7 @@ class _Handler(BaseHTTPRequestHandler):
         found = self.pages.get(self.path.partition("?")[0])
         if found is None:
             return MonitorPage(404, "not found\n")
-        # Whom the client asks: a page elsewhere must not read ours through a name that it controls.
+        # A web page of another site must not read this one through a host name that the site controls.
         host = _PORT.sub("", self.headers.get("Host", ""))
         if self.is_local and host not in (self.name, "localhost", "127.0.0.1", "[::1]"):
             return MonitorPage(421, "not this host\n")
@@ -148,12 +148,12 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _cut(request: socket.socket) -> None:
-    """End a connection under the thread that reads from it."""
+    """Shut a connection down while another thread reads from it."""
     with suppress(OSError):
         request.shutdown(socket.SHUT_RDWR)
 
 
-# What samples of one name say, and the names of their labels, in the order in which they are printed; those that end in
+# The help text and labels of each series, in the order in which they are printed; those that end in
 # _total are counters, and all others gauges.
 SERIES: Mapping[str, tuple[str, ...]] = {
     "cachewatch_build_info": ("Always 1; the version is a label.", "version"),
@@ -190,7 +190,7 @@ SERIES: Mapping[str, tuple[str, ...]] = {
     "process_open_fds": ("File descriptors that the daemon has open.",),
     "process_threads": ("Threads of the daemon.",),
 }
-# What may become of a digest when it is made, and of an attempt to deliver.
+# The possible states of a new digest, and the possible results of an attempt to deliver.
 _DIGESTS = (DigestState.READY, DigestState.HELD)
 _ATTEMPTS = (State.SENT, State.DEFERRED, State.QUEUED, State.DEAD)
 
@@ -198,17 +198,17 @@ Sample = tuple[str, Mapping[str, str], float]  # name of the series, labels, val
 
 
 class DaemonStatus(Struct, frozen=True, kw_only=True):
-    """What only the daemon knows of itself."""
+    """The state of the daemon that is not stored in the database."""
 
-    tick: float  # the time of the last one, in seconds since 1970
-    started: float
-    job_failures: Mapping[str, int]  # since then, of every job
+    tick: float  # when the daemon last looked for due digests, in seconds since 1970
+    started: float  # in seconds since 1970
+    job_failures: Mapping[str, int]  # since the start, by job
     failing_jobs: int
-    is_leader: bool = True  # of the hosts that share the state
+    is_leader: bool = True  # works on the state, and is no standby
 
 
 def metrics(context: Context, daemon: DaemonStatus) -> list[Sample]:
-    """Return a sample of every series for all that it is of."""
+    """Return the samples of every series, for all configured objects."""
     status, now = read_status(context), context.clock()
     with context.database.read() as connection:
         counters = _zeros(context.config) | health.counters(connection)
@@ -217,7 +217,7 @@ def metrics(context: Context, daemon: DaemonStatus) -> list[Sample]:
 
 
 def _zeros(config: Config) -> dict[Counter, float]:
-    """Return the counters of all that is configured, as they are before anything happened."""
+    """Return the counters of all configured objects with the value 0."""
     found = [Counter.of("poll_failures_total", source=name) for name in config.sources]
     found += [Counter.of("digests_total", subscription=n, result=r) for n in config.subscriptions for r in _DIGESTS]
     found += [Counter.of("deliveries_total", channel=n, result=r) for n in config.channels for r in _ATTEMPTS]
@@ -288,7 +288,7 @@ Family = CounterMetricFamily | GaugeMetricFamily
 
 
 class _Samples(Collector):
-    """Gives the library what was measured just now."""
+    """Passes samples to prometheus_client."""
 
     def __init__(self, samples: Iterable[Sample]) -> None:
         self._samples = samples
@@ -309,7 +309,7 @@ STUCK_SECONDS = 900.0
 
 
 def healthz(age: float, failing: list[str]) -> MonitorPage:
-    """Say whether a daemon lives whose last tick was `age` seconds ago, and of which these jobs keep failing."""
+    """Return the page /healthz: an error if jobs keep `failing`, or the last tick was `age` seconds ago, too long."""
     if failing:
         return MonitorPage(503, f"failing: {', '.join(failing)}\n")
     if age >= STUCK_SECONDS:
@@ -318,7 +318,7 @@ def healthz(age: float, failing: list[str]) -> MonitorPage:
 
 
 def readyz(context: Context, health: MonitorPage) -> MonitorPage:
-    """Say what keeps the service from its work, be it the daemon itself or something else."""
+    """Return the page /readyz with one problem on each line; `health` is the answer of /healthz."""
     try:
         found = find_problems(read_status(context), context.config, context.clock())
     except CachewatchError as error:
@@ -331,12 +331,15 @@ def readyz(context: Context, health: MonitorPage) -> MonitorPage:
 
 
 def standby(leader: str, health: MonitorPage) -> MonitorPage:
-    """Say that another process works on the state, and this one would take over."""
+    """Return the page /readyz of a standby: the process `leader` works on the state.
+
+    `health` is the answer of /healthz.
+    """
     return MonitorPage(200, f"standby: {leader} works on the state\n") if health.status == 200 else health
 
 
 def figures(context: Context, daemon: DaemonStatus, accept: str) -> MonitorPage:
-    """Return all metrics, in the form that the header `accept` asks for."""
+    """Return the page /metrics, in the format that the header `accept` asks for."""
     # A registry of our own: the library's has figures of this process that we give ourselves.
     registry = CollectorRegistry()
     try:

@@ -1,1 +1,1 @@
-"""What operators see and do: the status of the service, its problems and alerts, and commands on digests and deliveries."""
+"""What operators see and do: the service's status, problems and alerts, and commands on digests and deliveries."""

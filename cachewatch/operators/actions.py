@@ -240,7 +240,7 @@ def retry(context: Context, number: int, *, is_forced: bool = False) -> Delivery
 
 
 def resend(context: Context, number: int) -> None:
-    """Send a delivery again that was sent, as a new message that refers to the old one, since receivers drop repeated ones."""
+    """Send a sent delivery again, as a new message that refers to the old one, since receivers drop repeated ones."""
     now = context.clock()
     with context.database.write() as connection:
         delivery = _delivery(connection, number)
@@ -271,7 +271,7 @@ def message_of(connection: Connection, context: Context, number: int) -> Message
 
 
 def release(context: Context, name: str) -> DigestRecord:
-    """Send a held digest and move the cursors that it covers; `name` is its key, subscription, or subscription/stream."""
+    """Send a held digest and move the cursors that it covers; `name` is a key, subscription or SUBSCRIPTION/STREAM."""
     return _settle_held(context, name, DigestState.RELEASED, "released by an operator")
 
 
@@ -344,7 +344,7 @@ def _check_damage(context: Context, name: str) -> None:
 
 
 def _key(connection: Connection, name: str) -> str:
-    """Return the key of the held digest with this subscription, or subscription/stream; else `name`, which may be a key."""
+    """Return the key of the held digest with this subscription or SUBSCRIPTION/STREAM, else `name`, perhaps a key."""
     found = [each for each in digests.all_held(connection) if name in (each.subscription, _stream(each))]
     if len(found) > 1:
         raise UsageError(f"{name} has {len(found)} held digests; name one of them: {', '.join(map(_stream, found))}")

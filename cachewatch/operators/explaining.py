@@ -164,7 +164,7 @@ def _list(patterns: Iterable[str]) -> str:
 
 
 def explain_package(context: Context, package: str) -> Iterator[SubscriptionAnswer]:
-    """Tell for each subscription whether it reports changes of `package`, given the current revisions of all sources."""
+    """Tell for each subscription whether it reports changes of `package`, by the newest revisions of all sources."""
     return explain(context.config, package, tuple(_documents(context, package)), day=context.today())
 
 

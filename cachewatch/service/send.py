@@ -126,7 +126,7 @@ def _take_back(context: Context, name: str, later: datetime) -> None:
 
 
 def _shelf(context: Context, name: str, target: str, most: int) -> list[Message]:
-    """Return the messages sent to `target` before, newest first; a future date is replaced by that of the one before."""
+    """Return messages that were sent to `target`, newest first; a future date is replaced by that of the one before."""
     with context.database.read() as connection:
         newest_first = outbox.sent_history(connection, name, target, most)
     now, before, found = context.clock(), datetime.fromtimestamp(0, UTC), []
