@@ -1,4 +1,4 @@
-"""`channels:` where digests go, and what each type of channel can be told."""
+"""The section `channels:`: where digests are delivered, and the keys of each type of channel."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -45,7 +45,7 @@ def _port(values: Mapping[str, Any]) -> int:
 
 
 def _place(text: str, context: ConfigContext) -> str:
-    """Return a path with placeholders that is relative to the folder of the file."""
+    """Return a path with placeholders, made relative to the folder of the configuration file."""
     return str(context.folder / text)
 
 
@@ -57,18 +57,18 @@ def _html_size(text: str) -> int:
 
 
 def _type(name: str) -> Any:
-    """Declare the key that says which keys a channel has; the file must have it."""
+    """Declare the key `type:`, which determines the other keys of a channel and is required."""
     return Field(name, description="type of the channel", json_schema_extra={"required": True})
 
 
 class Retry(ConfigSection):
-    """What happens when a delivery fails."""
+    """How failed deliveries are repeated."""
 
     lasting: Duration = key("how long a delivery is tried", timedelta(days=5), name="for")
 
 
 class ChannelConfig(ConfigSection):
-    """What all channels have."""
+    """The keys of all types of channel."""
 
     type: str = _type("")
     name: str = not_in_file()
@@ -110,7 +110,7 @@ class Smtp(WithSecrets):
 
 
 class MailConfig(WithSecrets, ChannelConfig):
-    """What all channels that send mail have."""
+    """The keys of all types of channel that send mail."""
 
     sender: Sender = key("sender of the mail: `Name <name@example.org>`", name="from")
     reply_to: Mail | None = key("address that replies go to", None, if_left_out="the address of `from`")
@@ -257,7 +257,7 @@ def channel_models() -> Mapping[str, type[ConfigSection]]:
 
 
 def _check_paths(channels: dict[str, ChannelConfig]) -> dict[str, ChannelConfig]:
-    """Refuse two channels that write the same file: one would undo what the other did."""
+    """Raise an error if two channels write the same file, because each would overwrite the other's."""
     writers: dict[str, str] = {}
     for name, channel in channels.items():
         for path in _written(channel):

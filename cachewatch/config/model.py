@@ -1,4 +1,4 @@
-"""The whole configuration file as frozen values. `reading.py` makes them of a file, and lists all mistakes."""
+"""The whole configuration file as immutable values. `reading.py` makes them from a file and lists all mistakes."""
 
 import os
 from collections.abc import Sequence
@@ -77,7 +77,7 @@ def _moment(text: str, context: ConfigContext) -> datetime:
 
 
 def _end(text: str, context: ConfigContext) -> datetime:
-    """Return the first moment after a day or time that is still quiet."""
+    """Return the first moment after a quiet day or time."""
     moment = _moment(text, context)
     try:
         is_day = bool(date.fromisoformat(text))
@@ -132,7 +132,7 @@ class Operators(ConfigSection):
 
 
 class Monitor(WithSecrets):
-    """Where health and metrics can be read, and which URL is pinged."""
+    """The address of the health and metrics pages, and the URL to ping."""
 
     listen: Listen | None = key(
         "`host:port` for `/healthz`, `/readyz` and `/metrics`", None, if_left_out="nothing listens"
@@ -145,7 +145,7 @@ class Monitor(WithSecrets):
 
 
 class Retention(ConfigSection):
-    """How long the state keeps what is done."""
+    """How long the state keeps digests and the bytes of their messages."""
 
     payload: Duration = key(
         "how long the bytes of messages that were sent or dropped are kept; feeds keep theirs", timedelta(days=30)
@@ -218,12 +218,12 @@ class Config(WithSecrets):
 
     @property
     def folder(self) -> Path:
-        """Where this host keeps its clones and its lock."""
+        """The folder in which this host keeps its clones and its lock."""
         return self.state if isinstance(self.state, Path) else self.state_folder
 
     @property
     def database(self) -> State:
-        """Where cursors and deliveries are: a folder, or a database with its password."""
+        """The place of cursors and deliveries: a folder, or the address of a database with its password."""
         return self.state if isinstance(self.state, Path) else PostgresAddress(self.state.url, self.state_password)
 
 
@@ -234,5 +234,5 @@ def _with_extensions() -> type[Config]:
     return create_model("WholeConfig", __base__=Config, __module__=__name__, **fields)
 
 
-# With the sections of extensions.
+# The model of the whole file, with the sections of extensions.
 WholeConfig = _with_extensions()

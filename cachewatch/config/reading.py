@@ -1,6 +1,6 @@
-"""Find the configuration file and read it to a checked `Config`, with the line of every mistake.
+"""Find the configuration file and read it to a checked `Config`; every mistake is reported with its line.
 
-Every scalar stays the text that was written, so that 07:30 is no number and `no` no flag before a type asks for one.
+Every scalar stays text as written, so that 07:30 is no number and `no` no boolean unless the type of a key says so.
 """
 
 import os
@@ -25,7 +25,7 @@ from cachewatch.runtime.files import folder_around, read_inside
 
 
 def read_whole(node: ConfigNode, context: ConfigContext) -> Config:
-    """Make a Config of the file's tree, or raise ConfigError with all its mistakes."""
+    """Return the Config of the file's tree `node`; raise ConfigError with all its mistakes."""
     entries = node.section()
     _look_ahead(entries, context)
     values = {key: plain(each) for key, each in entries.items()} | {NOT_A_KEY: node.file}
@@ -43,7 +43,10 @@ def read_whole(node: ConfigNode, context: ConfigContext) -> Config:
 
 
 def _check_environments(config: Config, node: ConfigNode, context: ConfigContext) -> None:
-    """Let subscriptions of other files read no environment that the operator does not offer: digests tell what is in it."""
+    """Raise ConfigError if a subscription of another file reads an environment outside `environment_folders:`.
+
+    Its digests would reveal what the environment contains.
+    """
     for name, subscription in config.subscriptions.items():
         path, theirs = subscription.match.environment, node.at(("subscriptions", name, "match", "environment"))
         if path and theirs.file != node.file and not folder_around(path, config.environment_folders):
@@ -52,13 +55,13 @@ def _check_environments(config: Config, node: ConfigNode, context: ConfigContext
 
 
 def _without_type(location: tuple[int | str, ...]) -> tuple[int | str, ...]:
-    """Return where an error is, without the type of the channel or source, which pydantic puts behind its name."""
+    """Return the location of an error without the type of channel or source, which pydantic adds after its name."""
     types = {"channels": channel_models(), "sources": source_models()}.get(str(location[0])) if location else None
     return (*location[:2], *location[3:]) if types and location[2:3] and location[2] in types else location
 
 
 def _look_ahead(entries: Mapping[str, ConfigNode], context: ConfigContext) -> None:
-    """Learn what sections refer to, whether or not those others are right."""
+    """Store in `context` the names and values that other sections refer to, even if their sections have mistakes."""
 
     def names(section: str) -> Mapping[str, ConfigNode]:
         value = entries[section].value if section in entries else None
@@ -71,7 +74,7 @@ def _look_ahead(entries: Mapping[str, ConfigNode], context: ConfigContext) -> No
     }
     context.channels = {name: str(node.value) if node else "" for name, node in types.items()}
     zone, templates = entries.get("timezone"), entries.get("templates_dir")
-    with suppress(ConfigError):  # which is told when the key is read
+    with suppress(ConfigError):  # which is reported when the key is read
         if zone is not None and isinstance(zone.value, str):
             context.zone = check_zone(zone.value)
     with suppress(ConfigError):
@@ -97,9 +100,8 @@ _HINTS = {
 def read_config(path: Path, *, with_secrets: bool = True) -> Config:
     """Read and check the file at `path`, and `subscriptions.d/*.yaml` beside it.
 
-    Without secrets, they are all empty: nothing can be sent or fetched, but anybody who may
-    read the file can ask what it means. Raises ConfigError, whose message lists every mistake
-    with its line.
+    Without `with_secrets`, all secrets are empty: nothing can be sent or fetched, but the rest of the configuration can
+    be used. Raises ConfigError, whose message lists every mistake with its line.
     """
     context = ConfigContext(file=path, with_secrets=with_secrets)
     try:
@@ -117,7 +119,7 @@ def _beginning(path: Path) -> bytes:
 
 
 def _add_subscriptions(entries: dict[str, ConfigNode], path: Path, context: ConfigContext) -> None:
-    """Add the subscriptions of other files, which have the same form and nothing else in them."""
+    """Add the subscriptions in the files of `subscriptions.d`, which contain nothing else, to `entries`."""
     main = entries.get("subscriptions")
     found = dict(main.value) if main and isinstance(main.value, Mapping) else {}
     for file in _others(path.parent / "subscriptions.d", context):
@@ -141,7 +143,7 @@ def _others(folder: Path, context: ConfigContext) -> list[Path]:
 
 
 def _subscriptions_in(file: Path, context: ConfigContext) -> Mapping[str, ConfigNode]:
-    # It may be by somebody who may write in that folder, and nothing else is read with our rights.
+    # Somebody else may have written it, and must not make us read other files with our rights.
     with suppress(Broken):
         entries = _section(
             _read_tree(file, context, partial(read_inside, file.parent, file.name, most=_MOST_BYTES)), context
@@ -154,7 +156,7 @@ def _subscriptions_in(file: Path, context: ConfigContext) -> Mapping[str, Config
 
 
 def _section(node: ConfigNode, context: ConfigContext) -> Mapping[str, ConfigNode]:
-    """Return the keys and values of a section; where it is none, that is noted, and Broken raised."""
+    """Return the keys and values of a section; if it is none, record a mistake and raise Broken."""
     try:
         return node.section()
     except ConfigError as error:
@@ -163,7 +165,7 @@ def _section(node: ConfigNode, context: ConfigContext) -> Mapping[str, ConfigNod
 
 
 def _read_tree(path: Path, context: ConfigContext, read: Callable[[], bytes]) -> ConfigNode:
-    """Return the tree of a file; what is wrong with it as a whole is noted, and Broken raised."""
+    """Return the tree of a YAML file that `read` loads; if it cannot be read, record a mistake and raise Broken."""
     content, line = b"", 0
     try:
         content = read()
@@ -185,7 +187,7 @@ def _read_tree(path: Path, context: ConfigContext, read: Callable[[], bytes]) ->
 
 
 class _Tree:
-    """Makes values with their places of YAML's nodes; what an alias refers to is made once."""
+    """Converts YAML nodes to values with lines; the node of an alias is converted once."""
 
     def __init__(self, file: Path, context: ConfigContext) -> None:
         self._file = file
@@ -202,7 +204,7 @@ class _Tree:
         return self._node(root, 1, "", ()) if root else self._make({}, 1, "")
 
     def _node(self, node: yaml.Node, line: int, path: str, around: tuple[yaml.Node, ...]) -> ConfigNode:
-        """Return a value; `line` is that of its key, and `around` is what it is in."""
+        """Convert a node; `line` is the line of its key, and `around` are the nodes that contain it."""
         if node in around:
             self._refuse(node, path, f"contains itself; {_HINTS['alias']}")
         if node not in self._made:
@@ -250,7 +252,7 @@ def _line_of(at: Any) -> int:
 
 
 def _line(error: yaml.YAMLError, content: bytes) -> int:
-    """Return the line that YAML complains about: where the mistake began, if it knows."""
+    """Return the line of a YAML error: where the faulty construct begins, if it is not closed."""
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         is_open = str(error.problem).startswith(("did not find", "found unexpected end"))
         mark = (error.context_mark or error.problem_mark) if is_open else error.problem_mark
@@ -270,7 +272,10 @@ VARIABLE = "CACHEWATCH_CONFIG"
 
 
 def find_config(given: Path | None = None) -> Path:
-    """Return the path of the file: `given`, $CACHEWATCH_CONFIG, or the first of `places` that is there."""
+    """Return the path of the configuration file: `given`, $CACHEWATCH_CONFIG, or the first usual place that has one.
+
+    Raises ConfigError if there is none.
+    """
     variable = os.environ.get(VARIABLE)
     if given is not None or variable:
         return given or Path(str(variable))
@@ -285,7 +290,7 @@ def find_config(given: Path | None = None) -> Path:
 
 
 def _places() -> Iterator[Path]:
-    # A file names programs to run, so one that a stranger put into this folder does not count.
+    # The file names programs to run, so a file of another user in the current folder is ignored.
     here = Path(NAME)
     if not here.is_file() or here.stat().st_uid in (0, os.geteuid()):
         yield here

@@ -1,8 +1,8 @@
-"""Times as people write and read them: schedules, quiet hours, durations, sizes and dates.
+"""Times as people write and read them: schedules, quiet times, durations, sizes and dates.
 
-A schedule is made of crontab lines, which cronsim evaluates, so that all of them share one arithmetic of days,
-months and daylight saving. A time that the clock skips in spring comes at the end of the gap; one that comes twice
-in autumn is taken once.
+A schedule is a set of crontab lines, which cronsim evaluates, so that all schedules share one arithmetic of days,
+months and daylight saving. A time that the clock skips in spring is due at the end of the gap; one that occurs twice
+in autumn is due once.
 """
 
 import re
@@ -32,36 +32,36 @@ _NICKNAMES = {
 
 
 class Schedule(Struct, frozen=True, kw_only=True):
-    """When something is due again and again; without lines, whenever there is a new revision."""
+    """When digests are due; without crontab lines, with each new revision."""
 
     lines: tuple[str, ...] = ()  # of a crontab; each of their moments is due
     words: str
     zone: str
 
     def next_after(self, moment: datetime) -> datetime | None:
-        """Return the first moment (UTC) after `moment`, or None where revisions set the pace."""
+        """Return the first due moment (UTC) after `moment`; None if digests are due with each revision."""
         slots = (_slot_after(line, moment, ZoneInfo(self.zone)) for line in self.lines)
         return min((slot for slot in slots if slot is not None), default=None)
 
     def in_words(self) -> str:
-        """Say the schedule as one would tell a colleague."""
+        """Return the schedule in words, with its time zone."""
         return f"{self.words} ({self.zone})" if self.lines else self.words
 
 
 class Quiet(Struct, frozen=True, kw_only=True):
-    """A time in which nothing is sent; what happens then is told afterwards.
+    """A time in which nothing is sent; a digest reports the changes afterwards.
 
-    With days and a span, only those days within the span are quiet.
+    With both days and a span, those days within the span are quiet.
     """
 
-    days: frozenset[int] = frozenset()  # 0 is Monday; none are all
+    days: frozenset[int] = frozenset()  # 0 is Monday; empty means all days
     start: datetime | None = None
     end: datetime | None = None  # the first moment after it
     zone: str = "UTC"
 
 
 def check_zone(name: str) -> str:
-    """Return `name` if it is a time zone that is known here."""
+    """Return `name` if it is a known time zone; raise ConfigError otherwise."""
     try:
         ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
@@ -70,7 +70,7 @@ def check_zone(name: str) -> str:
 
 
 def parse_when(text: str, zone: str = "UTC") -> Schedule:
-    """Understand when a subscription wants its digests; times of day are those of `zone`."""
+    """Parse a value of `when:`; times of day are in the time zone `zone`. Raises ConfigError if it is no schedule."""
     text = " ".join(text.split())
     if text.lower() in _AT_ONCE:
         return Schedule(words="with each new revision", zone=zone)
@@ -95,7 +95,7 @@ def parse_when(text: str, zone: str = "UTC") -> Schedule:
 
 
 def parse_days(text: str) -> frozenset[int]:
-    """Understand `mon`, `mon,thu` or `sat-sun` (0 is Monday)."""
+    """Parse `mon`, `mon,thu` or `sat-sun` to numbers of days (0 is Monday)."""
     days: set[int] = set()
     for part in text.lower().split(","):
         first, dash, last = (piece.strip() for piece in part.partition("-"))
@@ -106,14 +106,14 @@ def parse_days(text: str) -> frozenset[int]:
 
 
 def is_quiet(quiets: Iterable[Quiet], moment: datetime) -> bool:
-    """Tell whether nothing is to be sent at `moment`."""
+    """Tell whether `moment` lies in one of the quiet times."""
     return any(_end(quiet, moment) is not None for quiet in quiets)
 
 
 def quiet_until(quiets: Iterable[Quiet], moment: datetime) -> datetime:
-    """Return the first moment from `moment` on that is not quiet: itself, if it is not.
+    """Return the first moment, at or after `moment`, that is not quiet.
 
-    Windows that never end are ended after ten years, so that nothing waits for ever.
+    It is at most ten years later, so that nothing waits for ever if quiet times never end.
     """
     quiets = tuple(quiets)
     limit = moment + timedelta(days=3650)
@@ -140,7 +140,7 @@ def _cron(line: str, zone: str) -> Schedule:
 
 
 def _monthly(day: str) -> tuple[list[str], str]:
-    """Return the days that crontab lines end with, and their words; months that have no such day end with it."""
+    """Return the ends of crontab lines for a day of each month, and their words; shorter months use their last day."""
     if day != "last" and not (day.isascii() and day.isdigit() and 1 <= int(day) <= 31):
         raise ConfigError(f"{day!r} is not a day of a month; write 1 to 31, or last")
     if day in ("last", "31"):
@@ -158,7 +158,7 @@ def _day(name: str) -> int:
 
 
 def _end(quiet: Quiet, moment: datetime) -> datetime | None:
-    """Return when `quiet` ends, or at least this day of it; None if it does not hold at `moment`."""
+    """Return when the quiet time, or its current day, ends; None if `moment` is not quiet."""
     if (quiet.start and moment < quiet.start) or (quiet.end and moment >= quiet.end):
         return None
     if not quiet.days:
@@ -179,7 +179,7 @@ SIZE = r"^\d{1,12} ?(B|kB|MB|GB|KiB|MiB|GiB)?$"
 
 
 def parse_duration(text: str) -> timedelta:
-    """Understand 30s, 5m, 1h30m, 4d, 2w or 2y (of 365 days)."""
+    """Parse a duration such as 30s, 5m, 1h30m, 4d, 2w or 2y (of 365 days)."""
     if not re.fullmatch(DURATION, text, re.ASCII):
         raise ConfigError(f"{text!r} is not a duration; write 30s, 5m, 1h, 4d, 2w or 2y")
     seconds = sum(int(number) * _SECONDS[unit] for number, unit in re.findall(_PART, text))
@@ -189,7 +189,7 @@ def parse_duration(text: str) -> timedelta:
 
 
 def duration_in_words(duration: timedelta) -> str:
-    """Write a duration as `parse_duration` reads it."""
+    """Return a duration in the form that `parse_duration` reads."""
     seconds = int(duration.total_seconds())
     text = ""
     for unit, size in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1)):
@@ -199,7 +199,7 @@ def duration_in_words(duration: timedelta) -> str:
 
 
 def parse_size(text: str) -> int:
-    """Understand 90kB, 1MiB or a number of bytes."""
+    """Parse a size such as 90kB, 1MiB or a number of bytes; return the bytes."""
     match = re.fullmatch(r"(\d{1,12}) ?([A-Za-z]*)", text, re.ASCII)
     if match is None or match[2] not in _BYTES:
         raise ConfigError(f"{text!r} is not a size; write 90kB, 2MB, 64KiB or a number of bytes")
@@ -216,7 +216,7 @@ _UNIT = {
 
 
 def as_datetime(text: str, now: datetime) -> datetime | None:
-    """Return the last moment that `text` means, if it means a date at all."""
+    """Return the last moment of the date or time in `text`, such as `yesterday` or `3 days ago`; None if it is none."""
     text = text.strip().lower()
     if text in ("today", "yesterday"):
         return _end_of((now - timedelta(days=text == "yesterday")).date())

@@ -1,4 +1,4 @@
-"""Secrets, and the address of the state, which may hold one.
+"""Secrets, and the address of the state, which may need one.
 
 A secret is in a file of its own, in the environment, or in a configuration file that nobody else can read. The
 state is in a folder of this host, or in a PostgreSQL database that hosts share.
@@ -20,18 +20,18 @@ from cachewatch.errors import ConfigError
 
 _MOST_BYTES = 2**16
 
-# What was taken out of the environment, so that no child process gets it, for the next reading.
+# Secrets that were removed from the environment, so that no child process gets them; kept for the next reading.
 _taken: dict[str, str] = {}
 
 
 class Secret:
-    """Something that must not be shown: it has no text form but its stars."""
+    """A text that must not be shown: its repr is only stars."""
 
     def __init__(self, value: str | Callable[[], str]) -> None:
         self._value = value
 
     def reveal(self) -> str:
-        """Return the secret itself, for the one who needs it; raise ConfigError if it is only read now, and cannot be."""
+        """Return the secret itself; raise ConfigError if it is only read now and cannot be read."""
         return self._value if isinstance(self._value, str) else self._value()
 
     def __repr__(self) -> str:
@@ -39,17 +39,17 @@ class Secret:
 
 
 class Given(Struct, frozen=True):
-    """What the file says about a secret, and under which key."""
+    """The text of one key of a secret: the secret, its file or its environment variable, depending on the key."""
 
     key: str
     text: str
 
 
 class Hidden(FromText):
-    """The type of a secret: `check` says what is wrong with it, and does not repeat it."""
+    """The type of a secret; `check` raises an error that does not repeat it."""
 
     def read(self, value: Any, info: ValidationInfo) -> Any:
-        """Return the secret, wherever the file says that it is."""
+        """Return the secret, read from wherever the configuration file says it is."""
         return checked(_secret, value, self.parse, info.context) if isinstance(value, Given) and info.context else value
 
 
@@ -59,7 +59,7 @@ class WithSecrets(ConfigSection):
     @model_validator(mode="before")
     @classmethod
     def _keep_keys(cls, data: Any) -> Any:
-        """Keep the key beside the text, because it says where the secret is."""
+        """Keep the key with each secret's text, because it determines whether that is a file, a variable or the secret."""
         if not isinstance(data, dict):
             return data
         keys = {name for name, each in keys_of(cls).items() if len(each.names) == 3}
@@ -70,7 +70,7 @@ class WithSecrets(ConfigSection):
 
 
 def secret(name: str, about: str, default: Any = ...) -> Any:
-    """Declare the three keys that give a secret."""
+    """Declare the three keys of a secret `name`; `about` describes it in the documentation."""
     return key(
         {
             name: about,
@@ -106,7 +106,10 @@ def _found(given: Given, context: ConfigContext) -> str:
 
 
 def find_secret_file(name: str, folder: Path) -> Path:
-    """Return where the secret file `name` is: among systemd's credentials, or in `folder`."""
+    """Return the path of the secret file `name`, in systemd's credentials folder or relative to `folder`.
+
+    Raises ConfigError if it is missing or everybody can read it.
+    """
     credentials = os.environ.get("CREDENTIALS_DIRECTORY")
     if credentials and "/" not in name and Path(credentials, name).exists():
         return Path(credentials, name)
@@ -122,7 +125,7 @@ def find_secret_file(name: str, folder: Path) -> Path:
 
 
 def read_secret_file(name: str, folder: Path) -> str:
-    """Return what the secret file `name` holds, without the newline at its end."""
+    """Return the content of the secret file `name`, without the line end; raise ConfigError if it cannot be read."""
     path = find_secret_file(name, folder)
     try:
         with path.open("rb") as file:
@@ -144,10 +147,10 @@ def _from_environment(name: str) -> str:
 
 
 class ReadLater(Hidden):
-    """The type of a secret that commands need which need no other: they read it when they use it."""
+    """The type of a secret that is needed even by commands that read no secrets: it is read only when it is used."""
 
     def read(self, value: Any, info: ValidationInfo) -> Any:
-        """Return the secret, or what reads it later."""
+        """Return the secret; if secrets are not being read, return one that is read when it is first revealed."""
         context: ConfigContext | None = info.context
         if not isinstance(value, Given) or context is None or context.with_secrets:
             return super().read(value, info)
@@ -164,7 +167,7 @@ _SECRETS = ("password", "sslpassword")
 
 
 class PostgresAddress(Struct, frozen=True):
-    """The address of a database, and its password apart, so that messages can name the address."""
+    """The URL of a database, without its password, so that messages can show it."""
 
     url: str
     password: Secret | None = None
@@ -177,12 +180,12 @@ State = Path | PostgresAddress
 
 
 def parse_state(text: str, context: ConfigContext) -> State:
-    """Return the folder or the address that a file means."""
+    """Return the folder or database that the value of `state:` names."""
     return state_named(text, context.folder)
 
 
 def state_named(text: str, folder: Path) -> State:
-    """Return the folder, which may begin at `folder`, or the address that `text` means."""
+    """Return the path, relative to `folder`, or the database address that `text` names."""
     if re.match(r"[a-z][a-z0-9+.-]*:", text, re.IGNORECASE) is None:
         return path_in(folder, text)
     try:

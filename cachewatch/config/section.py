@@ -1,6 +1,6 @@
-"""The base of all sections of the configuration file: frozen pydantic models whose mistakes are sentences.
+"""The base of all sections of the configuration file: frozen pydantic models whose errors are plain sentences.
 
-A `Node` is a piece of the file with its place. pydantic collects all errors of a section with their locations;
+A `ConfigNode` is a value of the file with its line. pydantic collects all errors of a section with their locations;
 reading.py finds the lines. The file is validated by alias, so that `from:` may fill the field `sender`; code makes
 values by the names of fields.
 """
@@ -28,7 +28,7 @@ from cachewatch.errors import ConfigError, UsageError
 
 
 class Nothing:
-    """The value of a key that has none. It is not None, which optional keys would accept."""
+    """The value of a key without a value. It is not None, which optional keys would accept."""
 
 
 NOTHING = Nothing()
@@ -40,21 +40,21 @@ _WANTED = {
 
 
 class ConfigNode(Struct, frozen=True, kw_only=True):
-    """One value of the file; every scalar is still the text that was written."""
+    """One value of the file with its line; every scalar is still text."""
 
     value: "str | Mapping[str, ConfigNode] | tuple[ConfigNode, ...] | None"
     file: Path
     line: int
-    path: str  # sources.public.poll.every, or subscriptions.ml.to[1]
+    path: str  # of keys, such as sources.public.poll.every or subscriptions.ml.to[1]
 
     def section(self) -> "Mapping[str, ConfigNode]":
-        """Return the keys and values of a section."""
+        """Return the keys and values of a section; raise ConfigError if it is no section."""
         if isinstance(self.value, Mapping):
             return self.value
         raise ConfigError(holds(NOTHING if self.value is None else self.value, "section"))
 
     def at(self, location: Iterable[int | str]) -> "ConfigNode":
-        """Return the value at `location`, or the nearest section around it."""
+        """Return the value at the keys and indexes `location`, or the nearest section around it."""
         node = self
         for part in location:
             if isinstance(node.value, Mapping) and part in node.value:
@@ -65,7 +65,7 @@ class ConfigNode(Struct, frozen=True, kw_only=True):
 
 
 class Mistake(Struct, frozen=True, order=True):
-    """Something that is wrong with the file."""
+    """A mistake in the configuration file."""
 
     file: str
     line: int
@@ -78,15 +78,15 @@ class Mistake(Struct, frozen=True, order=True):
 
 
 class Broken(ConfigError):
-    """Something inside is wrong, and has been noted."""
+    """A value is unusable; its mistakes were already recorded in the context."""
 
 
 class ConfigContext(Struct, kw_only=True):
-    """What is known while a file is read, and what was found wrong so far."""
+    """What is known about the file while it is read, and the mistakes found so far."""
 
     file: Path
     zone: str = "UTC"
-    with_secrets: bool = True  # or all of them are left empty, and need not be there
+    with_secrets: bool = True  # False leaves all secrets empty; they need not exist
     sources: frozenset[str] = frozenset()
     subscriptions: frozenset[str] = frozenset()
     channels: Mapping[str, str] = {}  # the type of each
@@ -95,15 +95,15 @@ class ConfigContext(Struct, kw_only=True):
 
     @property
     def folder(self) -> Path:
-        """Return the folder that relative paths begin at."""
+        """The folder to which paths in the file are relative."""
         return self.file.absolute().parent
 
     def note(self, node: ConfigNode, message: str) -> None:
-        """Remember a mistake."""
+        """Record a mistake at the line of `node`."""
         self.mistakes.append(Mistake(str(node.file), node.line, node.path, message))
 
     def raise_mistakes(self) -> None:
-        """Raise ConfigError with every mistake, if there is any."""
+        """Raise ConfigError with all recorded mistakes, if there are any."""
         found = sorted(set(self.mistakes))
         if found:
             count = f"{found[0].file}: {len(found)} mistakes\n" if len(found) > 1 else ""
@@ -111,7 +111,7 @@ class ConfigContext(Struct, kw_only=True):
 
 
 def plain(node: ConfigNode, known: dict[int, Any] | None = None) -> Any:
-    """Return the value of `node` without its places. What an alias refers to is converted once, and shared."""
+    """Return the value of `node` as plain Python values, without lines; values of a YAML alias are converted once."""
     known, value = {} if known is None else known, node.value
     if id(node) not in known:
         if isinstance(value, Mapping):
@@ -124,7 +124,7 @@ def plain(node: ConfigNode, known: dict[int, Any] | None = None) -> Any:
 
 
 def holds(value: object, wanted: str) -> str:
-    """Say what stands where a value, a list or a section is wanted."""
+    """Return the message that `value` was found where a `wanted` ("value", "list" or "section") is needed."""
     if value is NOTHING:
         found = "nothing"
     else:
@@ -133,7 +133,7 @@ def holds(value: object, wanted: str) -> str:
 
 
 def unknown(word: str, known: Iterable[str]) -> str:
-    """Say that `word` is not known, and what may have been meant."""
+    """Return the end of a message that `word` is unknown: a similar word of `known`, or all of them."""
     known = sorted(known)
     close = similar(word, known, 1)
     if close:
@@ -143,7 +143,7 @@ def unknown(word: str, known: Iterable[str]) -> str:
 
 T = TypeVar("T")
 
-# The alias of fields that no key fills: the name of an entry, the path of the file. YAML cannot contain it.
+# The alias of fields that no key of the file fills, such as the name of an entry. YAML cannot contain it.
 NOT_A_KEY = "\0"
 _OURS = "cachewatch"
 _QUOTED = re.compile("'([^']*)'")
@@ -157,10 +157,10 @@ _WANTED_TYPE = {
 
 
 def key(about: str | Mapping[str, str], default: Any = ..., *, name: str = "", if_left_out: str = "") -> Any:
-    """Declare a key; `about` says what it means, or maps several keys that fill the field to what each means.
+    """Declare a key; `about` describes it, or maps each of several keys for the same field to its description.
 
-    `name` is the key if it is not called like the field; `if_left_out` says in the documentation what holds
-    without the key, where that is no plain value.
+    `name` is the key if it differs from the field's name; `if_left_out` describes in the documentation what applies
+    without the key, if that is no plain value.
     """
     keys = {} if isinstance(about, str) else dict(about)
     options: dict[str, Any] = {
@@ -207,22 +207,22 @@ class ConfigKey(Struct, frozen=True):
 
     @property
     def names(self) -> list[str]:
-        """Return all keys that fill the same field."""
+        """All keys that fill the same field."""
         return _names(self.attribute, self.field)
 
     @property
     def about(self) -> str:
-        """Return what the key means."""
+        """The description of the key."""
         return str(self._extra.get("keys", {}).get(self.name) or self.field.description)
 
     @property
     def if_left_out(self) -> str:
-        """Return what holds without the key, where that is no plain value."""
+        """A description of what applies without the key, if that is no plain value."""
         return str(self._extra.get("if_left_out", ""))
 
     @property
     def is_required(self) -> bool:
-        """Tell whether the file must have this key, and not one of several."""
+        """Whether the section must have this very key."""
         return bool(self._extra.get("required")) or (self.field.is_required() and len(self.names) == 1)
 
     @property
@@ -231,7 +231,7 @@ class ConfigKey(Struct, frozen=True):
 
 
 def keys_of(section: type[ConfigSection]) -> dict[str, ConfigKey]:
-    """Return the keys of a section."""
+    """Return the keys of a section, by name."""
     keys = (
         ConfigKey(name, attribute, field)
         for attribute, field in section.model_fields.items()
@@ -246,12 +246,12 @@ def _names(attribute: str, field: FieldInfo) -> list[str]:
 
 
 def mistake(message: object) -> PydanticCustomError:
-    """Return an error with a sentence of ours."""
+    """Return a pydantic error with this message."""
     return PydanticCustomError(_OURS, "{message}", {"message": str(message)})
 
 
 def checked(parse: Callable[..., T], *values: Any) -> T:
-    """Call `parse`; what it says becomes an error of the key."""
+    """Return `parse(*values)`; its UsageError becomes a pydantic error of the key."""
     try:
         return parse(*values)
     except UsageError as error:
@@ -259,7 +259,7 @@ def checked(parse: Callable[..., T], *values: Any) -> T:
 
 
 def mistake_at(location: tuple[str, ...], message: str) -> ValidationError:
-    """Return an error that belongs to a value inside the one that is validated."""
+    """Return an error for the value at `location`, inside the value that is being validated."""
     return ValidationError.from_exception_data("", [InitErrorDetails(type=mistake(message), loc=location, input=None)])
 
 
@@ -275,7 +275,7 @@ def _sentence(section: type[ConfigSection], error: ErrorDetails, data: Any) -> s
         return _extra(section, str(error["loc"][-1]))
     if kind == "literal_error" and isinstance(value, str):
         return f"{value!r} is not one of its values; {unknown(value, _QUOTED.findall(error['ctx']['expected']))}"
-    # Code is told what pydantic says.
+    # Values that code passed get pydantic's own message.
     is_of_file = isinstance(value, str | list | dict | Nothing)
     return holds(value, _WANTED_TYPE.get(kind, "value")) if is_of_file else error["msg"]
 

@@ -1,7 +1,7 @@
-"""Show the configuration: a checked one as a file with all defaults and hidden secrets, and the form as JSON Schema.
+"""Show the configuration: a checked one as a file with all defaults and hidden secrets, and its format as JSON Schema.
 
-`advise` warns of what is valid but probably not meant, such as paths that each host has for itself although several
-hosts share the state.
+`advise` warns of settings that are valid but probably not intended; `of_channel` and `of_source` warn of paths that each
+host has for itself although several hosts share the state.
 """
 
 import json
@@ -38,12 +38,12 @@ _LEFT_OUT: tuple[Any, ...] = (None, (), "", {}, frozenset())
 
 
 def show_config(config: Config) -> str:
-    """Return the text of a file that says what `config` says, but for its secrets."""
+    """Return the text of a configuration file equivalent to `config`, with all defaults and secrets as stars."""
     return "".join(f"{line}\n" for line in _lines(shown_values(config), ""))
 
 
 def shown_values(config: Config) -> dict[str, Any]:
-    """Return the same as plain values."""
+    """Return the values that `show_config` writes as plain dictionaries and lists."""
     found = _section(config) | {"silences": {silence.name: _section(silence) for silence in config.silences}}
     if isinstance(config.state, Path):
         del found["state_folder"]  # which is for a state in a database
@@ -60,7 +60,7 @@ def _section(section: ConfigSection) -> dict[str, Any]:
 
 
 def written(value: Any, name: str) -> Any:  # noqa: C901, PLR0911, PLR0912  one for each type
-    """Return the value of a field as it is written in a file."""
+    """Return the value of the field `name` in the form of the configuration file."""
     match value:
         case ConfigSection():
             return _section(value)
@@ -95,7 +95,7 @@ def written(value: Any, name: str) -> Any:  # noqa: C901, PLR0911, PLR0912  one 
 
 
 def _masked(address: str) -> str:
-    """Return an address without what servers take for a token: the user of http, and all that follows a `?`."""
+    """Return an http address with its user and query, which may be tokens, replaced by stars."""
     parts = urlsplit(address)
     if parts.scheme not in ("http", "https"):
         return address
@@ -118,14 +118,14 @@ _OF_PYTHON = ("default", "description", "if_left_out", "keys", "required", "titl
 
 
 def json_schema() -> bytes:
-    """Return the schema, which ends with a newline."""
+    """Return the JSON Schema of the configuration file, with a line end."""
     schema = WholeConfig.model_json_schema(schema_generator=_OfFile)
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "cachewatch.yaml"}
     return msgspec.json.format(msgspec.json.encode(head | schema), indent=1) + b"\n"
 
 
 class _OfFile(GenerateJsonSchema):
-    """Describes the text of a file, which has no null, instead of the values that it becomes."""
+    """Generates the schema of the text of a file, which has no null, instead of the values made from it."""
 
     def nullable_schema(self, schema: core_schema.NullableSchema) -> JsonSchemaValue:
         return self.generate_inner(schema["schema"])
@@ -134,13 +134,13 @@ class _OfFile(GenerateJsonSchema):
         return self.generate_inner(schema["schema"])
 
     def dict_schema(self, schema: core_schema.DictSchema) -> JsonSchemaValue:
-        """Refuse the names that do not match the pattern; pydantic would allow anything under them."""
+        """Refuse names that do not match the pattern; pydantic's schema would allow them with any value."""
         found = super().dict_schema(schema)
         ((pattern, values),) = found.pop("patternProperties").items()
         return found | {"propertyNames": {"pattern": pattern}, "additionalProperties": values}
 
     def tagged_union_schema(self, schema: core_schema.TaggedUnionSchema) -> JsonSchemaValue:
-        """Let the type say which keys a section has, so that editors name the one that is wrong."""
+        """Make the allowed keys depend on `type`, so that editors name the wrong key."""
         types = {str(name): self.generate_inner(each) for name, each in schema["choices"].items()}
         default = schema.get("metadata", {}).get("default")
         needed: dict[str, Any] = {} if default else {"required": ["type"]}
@@ -159,7 +159,7 @@ class _OfFile(GenerateJsonSchema):
         }
 
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
-        """Describe each key, also where several keys fill one field."""
+        """Describe each key, also if several keys fill one field."""
         found = super().model_schema(schema)
         found.pop("title", None)
         keys = keys_of(schema["cls"])
@@ -169,7 +169,7 @@ class _OfFile(GenerateJsonSchema):
 
 
 def default_of(key: ConfigKey) -> str:
-    """Say what holds without the key, where anything does."""
+    """Return in words what applies without the key; "" if nothing does."""
     default, is_required = key.field.default, key.is_required or key.field.is_required()
     if key.if_left_out or is_required or isinstance(default, ConfigSection) or default in (None, {}):
         return key.if_left_out
@@ -184,7 +184,7 @@ def _property(key: ConfigKey, properties: dict[str, JsonSchemaValue]) -> JsonSch
 
 
 def advise(config: Config, day: date) -> Iterator[str]:
-    """Yield sentences about what a reader of the file should look at."""
+    """Yield warnings about settings that are probably not intended, as of `day`."""
     used = {channel for subscription in config.subscriptions.values() for channel in channels_of(subscription)}
     used |= set(config.operators.channels)
     for name in config.channels:
@@ -204,17 +204,17 @@ def advise(config: Config, day: date) -> Iterator[str]:
 
 
 def channels_of(subscription: Subscription) -> tuple[str, ...]:
-    """Return all channels that a subscription uses."""
+    """Return all channels of a subscription, those for urgent digests included."""
     urgent = subscription.urgent.channels if subscription.urgent else ()
     return (*subscription.channels, *urgent)
 
 
 def _missing(config: Config) -> Iterator[str]:
-    """Say what is named and not there, or not as it should be, on this machine and now."""
+    """Yield warnings about files, programs and folders that do not exist on this host or are not suitable."""
     if kind := shared_kind(config.folder):
         yield f"state: {config.folder} is on {kind}: work on it from one machine only, and choose a local disk if you can"
     for channel in config.channels.values():
-        # A link that unsubscribes at a click, and that anybody can make for anybody.
+        # A link that unsubscribes at a click, without a token: anybody can make one for any recipient.
         link = channel.unsubscribe if isinstance(channel, MailConfig) and not channel.unsubscribe_key else None
         if link and link.startswith("https:"):
             yield (
@@ -231,7 +231,7 @@ def _missing(config: Config) -> Iterator[str]:
 
 
 def of_channel(config: Config, channel: ChannelConfig) -> Iterator[str]:
-    """Yield a sentence about a channel that writes files, if hosts may share the state."""
+    """Yield whether other hosts see the files that a channel writes, if hosts may share the state."""
     folder = _target(channel)
     if folder is not None and isinstance(config.state, PostgresAddress):
         kind = shared_kind(folder)
@@ -239,13 +239,13 @@ def of_channel(config: Config, channel: ChannelConfig) -> Iterator[str]:
 
 
 def of_source(config: Config, source: Source) -> Iterator[str]:
-    """Yield a sentence about a source whose history is recorded, if hosts may share the state."""
+    """Yield a warning that each host records the history of this source for itself, if hosts may share the state."""
     if source.type != "git" and isinstance(config.state, PostgresAddress) and not shared_kind(config.folder):
         yield "host-local: each host records its own history; the first digest after a takeover cannot tell what changed"
 
 
 def _target(channel: ChannelConfig) -> Path | None:
-    """Return the folder in which everything is that a channel writes on this host."""
+    """Return the folder on this host that contains all files of a channel; None if it writes none."""
     match channel:
         case MaildirConfig():
             return channel.path

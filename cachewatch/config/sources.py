@@ -1,4 +1,4 @@
-"""`sources:` where revisions come from."""
+"""The section `sources:`: the repositories and build caches to watch, and how they are polled."""
 
 import re
 from collections.abc import Mapping
@@ -31,13 +31,13 @@ from cachewatch.http.addresses import check_secrecy
 _OF_CACHES = ("token_file", "login_file")
 _OF_GIT = "ssh_key_file, known_hosts_file, netrc_file, store_file or helper"
 _SCP_LIKE = re.compile(r"[\w.@-]+:(?!//).+")
-# A URL that anybody may ask: no path of this machine, and nothing that looks like a secret.
+# A URL that everybody may know: no path of this machine, and nothing that looks like a secret.
 _PUBLIC = re.compile(r"(?:https?|git)://[^@?#]+")
 _LEAST_PERIOD = timedelta(seconds=1)
 
 
 def _repository(text: str, context: ConfigContext) -> str:
-    """Return the address of a repository: a URL as it is, a path from the folder of the file on."""
+    """Return the address of a repository: a URL unchanged, a path relative to the folder of the configuration file."""
     if not text or not text.isprintable() or text.startswith("-"):
         raise ConfigError(f"{text!r} is not an address; write a URL such as https://host/repository.git, or a path")
     if "://" in text:
@@ -58,7 +58,7 @@ def _secret_path(name: str, context: ConfigContext) -> Path:
 
 
 def _jitter(values: Mapping[str, Any]) -> timedelta:
-    """Return the delay of a poll whose section names none: of a short period, not more than a part."""
+    """Return the default of `jitter:`, five minutes or a twelfth of `every:`, whichever is less."""
     every: timedelta = values["every"]
     return min(timedelta(minutes=5), every / 12)
 
@@ -106,11 +106,11 @@ class Credentials(ConfigSection):
 
 
 class Source(ConfigSection):
-    """What all sources have: where revisions come from."""
+    """The keys of all types of source."""
 
     name: str = not_in_file()
     type: str = key("`git`: a repository or a folder of documents; the other types are those below", "git")
-    address: str = not_in_file()  # its name, unless the type has a key for it
+    address: str = not_in_file()  # the name of the source, unless its type has a key for the address
     tags: Several[Glob] = key("tags to watch", (), if_left_out="all")
     poll: Poll = key("how often the source is polled", Poll())
     stale_after: Duration = key(
@@ -129,12 +129,12 @@ class Source(ConfigSection):
 
     @property
     def public_address(self) -> str:
-        """URL under which readers of digests find the repository; empty where there is none."""
+        """URL of the repository for readers of digests; "" if there is none."""
         return ""
 
     @property
     def layout(self) -> Layout:
-        """Where the documents are."""
+        """Where documents lie in the repository."""
         return ANYWHERE
 
 
@@ -154,12 +154,12 @@ class GitSource(Source):
 
     @property
     def public_address(self) -> str:
-        """URL under which readers of digests find the repository; empty where there is none."""
+        """URL of the repository for readers of digests; "" if there is none."""
         return self.address if _PUBLIC.fullmatch(self.address) else ""
 
     @property
     def layout(self) -> Layout:
-        """Where the documents are."""
+        """Where documents lie in the repository."""
         return Layout.parse(self.documents) if self.documents else ANYWHERE
 
     @model_validator(mode="after")
@@ -172,7 +172,7 @@ class GitSource(Source):
 
 
 class LiveSource(Source):
-    """What is published at a URL, and recorded at each poll."""
+    """A live build cache at a URL, recorded at each poll."""
 
     address: Address = key("URL or path of what is published", name="url")
 

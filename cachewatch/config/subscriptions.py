@@ -1,4 +1,4 @@
-"""`subscriptions:` and `silences:`: who is notified of what, when, through which channels, and what is hidden."""
+"""The sections `subscriptions:` and `silences:`: who is notified of what and when, and which changes are hidden."""
 
 from collections.abc import Iterable
 from datetime import date, timedelta
@@ -54,7 +54,7 @@ def _chosen(words: Iterable[str], _: ConfigContext) -> frozenset[Kind]:
     return chosen
 
 
-# What of a list in `urgent:` can be so: what is gone, however it is called, and what is suspicious.
+# The kinds of change that can be urgent: removals of any kind, and suspicious changes.
 _URGENT = {Kind.GONE, Kind.PLACE_LOST, Kind.STACK_LOST, Kind.STACK_REMOVED, Kind.PACKAGE_REMOVED, Kind.SUSPICIOUS}
 
 
@@ -69,7 +69,7 @@ def _urgent(words: Iterable[str], context: ConfigContext) -> frozenset[Kind]:
 
 
 def _cron(value: Any) -> Any:
-    """Return a schedule as text where it is written as a section: `when: {cron: 30 7 * * 1}`."""
+    """Return `when: {cron: 30 7 * * 1}`, a schedule written as a section, as the text `cron: 30 7 * * 1`."""
     is_cron = isinstance(value, dict) and value.keys() == {"cron"} and isinstance(value["cron"], str)
     return f"cron: {value['cron']}" if is_cron else value
 
@@ -108,7 +108,7 @@ def _renamed_from(name: str, context: ConfigContext) -> str:
 
 
 def check_recipients(to: Iterable[str], channels: Iterable[str], context: ConfigContext) -> None:
-    """Raise ConfigError where mail has no recipient, or recipients have no mail."""
+    """Raise ConfigError if channels send mail and there is no recipient in `to`, or the other way round."""
     mails = [name for name in channels if context.channels.get(name) in MAIL_TYPES]
     if mails and not to:
         raise ConfigError(f"lacks `to:`: the channel {mails[0]} sends mail, and has to know to whom")
@@ -231,7 +231,7 @@ class Silence(ConfigSection):
     reason: Text = key("reason for the silence, which recipients see")
 
     def is_active(self, day: date) -> bool:
-        """Tell whether it holds on `day`, in the configuration's time zone."""
+        """Tell whether the silence is in force on `day`, in the time zone of the configuration."""
         return day < self.until
 
     @model_validator(mode="after")

@@ -1,6 +1,6 @@
-"""The types of values in the configuration file: how each is read from text, and what JSON Schema says of it.
+"""The types of values in the configuration file: how each is parsed from text, and its JSON Schema.
 
-Addresses of mail, of the web and of machines are checked here, before anything is sent to them. Only text is
+Mail addresses, URLs and host names are checked here, before anything is sent to them. Only text is
 converted; values that code passes must have the right type already, which pydantic checks.
 """
 
@@ -41,7 +41,7 @@ _MAIL = re.compile(rf"{_LOCAL}@{_LABEL}(\.{_LABEL})*")
 
 
 def parse_mail(text: str) -> str:
-    """Return a mail address without a name, such as ops@example.org."""
+    """Return `text` if it is a mail address without a name, such as ops@example.org; raise ConfigError otherwise."""
     if not text.isascii():
         raise ConfigError(
             f"{text!r} is not plain ASCII, which many mail servers refuse (they lack SMTPUTF8);"
@@ -53,7 +53,7 @@ def parse_mail(text: str) -> str:
 
 
 def parse_sender(text: str) -> str:
-    """Return a mail address with or without a name: `Cachewatch <cachewatch@example.org>`."""
+    """Return `text` if it is one mail address with or without a name; raise ConfigError otherwise."""
     name, address = parseaddr(text)  # of two addresses, some versions of Python return the first, others none
     is_one = text.rstrip().endswith(f"<{address}>") or (not name and text.strip() == address)
     if not text.isprintable() or not address or not is_one:
@@ -65,17 +65,17 @@ def parse_sender(text: str) -> str:
 
 
 def parse_recipient(text: str) -> str:
-    """Return a mail address of a recipient, with or without a name."""
+    """Return `text` if it is the mail address of a recipient, with or without a name; raise ConfigError otherwise."""
     return parse_sender(text) if "<" in text else parse_mail(text)
 
 
 def address_of(text: str) -> str:
-    """Return the address in `Name <name@example.org>`, or the text if it is one without a name."""
+    """Return the address in `Name <name@example.org>`, or the text itself if it has no name."""
     return (parseaddr(text)[1] or text) if "<" in text else text
 
 
 def parse_host(text: str) -> str:
-    """Return the name or number of a machine."""
+    """Return `text` if it is a host name or IP address; raise ConfigError otherwise."""
     is_ipv6 = ":" in text and re.fullmatch(r"[0-9A-Fa-f:.]+", text)
     if not is_ipv6 and (len(text) > 253 or not _HOST.fullmatch(text)):
         raise ConfigError(f"{text!r} is not a host; write only its name or address: smtp.example.org")
@@ -83,7 +83,7 @@ def parse_host(text: str) -> str:
 
 
 def parse_listen(text: str) -> str:
-    """Return `host:port` to listen on."""
+    """Return `text` if it is `host:port` to listen on; raise ConfigError otherwise."""
     host, _, port = text.rpartition(":")
     if not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
         raise ConfigError(f"{text!r} is not an address to listen on; write 127.0.0.1:9469, or [::1]:9469")
@@ -92,7 +92,7 @@ def parse_listen(text: str) -> str:
 
 
 def url_parser(*schemes: str) -> Callable[[str], str]:
-    """Return what checks URLs of these schemes. Messages never repeat the URL, which may be a secret."""
+    """Return a function that checks URLs of these schemes; its errors never repeat the URL, which may be a secret."""
 
     def parse(text: str) -> str:
         example = f"write one that begins with {' or '.join(f'{scheme}:' for scheme in schemes)}"
@@ -109,7 +109,7 @@ def url_parser(*schemes: str) -> Callable[[str], str]:
 
 
 def parse_unsubscribe(text: str) -> str:
-    """Return the address where recipients unsubscribe."""
+    """Return `text` if it is a `mailto:` or `https:` URL for unsubscribing; raise ConfigError otherwise."""
     url_parser("mailto", "https")(text)
     if text.startswith("mailto:"):
         parse_mail(text.removeprefix("mailto:").partition("?")[0])
@@ -121,7 +121,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
 class FromText:
-    """The type of a value that `parse` makes of its text; the keywords are what JSON Schema says of it."""
+    """The type of a value that `parse` makes from its text; the keyword arguments are its JSON Schema."""
 
     def __init__(self, parse: Callable[..., Any], **schema: Any) -> None:
         self.parse = parse
@@ -134,20 +134,20 @@ class FromText:
         return dict(self._schema) or handler(schema)
 
     def read(self, value: Any, _: ValidationInfo) -> Any:
-        """Return what the text means."""
+        """Return the parsed value if it is text, or else the value itself."""
         return checked(self.parse, value) if isinstance(value, str) else value
 
 
 class FromTextInContext(FromText):
-    """The type of a value whose meaning depends on the rest of the file: `parse` gets the Context too."""
+    """The type of a value whose meaning depends on the rest of the file: `parse` gets the ConfigContext, too."""
 
     def read(self, value: Any, info: ValidationInfo) -> Any:
-        """Return what the text means in a file; elsewhere it is what it is."""
+        """Return the parsed value if it is text of a file, or else the value itself."""
         return checked(self.parse, value, info.context) if info.context and isinstance(value, str) else value
 
 
 class ConvertedFrom:
-    """The type of a value that `make` makes of another: of a section, or of a list."""
+    """The type of a value that `make` computes from a value of the type `of`, such as a section or a list."""
 
     def __init__(self, of: Any, make: Callable[[Any, ConfigContext], Any]) -> None:
         self.of = of
@@ -161,7 +161,7 @@ class ConvertedFrom:
 
 
 class ByType:
-    """The type of a section whose key `type:` says which of several models has its keys."""
+    """The type of a section whose key `type:` selects one of several models; messages call such a section `of`."""
 
     def __init__(self, of: str, models: Callable[[], Mapping[str, type[ConfigSection]]], default: str = "") -> None:
         self._of = of
@@ -175,7 +175,7 @@ class ByType:
         return core_schema.no_info_before_validator_function(lambda value: self._check(value, models), union)
 
     def _check(self, value: Any, models: Mapping[str, type[ConfigSection]]) -> Any:
-        """Refuse a section without a type that is known."""
+        """Raise an error if the section has no known type; return it with its type."""
         if not isinstance(value, dict):
             return value
         kind = value.get("type", self._default)
@@ -190,7 +190,7 @@ class ByType:
 
 
 class OneOrMore:
-    """The type of a list that may be written as a single value."""
+    """The type of a list that may also be written as a single value of the type `single`."""
 
     def __init__(self, single: type = str) -> None:
         self._single = single
@@ -206,14 +206,14 @@ class OneOrMore:
 
 
 def _with_names(value: Any) -> Any:
-    """Tell each entry of a section whose keys are names that the user chooses its own."""
+    """Add to each entry its name, which is its key in the section."""
     if not isinstance(value, dict):
         return value
     return {name: {**each, NOT_A_KEY: name} if isinstance(each, dict) else each for name, each in value.items()}
 
 
 def check_name(name: str) -> str:
-    """Return `name` if it can stand in paths, headers and commands."""
+    """Return `name` if it is valid in paths, headers and commands; raise ConfigError otherwise."""
     if not _NAME.fullmatch(name):
         raise ConfigError(
             f"{name!r} is not a valid name: use up to 64 letters, digits, dots, dashes and underscores, a letter or digit first"
@@ -222,7 +222,7 @@ def check_name(name: str) -> str:
 
 
 def path_in(folder: Path, text: str) -> Path:
-    """Return the path that `text` means in `folder`; ~ is the user's home."""
+    """Return the path `text`, relative to `folder`; ~ is the user's home."""
     try:
         return folder / Path(_text(text)).expanduser()
     except RuntimeError as error:
@@ -230,7 +230,7 @@ def path_in(folder: Path, text: str) -> Path:
 
 
 def whole_number(least: int, most: int) -> FromText:
-    """Return how a whole number is written."""
+    """Return the type of a whole number from `least` to `most`."""
 
     def parse(text: str) -> int:
         digits = text.replace("_", "")
@@ -242,7 +242,7 @@ def whole_number(least: int, most: int) -> FromText:
 
 
 def placeholders(*names: str, needed: str = "") -> FromText:
-    """Return how a path or URL with `{names}` to be filled in is written; one of them may be needed."""
+    """Return the type of a path or URL with any of the placeholders `{names}`; `needed` is one that it must contain."""
 
     def parse(text: str) -> str:
         try:
@@ -316,7 +316,7 @@ DurationOrNever = Annotated[
     timedelta | None, FromText(_duration_or_never, oneOf=[{"const": "never"}, {"type": "string", "pattern": DURATION}])
 ]
 Size = Annotated[int, FromText(parse_size, oneOf=[{"type": "string", "pattern": SIZE}, {"type": "integer"}])]
-# Unquoted, editors may take it for a number.
+# Without quotes, editors may take a mode for a number.
 Mode = Annotated[int, FromText(_mode, oneOf=[{"type": "string", "pattern": "^0?[0-7]{3}$"}, {"type": "integer"}])]
 Day = Annotated[date, FromText(_day, type="string", format="date")]
 PathInFolder = Annotated[Path, FromTextInContext(_path, type="string")]

@@ -1,6 +1,6 @@
-"""Addresses of http and https: which are allowed, how they are shown, and which credentials go there.
+"""Check http and https addresses: which are allowed, how they are shown, and which credentials may be sent to them.
 
-A server of the internet cannot redirect a request into a private network. Credentials come out of files that not
+A server of the internet cannot redirect a request into a private network. Credentials are read from files that not
 everybody can read.
 """
 
@@ -19,7 +19,7 @@ _PORTS = {"http": 80, "https": 443}
 
 
 def shown(url: str) -> str:
-    """Return `url` as it may be told to people: without user, password, query and fragment."""
+    """Return `url` for messages: without user, password, query and fragment."""
     try:
         parts = urlsplit(url)
         return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
@@ -28,7 +28,7 @@ def shown(url: str) -> str:
 
 
 def check_url(url: str) -> None:
-    """Raise RefusedAddress unless `url` is one of http or https that carries no password."""
+    """Raise RefusedAddress unless `url` is an http or https URL without a user and password."""
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
@@ -41,7 +41,7 @@ def check_url(url: str) -> None:
 
 
 def check_secrecy(url: str) -> None:
-    """Raise RefusedAddress where credentials would go over a network in the clear."""
+    """Raise RefusedAddress if credentials for `url` would cross a network unencrypted."""
     parts = urlsplit(url)
     if parts.scheme == "http" and not is_loopback(parts.hostname or ""):
         raise RefusedAddress(
@@ -51,7 +51,7 @@ def check_secrecy(url: str) -> None:
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether `host` is this machine, so that nothing crosses a network."""
+    """Tell whether `host` is this machine itself, so that nothing crosses a network."""
     try:
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:
@@ -59,7 +59,7 @@ def is_loopback(host: str) -> bool:
 
 
 def origin(url: str) -> tuple[str, str | None, int | None]:
-    """Return what tells servers apart: scheme, host and port."""
+    """Return scheme, host and port of `url`, which identify a server."""
     parts = urlsplit(url)
     return parts.scheme, parts.hostname, parts.port or _PORTS.get(parts.scheme)
 
@@ -67,22 +67,23 @@ def origin(url: str) -> tuple[str, str | None, int | None]:
 Address = IPv4Address | IPv6Address
 
 _TRANSLATED = IPv6Network("64:ff9b::/96")  # NAT64: its last four bytes are an address of IPv4
-# What Python takes for the internet: metadata services of Azure and Oracle, local NAT64, and sites of the old IPv6.
+# Private, though Python calls them public: metadata services of Azure and Oracle, local NAT64, and old IPv6 site addresses.
 _NOT_PUBLIC = tuple(map(ip_network, ("168.63.129.16", "192.0.0.0/24", "64:ff9b:1::/48", "fec0::/10")))
 
 
 async def check_way(url: str, target: str) -> None:
-    """Raise HttpError where the server of `url` is public, and the one of `target`, which it names, is not.
+    """Raise HttpError if the server of `url` is public, but that of `target`, to which it refers, is private.
 
-    All addresses that a name stands for count. What no name is known for here is left to a proxy.
+    All addresses of a host name count. A name that cannot be resolved here is left to the proxy.
     """
     await _check(url, target, await _addresses(target))
 
 
 def on_the_way(url: str, target: str) -> Callable[[str, Mapping[str, Any]], Awaitable[None]]:
-    """Return what httpx calls while it connects to `target`, and what raises HttpError before anything is sent.
+    """Return a trace function for httpx that raises HttpError before anything is sent to a private `target`.
 
-    A name may stand for another address a moment after `check_way` asked; here, the one that is connected to counts.
+    It does so if `url`, which refers to `target`, is public. A name may resolve to another address a moment after
+    `check_way`; this function checks the address that is really connected to.
     """
     host = ""
 
@@ -102,7 +103,7 @@ def on_the_way(url: str, target: str) -> Callable[[str, Mapping[str, Any]], Awai
 
 
 def peer(stream: Any) -> Address:
-    """Return the address at the other end of a connection."""
+    """Return the IP address at the other end of a connection."""
     return ip_address(str(stream.get_extra_info("server_addr")[0]).partition("%")[0])
 
 
@@ -116,7 +117,7 @@ async def _check(url: str, target: str, there: list[Address]) -> None:
 
 
 def is_public(address: Address) -> bool:
-    """Tell whether `address` is one of the internet, also where it is one of IPv4 in the dress of IPv6."""
+    """Tell whether `address` belongs to the internet; an IPv4 address embedded in IPv6 is unwrapped first."""
     if isinstance(address, IPv6Address):
         inner = address.ipv4_mapped or address.sixtofour or (address.teredo or (None, None))[1]
         if address in _TRANSLATED:
@@ -135,18 +136,18 @@ async def _addresses(url: str) -> list[Address]:
 
 
 async def resolve(host: str, port: int) -> list[Address]:
-    """Return the addresses that `host` stands for, which may be one itself."""
+    """Return the IP addresses of `host`, which may itself be one."""
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return [ip_address(str(where[0]).partition("%")[0]) for *_, where in found]
 
 
 def bearer(file: Path) -> Mapping[str, str]:
-    """Return the header that carries the token in `file`."""
+    """Return the header with the token in `file`; raise RefusedAddress if everybody can read the file."""
     return {"Authorization": f"Bearer {_secret(file)}"}
 
 
 def basic(file: Path) -> Mapping[str, str]:
-    """Return the header that carries what `file` holds: a user and a password with a colon between them."""
+    """Return the header with the `user:password` in `file`; raise RefusedAddress if everybody can read the file."""
     user, colon, password = _secret(file).partition(":")
     if not colon:
         raise RefusedAddress(f"{file}: must hold user:password, on one line")

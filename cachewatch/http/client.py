@@ -1,9 +1,9 @@
-"""Send requests over HTTP, with a deadline and a limit of size, and turn every failure into an HttpError with advice.
+"""Send HTTP requests with a deadline and a size limit, and turn every failure into an HttpError with advice.
 
-`Client.get` is for sources: it tries again, follows redirects, and gives credentials to nobody but the server they are
-for. `post` is for webhooks: one attempt, no redirects, and whatever the server answered. Both end at a deadline,
-whatever the server does, and read no more than they were told to. This module alone uses httpx2.
-Nothing here ever says a password, a token or the query of an address.
+`Client.get` is for sources: it tries again, follows redirects, and sends credentials only to the server that they are
+for. `post` is for webhooks: one attempt, no redirects, and any answer is returned. Both end at a deadline,
+whatever the server does, and read no more than their size limit. Only this module uses httpx2.
+Messages never contain a password, a token or the query of a URL.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ from cachewatch.runtime.files import NotInflated, TooMuch, TooPacked, inflate
 
 
 class RequestLimits(Struct, frozen=True, kw_only=True):
-    """How long and how much."""
+    """The limits of time and size for requests."""
 
     seconds: float = 600.0  # for one answer, with all attempts and pauses
     total: float = inf  # seconds for all answers to one client, without what is done between them
@@ -42,16 +42,16 @@ class RequestLimits(Struct, frozen=True, kw_only=True):
 
 
 class Answer(Struct, frozen=True):
-    """What a server said."""
+    """The answer of a server."""
 
     status: int
     headers: Mapping[str, str]  # names in lower case
     body: bytes
-    is_cut: bool = False  # there was more than was asked for
-    url: str = ""  # that answered in the end
+    is_cut: bool = False  # the body was longer than the limit
+    url: str = ""  # the URL that answered, after all redirects
 
     def retry_after(self, now: datetime | None = None) -> float | None:
-        """Return how many seconds the server asks to wait, if it does: a number of them, or a date."""
+        """Return how many seconds the server asks to wait (Retry-After, a number or a date); None if it does not ask."""
         text = self.headers.get("retry-after", "").strip()
         if text.isascii() and text.isdigit():
             return float(text[:9])
@@ -66,7 +66,7 @@ class Answer(Struct, frozen=True):
 _AGENT = f"cachewatch/{__version__}"
 _MOST_REDIRECTS = 5
 _LONGEST_PAUSE = 60.0  # seconds
-_LONGEST_REPLY = 64 * 2**10  # to what was posted
+_LONGEST_REPLY = 64 * 2**10  # bytes of the answer to a POST
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504})
 _SECRET_HEADERS = frozenset({"authorization", "cookie", "proxy-authorization"})
@@ -77,13 +77,13 @@ _HINTS |= {407: ": the proxy requires credentials", 429: ": too many requests"}
 
 
 class Client:
-    """Asks servers for files; keeps connections open until it is closed."""
+    """Sends GET requests; keeps connections open until it is closed."""
 
     def __init__(self, limits: RequestLimits | None = None) -> None:
         self._limits = limits or RequestLimits()
         self._runner = asyncio.Runner()
         self._client: httpx2.AsyncClient | None = None
-        self._waited = 0.0  # seconds for answers
+        self._waited = 0.0  # seconds spent waiting for answers
 
     def __enter__(self) -> "Client":
         return self
@@ -100,10 +100,11 @@ class Client:
         size: int | None = None,
         named_by: str = "",
     ) -> Answer:
-        """Return the answer of 200 or of an `expected` status, or raise HttpError.
+        """Return an answer with status 200 or one of `expected`; raise HttpError for any other or none.
 
-        An `Authorization` among the headers goes to the server of `url` and to no other. A server that
-        is `named_by` another one, or redirected to, is in no private network unless that one is as well.
+        At most `size` bytes are read. An `Authorization` header is sent only to the server of `url`. If `url` is
+        `named_by` another URL, or is a redirect, its server must not be in a private network unless the referring
+        server is.
         """
         check_url(url)
         limits, begun = self._limits, time.monotonic()
@@ -142,7 +143,10 @@ class Client:
         self._runner.close()
 
     def _attempt(self, deadline: float, url: str, headers: dict[str, str], **asked: Any) -> Answer:
-        """Return the answer; not as the result of a task, whose repr asyncio makes when it resets signals."""
+        """Make one attempt and return its answer.
+
+        It is not returned as a result of the task, whose repr asyncio makes when it resets signals.
+        """
         found: list[Answer] = []
 
         async def keep() -> None:
@@ -179,10 +183,10 @@ async def _follow(
 
 
 def post(url: str, body: bytes, *, headers: Mapping[str, str] | None = None, seconds: float = 30.0) -> Answer:
-    """Send `body` once and return whatever was answered: any status, and at most 64 KiB.
+    """Send `body` once and return the answer, with any status; at most 64 KiB of it.
 
-    A redirect is returned, not followed. Raises HttpError, without a status, where nothing was
-    answered within `seconds`; the server may have acted all the same.
+    A redirect is not followed. Raises HttpError, without a status, if there was no answer within `seconds`; the server
+    may still have acted on the request.
     """
     check_url(url)
 
@@ -195,7 +199,7 @@ def post(url: str, body: bytes, *, headers: Mapping[str, str] | None = None, sec
 
 
 def _client(silence: float) -> httpx2.AsyncClient:
-    """Return a client with the proxies that the environment names and the trust of this machine."""
+    """Return a client with the proxies of the environment and the trusted certificates of this machine."""
     return httpx2.AsyncClient(
         headers={"User-Agent": _AGENT, "Accept": "*/*", "Accept-Encoding": "gzip"},
         timeout=httpx2.Timeout(silence),
@@ -205,7 +209,7 @@ def _client(silence: float) -> httpx2.AsyncClient:
 
 
 def _trust() -> ssl.SSLContext:
-    """Trust whom this machine trusts (or SSL_CERT_FILE says), and without any such list whom browsers trust."""
+    """Trust the certificates of this machine or of SSL_CERT_FILE; if there are none, those that browsers trust."""
     paths = ssl.get_default_verify_paths()
     has_own = paths.cafile is not None or (paths.capath is not None and any(Path(paths.capath).iterdir()))
     return ssl.create_default_context(cafile=None if has_own else certifi.where())
@@ -249,7 +253,7 @@ async def _ask(
 
 
 def _failure(url: str, error: httpx2.HTTPError) -> HttpError:
-    """Return the error of ours for one of httpx2."""
+    """Return our HttpError for an error of httpx2."""
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, ssl.SSLCertVerificationError):
         cause = cause.__cause__ or cause.__context__
@@ -297,7 +301,7 @@ def _unpacked(data: bytes, most: int, url: str, *, is_strict: bool) -> tuple[byt
 
 
 def _accepted(answer: Answer, expected: Collection[int], most: int) -> Answer:
-    """Return the answer that was asked for; raise HttpError for any other."""
+    """Return `answer` if its status is 200 or expected and it is complete; raise HttpError otherwise."""
     status, where = answer.status, shown(answer.url)
     if status != 200 and status not in expected:
         hint = _HINTS.get(status, ": the problem is on the server" if status >= 500 else "")
