@@ -1,6 +1,6 @@
 """Report what changed in a Spack build cache. The names in `__all__` are the public API; docs/api.md describes them.
 
-Each is loaded when it is first used, so that importing the package costs nothing.
+Each name is loaded when it is first used, so that importing the package is fast.
 """
 
 __version__ = "0.2.0"
@@ -150,7 +150,7 @@ __all__ = [
     "to_records",
 ]
 
-# Where they are, quick ones to load first.
+# The modules that define these names, those that load quickly first.
 _MODULES = (
     "errors",
     "core.model",
@@ -161,7 +161,7 @@ _MODULES = (
     "git.revisions",
 )
 
-if not TYPE_CHECKING:  # which would take any name for a public one
+if not TYPE_CHECKING:  # a type checker would take any name for a public one
 
     def __getattr__(name):
         """Load a public name when it is first used."""

@@ -1,6 +1,6 @@
 """The functions and classes of the public API; `cachewatch/__init__.py` names them, docs/api.md describes them.
 
-Everything runs in the calling process and thread, except git, which is a process of its own.
+Everything runs in the calling process and thread, except git, which runs in processes of its own.
 """
 
 import os
@@ -47,7 +47,7 @@ T = TypeVar("T")
 
 
 class BuildCache(Struct, frozen=True, kw_only=True):
-    """A live build cache, or one tag of a catalogue of caches: a folder, https:// or oci://, and how to read it."""
+    """A live build cache, or one tag of a catalogue of caches; `address` is a folder, or begins https:// or oci://."""
 
     address: str
     tag: str = "develop"
@@ -71,15 +71,15 @@ class BuildCache(Struct, frozen=True, kw_only=True):
 
 
 class Summary(Struct, frozen=True, kw_only=True):
-    """The totals of a changeset and what happened to the whole tag."""
+    """The totals of a changeset, and the changes of the whole tag."""
 
     before: Side
     after: Side
-    revisions_between: int | None  # None where that cannot be known
+    revisions_between: int | None  # None if that is unknown
     packages: PackageCounts
     specs: SpecCounts
     kinds: frozenset[Kind]
-    statements: tuple[Statement, ...]  # every change of the kinds asked for once, with its cause
+    statements: tuple[Statement, ...]  # every change of the selected kinds once, with its cause
     diagnostics: tuple[Diagnostic, ...]
 
     @property
@@ -88,7 +88,7 @@ class Summary(Struct, frozen=True, kw_only=True):
         return any(diagnostic.is_loss for diagnostic in self.diagnostics)
 
     def _repr_html_(self) -> str:
-        """Return a table of the statements, which notebooks show."""
+        """Return the statements as an HTML table for notebooks."""
         rows = [
             (
                 each.kind.value,
@@ -105,7 +105,7 @@ class Summary(Struct, frozen=True, kw_only=True):
 
 
 class CoverageReport(Struct, frozen=True, kw_only=True):
-    """What a catalogue or a build cache has of an environment."""
+    """Which binaries of an environment a catalogue or a build cache has."""
 
     coverage: Coverage
     where: str  # the catalogue or cache, in words
@@ -118,7 +118,7 @@ class CoverageReport(Struct, frozen=True, kw_only=True):
 
 
 class TagChangeset:
-    """What changed between two states of one tag: iterate over its packages once, then read `summary()`."""
+    """The changes between two states of one tag: iterate over its packages once, then read `summary()`."""
 
     def __init__(
         self,
@@ -136,7 +136,7 @@ class TagChangeset:
         self._is_begun = False
 
     def __iter__(self) -> Iterator[PackageChange]:
-        """Yield each package that changed, by name, as soon as it has been compared; only once."""
+        """Yield each package that changed, by name, as soon as it has been compared; a second time raises UsageError."""
         if self._is_begun:
             raise UsageError("the packages of a changeset can be iterated over only once; keep them in a list")
         self._is_begun = True
@@ -181,7 +181,7 @@ class OpenCatalogue:
         self.close()
 
     def close(self) -> None:
-        """End git; what was not read until now cannot be read any more."""
+        """End git and close the catalogue; nothing can be read from it any more."""
         self._is_open = False
         if self._repository is not None:
             self._repository.close()
@@ -220,9 +220,9 @@ class OpenCatalogue:
     ) -> Iterator[TagChangeset]:
         """Compare two states, and return a changeset for each tag that differs, or one that is empty.
 
-        `before` and `after` are what `cachewatch diff` takes: a revision, a date, REVISION:TAG, or the path of a document
-        or a folder of documents. Without `after`, it is HEAD, or this folder of documents. The filters take globs, as the
-        options of `cachewatch diff` do.
+        `before` and `after` are as for `cachewatch diff`: a revision, a date, REVISION:TAG, or the path of a document
+        or a folder of documents. Without `after`, it is HEAD, or this folder of documents. The filters take globs, as
+        the options of `cachewatch diff` do.
         """
         self._check_open()
         with _own_errors():
@@ -283,8 +283,8 @@ class OpenCatalogue:
 def open(address: Address, *, documents: str = "") -> OpenCatalogue:  # noqa: A001  cachewatch.open, as gzip.open
     """Open a catalogue: a path or a URL of a git repository, or a folder of documents.
 
-    Of a URL, a clone in $XDG_CACHE_HOME/cachewatch is made or refreshed. `documents` says where the documents of a
-    repository or a folder are, such as `catalogue/{tag}/{package}/specs.md`, if they cannot be found by what they are.
+    For a URL, a clone in $XDG_CACHE_HOME/cachewatch is made or updated. `documents` says where the documents of a
+    repository or a folder are, such as `catalogue/{tag}/{package}/specs.md`, if they are not found without it.
     """
     layout = Layout.parse(documents) if documents else ANYWHERE
     name = os.fspath(address)
@@ -298,12 +298,12 @@ def open(address: Address, *, documents: str = "") -> OpenCatalogue:  # noqa: A0
 
 
 def parse_document(data: bytes, name: str = "document") -> Document:
-    """Read one `specs.md`, or raise a DocumentError with the reason; `name` says in its `diagnostics` which one it is."""
+    """Read the bytes of one `specs.md`; raises DocumentError with the reason. `name` is its name in `diagnostics`."""
     return parse(data, name)
 
 
 def to_records(changes: PackageChange | Iterable[PackageChange]) -> list[dict[str, object]]:
-    """Return changes as flat rows, those of `diff --format csv`, for a table or a data frame; each has all columns."""
+    """Return changes as flat rows with all columns of `diff --format csv` but the tag, for a table or a data frame."""
     collector = CsvCollector()
     for change in (changes,) if isinstance(changes, PackageChange) else changes:
         collector.add(change)
@@ -311,9 +311,9 @@ def to_records(changes: PackageChange | Iterable[PackageChange]) -> list[dict[st
 
 
 def compare(before: DocumentLike | None, after: DocumentLike | None) -> PackageChange | None:
-    """Return what happened to a package between two documents; None if nothing but their form changed.
+    """Return the change of a package between two documents; None if only their formatting differs.
 
-    A document is one that was parsed, its text or bytes, or its path; one of None does not exist.
+    A document is a parsed one, its text or bytes, or its path; None means that it does not exist.
     """
     before, after = _as_document(before), _as_document(after)
     later = after or before
@@ -342,7 +342,7 @@ def coverage(
 ) -> CoverageReport:
     """Return which binaries of an environment a catalogue or a live build cache has.
 
-    `environment` is a spack.lock, a spack.yaml or their folder, or one that was read before. `revision` is of a
+    `environment` is a spack.lock, a spack.yaml or their folder, or one that was read before. `revision` is one of a
     repository, as in `OpenCatalogue.diff`; HEAD if omitted.
     """
     with _own_errors():
@@ -376,10 +376,10 @@ def _only_tag(listings: Sequence[Listing], address: str) -> Listing:
 
 
 class _Kept(streams.ListCollector):
-    """Keeps packages as they are."""
+    """A collector that keeps the changed packages."""
 
     def add(self, change: PackageChange) -> None:
-        """Take one package."""
+        """Keep one package."""
         self.kept.append(change)
 
 
@@ -397,7 +397,7 @@ def _guarded(found: Iterable[T]) -> Iterator[T]:
 
 @contextmanager
 def _own_errors() -> Iterator[None]:
-    """Raise every failure of a file as an error of cachewatch."""
+    """Raise an OSError in the block as SourceError."""
     try:
         yield
     except OSError as error:

@@ -1,9 +1,9 @@
-"""What cachewatch does, from documents to results. Start reading here.
+"""The flow of a comparison, from documents to results. Start reading here.
 
-A comparison names the documents that differ (sources). They are read, parsed (documents)
-and compared (core/package_changes) package by package, and forgotten again: what stays is a tally, from
-which the whole tag is judged (core/whole_tag) and its statements are made (core/statements), and whatever
-the collector of the output format keeps of each package (report). Nothing here prints.
+A comparison names the documents that differ (sources). They are read, parsed (documents) and compared
+(core/package_changes) package by package, and then dropped. What is kept is a tally, from which the whole tag is judged
+(core/whole_tag) and its statements are made (core/statements), and what the collector of the output format keeps of
+each package (report). Nothing here prints.
 """
 
 import gc
@@ -70,7 +70,7 @@ _BATCH_BYTES = 4 * 2**20
 Progress = Callable[[int], None]
 
 
-# What became of a run of documents: batches, or the package that no process could compare and why.
+# The results of a run of documents: batches, or the failure for a package that no process could compare.
 Compared = Iterable[tuple[Sequence[Read], Batch | WorkFailed]]
 
 
@@ -83,10 +83,10 @@ def changesets(
     progress: Progress = lambda _: None,
     isolation: Isolation | None = None,
 ) -> Iterator[Changeset]:
-    """Compare everything that `comparison` names, one pair of tags after the other.
+    """Compare everything that `comparison` names, one pair of tags after the other, and yield a changeset for each.
 
-    `make_collector` makes what the output format keeps of packages; `progress` is told the bytes
-    that are done. With `isolation`, whose work must be picklable, all of it is done there.
+    `make_collector` creates a collector of the output format; `progress` is called with the number of bytes that were
+    compared. With `isolation`, everything is compared there, and all arguments must be picklable.
     """
     for pair in comparison.pairs:
         documents = pair.difference.all_documents
@@ -109,7 +109,7 @@ def changesets(
 def _alone(
     readers: Readers, pair: TagPair, selection: Selection, make_collector: Callable[[], Collector], *, is_forked: bool
 ) -> Callable[[Documents], Compared]:
-    """Compare in the process that we are in, which reads for itself if it was forked."""
+    """Return a function that compares documents in the calling process; if it `is_forked`, it opens the source anew."""
     is_pruned, others = tag_names.is_mutable(pair.after.tag), _others(pair)
     own = readers.again() if is_forked else readers
     return lambda documents: (((), _compare_batch(selection, make_collector, is_pruned, others, read(documents, own))),)
@@ -118,7 +118,7 @@ def _alone(
 def _isolated(
     readers: Readers, pair: TagPair, selection: Selection, make_collector: Callable[[], Collector], isolation: Isolation
 ) -> Callable[[Documents], Compared]:
-    """Read here, and compare where it can end nothing but itself."""
+    """Return a function that reads documents in this process, and compares them in isolation."""
     work = partial(_compare_batch, selection, make_collector, tag_names.is_mutable(pair.after.tag), _others(pair))
     return lambda documents: isolation.each(work, read(documents, readers), about_pair)
 
@@ -148,9 +148,13 @@ def _compare_batch(
     others: frozenset[str],
     contents: Iterable[Read],
 ) -> Batch:
-    """Compare the documents of some packages."""
+    """Compare the documents of some packages.
+
+    `is_pruned` tells that specs which no stack builds are pruned from the tag; `others` are packages outside the
+    selection.
+    """
     collector = make_collector()
-    # What everybody asked for is not kept twice.
+    # If everything is selected, the selected items are not kept twice.
     tally = Tally(selected=[] if others or not selection.takes_all_specs else None)
     problems = Problems(others)
     for change, items in compare_contents(contents, tally, problems, is_pruned=is_pruned):
@@ -162,9 +166,9 @@ def _compare_batch(
 def compare_contents(
     contents: Iterable[Read], tally: Tally, problems: Problems, *, is_pruned: bool
 ) -> Iterator[tuple[PackageChange, tuple[Items, ...]]]:
-    """Compare the documents of some packages, and yield what happened to each that changed.
+    """Compare the documents of some packages, and yield each change of a package with its items.
 
-    What was seen of the whole tag goes to `tally`, and what is wrong with documents to `problems`.
+    Observations of the whole tag are added to `tally`, and faults of documents to `problems`.
     """
     with _collector_off():
         pairs = [(content[0], parse_pair(*content, problems)) for content in contents]
@@ -184,7 +188,7 @@ def compare_contents(
 
 @contextmanager
 def _collector_off() -> Iterator[None]:
-    """Keep Python's collector from searching the values of a comparison, which are many and hold no cycles."""
+    """Turn Python's garbage collector off: the values of a comparison are many, and have no reference cycles."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -197,7 +201,7 @@ def _collector_off() -> Iterator[None]:
 def select_package(
     change: PackageChange, items: tuple[Items, ...], selection: Selection, tally: Tally, collector: Collector
 ) -> None:
-    """Count what was asked for of one package, and hand it to the output format."""
+    """Count the selected part of a package's change, and add it to the collector of the output format."""
     chosen = choose_specs(change, items, selection)
     if chosen is not None:
         count_chosen(*chosen, selection, tally, collector)
@@ -206,7 +210,7 @@ def select_package(
 def choose_specs(
     change: PackageChange, items: tuple[Items, ...], selection: Selection
 ) -> tuple[PackageChange, tuple[Items, ...]] | None:
-    """Return what happened to the specs of one package that were asked for; None for nothing."""
+    """Return the change of a package reduced to the selected specs, or None if none of these changed."""
     if selection.takes_all_specs:
         return change, items
     part = part_of(change, selection)
@@ -216,7 +220,7 @@ def choose_specs(
 def count_chosen(
     part: PackageChange, items: tuple[Items, ...], selection: Selection, tally: Tally, collector: Collector
 ) -> None:
-    """Count what was asked for of one package, and hand it to the output format if its kind was asked for."""
+    """Count the selected part of a package's change; add it to the collector if its kind is selected too."""
     tally.note(part)
     tally.select(items)
     if selection.wants(part.kinds):
@@ -227,7 +231,10 @@ def count_chosen(
 def refused(
     nothing: Callable[[], Batch], others: frozenset[str], isolation: Isolation, contents: Read, failure: WorkFailed
 ) -> Batch:
-    """Say of a package that no process could compare which of its documents cannot be read."""
+    """Return `nothing` with the faults of a package that no process could compare.
+
+    Each of its documents is read alone, to find out which of them cannot be read.
+    """
     pair, old_content, new_content = contents
     before = after = None
     if not isinstance(failure, OutOfTime):
@@ -235,7 +242,7 @@ def refused(
         after = _examined(pair.after, new_content, isolation)
     is_by_later = isinstance(failure, WorkerEnded) and not isinstance(before, Diagnostic)
     if not isinstance(before, Diagnostic) and not isinstance(after, Diagnostic):
-        # Each can be read, and nobody can compare them, or not now.
+        # Each can be read, but they cannot be compared, or not now.
         later = pair.after or pair.before
         assert later is not None
         diagnostic = Diagnostic(later.path, DiagnosticKind.UNREADABLE, str(failure))
@@ -260,7 +267,7 @@ def _parse_alone(sides: Sequence[tuple[Blob, Content | None]]) -> Document | Dia
 
 
 def _runs(documents: Documents) -> Iterator[Documents]:
-    """Cut `documents` into runs of about as many bytes."""
+    """Cut `documents` into runs of roughly the same number of bytes."""
     start, size = 0, 0
     for number, pair in enumerate(documents):
         size += pair.size
@@ -272,7 +279,7 @@ def _runs(documents: Documents) -> Iterator[Documents]:
 
 
 class ComparedPair(NamedTuple):
-    """What was compared, and what is known of the whole tag."""
+    """A compared pair of tags, with the judgement of the whole tag if that is known already."""
 
     comparison: Comparison
     pair: TagPair
@@ -284,7 +291,7 @@ class ComparedPair(NamedTuple):
 def conclude(
     compared: ComparedPair, tally: Tally, diagnostics: tuple[Diagnostic, ...], unreadable: tuple[Unreadable, ...] = ()
 ) -> Report:
-    """Return all that there is to say about one pair of tags; it is judged unless its judgement is known."""
+    """Return the report on a pair of tags whose packages were compared; judge the tag unless that was done before."""
     comparison, pair, _, selection, judgement = compared
     packages = _packages(pair.difference, tally)
     tag = pair.after.tag or pair.before.tag or ""
@@ -321,7 +328,7 @@ def with_turnover(  # noqa: PLR0917
     judgement: Judgement,
     selection: Selection,
 ) -> tuple[Statement, ...]:
-    """Add how many hashes are gone, where most are: of so few packages that nobody calls it another tag, they are not counted."""
+    """Add the statement on how many hashes are gone, if at least a fifth of the packages lost some."""
     is_same_tag = judgement.whole is None and not judgement.suspicion
     touched = {one.package for one in items if one.counts.vanished}  # also of kinds that nobody asked for
     if not is_same_tag or len(touched) < WAVE_SHARE * packages.before:
@@ -347,7 +354,11 @@ def _packages(difference: Difference, tally: Tally) -> PackageCounts:
 
 
 def judge_tag(compared: ComparedPair, tally: Tally, *, is_counted: bool) -> Judgement:
-    """Judge the whole tag, whatever was asked for; a part is told beside the counts of the whole."""
+    """Judge the whole tag, also the packages that are not selected.
+
+    With `is_counted`, the judgement has the counts of the whole tag, which reports on a part of it show beside their
+    own.
+    """
     comparison, pair, isolation, *_ = compared
     lost, gained = tally.seen.moved_stacks()
     before, after = (ask() for ask in comparison.stacks) if lost or gained else ({}, {})
@@ -365,7 +376,7 @@ def judge_tag(compared: ComparedPair, tally: Tally, *, is_counted: bool) -> Judg
 
 
 def _survey(readers: Readers, difference: Difference, isolation: Isolation) -> Mapping[str, Mapping[Signature, int]]:
-    """Read the documents that are the same on both sides."""
+    """Count the signatures in the documents that are the same on both sides, by package."""
     blobs = [blob for blob in difference.unchanged() if is_readable(blob)]
     contents = zip(blobs, readers.after.read(blobs), strict=True)
     found: dict[str, Mapping[Signature, int]] = {}

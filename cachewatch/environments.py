@@ -1,7 +1,7 @@
-"""Environments of Spack: what a lock file needs, what a cache has of it, and what a revision changes about that.
+"""Environments of Spack: what a lock file needs, which binaries of that a cache has, and how a revision changes this.
 
-The needs are read from `spack.lock` of versions 4 to 7, or from what `spack.yaml` asks for. What recorded revisions and
-live caches have of the packages is read once for each document, and none is kept.
+The needs are read from `spack.lock` of versions 4 to 7, or from the specs in `spack.yaml`. Each document of recorded
+revisions and live caches is read once, and not kept.
 """
 
 import itertools
@@ -48,7 +48,7 @@ _LARGEST = 64 * 2**20
 _SPEC = re.compile(r"(?:[a-z0-9_-]+\.)*(?P<name>[a-z0-9_][a-z0-9_-]*)(?:@(?P<versions>[^\s@+~%^/]+))?")
 _MOST_NODES = 100_000  # of a lock file; real ones have thousands
 _DEEPEST = 20
-# While a manifest is expanded: names and combinations, and the characters of these.
+# While a manifest is expanded: the most entries, and the most characters of all combinations.
 _MOST_STEPS = 100_000
 _MOST_TEXT = 4 * 2**20
 
@@ -72,7 +72,7 @@ class _Lock(_LockedSpecs):
 
 
 class LockGraph(Struct, frozen=True):
-    """The specs of a lock file, and the hashes of its roots."""
+    """The dependency graph of a lock file, and the hashes of its roots."""
 
     roots: tuple[str, ...]
     nodes: Mapping[str, GraphNode]
@@ -82,10 +82,10 @@ _decode_lock = msgspec.json.Decoder(_Lock).decode
 
 
 def open_environment(path: Path, folders: Iterable[Path] = ()) -> Environment:
-    """Read the environment at `path`: a lock file, a manifest (with the lock file beside it, if there is one) or a folder.
+    """Read the environment at `path`: a lock file, a manifest or a folder; a lock file beside a manifest is preferred.
 
-    No link leads out of that of the `folders` in which it is, or else out of its own. Raises UsageError with the reason
-    where there is none, or one that cannot be used.
+    Symbolic links are followed only within the one of `folders` that has the path, or else within its own folder.
+    Raises UsageError if there is no environment, or an unusable one.
     """
     path = file_of(path)
     data = _read(path, folders, "a spack.lock, a spack.yaml or their folder")
@@ -93,7 +93,7 @@ def open_environment(path: Path, folders: Iterable[Path] = ()) -> Environment:
 
 
 def file_of(path: Path) -> Path:
-    """Return the file that has the environment at `path`, which may not be there."""
+    """Return the file of the environment at `path`, which need not exist."""
     if path.is_dir():
         return next((path / name for name in (LOCK_FILE, MANIFEST_FILE) if (path / name).is_file()), path / LOCK_FILE)
     is_locked = path.suffix in (".yaml", ".yml") and path.with_name(LOCK_FILE).is_file()
@@ -101,16 +101,16 @@ def file_of(path: Path) -> Path:
 
 
 def read_lock(data: bytes, name: str) -> Environment:
-    """Read a lock file."""
+    """Return the environment in a lock file; raises UsageError if it is none, with `name` as its name."""
     nodes, roots = _parts(data, name)
     needs = [_need(spec_hash, nodes, roots) for spec_hash, node in nodes.items() if node.external is None]
     return Environment(name=name, needs=_sorted(needs), externals=len(nodes) - len(needs))
 
 
 def open_lock_graph(path: Path, folders: Iterable[Path] = ()) -> LockGraph:
-    """Read the dependency graph of a lock file, which may be named by its folder or its manifest, as `open_environment` does.
+    """Read the dependency graph of the lock file at `path`, or of its folder or manifest, as `open_environment` does.
 
-    Raises UsageError where it is none.
+    Raises UsageError if there is no lock file.
     """
     path = path.with_name(LOCK_FILE) if path.suffix in (".yaml", ".yml") else path
     path = path / LOCK_FILE if path.is_dir() else path
@@ -129,7 +129,7 @@ def _read(path: Path, folders: Iterable[Path], wanted: str) -> bytes:
 
 
 def _parts(data: bytes, name: str) -> tuple[dict[str, Node], set[str]]:
-    """Return the nodes of a lock file, those of included ones too, and the hashes of its roots."""
+    """Return the nodes of a lock file by hash, also those of included ones, and the hashes of its roots."""
     try:
         lock = _decode_lock(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -177,7 +177,7 @@ def _lookup(nodes: Mapping[str, Node]) -> Lookup:
 
 
 def read_manifest(data: bytes, name: str) -> Environment:
-    """Read the specs that a manifest asks for: no hashes, and nothing of what they depend on."""
+    """Return the environment with the specs of a manifest, without hashes and dependencies."""
     try:
         manifest = load_yaml(data.decode("utf-8", "replace"))
     except UnreadableDocument as error:
@@ -204,7 +204,7 @@ def _definitions(listed: Any) -> Mapping[str, list[Any]]:
 
 
 class _Expansion:
-    """The specs of the lists of a manifest, in which names stand for other lists, and matrices for all their combinations."""
+    """Expands the lists of specs in a manifest, with names of other lists, and matrices with all their combinations."""
 
     def __init__(self, definitions: Mapping[str, list[Any]], name: str) -> None:
         self._definitions = definitions
@@ -213,7 +213,7 @@ class _Expansion:
         self._text = 0
 
     def specs(self, listed: Any, depth: int = 0) -> Iterator[str]:
-        """Yield them; raises UsageError where a few names stand for more than any environment has."""
+        """Yield the specs of a list; raises UsageError if it expands to more than any environment has."""
         for entry in listed if isinstance(listed, list) and depth < _DEEPEST else []:
             self._count()
             if isinstance(entry, dict) and isinstance(entry.get("matrix"), list):
@@ -246,24 +246,27 @@ def _abstract(spec: str, name: str) -> Need:
 
 
 class CacheContents(Struct, frozen=True):
-    """The specs of some packages, and where they are from."""
+    """The specs of some packages in a cache or a revision."""
 
     holdings: Holdings
-    where: str
-    is_pruned: bool
+    where: str  # the cache or the revision, in words
+    is_pruned: bool  # whether specs that no stack builds are pruned from the tag
     diagnostics: tuple[Diagnostic, ...] = ()
     revision: str | None = None
     tag: str | None = None
 
 
 def recorded_in(opened: "Repository", repository: str, revision: str, packages: Collection[str]) -> CacheContents:
-    """Return what a revision, or one tag of it, has of `packages` in a repository that is open."""
+    """Return the specs of `packages` in a revision, or one tag of it, of the open repository `opened`."""
     found = resolve(opened, revision)
     return listed(list_revision(opened, found, packages.__contains__), repository)
 
 
 def published(address: str, packages: Collection[str], **options: Any) -> CacheContents:
-    """Return what a live build cache has of `packages` right now; `options` are `tag`, `view`, `token_file` and `login_file`."""
+    """Return the specs of `packages` in a live build cache now.
+
+    `options` are `tag`, `view`, `token_file` and `login_file`, as of BuildCache.
+    """
     kind = next((kind for kind in extensions().source_kinds if kind.type == "buildcache"), None)
     if kind is None:
         raise UsageError(lacking(f"{address}: a live build cache", "buildcaches"))
@@ -272,7 +275,7 @@ def published(address: str, packages: Collection[str], **options: Any) -> CacheC
 
 
 def listed(listing: Listing, name: str) -> CacheContents:
-    """Return what the documents of one tag hold; `name` says in messages where they are."""
+    """Return the specs in the documents of one tag; `name` is the catalogue in messages."""
     known, diagnostics = KnownRecords(), list(listing.diagnostics)
     holdings: dict[str, Mapping[str, Signature]] = {}
     blobs = {package: blob for package, blob in listing.blobs.items() if blob.size <= MAX_BYTES}
@@ -297,9 +300,9 @@ class _SideState(Struct):
     unread: set[str] = field(default_factory=set)  # packages with a document that cannot be read
 
 
-# Where each blob is, by its name and its package: in a state, in a tag from which specs come and go, or not.
+# By name and package: each blob, with the states that have it, and whether specs are pruned from its tag there.
 _Places = dict[tuple[str, str], tuple[Blob, list[tuple[_SideState, bool]]]]
-# What a document has, by whether specs that no stack builds go away.
+# The needs that a document covers, by whether specs that no stack builds are pruned.
 _Answer = dict[bool, tuple[Resolution, ...]]
 
 
@@ -312,11 +315,10 @@ def cover_both(
     bases: Bases = MappingProxyType({}),
     isolation: Isolation = INLINE,
 ) -> tuple[Coverage, Coverage]:
-    """Hold `environment` against the tags that `before` and `after` name; one tag that has a binary is enough.
+    """Return which needs of `environment` the tags in `before` and in `after` cover; a binary in one tag is enough.
 
-    Before, packages of `bases` are read in other revisions.
-
-    A document that cannot be read is no loss of binaries: what the other state has of its package stands for both.
+    In `before`, packages in `bases` are read in the revisions named there. If a document cannot be read, the other
+    state's document of its package counts for both, so that this is no loss.
     """
     states = (_SideState(), _SideState())
     places: _Places = {}
@@ -366,7 +368,7 @@ def _list(
 
 
 class _Question(NamedTuple):
-    """What one document has of what is needed of its package."""
+    """One document, and the part of the environment that needs its package."""
 
     needed: Environment
     blob: Blob
@@ -374,7 +376,7 @@ class _Question(NamedTuple):
 
 
 def _contents_read(listing: Listing, environment: Environment, places: _Places, isolation: Isolation) -> None:
-    """Read each blob once, and note what every state has by it."""
+    """Read each blob once, and add the needs that it covers to every state that has it."""
     by_package = defaultdict[str, list[Need]](list)
     for need in environment.needs:
         by_package[need.package].append(need)
@@ -403,7 +405,7 @@ def _answers(questions: Sequence[_Question]) -> list[_Answer | None]:
 
 
 def _answer(needed: Environment, blob: Blob, content: Content) -> _Answer | None:
-    """Return what a document has, by whether specs come and go in its tag; None if it cannot be read."""
+    """Return the needs that a document covers, by whether specs are pruned from its tag; None if it cannot be read."""
     document = parse_side(blob, content, KnownRecords())
     if not isinstance(document, Document):
         return None

@@ -41,7 +41,7 @@ class ConfigError(UsageError):
 
 
 class UnknownRevision(UsageError):
-    """A name that is not a commit, a date or a tag."""
+    """A name that is not a known commit, date or tag."""
 
 
 class RefusedAddress(UsageError):
@@ -53,7 +53,7 @@ class NoHistoryIndex(UsageError):
 
 
 class SourceError(CachewatchError):
-    """A source could not be read; nothing is wrong with the command."""
+    """A source could not be read; the command itself is correct."""
 
     is_transient = True
 
@@ -83,16 +83,16 @@ class HttpError(SourceError):
         was_sent: bool = False,
         is_too_large: bool = False,
     ) -> None:
-        """Say what happened; without a `status` nothing was answered, but where it `was_sent` the server may have acted.
+        """Without a `status`, the server did not answer; if the request `was_sent`, it may have been processed.
 
-        `retry_after` is in seconds.
+        `retry_after` is the number of seconds after which the server wants the request again.
         """
         super().__init__(message)
         self.status = status
         self.is_transient = is_transient
         self.retry_after = retry_after
         self.was_sent = was_sent
-        self.is_too_large = is_too_large  # what would have been answered
+        self.is_too_large = is_too_large  # the answer exceeds its size limit
 
 
 class DocumentError(CachewatchError):
@@ -106,7 +106,7 @@ class UnreadableDocument(DocumentError):
 
 
 class NotComparableDocument(DocumentError):
-    """A document of 2022, which contains no hashes and so no single specs."""
+    """A document of 2022, which has no hashes, so that its specs cannot be told apart."""
 
 
 class WorkFailed(CachewatchError):
@@ -114,7 +114,7 @@ class WorkFailed(CachewatchError):
 
 
 class WorkerEnded(WorkFailed):
-    """The work ended the worker process, which it would do again."""
+    """The work ended the worker process, and would end it again."""
 
 
 class OutOfTime(WorkFailed):
@@ -138,7 +138,7 @@ class DamagedRow(StateError):
 
 
 class DeliveryError(CachewatchError):
-    """A delivery failed permanently; it is kept and can be retried with `cachewatch deliveries retry`."""
+    """A delivery failed for good; it is kept and can be retried with `cachewatch deliveries retry`."""
 
     exit_code = 7
 

@@ -1,4 +1,4 @@
-"""What an extension adds to cachewatch: the hooks, and the extensions that are installed. docs/extending.md shows three.
+"""The hooks by which extensions add to cachewatch, and the installed extensions. docs/extending.md shows three.
 
 An extension is a package whose `__init__.py` imports this module and nothing else, so that a command loads only what it
 uses: rows name objects as `module:object`, and `load` imports one when it is needed.
@@ -21,18 +21,18 @@ from cachewatch.errors import UsageError
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _declares = pluggy.HookspecMarker("cachewatch")
 _extends = pluggy.HookimplMarker("cachewatch")
-# By package and name, for a submodule such as `commands` takes the place of a function of its name as soon as it is imported.
+# By package and name, since importing a submodule such as `commands` replaces the function of that name in the package.
 _implemented: defaultdict[str, dict[str, Callable[..., Any]]] = defaultdict(dict)
 
 
 def extends(function: _Function) -> _Function:
-    """Mark a function of an extension's package as what it implements of a hook."""
+    """Mark a function of an extension's package as its implementation of the hook of the same name."""
     _implemented[function.__module__][function.__name__] = _extends(function)
     return function
 
 
 class Command(NamedTuple):
-    """A command: the section of the help that lists it, its name, what it does in one line, and its object."""
+    """A command: the section of the help that lists it, its name, one line about it, and its `module:object`."""
 
     section: str
     name: str
@@ -41,9 +41,9 @@ class Command(NamedTuple):
 
 
 class SourceKind(NamedTuple):
-    """A type of source: its name in `type:`, the pydantic model of its keys, and what makes its copy, which is polled.
+    """A type of source: its name in `type:`, the pydantic model of its keys, and the class of its local copies.
 
-    `holdings` says what a live one has of packages, for `coverage --source`.
+    `holdings` is a function for `coverage --source`, which returns the specs that a live source has of packages.
     """
 
     type: str
@@ -53,7 +53,7 @@ class SourceKind(NamedTuple):
 
 
 class ChannelKind(NamedTuple):
-    """A type of channel: its name in `type:`, the pydantic model of its keys, and what makes a channel of these."""
+    """A type of channel: its name in `type:`, the pydantic model of its keys, and the class of its channels."""
 
     type: str
     settings: str
@@ -61,7 +61,7 @@ class ChannelKind(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """A section of the configuration: its key, which is the extension's name, its pydantic model, and what it means."""
+    """A section of the configuration: its key, which is the extension's name, its pydantic model, and a description."""
 
     type: str
     settings: str
@@ -69,7 +69,7 @@ class Settings(NamedTuple):
 
 
 class Hooks:
-    """What an extension may implement: functions of these names in its package, marked with `@extends`."""
+    """The functions that an extension may implement in its package, marked with `@extends`."""
 
     @_declares
     def commands(self) -> Sequence[Command]:
@@ -88,35 +88,38 @@ class Hooks:
 
     @_declares
     def settings(self) -> Settings:
-        """Return the section of the configuration that is the extension's; it may be left out."""
+        """Return the section of the configuration for the extension; users may omit it."""
         raise NotImplementedError
 
     @_declares(firstresult=True)
     def open_state(self, address: Any) -> Any:
-        """Return the state at `address` in a database, with `open`, `open_to_read` and `exists`; None if it is of another kind."""
+        """Open the state at `address` in a database; None if the extension has no such databases.
+
+        The result has `open`, `open_to_read` and `exists`.
+        """
 
     @_declares
     def after_poll(self, context: Any, source: Any) -> None:
-        """Do what is to follow a poll of `source`; digests do not wait for it."""
+        """Do further work after a poll of `source`; digests do not wait for it."""
 
     @_declares(firstresult=True)
     def past(self, repository: Any, log: Any) -> Any:
-        """Return what knows the past of a repository, with `stay`, `alternative` and `close`; None where nothing does."""
+        """Return the history of a repository, with `stay`, `alternative` and `close`; None if there is none."""
 
     @_declares(firstresult=True)
     def causes(self, repository: Any) -> Any:
-        """Return what knows why specs were rebuilt, with `of_changesets`, `of_digest` and `of_environment`."""
+        """Return an object that explains rebuilt specs, with `of_changesets`, `of_digest` and `of_environment`."""
 
 
 class Extensions:
-    """The extensions that are installed: cachewatch's own, and those that announce themselves by an entry point."""
+    """The installed extensions: cachewatch's own, and those of other packages with an entry point."""
 
     def __init__(self) -> None:
         self._manager = pluggy.PluginManager("cachewatch")
         self._manager.add_hookspecs(Hooks)
         self.hook = self._manager.hook
-        self.loaded: dict[str, str] = {}  # the package of each, by name
-        self.failed: dict[str, str] = {}  # why, by name
+        self.loaded: dict[str, str] = {}  # the Python package of each extension, by its name
+        self.failed: dict[str, str] = {}  # why an extension cannot be used, by its name
         for name, import_it in _found().items():
             try:
                 package = import_it()
@@ -153,18 +156,18 @@ class Extensions:
 
 @cache
 def extensions() -> Extensions:
-    """Return the extensions, which are imported once."""
+    """Return the extensions; they are imported on the first call."""
     return Extensions()
 
 
 def lacking(what: str, name: str) -> str:
-    """Say that `what` needs an extension, and why it is not there."""
+    """Return the sentence that `what` needs the extension `name`, and why that cannot be used."""
     why = extensions().failed.get(name)
     return f"{what} needs the extension `{name}`, which {f'cannot be loaded: {why}' if why else 'is not installed'}"
 
 
 def models(kinds: Sequence[SourceKind | ChannelKind | Settings]) -> dict[str, Any]:
-    """Return the model of each type; one that cannot be imported is left out, and `failed` says why."""
+    """Return the pydantic model of each type; those that cannot be imported are left out, and noted in `failed`."""
     found = {}
     for kind in kinds:
         try:
@@ -175,7 +178,7 @@ def models(kinds: Sequence[SourceKind | ChannelKind | Settings]) -> dict[str, An
 
 
 def load(reference: str) -> Any:
-    """Import `module:object`; raises UsageError where that fails."""
+    """Import the object named by `reference`, `module:object`; raises UsageError if that fails."""
     module, _, name = reference.partition(":")
     try:
         return getattr(import_module(module), name)
