@@ -136,7 +136,7 @@ class TagChangeset:
         self._is_begun = False
 
     def __iter__(self) -> Iterator[PackageChange]:
-        """Yield each package that changed, by name, as soon as it has been compared; a second time raises UsageError."""
+        """Yield each package that changed, by name, as soon as it is compared; a second time raises UsageError."""
         if self._is_begun:
             raise UsageError("the packages of a changeset can be iterated over only once; keep them in a list")
         self._is_begun = True

@@ -1,7 +1,7 @@
 """The command line: the list of all commands, and `main`, which runs one and returns its exit code.
 
 The list names the object of each command and has its line of the help; extensions add theirs. The help loads no
-command, and a command is loaded when it is called, so that `diff` pays for nothing that it does not use.
+command, and a command is loaded when it is called, so that `diff` loads nothing that it does not use.
 """
 
 import gc
@@ -21,7 +21,7 @@ from cachewatch.errors import CachewatchError
 from cachewatch.hooks import Command, extensions
 from cachewatch.report.text import wrapped
 
-# In the environment of a shell that asks for completions; click derives the name from the program's.
+# The environment variable with which a shell asks for completions; click derives it from the program's name.
 COMPLETING = "_CACHEWATCH_COMPLETE"
 
 
@@ -53,7 +53,7 @@ _OWN = (
 
 
 def commands() -> Mapping[str, Command]:
-    """Return all commands by name: those of the core, then those that extensions add."""
+    """Return all commands by name: those of the core, then those of extensions."""
     own = {each.name: each._replace(object=f"cachewatch.cli.{each.object}") for each in _OWN}
     return own | {each.name: each for each in extensions().commands if each.name not in own}
 
@@ -62,10 +62,10 @@ _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100, "s
 
 
 class _HelpFormatter(click.HelpFormatter):
-    """Writes examples as they are, and those that are too wide in several lines that a shell takes for one."""
+    """Writes examples with their own lines, and breaks those that are too wide with a backslash."""
 
     def write_text(self, text: str) -> None:
-        r"""Write paragraphs, of which one that begins with \b has lines of its own."""
+        r"""Write a text as a paragraph; examples, which begin with \b, keep their lines."""
         if not text.startswith(AS_IT_IS):
             super().write_text(text)
             return
@@ -78,15 +78,15 @@ click.Context.formatter_class = _HelpFormatter
 
 
 class LazyCommands(SuggestingGroup):
-    """The group of all commands."""
+    """The group of all commands, which loads a command when it is called."""
 
     def get_rows(self) -> Mapping[str, Command]:
-        """Return all commands, also those below others."""
+        """Return all commands by name, also subcommands."""
         return commands()
 
 
 def _show_version(context: click.Context, _: click.Parameter, is_wanted: bool) -> None:
-    """Print the version; with --verbose, also the extensions."""
+    """Print the version and end; with --verbose, also list the extensions."""
     if not is_wanted or context.resilient_parsing:
         return
     click.echo(f"cachewatch {__version__}")
@@ -124,7 +124,7 @@ def cli(*, folder: str | None, **_: bool) -> None:  # terminal.py asks the conte
 
 
 def _fail(code: int, say: Callable[[], object]) -> NoReturn:
-    """End with `code`, also where there is no room for the sentence."""
+    """Print an error with `say` and end with exit code `code`, even if standard error cannot be written."""
     try:
         say()
     except OSError:
@@ -134,9 +134,9 @@ def _fail(code: int, say: Callable[[], object]) -> NoReturn:
 
 
 def main() -> NoReturn:
-    """Run the command line; every expected failure is one sentence and an exit code."""
+    """Run the command line and exit; every expected error is printed as one sentence and has an exit code."""
     for number in (signal.SIGTERM, signal.SIGHUP):
-        # So that whatever was begun cleans up behind itself.
+        # By an exception, so that temporary files are removed.
         signal.signal(number, lambda number, _: sys.exit(128 + number))
     gc.set_threshold(100_000, 20, 50)  # documents and comparisons make many values and few cycles
     if COMPLETING not in os.environ:

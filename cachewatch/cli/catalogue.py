@@ -1,8 +1,8 @@
-"""Open the catalogue that a command reads, and find names in its filters that nothing has.
+"""Open the catalogue that a command reads, and find filters that match nothing in it.
 
 The catalogue is the one that `--repo` names, or the first of several that exists. Nothing is fetched from a network
-unless `--repo`, the environment or the configuration names an address there. Git and the configuration are slow to
-load; the configuration is loaded only if the working directory is in no catalogue.
+unless `--repo`, the environment or the configuration names an address there. The configuration is slow to load, so it
+is loaded only if the working directory is in no catalogue.
 """
 
 import os
@@ -42,7 +42,7 @@ _THREE_WAYS = f"""\
 
 
 def in_full(_context: click.Context, _param: click.Parameter, address: str | None) -> str | None:
-    """Return the address that a user means: `public` is Spack's public cache, unless a folder has that name."""
+    """Return the address of Spack's public catalogue for `public`, unless a folder has that name; else `address`."""
     return PUBLIC_REPOSITORY if address == PUBLIC and not os.path.lexists(PUBLIC) else address
 
 
@@ -52,7 +52,7 @@ def _note_layout(context: click.Context, _param: click.Parameter, pattern: str |
 
 
 def layout_asked_for() -> Layout | None:
-    """Return the layout that the command line names, or None."""
+    """Return the layout of documents given by the option --documents, or None."""
     context = click.get_current_context(silent=True)
     return context.meta.get(_LAYOUT) if context else None
 
@@ -76,12 +76,12 @@ _REPO_OPTION = click.option(
 
 
 def REPO_OPTION(command: Callable[..., Any]) -> Callable[..., Any]:  # noqa: N802  it is used as options are
-    """Add the options that say which catalogue to read, and where its documents are."""
+    """Add the options --repo and --documents to a command."""
     return _REPO_OPTION(DOCUMENTS_OPTION(command))
 
 
 class _Default(Struct, frozen=True):
-    """The repository to read where none was named, and the sentence that says so."""
+    """The repository to read if no option names one, and the sentence that tells the user so."""
 
     address: str
     sentence: str
@@ -89,10 +89,10 @@ class _Default(Struct, frozen=True):
 
 
 def open_catalogue(repo: str | None, line: "ProgressLine | None" = None, *, asked: str = "") -> "Repository":
-    """Open the repository `repo`, or else the first there is: where the user stands, configured, beside it.
+    """Open the repository `repo`, or else the first that exists: the working directory, the configured, one beside it.
 
-    Says which one is read if nobody named it and the user does not stand in it. A clone draws on `line`. Where there
-    is none, raises UsageError with the ways to name one; `asked` begins that sentence.
+    Prints which one is read, unless the user named it or it is the working directory. The progress of cloning is drawn
+    on `line`. If there is none, raises UsageError with the ways to name one; that sentence begins with `asked`.
     """
     if repo is None and (here := _here()) is not None:
         return here
@@ -121,19 +121,19 @@ def open_as_fetched(repo: str | None) -> "Repository | None":
 
 
 def is_folder(address: str) -> bool:
-    """Tell whether this is a folder that no repository is, or is around."""
+    """Tell whether `address` is a folder outside of any git repository."""
     from cachewatch.git.repository import is_in_repository  # noqa: PLC0415
 
     return Path(address).is_dir() and not is_in_repository(Path(address))
 
 
 def is_partial(context: click.Context) -> bool:
-    """Tell whether documents of a folder that was opened could not be read."""
+    """Tell whether some documents in a folder that this command opened could not be read."""
     return bool(context.meta.get(_PARTIAL))
 
 
 def _of_folder(address: str, layout: Layout) -> "Repository | None":
-    """Make a repository of a folder of documents, which lasts as long as the command; None if this is none."""
+    """Record a folder of documents as a temporary repository and open it; None if `address` is no such folder."""
     if not is_folder(address):
         return None
     from cachewatch.git.repository import FolderAsRepository  # noqa: PLC0415
@@ -156,7 +156,7 @@ def _of_folder(address: str, layout: Layout) -> "Repository | None":
 
 
 def _here() -> "Repository | None":
-    """Open the repository that the user stands in, if its newest revision has documents, or the one before it had."""
+    """Open the repository around the working directory if HEAD or HEAD~1 has documents; else return None."""
     here = Path()
     if not is_in_repository(here):
         return None
@@ -176,7 +176,7 @@ def _has_documents(repository: "Repository") -> bool:
 
 
 def _what_is_here() -> str:
-    """Say what the newest revision of the repository here has instead of documents; "" where there is none."""
+    """Return in words what HEAD of the repository here has instead of documents; "" if there is no repository."""
     if not is_in_repository(Path()):
         return ""
     with closing(Repository(Path())) as repository:
@@ -187,7 +187,7 @@ def _what_is_here() -> str:
 
 
 def _has_loose_documents() -> bool:
-    """Tell whether one of the first files here is a document."""
+    """Tell whether one of the first files in the working directory is a document."""
     from cachewatch.sources.folders import holds_document  # noqa: PLC0415
 
     return any(holds_document(path) for path in islice(Path().iterdir(), _MOST_LOOKED_AT))
@@ -230,7 +230,7 @@ def _configured() -> _Default | None:
 
 
 def _beside() -> _Default | None:
-    """Return the catalogue that `record` or `demo` left in this folder; several are a UsageError."""
+    """Return the catalogue that `record` or `demo` wrote in the working directory; raise UsageError for several."""
     names = [f"./{path.name}" for path in sorted(_bare_repositories()) if _is_catalogue(path)]
     if len(names) > 1:
         options = ", ".join(f"--repo {safe(name)}" for name in names)
@@ -239,7 +239,7 @@ def _beside() -> _Default | None:
 
 
 def _bare_repositories() -> list[Path]:
-    """Return the bare repositories in this folder; none if there are so many that looking into each takes long."""
+    """Return the bare repositories in the working directory; empty if there are very many."""
     with suppress(OSError):
         folders = (path for path in Path().iterdir() if path.name != ".git")
         found = [path for path in folders if (path / "HEAD").is_file() and (path / "objects").is_dir()]
@@ -254,15 +254,15 @@ def _is_catalogue(path: Path) -> bool:
 
 
 _MOST_NAMES = 3
-# What the values of a filter are called in the facts of a document.
+# The name of each filter's values in the facts of a document.
 FACTS = {"stack": "stacks", "target": "targets", "os": "oses", "compiler": "compilers", "versions": "versions"}
 
-Values = Mapping[str, set[str]]  # by filter, what it can match
-Asked = Sequence[tuple[str, str]]  # filters, each with one of its patterns
+Values = Mapping[str, set[str]]  # by filter, the values that exist
+Asked = Sequence[tuple[str, str]]  # pairs of a filter and one of its patterns
 
 
 class Unknown(Struct, frozen=True):
-    """What a filter asks for that nothing is called, in words; a mistake, or worth a warning."""
+    """The message that a pattern of a filter matches nothing, as an error or as a warning."""
 
     message: str
     is_mistake: bool
@@ -271,9 +271,9 @@ class Unknown(Struct, frozen=True):
 def unknown_names(
     filters: Mapping[str, Sequence[str]], comparison: Comparison, done: Sequence[Changeset]
 ) -> Iterator[Unknown]:
-    """Yield every pattern of `filters` that matches nothing on either side, whether that changed or not.
+    """Yield every pattern of `filters` that matches nothing on either side, changed or not.
 
-    What was compared is searched first. The whole catalogue is read only where that does not answer.
+    First the documents that were compared are searched; the whole catalogue is read only if that is not enough.
     """
     asked = [(name, pattern) for name in ("package", *FACTS) for pattern in filters[name]]
     if not asked:
@@ -303,13 +303,13 @@ def _compared_tags(comparison: Comparison) -> str:
 
 
 def nothing_has(name: str, pattern: str, values: Values, where: str) -> str:
-    """Say that nothing in `values` matches `pattern`, and what is called nearly so."""
+    """Return the sentence that `pattern` matches none of `values`, with similar names; `where` was searched."""
     known = values[name] | ({value.partition("@")[0] for value in values[name]} if name == "compiler" else set())
     return f"no {'version' if name == 'versions' else name} matches {where}{did_you_mean(pattern, sorted(known), _MOST_NAMES)}"
 
 
 def unmatched(asked: Asked, values: Values) -> Asked:
-    """Return the patterns of `asked` that match none of `values`."""
+    """Return the pairs of `asked` whose patterns match none of `values`."""
     return [(name, pattern) for name, pattern in asked if not _is_among(name, pattern, values.get(name, set()))]
 
 
@@ -323,7 +323,7 @@ def _is_among(name: str, pattern: str, values: Iterable[str]) -> bool:
 
 
 def _seen(comparison: Comparison, done: Iterable[Changeset]) -> Values:
-    """Return what was met in documents that differ."""
+    """Return the values that occur in documents that differ."""
     values: dict[str, set[str]] = {name: set() for name in ("package", *FACTS)}
     for pair in comparison.pairs:
         values["package"].update(document.package for document in pair.difference.all_documents)
@@ -336,12 +336,12 @@ def _seen(comparison: Comparison, done: Iterable[Changeset]) -> Values:
 
 
 def _declared(comparison: Comparison) -> Values:
-    """Return the stacks that the tags say they have."""
+    """Return the stacks in the tags' own lists."""
     return {"stack": {stack for ask in comparison.stacks for stacks in ask().values() for stack in stacks}}
 
 
 def _catalogue(comparison: Comparison, others: Iterable[Blob], *, is_read: bool) -> Values:
-    """Return what there is at all: all names of packages, and what all documents have if they are read."""
+    """Return the values in the whole catalogue: all names of packages, and with `is_read` those in all documents."""
     values: dict[str, set[str]] = {name: set() for name in FACTS}
     values["package"] = {document.package for pair in comparison.pairs for document in pair.difference.all_documents}
     values["package"].update(comparison.packages())
@@ -364,7 +364,7 @@ def _documents(comparison: Comparison, others: Iterable[Blob]) -> Iterator[tuple
 
 
 def facts_of(blobs: Sequence[Blob], reader: Reader) -> Iterator[tuple[str, frozenset[str]]]:
-    """Yield by filter what each document has that it can match; one that cannot be read has nothing."""
+    """Yield for each filter the values in each document; documents that cannot be read are skipped."""
     for blob, content in zip(blobs, reader.read(blobs), strict=True):
         try:
             document = parse(content, blob.path) if isinstance(content, bytes) else None

@@ -1,7 +1,7 @@
-"""`cachewatch help completion`, and what a shell offers for the values of options and arguments.
+"""`cachewatch help completion`, and the values that a shell offers for options and arguments.
 
-Those are names of the catalogue, as it was last fetched. Nothing is fetched and nothing is said here: who presses Tab
-waits for an answer, and can do without one.
+They are names from the catalogue as it was last fetched. Nothing is fetched and no error is printed, since a user who
+presses Tab waits for an answer, and can do without one.
 """
 
 import re
@@ -31,31 +31,31 @@ if TYPE_CHECKING:
     from cachewatch.git.repository import Repository
     from cachewatch.git.revisions import Revision
 
-# What needs no quotes in a shell, so that no name of a stranger is more than a name there.
+# Names that need no quotes in a shell; others are not offered, because names in a catalogue are not trusted.
 _HARMLESS = re.compile(r"[A-Za-z0-9._+@:/~-]+")
 # Reading more documents than these takes longer than anybody waits.
 _MOST_DOCUMENTS = 300
 
 
 def revisions(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Offer names of revisions, tags behind a colon, and both behind `A..`; else files."""
+    """Offer names of revisions, tags after a colon, and both after `A..`; files if none match."""
     start, dots, last = incomplete.rpartition("..")
     found = _matching(_of_catalogue(context, _revision_names), last)
     return [CompletionItem(f"{start}{dots}{item.value}") for item in found] or [CompletionItem(incomplete, type="file")]
 
 
 def tags(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Offer the tags."""
+    """Offer the tags of the catalogue."""
     return _matching(_of_catalogue(context, _tags), incomplete)
 
 
 def packages(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Offer the packages of the tag that was named, or of develop."""
+    """Offer the packages of the tag on the command line, or of develop."""
     return _matching(_of_catalogue(context, _packages), incomplete)
 
 
 def package_versions(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Offer packages, and behind an @ the versions of one."""
+    """Offer packages, and after `PACKAGE@` the versions of that package."""
     package, at, _ = incomplete.partition("@")
     if not at:
         return packages(context, parameter, incomplete)
@@ -63,12 +63,12 @@ def package_versions(context: click.Context, parameter: click.Parameter, incompl
 
 
 def stacks(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Offer the stacks."""
+    """Offer the stacks of the catalogue."""
     return _matching(_of_catalogue(context, _stacks), incomplete)
 
 
 def kinds(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Offer the kinds of change with their meanings, and groups of them."""
+    """Offer the kinds of change with their meanings, and the groups of kinds."""
     found = [(str(kind), meaning) for kind, (meaning, _) in MEANINGS.items()]
     found += [(name, "a group of kinds") for name in GROUPS]
     return [CompletionItem(name, help=said) for name, said in found if name.startswith(incomplete)]
@@ -96,7 +96,7 @@ def _matching(names: Iterable[str], incomplete: str) -> list[CompletionItem]:
 def _of_catalogue(
     context: click.Context, ask: "Callable[[Repository, Revision, click.Context], Iterable[str]]"
 ) -> list[str]:
-    """Return what `ask` finds in the repository that the command would read; nothing if anything fails."""
+    """Return the names that `ask` finds in the repository of the command; empty if anything fails."""
     try:
         repository = open_as_fetched(context.params.get("repo"))
         if repository is None:
@@ -124,7 +124,7 @@ def _revision_names(repository: "Repository", revision: "Revision", _: click.Con
 
 
 def _tag_named(context: click.Context) -> str:
-    """Return the one tag that was asked for so far, or develop."""
+    """Return the tag on the command line so far, or develop."""
     named = context.params.get("tag") or "develop"
     return str(named) if isinstance(named, str) else str(named[0])
 
@@ -142,7 +142,7 @@ def _versions(package: str, repository: "Repository", revision: "Revision", cont
 
 
 def _stacks(repository: "Repository", revision: "Revision", context: click.Context) -> list[str]:
-    """Return the stacks that the tags say they have; where they do not, those that a few documents name."""
+    """Return the stacks in the list of tags; if there is none, those in documents, unless these are too many."""
     declared = {stack for stacks in stacks_of(repository, revision).values() for stack in stacks}
     if declared:
         return sorted(declared)

@@ -1,4 +1,4 @@
-"""`cachewatch coverage`: what a cache has of an environment."""
+"""`cachewatch coverage`: which binaries of an environment a cache has."""
 
 from contextlib import closing
 from pathlib import Path
@@ -122,7 +122,7 @@ def coverage(
 
 
 def _with_causes(found: Coverage, opened: "Repository", held: "CacheContents", lockfile: Path) -> Coverage:
-    """Say why specs have other hashes, where there are hashes and a recorded graph."""
+    """Return `found` with the reasons why specs have other hashes, if the revision has dependency graphs."""
     causes = extensions().hook.causes(repository=opened)
     if causes is None or not (held.revision and held.tag):
         return found

@@ -1,7 +1,7 @@
 """`cachewatch demo`: compare two revisions of a small repository, made of five real documents.
 
-The later revision holds them as they are. The earlier one is derived from them, because only one state of each is
-bundled: what `earlier` changes is what the report then says.
+The later revision has the documents as they are. The earlier one is derived from them, because only one state of each
+is bundled: the report shows the changes that `earlier` makes.
 """
 
 import json
@@ -35,7 +35,7 @@ _LATER = datetime(2025, 6, 1, 4, tzinfo=UTC)
 def build(folder: Path) -> None:
     """Make the bare repository of the demo at `folder`, which must not exist yet.
 
-    All tags say that they have the same stacks, those of both revisions: none disappears as a whole.
+    The list of tags names the stacks of both revisions for all tags, so that no stack disappears as a whole.
     """
     later = demo_documents()
     days = [("Catalogue of 25 May (derived)", _EARLIER, earlier(later)), ("Catalogue of 1 June", _LATER, later)]
@@ -50,12 +50,12 @@ def build(folder: Path) -> None:
 
 
 def earlier(later: dict[str, bytes]) -> dict[str, bytes]:
-    """Derive the documents of a week before from those of `later`."""
+    """Return the documents of a week before, derived from those of `later`; both are by package."""
     return {package: rewrite(document, _CHANGES[package]) for package, document in later.items() if package in _CHANGES}
 
 
 def rewrite(document: bytes, change: Callable[[list[Record]], list[Record]]) -> bytes:
-    """Return `document` with its records changed, and `meta` made to agree."""
+    """Return `document` with its records changed, and with `meta` computed from the new records."""
     lines = document.decode().split("\n")
     number, found = _records(lines)
     records = sorted(change(found), key=lambda record: str(record["hash"]))
@@ -66,7 +66,7 @@ def rewrite(document: bytes, change: Callable[[list[Record]], list[Record]]) -> 
 
 
 def _records(lines: list[str]) -> tuple[int, list[Record]]:
-    """Return the records of a document, and on which of its lines they are."""
+    """Return the number of the line with the records of a document, and the records."""
     for number, line in enumerate(lines):
         if line.startswith(_RECORDS):
             return number, json.loads(line.removeprefix(_RECORDS))
@@ -74,7 +74,7 @@ def _records(lines: list[str]) -> tuple[int, list[Record]]:
 
 
 def _catalogue(documents: dict[str, bytes], day: datetime) -> dict[str, bytes]:
-    """Put the documents into develop, and into a snapshot of that day."""
+    """Return the files of a revision: the documents in develop, and in a snapshot of that day."""
     snapshot = _snapshot(day)
     of_snapshot = f"categories: [package, {snapshot}]".encode()
     return {f"{CATALOGUE}/{_TAG}/{package}/{DOCUMENT}": document for package, document in documents.items()} | {
@@ -92,17 +92,17 @@ def _stacks(document: bytes) -> set[str]:
 
 
 def _before_0_4_0(records: list[Record]) -> list[Record]:
-    """Take py-ml-dtypes back to the week when it had 0.3.1 only."""
+    """Return the records of py-ml-dtypes when it had only 0.3.1."""
     return [record for record in records if record["versions"] == ["0.3.1"]]
 
 
 def _before_rebuild(records: list[Record]) -> list[Record]:
-    """Give everything for CUDA another hash: it was merely rebuilt."""
+    """Return the records with other hashes for CUDA, as if these specs had been rebuilt since."""
     return [_with_old_hash(record) if "ml-linux-x86_64-cuda" in record["stacks"] else record for record in records]
 
 
 def _before_upgrade(records: list[Record]) -> list[Record]:
-    """Take py-build on neoverse_v1 back a version, and let one stack more build the first of the others."""
+    """Return the records with py-build on neoverse_v1 at an older version, and one more stack for one other spec."""
     changed = [
         _with_old_hash(record) | {"versions": ["1.2.0"]} if record["target"] == "neoverse_v1" else record
         for record in records
@@ -112,7 +112,7 @@ def _before_upgrade(records: list[Record]) -> list[Record]:
 
 
 def _before_prune(records: list[Record]) -> list[Record]:
-    """Put back the last binaries of an older py-safetensors, which are gone now."""
+    """Return the records with the last binaries of an older py-safetensors, which were removed since."""
     darwin = [record for record in records if "ml-darwin-aarch64-mps" in record["stacks"]][:3]
     return records + [_with_old_hash(record) | {"versions": ["0.4.3"]} for record in darwin]
 
@@ -121,7 +121,7 @@ def _with_old_hash(record: Record) -> Record:
     return record | {"hash": str(record["hash"])[::-1]}
 
 
-# py-keras is not among them: it is the package that is new.
+# py-keras is not among them: it is the package that was added.
 _CHANGES = {
     "py-build": _before_upgrade,
     "py-gpytorch": _before_rebuild,
@@ -201,7 +201,7 @@ def _echo(text: str) -> None:
 
 
 def _keep(folder: str | None) -> str:
-    """Return the command after which all others can be typed as they are printed."""
+    """Return the command after which the other commands work as printed."""
     if folder is not None:
         return f"cd {shlex.quote(folder)}"
     return f"cachewatch demo {_DEFAULT} > /dev/null && cd {_DEFAULT}"

@@ -1,4 +1,4 @@
-"""Help for whoever types a command line: examples, completion, and error messages with the names that were meant."""
+"""Help for users who type a command line: examples, completion, and error messages that suggest the right names."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -11,12 +11,12 @@ from click.shell_completion import CompletionItem
 from cachewatch.core.names import did_you_mean
 from cachewatch.hooks import Command, load
 
-# Click keeps the lines of a paragraph as they are if it begins with this.
+# A paragraph that begins with this keeps its lines in click.
 AS_IT_IS = "\b"
 
 
 def examples(*lines: str, title: str = "Examples:") -> str:
-    """Return an epilog that shows each of `lines` as an example."""
+    """Return an epilog for a command's help that shows each of `lines` as an example."""
     return "\n".join([AS_IT_IS, title, *(f"  $ {line}" for line in lines)])
 
 
@@ -24,7 +24,7 @@ Complete = Callable[[click.Context, click.Parameter, str], "list[CompletionItem]
 
 
 def completing(what: str) -> Complete:
-    """Return what offers the values that the function `what` of completion.py finds."""
+    """Return a completion callback that calls the function `what` of completion.py, which is loaded only then."""
 
     def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> "list[CompletionItem]":
         from cachewatch.cli import completion  # noqa: PLC0415
@@ -40,20 +40,20 @@ _NOT_ONE = re.compile(r"'(.*)' is not one of ", re.DOTALL)
 
 
 class SuggestingGroup(click.Group):
-    """A group that loads a command when it is called, and knows which one was probably meant."""
+    """A group that loads a command when it is called, and suggests a name for one that does not exist."""
 
     rows: Mapping[str, Command] = MappingProxyType({})
 
     def get_rows(self) -> Mapping[str, Command]:
-        """Return the commands that are loaded when they are called, also those below others."""
+        """Return the commands that are loaded when they are called, by name, also subcommands."""
         return self.rows
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Name the commands of this group."""
+        """Return the names of the commands of this group."""
         return sorted({*super().list_commands(ctx), *(name for name in self.get_rows() if " " not in name)})
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        """Load one command; a group gets those that are its own."""
+        """Load a command of this group; a group also gets its own subcommands."""
         row = self.get_rows().get(name)
         command = load(row.object) if row else super().get_command(ctx, name)
         if isinstance(command, SuggestingGroup) and row:
@@ -64,7 +64,7 @@ class SuggestingGroup(click.Group):
         return command if isinstance(command, click.Command) else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """Write the commands by purpose, without loading those that need not be."""
+        """Write the commands by section of the help, without loading those that are listed in rows."""
         rows = {name: (row.section, row.summary) for name, row in self.get_rows().items() if " " not in name}
         rows |= {name: ("", one.get_short_help_str(100)) for name, one in self.commands.items()}
         width = max(map(len, rows), default=0)
@@ -76,7 +76,7 @@ class SuggestingGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command, or say which ones are called nearly so; `help COMMAND` is `COMMAND --help`."""
+        """Find the command, or raise UsageError with a similar name; `help COMMAND` is `COMMAND --help`."""
         name = args[0]
         if name == "help" and (rows := self.get_rows()) and f"help {(args[1:] or [''])[0]}" not in rows:
             return self.resolve_command(ctx, [*args[1:], "--help"])
@@ -88,7 +88,7 @@ class SuggestingGroup(click.Group):
 
 
 def explained(error: click.ClickException) -> str:
-    """Return the sentences for `error`."""
+    """Return the error message for `error`, with the form of the command if its arguments are wrong."""
     context = getattr(error, "ctx", None)
     if not isinstance(error, click.UsageError) or context is None:
         return f"cachewatch: {_lowered(error.format_message())}"
@@ -127,14 +127,14 @@ def _named(param: click.Parameter, context: click.Context) -> str:
 
 
 def _usage(error: click.UsageError, context: click.Context) -> str:
-    """Return the form of the command where its arguments are wrong, not their values."""
+    """Return the form of the command if an argument is missing or superfluous; "" for a wrong value."""
     is_about_form = isinstance(error, click.MissingParameter) or type(error) is click.UsageError
     is_group = isinstance(context.command, click.Group)
     return f"{context.command.get_usage(context)}\n" if is_about_form and not is_group else ""
 
 
 def _meant_option(name: str, command: click.Command) -> str:
-    """Ask for the option that was meant; a format that is written as an option is one of `--format`."""
+    """Return the end of an error message that suggests the option meant by `name`, perhaps a --format."""
     options = [param for param in command.params if isinstance(param, click.Option)]
     form = next((option for option in options if "--format" in option.opts), None)
     if form is not None and isinstance(form.type, click.Choice):

@@ -75,7 +75,7 @@ class Scheduler(BackgroundScheduler):  # type: ignore[misc]  # its library has n
     def add(
         self, name: str, group: str, job: Job, *, every: timedelta, jitter: timedelta = timedelta(0), first: datetime
     ) -> None:
-        """Run `job` at `first` and then every `every`, plus or minus `jitter` at most, in place of any with that name."""
+        """Run `job` at `first` and then every `every`, plus or minus `jitter` at most; it replaces any of that name."""
         seconds, most = max(1, int(every.total_seconds())), int(jitter.total_seconds()) or None
         trigger = IntervalTrigger(seconds=seconds, jitter=most)
         self.add_job(job, trigger, id=name, name=name, executor=group, next_run_time=first, replace_existing=True)
