@@ -1,4 +1,4 @@
-"""How far each stream was compared with its sources, what it could not read, and what its subscription remembers."""
+"""Up to which revision each stream was compared, which documents it could not read, and what subscriptions remember."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -15,7 +15,7 @@ from cachewatch.store.schema import cursors, digests, holds, put, read_row, reme
 
 
 def remembered_by(connection: Connection, subscription: str) -> Remembered:
-    """Return what a subscription remembers; what is damaged is forgotten."""
+    """Return the facts that a subscription remembers; damaged ones are left out."""
     found = []
     for row in connection.execute(select(remembered).filter_by(subscription=subscription).order_by(remembered.c.key)):
         with suppress(msgspec.DecodeError):
@@ -24,7 +24,7 @@ def remembered_by(connection: Connection, subscription: str) -> Remembered:
 
 
 def _remember(connection: Connection, advance: "Advance", now: datetime) -> None:
-    """Remember what a digest learned, together with what another stream of the subscription learned meanwhile."""
+    """Store the learned facts of `advance`, merged with those that other streams of the subscription stored meanwhile."""
     if not advance.learned and not advance.forgotten:
         return
     known = {one.key: one for one in remembered_by(connection, advance.subscription).facts}
@@ -39,23 +39,23 @@ def _remember(connection: Connection, advance: "Advance", now: datetime) -> None
 
 
 def forget(connection: Connection, before: datetime) -> None:
-    """Forget what was noted before a moment."""
+    """Delete the facts that were stored before `before`."""
     connection.execute(delete(remembered).where(remembered.c.noted_at < before))
 
 
 class Unread(Struct, frozen=True, kw_only=True):
-    """A document that could not be compared, and the version to compare it with later."""
+    """A document that could not be read, and the earlier version to compare it with later."""
 
     package: str
-    base: str  # the revision with its last readable version, or one that did not have it yet
-    base_tag: str
-    since: str  # the revision in which it was found unreadable first
+    base: str  # the revision with its last readable version, or one before the document existed
+    base_tag: str  # the tag in that revision
+    since: str  # the first revision in which it was unreadable
     reason: str
-    blob: str | None = None  # its object id, if it ended the process that read it: it is read when it changes
+    blob: str | None = None  # its object id, if it ended the worker: it is read again when it changes
 
 
 class CursorUpdate(Struct, frozen=True, kw_only=True):
-    """A tag's cursor moves to `revision`, or the tag is gone (None); `unread` replaces what was unread of it."""
+    """The cursor of a tag moves to `revision`, or None if the tag is gone; `unread` replaces its unreadable documents."""
 
     tag: str
     revision: str | None
@@ -63,19 +63,19 @@ class CursorUpdate(Struct, frozen=True, kw_only=True):
 
 
 class Advance(Struct, frozen=True, kw_only=True):
-    """A stream was compared with `revision` of a source."""
+    """The new position of a stream: it was compared with `revision` of a source."""
 
     subscription: str
     stream: str
     source: str
     revision: str
     tags: tuple[CursorUpdate, ...] = ()
-    learned: tuple[Fact, ...] = ()  # what the subscription is to remember
-    forgotten: tuple[str, ...] = ()  # the keys of what it need not remember any more
+    learned: tuple[Fact, ...] = ()  # facts that the subscription remembers from now on
+    forgotten: tuple[str, ...] = ()  # the keys of facts that it forgets
 
     @property
     def revisions(self) -> frozenset[str]:
-        """Every revision that is needed to go on from here."""
+        """All revisions of the source that later comparisons from this position need."""
         places = {update.revision for update in self.tags if update.revision}
         bases = {each.base for step in self.tags for each in step.unread}
         kept = {fact.revision or "" for fact in self.learned}
@@ -83,27 +83,27 @@ class Advance(Struct, frozen=True, kw_only=True):
 
 
 class Cursor(Struct, frozen=True):
-    """The revision up to which a stream was told of a tag."""
+    """The revision up to which a stream has reported changes of a tag."""
 
     revision: str
-    vanished_at: datetime | None = None  # when the stream was told that the tag is gone
+    vanished_at: datetime | None = None  # when the stream reported the tag as removed
 
 
 class Position(Struct, frozen=True, kw_only=True):
     """How far a stream was compared with one source."""
 
     revision: str
-    cursors: Mapping[str, Cursor]
+    cursors: Mapping[str, Cursor]  # by tag
     unread: Mapping[str, tuple[Unread, ...]]  # by tag
 
 
 def advances_from(content: bytes) -> tuple[Advance, ...]:
-    """Read the advances that were stored with a digest."""
+    """Decode the advances that were stored with a digest."""
     return msgspec.msgpack.decode(content, type=tuple[Advance, ...])
 
 
 def position_of(connection: Connection, subscription: str, stream: str, source: str) -> Position | None:
-    """Return how far the stream was compared with the source; None if it has not begun with it."""
+    """Return how far a stream was compared with a source; None if it has not started with it."""
     where = {"subscription": subscription, "stream": stream, "source": source}
     begun = connection.execute(select(streams).filter_by(**where)).one_or_none()
     if begun is None:
@@ -117,15 +117,15 @@ def position_of(connection: Connection, subscription: str, stream: str, source: 
 
 
 def revisions_told(connection: Connection) -> Mapping[tuple[str, str, str], str]:
-    """Return the revision up to which each stream was compared with each source: by subscription, stream and source."""
+    """Return the revision up to which each stream was compared, by subscription, stream and source."""
     columns = (streams.c.subscription, streams.c.stream, streams.c.source, streams.c.revision)
     return {(row.subscription, row.stream, row.source): row.revision for row in connection.execute(select(*columns))}
 
 
 def advance(connection: Connection, advances: Iterable[Advance], now: datetime) -> None:
-    """Write down how far streams were compared, and what their subscriptions are to remember.
+    """Store the new positions of streams, and what their subscriptions remember.
 
-    A stream that is new has begun with that.
+    A stream without a position starts with this one.
     """
     for each in advances:
         where = {"subscription": each.subscription, "stream": each.stream, "source": each.source}
@@ -134,21 +134,21 @@ def advance(connection: Connection, advances: Iterable[Advance], now: datetime) 
             place = {**where, "tag": step.tag}
             if step.revision is not None:
                 put(connection, cursors, place, {"revision": step.revision, "moved_at": now, "vanished_at": None})
-            else:  # the revision stays: if the tag returns, it is compared with what was told last
+            else:  # the revision is kept: if the tag returns, it is compared with what was reported last
                 connection.execute(update(cursors).filter_by(**place).values(vanished_at=now))
         had_unread = {row.tag for row in connection.execute(select(unread).filter_by(**where))}
         for step in each.tags:
             if step.revision is not None and (step.unread or step.tag in had_unread):
                 _note_unread(connection, {**where, "tag": step.tag}, step.unread, now)
             elif step.tag in had_unread:
-                # What to compare with stays if the tag returns; until then nobody has to repair its documents.
+                # The rows are kept in case the tag returns; until then nobody has to repair its documents.
                 gone = update(unread).filter_by(**where, tag=step.tag, readable_at=None)
                 connection.execute(gone.values(readable_at=now))
         _remember(connection, each, now)
 
 
 def _note_unread(connection: Connection, where: Mapping[str, str], found: tuple[Unread, ...], now: datetime) -> None:
-    """Replace what was unread of a tag; what is readable now is so for other streams too, which compare it later."""
+    """Replace the unreadable documents of a tag; those that are readable now are marked so for other streams as well."""
     known = {row.package: row.noted_at for row in connection.execute(select(unread).filter_by(**where))}
     connection.execute(delete(unread).filter_by(**where))
     for each in found:
@@ -163,7 +163,7 @@ def _note_unread(connection: Connection, where: Mapping[str, str], found: tuple[
 
 
 def unreadable(connection: Connection) -> Mapping[tuple[str, str], Mapping[str, str]]:
-    """Return why documents cannot be read at present: by source and tag, then by package."""
+    """Return the reasons why documents cannot be read at present, by (source, tag) and then by package."""
     found: defaultdict[tuple[str, str], dict[str, str]] = defaultdict(dict)
     query = select(unread).filter_by(readable_at=None).order_by(unread.c.source, unread.c.tag)
     for row in connection.execute(query):
@@ -172,31 +172,31 @@ def unreadable(connection: Connection) -> Mapping[tuple[str, str], Mapping[str, 
 
 
 def blobs_not_to_read(connection: Connection, source: str) -> Mapping[str, str]:
-    """Return the documents of `source` that ended the process that read them, by object id, with the reason."""
+    """Return the documents of `source` that ended a worker, as reasons by object id."""
     ended = unread.c.blob.is_not(None)
     query = select(unread.c.blob, unread.c.reason).where(unread.c.source == source, ended)
     return {row.blob: row.reason for row in connection.execute(query)}
 
 
 def revisions_in_use(connection: Connection, source: str) -> frozenset[str]:
-    """Return every revision of `source` that some stream is to be compared with."""
+    """Return all revisions of `source` that later comparisons of any stream need."""
     used = (cursors.c.revision, streams.c.revision, unread.c.base, remembered.c.revision)
     queries = (select(column.label("used")).where(column.table.c.source == source) for column in used)
     return frozenset(row.used for row in connection.execute(union(*queries)) if row.used is not None)
 
 
 def forget_vanished(connection: Connection, before: datetime) -> None:
-    """Forget tags that have been gone since before a moment; one that returns then is new."""
+    """Delete the cursors of tags that vanished before `before`; a tag that returns later counts as new."""
     connection.execute(delete(cursors).where(cursors.c.vanished_at < before))
 
 
 def subscriptions(connection: Connection) -> frozenset[str]:
-    """Return the names of all subscriptions of which some stream has begun."""
+    """Return the names of the subscriptions with at least one stream that has started."""
     return frozenset(row.subscription for row in connection.execute(select(streams.c.subscription).distinct()))
 
 
 def rename(connection: Connection, old: str, new: str) -> None:
-    """Let the subscription `new` go on where `old` stands, if there is anything of `old`."""
+    """Give everything stored for the subscription `old` to `new`; do nothing if `old` has no stream."""
     if old not in subscriptions(connection):
         return
     for table in (streams, cursors, unread, slots, holds, remembered):

@@ -1,7 +1,7 @@
-"""The database of the state, of either kind: transactions, the form of its tables, and copying to another database.
+"""The database of the state, of either kind: transactions, the version (form) of its tables, and copying to another one.
 
-`sqlite.py` and `extensions/shared_state/postgresql.py` have what differs. A write is alone: it waits until any other
-is done. A read sees one state of everything, and blocks nobody. The form of the tables is in `alembic_version`;
+`sqlite.py` and `extensions/shared_state/postgresql.py` implement the differences. A write is exclusive: it waits until
+any other is done. A read sees one consistent state, and blocks nobody. The form of the tables is in `alembic_version`;
 Alembic is slow to load, and only an upgrade needs it.
 """
 
@@ -25,43 +25,44 @@ __all__ = ["Connection", "Database"]  # whoever only hands a connection on takes
 class Database(ABC):
     """The state's database; each `read` and `write` is one transaction."""
 
-    place: str  # where it is, for messages; without secrets
-    is_new: bool
-    is_shared: bool  # by hosts, so that a lock of one of them says nothing of the others
+    place: str  # its path or URL, for messages; without secrets
+    is_new: bool  # its tables were just created
+    is_shared: bool  # several hosts may use it, so that a lock on one of them does not keep out the others
 
     def __init__(self, engine: Engine) -> None:
-        """Work with what `engine` connects to."""
+        """Use the database that `engine` connects to."""
         self._engine = engine
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """Offer a connection that sees one state of everything."""
+        """Yield a connection that sees one consistent state."""
         with self._explained(), self._engine.connect() as connection:
             yield connection
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
-        """Offer a connection whose changes are all there at the end, or none; then do what is to follow them."""
+        """Yield a connection in a transaction; after its commit, run the functions given to `after_commit`."""
         with self._writing(self._engine) as connection:
             yield connection
 
     def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         self._engine.dispose()
 
     def lead(self, owner: str) -> bool:  # noqa: ARG002  where hosts share nothing, the lock of the folder is enough
-        """Be the process that works on the state, or go on to be it; tell whether it was not just before.
+        """Make this process, called `owner`, the one that works on the state; return True unless it already was.
 
-        Raises AnotherInstance while another is. From then on, `write` raises StateError once another took over.
+        Raises AnotherInstance while another process works on it. Afterwards, `write` raises StateError if another took
+        over. Always False if hosts do not share the state, whose lock is then enough.
         """
         return False
 
     def job(self) -> AbstractContextManager[None]:
-        """Let `write` also raise StateError in this thread if another may have led since the job began."""
+        """Make `write` in this thread also raise StateError if another process may have led since the job began."""
         return nullcontext()
 
     def leader(self) -> str | None:
-        """Return which process works on the state, if hosts share it and one does."""
+        """Return the process that works on a shared state; None if none does or the state is not shared."""
         return None
 
     def check_place(self) -> None:  # noqa: B027  a server keeps what it has open
@@ -70,7 +71,7 @@ class Database(ABC):
     @property
     @abstractmethod
     def size(self) -> int:
-        """How many bytes the database takes."""
+        """The size of the database in bytes."""
 
     @abstractmethod
     def check(self) -> None:
@@ -82,11 +83,11 @@ class Database(ABC):
 
     @abstractmethod
     def tidy(self) -> None:
-        """Do what the database needs now and then, so that it does not grow for ever."""
+        """Do regular maintenance that keeps the database from growing."""
 
     @abstractmethod
     def _advise(self, error: DatabaseError) -> str:
-        """Return what is wrong, and what to do."""
+        """Return a message for a database error: what is wrong and what to do."""
 
     @contextmanager
     def _writing(self, engine: Engine) -> Iterator[Connection]:
@@ -108,7 +109,7 @@ class Database(ABC):
 
 
 def after_commit(connection: Connection, act: Callable[[], None]) -> None:
-    """Let `act` follow the commit of a `write`, such as a line in the log: what is rolled back did not happen."""
+    """Run `act` after the commit of a `write`, such as a line in the log; not after a rollback."""
     connection.get_execution_options()["following"].append(act)
 
 
@@ -116,7 +117,7 @@ _BATCH = 500
 
 
 def copy_rows(source: Connection, target: Connection, *, but: Collection[str] = ()) -> int:
-    """Copy the rows of all tables `but` these into tables that are empty, and return how many there were."""
+    """Copy the rows of all tables except `but` into empty tables; return their number."""
     count = 0
     for table in metadata.sorted_tables:
         if table.name in but:
@@ -129,7 +130,7 @@ def copy_rows(source: Connection, target: Connection, *, but: Collection[str] = 
 
 
 def has_rows(connection: Connection) -> bool:
-    """Tell whether there is anything in any table."""
+    """Tell whether any table has a row."""
     return any(connection.execute(select(table).limit(1)).first() is not None for table in metadata.sorted_tables)
 
 
@@ -141,7 +142,7 @@ def _batches(source: Connection, table: Table) -> Iterator[list[dict[str, Any]]]
 
 
 def _go_on_counting(target: Connection, table: Table) -> None:
-    """Let the next number follow those that were copied; SQLite sees to that itself."""
+    """Set the next automatic number of `table` after those copied; only PostgreSQL needs that."""
     if target.dialect.name != "postgresql":
         return
     for column in table.primary_key:
@@ -153,7 +154,7 @@ def _go_on_counting(target: Connection, table: Table) -> None:
 
 
 def check_same(source: Connection, target: Connection, place: str) -> None:
-    """Raise StateError unless both have the same rows."""
+    """Raise StateError unless both databases have the same rows; `place` names the target in the message."""
     for table in metadata.sorted_tables:
         rows = (chain.from_iterable(_batches(each, table)) for each in (source, target))
         for before, after in zip_longest(*rows):
@@ -163,7 +164,7 @@ def check_same(source: Connection, target: Connection, place: str) -> None:
                 raise StateError(f"{place}: keeps a row of `{table.name}` ({key}) otherwise; nothing was copied")
 
 
-# Where the revisions are; a test adds one.
+# The folders with migrations; a test adds one.
 FOLDERS = [Path(__file__).with_name("revisions")]
 # Every form has these tables.
 _ALWAYS = {"cursors", "digests", "deliveries"}
@@ -171,7 +172,7 @@ _VERSION = "alembic_version"
 
 
 def form_of(connection: Connection) -> int | None:
-    """Return the form of the tables: none if there are none of ours, 0 of before the first form."""
+    """Return the form of the tables; None if the database has no tables of ours, 0 if they are older than form 1."""
     tables = set(inspect(connection).get_table_names())
     if not tables >= _ALWAYS:
         return None
@@ -181,7 +182,7 @@ def form_of(connection: Connection) -> int | None:
 
 
 def check_form(form: int, place: str) -> None:
-    """Raise StateError, which says what to do, where the tables have another form than those of this version."""
+    """Raise StateError, which says what to do, if `form` is not the form of this version."""
     if form == schema.FORM:
         return
     advice = "use the cachewatch that wrote it, or name another place in `state:` to begin a new one"
@@ -191,9 +192,9 @@ def check_form(form: int, place: str) -> None:
 
 
 def bring_up(engine: Engine, place: str) -> bool:
-    """Make the tables where there are none, and upgrade older ones; tell whether there were none.
+    """Create the tables if there are none, or upgrade older ones, in one transaction; return whether there were none.
 
-    Raises StateError if another version made them. Whatever is done is done in one transaction.
+    Raises StateError if a version wrote them from whose form there is no upgrade.
     """
     with engine.connect() as connection:
         if form_of(connection) == schema.FORM:

@@ -1,4 +1,4 @@
-"""Digests as they are kept, with the advances of their cursors; why some are held; and when each stream is due."""
+"""Stored digests with the advances of their cursors, the reasons why some are held, and the slots of streams."""
 
 import lzma
 from collections.abc import Callable, Iterable, Iterator
@@ -32,26 +32,26 @@ from cachewatch.store.schema import (
 
 
 class DigestState(StrEnum):
-    """What became of a digest."""
+    """The state of a digest: whether it is delivered, waits for an operator, or was replaced."""
 
     READY = "ready"
     HELD = "held"  # until an operator releases or drops it, or a newer one takes its place
     RELEASED = "released"
     DROPPED = "dropped"
     SUPERSEDED = "superseded"
-    DAMAGED = "damaged"  # it was held, and is made anew
+    DAMAGED = "damaged"  # it is not delivered, but made again
 
     @classmethod
     def _missing_(cls, value: object) -> "DigestState":  # noqa: ARG003  the contract of an Enum
         return cls.DAMAGED
 
 
-# In the text of a query, so that it finds the partial index of schema.py.
+# The state is part of the query's text, so that the partial index of schema.py is used.
 IS_HELD = digests.c.state == literal(DigestState.HELD, literal_execute=True)
 
 
 class DigestSummary(Struct, frozen=True, kw_only=True):
-    """What is known of a digest that is kept, without its content."""
+    """A stored digest, without its content."""
 
     key: str
     subscription: str
@@ -69,28 +69,28 @@ class DigestSummary(Struct, frozen=True, kw_only=True):
 
     @property
     def has_gone_out(self) -> bool:
-        """Whether its readers got it."""
+        """Whether it was given to its channels for delivery, and neither held nor dropped."""
         return self.state in (DigestState.READY, DigestState.RELEASED)
 
 
 class DigestRecord(DigestSummary, frozen=True, kw_only=True):
-    """A digest as it is kept."""
+    """A stored digest with its content."""
 
-    advances: tuple[Advance, ...]  # that go with it if it is released or dropped
+    advances: tuple[Advance, ...]  # new positions, stored when a held digest is released or dropped
     rendered: RenderedDigest
-    short: RenderedDigest  # for whom it was too large
+    short: RenderedDigest  # the short form, for recipients whose server refused the other as too large
 
 
 # The forms of a digest repeat each other, in large ones at a distance beyond what zlib sees. A dictionary that is larger than the content finds nothing more, and it takes longer to get its memory than to compress.
 _DICTIONARY = 2**12, 2**21
 # A bit that flipped may make another type of a value.
 _NOT_AS_STORED = (lzma.LZMAError, EOFError, msgspec.DecodeError, TypeError, AttributeError)
-# What is known of a digest without its content.
+# The columns of a DigestSummary.
 _ABOUT = tuple(digests.c[name] for name in DigestSummary.__struct_fields__)
 
 
 def add(connection: Connection, stored: DigestRecord) -> bool:
-    """Store a digest unless it is there already, and tell whether it was new."""
+    """Store a digest unless there is one with its key; return whether it was stored."""
     moves, rendered = msgspec.msgpack.encode(stored.advances), _packed((stored.rendered, stored.short))
     values = {name: getattr(stored, name) for name in DigestSummary.__struct_fields__}
     checksum = of_parts([moves]) + of_parts([rendered])
@@ -98,24 +98,24 @@ def add(connection: Connection, stored: DigestRecord) -> bool:
 
 
 def known(connection: Connection, subscription: str) -> tuple[DigestSummary, ...]:
-    """Return every digest of a subscription, in the order of their keys."""
+    """Return all digests of a subscription, sorted by key."""
     query = select(*_ABOUT).filter_by(subscription=subscription).order_by(digests.c.key)
     return tuple(map(_summary, connection.execute(query)))
 
 
 def find(connection: Connection, key: str) -> DigestSummary | None:
-    """Return what is known of the digest whose key begins with `key`, if there is just one."""
+    """Return the digest with this key, or the only one whose key begins so; None if there is none or several."""
     row = connection.execute(select(*_ABOUT).where(digests.c.key == key)).one_or_none()
     if row is not None:
         return _summary(row)
-    # Not LIKE, for which SQLite looks through all of them.
+    # Not LIKE, for which SQLite would read all rows.
     begins_so = digests.c.key.between(key, f"{key}\U0010ffff")
     rows = connection.execute(select(*_ABOUT).where(begins_so).limit(2)).all()
     return _summary(rows[0]) if len(rows) == 1 else None
 
 
 def get(connection: Connection, key: str) -> DigestRecord | None:
-    """Return the digest whose key begins with `key`, if there is just one; raise DamagedRow if it is damaged."""
+    """Return the digest, with its content, that `find` finds; raise DamagedRow if it is damaged."""
     found = find(connection, key)
     if found is None:
         return None
@@ -123,18 +123,18 @@ def get(connection: Connection, key: str) -> DigestRecord | None:
 
 
 def advances(connection: Connection, key: str) -> tuple[Advance, ...]:
-    """Return how far streams are compared with a digest; raise DamagedRow if that is damaged."""
+    """Return the advances stored with a digest; raise DamagedRow if they are damaged."""
     columns = [digests.c[name] for name in ("key", "moves", "checksum")]
     return _advances(connection.execute(select(*columns).where(digests.c.key == key)).one())
 
 
 def subscription_of(connection: Connection, key: str) -> str:
-    """Return for which subscription a digest was made; empty if that was damaged."""
+    """Return the subscription of a digest; "" if there is no such digest."""
     return str(connection.scalar(select(digests.c.subscription).where(digests.c.key == key)) or "")
 
 
 def damaged_held(connection: Connection) -> list[tuple["HeldDigest", DamagedRow]]:
-    """Return the digests that wait for an operator and are damaged, and how."""
+    """Return the held digests that are damaged, each with the error."""
     found = []
     for record in all_held(connection):
         try:
@@ -145,7 +145,7 @@ def damaged_held(connection: Connection) -> list[tuple["HeldDigest", DamagedRow]
 
 
 def last_created(connection: Connection, subscription: str, stream: str, now: datetime) -> datetime | None:
-    """Return when the newest digest of a stream was made; a time that is yet to come was written by a wrong clock."""
+    """Return when the newest digest of a stream was created; times after `now`, from a wrong clock, are ignored."""
     query = select(func.max(digests.c.created)).where(
         digests.c.subscription == subscription,
         digests.c.stream == stream,
@@ -155,21 +155,21 @@ def last_created(connection: Connection, subscription: str, stream: str, now: da
 
 
 def revisions_held(connection: Connection, source: str) -> frozenset[str]:
-    """Return the revisions of `source` that cursors move to if a held digest is released."""
+    """Return the revisions of `source` that cursors need if a held digest is released."""
     found: set[str] = set()
     for record in all_held(connection):
-        with suppress(DamagedRow):  # it is set aside, and made anew
+        with suppress(DamagedRow):  # it is marked as damaged later, and made again
             those = (each for each in advances(connection, record.key) if each.source == source)
             found.update(revision for each in those for revision in each.revisions)
     return frozenset(found)
 
 
 def settle(connection: Connection, key: str, state: DigestState, reason: str, now: datetime) -> None:
-    """Release, drop or supersede a held digest, and its deliveries with it."""
+    """Release, drop or supersede a held digest together with its deliveries."""
     connection.execute(update(digests).filter_by(key=key).values(state=state, reason=reason))
     waiting = update(deliveries).filter_by(digest=key, state=State.HELD)
     if state is DigestState.RELEASED:
-        # Who is suppressed since it was made gets nothing from it either.
+        # Addresses that were suppressed after it was made get nothing from it either.
         left_out = exists().where(
             suppressed.c.channel == deliveries.c.channel, suppressed.c.target == deliveries.c.target
         )
@@ -180,14 +180,14 @@ def settle(connection: Connection, key: str, state: DigestState, reason: str, no
 
 
 def settle_unknown(connection: Connection, reason: str, now: datetime) -> None:
-    """Mark digests as damaged whose state is: if one was held, it is made anew."""
+    """Mark digests whose `state` column is damaged; one that was held is made again."""
     known = [digests.c.state != state for state in DigestState]
     for key in connection.execute(select(digests.c.key).where(*known)).scalars().all():
         settle(connection, key, DigestState.DAMAGED, reason, now)
 
 
 def archive(connection: Connection) -> list[DigestRecord]:
-    """Return every digest that went out, newest first; those that are damaged are left out."""
+    """Return all digests that were delivered, newest first, without damaged ones."""
     query = (
         select(digests)
         .where(digests.c.state.in_((DigestState.READY, DigestState.RELEASED)))
@@ -201,7 +201,7 @@ def archive(connection: Connection) -> list[DigestRecord]:
 
 
 def forget_digests(connection: Connection, before: datetime) -> int:
-    """Delete digests older than `before` of which nothing is open, with their deliveries."""
+    """Delete digests created before `before`, with their deliveries, unless one is open or held; return their number."""
     still = exists().where(deliveries.c.digest == digests.c.key, deliveries.c.state.in_((*OPEN, State.HELD)))
     query = select(digests.c.key).where(digests.c.created < before, ~still)
     keys = [row.key for row in connection.execute(query)]
@@ -252,9 +252,9 @@ def _damaged(row: Row[Any], how: object) -> DamagedRow:
 
 
 class HoldKind(StrEnum):
-    """Why operators are asked first."""
+    """The reason why operators must confirm a digest."""
 
-    SUSPICIOUS = "suspicious"  # so much is gone that publishing may have failed
+    SUSPICIOUS = "suspicious"  # so much was removed that publishing may have failed
     LARGE = "large"  # more changed specs than `hold_above`
 
     @classmethod
@@ -263,7 +263,7 @@ class HoldKind(StrEnum):
 
 
 class HoldEvent(Struct, frozen=True, order=True):
-    """Something in one tag of a source that operators have to look at, whoever is to be told of it."""
+    """A change in one tag of a source that operators must confirm; it is the same for all subscriptions."""
 
     source: str
     tag: str  # empty if it concerns several
@@ -274,19 +274,21 @@ class Hold(Struct, frozen=True, kw_only=True):
     """An event for which the digest of a stream is held."""
 
     event: HoldEvent
-    said: str
-    content: tuple[str, ...] = ()  # what happened, for operators, a fact each
-    counted_from: datetime | None = None  # its first hold, moved on by time without service; None before it is stored
+    said: str  # the event in a sentence
+    content: tuple[str, ...] = ()  # details for operators, one text each
+    counted_from: datetime | None = (
+        None  # when it was first held, shifted by outages of the service; None if not stored
+    )
 
 
 class HeldDigest(DigestSummary, frozen=True, kw_only=True):
-    """A digest that waits for an operator, without its content, and what it is held for."""
+    """A held digest, without its content, and the events for which it is held."""
 
     holds: tuple[Hold, ...]
 
 
 def hold(connection: Connection, subscription: str, stream: str, found: Iterable[Hold], now: datetime) -> None:
-    """Write down what the digest of a stream is held for from now on; what it was held for before counts on."""
+    """Store the events for which the digest of a stream is held; events that are already stored keep their times."""
     known = holds_of(connection, subscription, stream)
     let_go(connection, subscription, stream)
     for each in found:
@@ -302,35 +304,35 @@ def hold(connection: Connection, subscription: str, stream: str, found: Iterable
 
 
 def first_held(known: Iterable[Hold], event: HoldEvent) -> datetime | None:
-    """Return from when the time of an event is counted, if it is known."""
+    """Return the earliest time from which the hold for `event` counts; None if `known` does not have the event."""
     times = [each.counted_from for each in known if each.event == event]
     return min((time for time in times if time is not None), default=None)
 
 
 def let_go(connection: Connection, subscription: str, stream: str) -> None:
-    """Forget what the digest of a stream was held for."""
+    """Delete the events for which the digest of a stream was held."""
     connection.execute(delete(holds).filter_by(subscription=subscription, stream=stream))
 
 
 def holds_of(connection: Connection, subscription: str, stream: str) -> tuple[Hold, ...]:
-    """Return what the digest of a stream is held for."""
+    """Return the events for which the digest of a stream is held."""
     query = select(holds).filter_by(subscription=subscription, stream=stream)
     return tuple(map(_hold, connection.execute(query.order_by(holds.c.source, holds.c.tag, holds.c.kind))))
 
 
 def all_holds(connection: Connection) -> list[tuple[str, str, Hold]]:
-    """Return what digests are held for, each with the subscription and stream."""
+    """Return all events for which digests are held, each with subscription and stream."""
     return [(row.subscription, row.stream, _hold(row)) for row in connection.execute(select(holds))]
 
 
 def count_from(connection: Connection, subscription: str, stream: str, event: HoldEvent, moment: datetime) -> None:
-    """Let the time of a hold be counted from `moment`."""
+    """Set the time from which the hold for an event counts."""
     changed = update(holds).filter_by(subscription=subscription, stream=stream, **asdict(event))
     connection.execute(changed.values(counted_from=moment))
 
 
 def all_held(connection: Connection) -> list[HeldDigest]:
-    """Return every held digest, oldest first."""
+    """Return all held digests, oldest first."""
     query = select(*_ABOUT).where(IS_HELD).order_by(digests.c.created, digests.c.subscription, digests.c.stream)
     rows = connection.execute(query).all()
     return [
@@ -349,32 +351,32 @@ def _hold(row: Row[Any]) -> Hold:
 
 
 class Slot(Struct, frozen=True, kw_only=True):
-    """A moment at which a stream is due."""
+    """A moment at which a digest of a stream is due."""
 
     id: int
     subscription: str
     stream: str
-    schedule: str
+    schedule: str  # as configured
     due: datetime
 
 
 def pending(connection: Connection, subscription: str, stream: str) -> Slot | None:
-    """Return the slot that a stream waits for."""
+    """Return the next slot of a stream that is not done; None if there is none."""
     query = select(slots).filter_by(subscription=subscription, stream=stream, done_at=None).order_by(slots.c.due)
     row = connection.execute(query.limit(1)).one_or_none()
     return None if row is None else read_row(Slot, row)
 
 
 def all_pending(connection: Connection) -> dict[tuple[str, str], Slot]:
-    """Return the slot that each stream waits for, by subscription and stream."""
+    """Return the next slot of each stream that is not done, by subscription and stream."""
     rows = connection.execute(select(slots).where(slots.c.done_at.is_(None)).order_by(slots.c.due.desc()))
     return {(row.subscription, row.stream): read_row(Slot, row) for row in rows}
 
 
 def plan(connection: Connection, subscription: str, stream: str, schedule: str, due: datetime | None) -> None:
-    """Let `due` be the next slot of a stream, in place of any other that is pending.
+    """Make `due` the only pending slot of a stream; None removes it.
 
-    One that is done already was done too early, by a clock that was ahead: it is pending again.
+    A slot at that time that is done becomes pending again: a wrong clock finished it too early.
     """
     connection.execute(delete(slots).filter_by(subscription=subscription, stream=stream, done_at=None))
     if due is not None:
@@ -383,23 +385,23 @@ def plan(connection: Connection, subscription: str, stream: str, schedule: str, 
 
 
 def forget_slots(connection: Connection, before: datetime) -> None:
-    """Delete slots that were done before a moment."""
+    """Delete slots that were done before `before`."""
     connection.execute(delete(slots).where(slots.c.done_at < before))
 
 
 def hasten(connection: Connection, subscription: str, stream: str, now: datetime) -> None:
-    """Let the pending slot of a stream be due now."""
+    """Make the pending slot of a stream due now."""
     pending_one = update(slots).filter_by(subscription=subscription, stream=stream, done_at=None)
     connection.execute(pending_one.values(due=now))
 
 
 def finish(connection: Connection, slot: Slot, digest: str | None, now: datetime) -> None:
-    """Mark a slot as done, with the digest that it made, if any."""
+    """Mark a slot as done, with the key of the digest that was made for it, if any."""
     connection.execute(update(slots).filter_by(id=slot.id).values(done_at=now, digest=digest))
 
 
 def problems(connection: Connection) -> Iterator[str]:
-    """Yield a sentence for each digest and delivery that is damaged, or does not fit the others."""
+    """Yield a sentence for each damaged digest or delivery, and for each delivery without its digest."""
     keys = connection.execute(select(digests.c.key).order_by(digests.c.key)).scalars().all()
     rows = connection.execute(select(deliveries.c.id, deliveries.c.digest).order_by(deliveries.c.id)).all()
     looks: list[Callable[[], object]] = [partial(get, connection, key) for key in keys]
@@ -415,7 +417,7 @@ def problems(connection: Connection) -> Iterator[str]:
 
 
 def counts(connection: Connection) -> tuple[int, int]:
-    """Return how many digests and deliveries there are."""
+    """Return the numbers of digests and of deliveries."""
     digest_count, delivery_count = (
         int(connection.scalar(select(func.count()).select_from(table)) or 0) for table in (digests, deliveries)
     )

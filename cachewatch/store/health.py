@@ -1,4 +1,4 @@
-"""The health of sources and channels, counters, open alerts, the last outage, and times that a wrong clock wrote."""
+"""The health of sources and channels, counters, alerts, the last outage, and the repair of times from a wrong clock."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -27,7 +27,7 @@ from cachewatch.store.schema import (
 
 
 class SourceHealth(Struct, frozen=True, kw_only=True):
-    """The health of a source."""
+    """The result of the last polls of a source."""
 
     name: str
     polled_at: datetime | None = None
@@ -40,7 +40,7 @@ class SourceHealth(Struct, frozen=True, kw_only=True):
 
 
 class ChannelHealth(Struct, frozen=True, kw_only=True):
-    """The health of a channel."""
+    """The result of the last deliveries of a channel."""
 
     name: str
     blocked_until: datetime | None = None
@@ -51,31 +51,31 @@ class ChannelHealth(Struct, frozen=True, kw_only=True):
 
 
 class Counter(Struct, frozen=True, array_like=True):
-    """A figure that only grows: its name, and what it is of; both are the name of its row, as JSON."""
+    """A number that only grows, identified by its name and labels; its key in the table is both as JSON."""
 
     name: str
     labels: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def of(cls, name: str, **labels: str) -> Self:
-        """Return the counter with these labels, in this order."""
+        """Return the counter with this name and these labels, in this order."""
         return cls(name, tuple(labels.items()))
 
 
 def source(connection: Connection, name: str) -> SourceHealth:
-    """Return the health of a source."""
+    """Return the health of a source; that of a new one if it is unknown."""
     row = connection.execute(select(sources).filter_by(name=name)).one_or_none()
     return SourceHealth(name=name) if row is None else read_row(SourceHealth, row)
 
 
 def newest_revisions(connection: Connection) -> Mapping[str, str]:
-    """Return the newest revision of each source that was ever fetched."""
+    """Return the newest known revision of each source."""
     query = select(sources.c.name, sources.c.revision).where(sources.c.revision.is_not(None))
     return {row.name: row.revision for row in connection.execute(query)}
 
 
 def channel(connection: Connection, name: str) -> ChannelHealth:
-    """Return the health of a channel."""
+    """Return the health of a channel; that of a new one if it is unknown."""
     row = connection.execute(select(channels).filter_by(name=name)).one_or_none()
     return ChannelHealth(name=name) if row is None else read_row(ChannelHealth, row)
 
@@ -87,19 +87,19 @@ def put_health(connection: Connection, health: SourceHealth | ChannelHealth) -> 
 
 
 def count(connection: Connection, counter: Counter, amount: float = 1) -> None:
-    """Let a counter grow."""
+    """Add `amount` to a counter."""
     add_to(connection, schema.counters, {"name": msgspec.json.encode(counter).decode()}, "value", amount)
 
 
 def counters(connection: Connection) -> dict[Counter, float]:
-    """Return the value of every counter."""
+    """Return the values of all counters."""
     table = schema.counters
     rows = connection.execute(select(table).order_by(table.c.name))
     return {msgspec.json.decode(row.name, type=Counter): row.value for row in rows}
 
 
 class AlertKind(StrEnum):
-    """What happened. The comments say what an alert's name and part are."""
+    """The kinds of alerts. The comments tell what the name and the part of such an alert are."""
 
     SOURCE_FAILED = "source-failed"  # source
     SOURCE_INCOMPLETE = "source-incomplete"  # source
@@ -123,7 +123,7 @@ class AlertKind(StrEnum):
 
 
 class AlertKey(Struct, frozen=True, order=True):
-    """What an alert is about; the same event has the same key."""
+    """The identity of an alert: the same problem always has the same key."""
 
     kind: AlertKind
     name: str
@@ -131,18 +131,18 @@ class AlertKey(Struct, frozen=True, order=True):
 
 
 class OpenAlert(Struct, frozen=True, kw_only=True):
-    """An alert that is not over, or of whose end operators do not know yet."""
+    """An alert that is open, or resolved but not yet reported as resolved."""
 
     key: AlertKey
     opened_at: datetime
     notified_at: datetime | None  # when operators were notified of it last
-    resolved_at: datetime | None  # when it was found to be over
+    resolved_at: datetime | None  # when it was resolved; None if it is open
     title: str
     detail: str
 
 
 def put_alert(connection: Connection, key: AlertKey, title: str, detail: str, now: datetime) -> bool:
-    """Open an alert, or bring the sentences of an open one up to date; tell whether operators are to be notified."""
+    """Open an alert, or update the texts of an open one; return whether operators must be notified."""
     before = get(connection, key)
     if before is not None and before.resolved_at is None:
         connection.execute(update(alerts).filter_by(**asdict(key)).values(title=title, detail=detail))
@@ -154,38 +154,38 @@ def put_alert(connection: Connection, key: AlertKey, title: str, detail: str, no
 
 
 def note_notified(connection: Connection, key: AlertKey, now: datetime) -> None:
-    """Write down that operators were notified of an alert."""
+    """Store that operators were notified of an alert."""
     connection.execute(update(alerts).filter_by(**asdict(key)).values(notified_at=now))
 
 
 def mark_resolved(connection: Connection, key: AlertKey, now: datetime) -> None:
-    """Resolve an alert of which operators are to be notified later: commands have no secrets to do that with."""
+    """Mark an alert as resolved, for commands: they lack the secrets to notify operators, which the service then does."""
     connection.execute(update(alerts).filter_by(**asdict(key)).values(resolved_at=now))
 
 
 def get(connection: Connection, key: AlertKey) -> OpenAlert | None:
-    """Return an alert, open or just resolved."""
+    """Return an alert that is open or still to be reported as resolved; None if there is none."""
     row = connection.execute(select(alerts).filter_by(**asdict(key))).one_or_none()
     return None if row is None else _alert(row)
 
 
 def has_any(connection: Connection) -> bool:
-    """Tell whether there is any alert, open or just resolved."""
+    """Tell whether any alert is open or still to be reported as resolved."""
     return connection.execute(select(alerts).limit(1)).first() is not None
 
 
 def all_open(connection: Connection) -> list[OpenAlert]:
-    """Return every alert that is open, oldest first."""
+    """Return all open alerts, oldest first."""
     return _find(connection, alerts.c.resolved_at.is_(None))
 
 
 def all_resolved(connection: Connection) -> list[OpenAlert]:
-    """Return every alert that is over, and operators do not know yet."""
+    """Return all alerts that are resolved and of whose end operators are not yet notified."""
     return _find(connection, alerts.c.resolved_at.is_not(None))
 
 
 def remove(connection: Connection, key: AlertKey) -> OpenAlert | None:
-    """Take an alert away, and return it if there was one."""
+    """Delete an alert, and return it; None if there was none."""
     found = get(connection, key)
     if found is not None:
         connection.execute(delete(alerts).filter_by(**asdict(key)))
@@ -193,7 +193,7 @@ def remove(connection: Connection, key: AlertKey) -> OpenAlert | None:
 
 
 def unread_by(connection: Connection, source: str, tag: str) -> set[tuple[str, str]]:
-    """Return the streams, each a subscription and a name, for which documents of a tag are still unreadable."""
+    """Return the streams, as (subscription, stream), that could not read some document of a tag."""
     query = select(unread.c.subscription, unread.c.stream).filter_by(source=source, tag=tag, readable_at=None)
     return {(row.subscription, row.stream) for row in connection.execute(query)}
 
@@ -208,34 +208,35 @@ def _alert(row: Row[Any]) -> OpenAlert:
 
 
 def configuration(connection: Connection) -> Row[Any] | None:
-    """Return the host that works on the state or did last, the hash of its configuration, and the last kept delivery."""
+    """Return the row with the working host, the hash of its configuration and the last kept delivery; None if unknown."""
     return connection.execute(select(schema.configuration)).one_or_none()
 
 
 def put_configuration(connection: Connection, host: str, hash_: str, last_kept: int) -> None:
-    """Write down which configuration is in force."""
+    """Store the configuration in force: of which host, its hash, and the last delivery that another host made."""
     connection.execute(delete(schema.configuration))
     connection.execute(insert(schema.configuration).values(host=host, hash=hash_, last_kept=last_kept))
 
 
+# The names of stored times.
 RAN = "ran"
 BEGAN = "outage began"
 ENDED = "outage ended"
 
 
 def moment(connection: Connection, name: str) -> datetime | None:
-    """Return one of the times above, if it is known."""
+    """Return the stored time `name` (RAN, BEGAN or ENDED); None if it is unknown."""
     row = connection.execute(select(service.c.value).where(service.c.name == name)).one_or_none()
     return None if row is None else row.value
 
 
 def save(connection: Connection, name: str, at: datetime) -> None:
-    """Write down one of the times above."""
+    """Store the time `name` (RAN, BEGAN or ENDED)."""
     put(connection, service, {"name": name}, {"value": at})
 
 
 def forget_ahead(connection: Connection, now: datetime) -> None:
-    """Let no time lie ahead that our own clock wrote: it was wrong then, or is now, and nobody waits for that time."""
+    """Replace stored times after `now`, which a wrong clock wrote, by `now`, and delete slots due after `now`."""
     of_sources = (sources.c.polled_at, sources.c.succeeded_at, sources.c.changed_at)
     of_channels = (channels.c.blocked_until, channels.c.error_at, channels.c.sent_at)
     others = (alerts.c.opened_at, alerts.c.notified_at, service.c.value, holds.c.counted_from, deliveries.c.due)

@@ -1,7 +1,7 @@
 """The stored bytes of messages, and suppressed addresses.
 
-What several messages have in common is stored once. A delivery has a part of its own, its `payload`, and perhaps a row
-of `bodies` that follows it: of a mail, everything after the headers; of any other message, all of it.
+Content that several messages share is stored once. A delivery stores a part of its own, its `payload`, and perhaps refers
+to a row of `bodies` with the rest: the rest of a mail is everything after its headers, of any other message all of it.
 """
 
 import zlib
@@ -26,14 +26,14 @@ from cachewatch.store.schema import (
     suppressed,
 )
 
-# The columns of a delivery that are of its message.
+# The columns of a delivery that describe its message, by name.
 Columns = dict[str, Any]
 
 _MAIL = "message/rfc822"
 
 
 def columns_of(message: Message, own: bytes | None = None, body: bytes | None = None) -> Columns:
-    """Return what a delivery has of a message: all of its bytes, or its `own` and the checksum of a shared `body`."""
+    """Return the columns for a message: with all its bytes, or with `own` and the checksum `body` of the shared rest."""
     return {
         "content_type": message.content_type,
         "message_id": message.message_id,
@@ -44,7 +44,7 @@ def columns_of(message: Message, own: bytes | None = None, body: bytes | None = 
 
 
 def share(connection: Connection, messages: Sequence[Message]) -> list[Columns]:
-    """Store what several of `messages` have in common, and return what the delivery of each has of it."""
+    """Store the content that several of `messages` share, and return the columns of the delivery for each message."""
     places = [_body_of(message) for message in messages]
     # Views: copies of all bodies would take as much memory as the messages themselves.
     bodies_of = [memoryview(message.payload)[place:] for message, place in zip(messages, places, strict=True)]
@@ -54,7 +54,7 @@ def share(connection: Connection, messages: Sequence[Message]) -> list[Columns]:
         checksum: body for checksum, body in zip(checksums, bodies_of, strict=True) if counts[checksum] > 1 and body
     }
     for checksum, body in shared.items():
-        # One that is there may be damaged.
+        # A row that exists is overwritten, because it may be damaged.
         put(connection, bodies, {"checksum": checksum}, {"content": zlib.compress(body)})
     return [
         columns_of(message, message.payload[:place], checksum) if checksum in shared else columns_of(message)
@@ -63,17 +63,20 @@ def share(connection: Connection, messages: Sequence[Message]) -> list[Columns]:
 
 
 def delete_unused(connection: Connection) -> None:
-    """Delete what messages had in common that are gone."""
+    """Delete shared content that no delivery refers to any more."""
     connection.execute(delete(bodies).where(~exists().where(deliveries.c.body == bodies.c.checksum)))
 
 
 def whole_deliveries() -> Select[Any]:
-    """Return the query for deliveries with all of their bytes."""
+    """Return the query for deliveries together with their shared content."""
     return select(deliveries, bodies.c.content).outerjoin(bodies, bodies.c.checksum == deliveries.c.body)
 
 
 def message_of(row: Row[Any]) -> Message:
-    """Return the message of a whole delivery, empty if its bytes were deleted; raise DamagedRow if it is not what was stored."""
+    """Return the message in a row of `whole_deliveries`, empty if its bytes were deleted.
+
+    Raises DamagedRow if the bytes do not have the stored checksum.
+    """
     try:
         payload = zlib.decompress(row.payload) if row.payload else b""
         if row.payload and row.body is not None:
@@ -94,55 +97,55 @@ def message_of(row: Row[Any]) -> Message:
 
 
 def _body_of(message: Message) -> int:
-    """Return where that begins which others may have in common with a message."""
+    """Return the offset in a message's bytes at which content begins that other messages may share."""
     if message.content_type != _MAIL:
         return 0
     return max(message.payload.find(b"\n\n"), message.payload.find(b"\n\r\n"))
 
 
-# How the story of a delivery says that its address refused it.
+# The event in a delivery's history that its address refused it.
 REFUSED = "refused"
 
 
 class Suppressed(Struct, frozen=True):
-    """An address that is left out."""
+    """An address that gets no more messages."""
 
     channel: str
     target: str
     since: datetime
-    said: str  # by its server, when it was refused last
+    said: str  # the last reply of its server
 
 
 def is_suppressed(connection: Connection, channel: str, target: str) -> bool:
-    """Tell whether an address is left out because it kept refusing."""
+    """Tell whether an address is suppressed because it refused several digests."""
     return connection.execute(select(suppressed).filter_by(channel=channel, target=target)).first() is not None
 
 
 def all_suppressed(connection: Connection) -> list[Suppressed]:
-    """Return every address that is left out."""
+    """Return all suppressed addresses."""
     rows = connection.execute(select(suppressed).order_by(suppressed.c.channel, suppressed.c.target))
     return [Suppressed(row.channel, row.target, row.since, row.said) for row in rows]
 
 
 def suppress(connection: Connection, channel: str, target: str, said: str, now: datetime) -> None:
-    """Leave an address out from now on."""
+    """Suppress an address; `said` is the reply of its server."""
     values = {"channel": channel, "target": target, "since": now, "said": said}
     insert_new(connection, suppressed, values)
 
 
 def restore(connection: Connection, channel: str, target: str) -> bool:
-    """Take an address in again, and tell whether it was left out."""
+    """End the suppression of an address; return whether it was suppressed."""
     return connection.execute(delete(suppressed).filter_by(channel=channel, target=target)).rowcount > 0
 
 
 def count_since(connection: Connection, since: datetime) -> int:
-    """Count the deliveries that were made since a moment for addresses that are left out."""
+    """Count the deliveries created since `since` that were not sent because their address was suppressed."""
     query = select(func.count()).where(deliveries.c.state == "suppressed", deliveries.c.created >= since)
     return int(connection.execute(query).scalar_one())
 
 
 def refusals_in_a_row(connection: Connection, channel: str, target: str) -> list[datetime]:
-    """Return when an address refused digests since it last took one: of each digest, the last time."""
+    """Return when an address refused digests since it last accepted one: for each digest, the last time."""
     of_target = (deliveries.c.channel == channel, deliveries.c.target == target)
     taken = select(func.max(deliveries.c.settled_at)).where(*of_target, deliveries.c.state == "sent")
     last = connection.execute(taken).scalar()
@@ -156,7 +159,7 @@ def refusals_in_a_row(connection: Connection, channel: str, target: str) -> list
 
 
 def last_attempt(connection: Connection, channel: str, target: str) -> datetime | None:
-    """Return when anything was tried for an address last."""
+    """Return the time of the last event in any delivery to an address; None if there is none."""
     query = (
         select(func.max(attempts.c.at))
         .join(deliveries, deliveries.c.id == attempts.c.delivery)

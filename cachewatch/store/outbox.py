@@ -1,4 +1,4 @@
-"""Deliveries: written together with their digest, sent from here alone, and settled one by one."""
+"""Deliveries: stored together with their digest, claimed one by one for sending, and settled with the result."""
 
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
@@ -29,7 +29,7 @@ from cachewatch.store.schema import attempts, deliveries, insert_new, read_row
 
 
 class State(StrEnum):
-    """What became of a delivery."""
+    """The state of a delivery."""
 
     QUEUED = "queued"
     SENDING = "sending"
@@ -42,17 +42,17 @@ class State(StrEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> "State":  # noqa: ARG003  the contract of an Enum
-        return cls.DEAD  # which is what becomes of those whose state is damaged
+        return cls.DEAD  # `bury_unknown` stores this for those whose state is damaged
 
 
-# Not yet at an end, in the order in which they wait.
+# The states of deliveries that are not finished.
 OPEN = (State.QUEUED, State.SENDING, State.DEFERRED)
-# The partial index of schema.py is used where its condition is in the text of a query.
+# The states are part of a query's text, so that the partial index of schema.py is used.
 _OPEN: BindParameter[tuple[State, ...]] = bindparam("open", OPEN, expanding=True, literal_execute=True)
 
 
 class Delivery(Struct, frozen=True, kw_only=True):
-    """One message on its way, with all that is known of it but its bytes."""
+    """One message to one recipient, with the state of its delivery, without its bytes."""
 
     id: int
     digest: str
@@ -83,9 +83,9 @@ def add(
     lasting: timedelta,
     copy: int = 0,
 ) -> None:
-    """Store the messages of one digest for a channel to be delivered, but those that are there already.
+    """Store the deliveries of one digest to a channel, unless they exist.
 
-    What several have in common is stored once.
+    Content that several messages share is stored once. Those to suppressed addresses are not sent.
     """
     for message, columns in zip(messages, message_bytes.share(connection, messages), strict=True):
         is_left_out = state is State.QUEUED and is_suppressed(connection, channel, message.target)
@@ -104,16 +104,16 @@ def add(
 
 
 def due_channels(connection: Connection, now: datetime) -> list[str]:
-    """Name the channels that have something to deliver now, or to give back."""
+    """Return the channels with a delivery that is due, or that is marked as being sent."""
     is_waiting = or_(deliveries.c.state == State.SENDING, deliveries.c.due <= now)
     query = select(deliveries.c.channel).where(is_open(), is_waiting).distinct().order_by(deliveries.c.channel)
     return [row.channel for row in connection.execute(query)]
 
 
 def claim(connection: Connection, channel: str, now: datetime, owner: str) -> Delivery | None:
-    """Take the next message of `channel` that is due, to be sent by `owner`: one run, and no other.
+    """Mark the next due delivery of `channel` as being sent by the run `owner`, and return it; None if none is due.
 
-    Messages for one target go in the order of their digests: one that waits holds up those behind it.
+    Deliveries to one target are sent in the order of their digests: one that waits delays those after it.
     """
     is_due = is_open(), deliveries.c.state != State.SENDING, deliveries.c.due <= now
     query = (
@@ -142,10 +142,10 @@ def settle(
     counts: bool = True,
     event: str = "",
 ) -> bool:
-    """Write down what became of an attempt; one that does not count leaves the number of attempts as it was.
+    """Store the result of an attempt; without `counts`, it does not count as an attempt.
 
-    `event` stands in the story of the delivery, if it is another than the state.
-    Nothing is written, and False returned, if somebody else claimed the delivery since `delivery` was read.
+    `event` is the entry in the delivery's history, by default the state. If another run has claimed the delivery since,
+    only the history is written, and False is returned.
     """
     is_ours = deliveries.c.claimed_by.is_not_distinct_from(delivery.claimed_by)
     done = connection.execute(
@@ -170,7 +170,7 @@ def settle(
 
 
 def hasten(connection: Connection, channel: str, now: datetime) -> None:
-    """Let everything that waits for a channel be due now."""
+    """Make all waiting deliveries of a channel due now."""
     waiting = (State.QUEUED, State.DEFERRED)
     connection.execute(
         update(deliveries)
@@ -180,24 +180,27 @@ def hasten(connection: Connection, channel: str, now: datetime) -> None:
 
 
 def prolong(connection: Connection, number: int, give_up: datetime) -> None:
-    """Let a delivery be tried until `give_up`."""
+    """Set the time `give_up` until which a delivery is retried."""
     connection.execute(update(deliveries).filter_by(id=number).values(give_up=give_up))
 
 
 def note(connection: Connection, delivery: int, event: str, said: str, now: datetime) -> None:
-    """Add a line to the story of a delivery."""
+    """Add an entry to the history of a delivery."""
     connection.execute(insert(attempts).values(delivery=delivery, at=now, event=event, said=said))
 
 
 def requeue(connection: Connection, number: int, due: datetime, now: datetime) -> None:
-    """Give back what nobody here sends any more; an answer is still taken as long as nobody claims it again."""
+    """Queue a delivery again whose sender ended without a result.
+
+    A late result is still accepted until the delivery is claimed again.
+    """
     values = {"state": State.QUEUED, "may_have_arrived": True, "due": due}
     connection.execute(update(deliveries).filter_by(id=number).values(**values))
     note(connection, number, "interrupted", "it may have arrived: the sender ended before the reply", now)
 
 
 def bury_unknown(connection: Connection, said: str, now: datetime) -> list[Delivery]:
-    """Put deliveries into the dead letters whose state is damaged, and return them."""
+    """Mark deliveries whose `state` column is damaged as dead, and return them."""
     known = [deliveries.c.state != state for state in State]
     rows = connection.execute(select(deliveries.c.id).where(*known)).scalars().all()
     values = {"state": State.DEAD, "said": said, "settled_at": now}
@@ -208,17 +211,17 @@ def bury_unknown(connection: Connection, said: str, now: datetime) -> list[Deliv
 
 
 def all_open(connection: Connection) -> list[Delivery]:
-    """Return everything that is on its way."""
+    """Return all deliveries that are not finished."""
     return [_delivery(row) for row in connection.execute(select(*_ABOUT).where(is_open()))]
 
 
 def is_open() -> ColumnElement[bool]:
-    """Return the condition that a delivery is on its way, as the partial index has it."""
+    """Return the SQL condition that a delivery is not finished, in the form that the partial index needs."""
     return deliveries.c.state.in_(_OPEN)
 
 
 def overdue(connection: Connection, now: datetime, by: timedelta) -> list[Delivery]:
-    """Return what should have been sent `by` so long ago, of each target the one that others wait behind."""
+    """Return open deliveries due `by` or longer ago; of each target only the first, for which the others wait."""
     is_late = is_open(), deliveries.c.due <= now - by, ~_waits_behind_another()
     query = select(*_ABOUT).where(*is_late).order_by(deliveries.c.due, deliveries.c.id)
     return [_delivery(row) for row in connection.execute(query)]
@@ -233,7 +236,7 @@ def find(
     digest_key: str | None = None,
     limit: int | None = None,
 ) -> list[Delivery]:
-    """Return deliveries, newest first."""
+    """Return the deliveries that match all given conditions, newest first."""
     where = {"channel": channel, "target": target, "digest": digest_key}
     query = select(*_ABOUT).filter_by(**{name: value for name, value in where.items() if value is not None})
     if wanted := tuple(states):
@@ -243,19 +246,19 @@ def find(
 
 
 def delivery(connection: Connection, number: int) -> Delivery | None:
-    """Return one delivery by its number."""
+    """Return the delivery with this number; None if there is none."""
     row = connection.execute(select(*_ABOUT).where(deliveries.c.id == number)).one_or_none()
     return None if row is None else _delivery(row)
 
 
 def message(connection: Connection, number: int) -> Message:
-    """Return the bytes of a delivery, none if they were deleted; raise DamagedRow if they are not those that were stored."""
+    """Return the message of a delivery, empty if its bytes were deleted; raise DamagedRow if they are damaged."""
     query = message_bytes.whole_deliveries().where(deliveries.c.id == number)
     return message_bytes.message_of(connection.execute(query).one())
 
 
 def sent_history(connection: Connection, channel: str, target: str, most: int) -> Sequence[Message]:
-    """Return the messages that were sent to `target` before, newest first, without those that are damaged."""
+    """Return up to `most` messages that were sent to `target`, newest first, without damaged ones."""
     query = (
         message_bytes.whole_deliveries()
         .where(deliveries.c.channel == channel, deliveries.c.target == target, deliveries.c.state == State.SENT)
@@ -270,18 +273,18 @@ def sent_history(connection: Connection, channel: str, target: str, most: int) -
 
 
 def story(connection: Connection, number: int) -> list[tuple[datetime, str, str]]:
-    """Return what happened to a delivery, oldest first: when, what, and in whose words."""
+    """Return the history of a delivery, oldest first: time, event and reply of the server or reason."""
     query = select(attempts).filter_by(delivery=number).order_by(attempts.c.id)
     return [(row.at, row.event, row.said) for row in connection.execute(query)]
 
 
 def replace_message(connection: Connection, number: int, new: Message) -> None:
-    """Put other bytes in the place of those that were refused as too large."""
+    """Replace the bytes of a message that was refused as too large."""
     connection.execute(update(deliveries).filter_by(id=number).values(**message_bytes.columns_of(new)))
 
 
 def delete_payloads(connection: Connection, before: datetime, *, kept_channels: Collection[str]) -> int:
-    """Delete the bytes of what was sent or dropped before a moment, and return of how many deliveries."""
+    """Delete the bytes of messages that were sent or dropped before `before`; return the number of their deliveries."""
     done = connection.execute(
         update(deliveries)
         .where(
@@ -296,37 +299,37 @@ def delete_payloads(connection: Connection, before: datetime, *, kept_channels: 
 
 
 def next_copy(connection: Connection, of: Delivery) -> int:
-    """Return the number of the next copy of a delivery."""
+    """Return the number of the next copy of a delivery, for sending it again."""
     query = select(func.max(deliveries.c.copy)).filter_by(digest=of.digest, channel=of.channel, target=of.target)
     return int(connection.execute(query).scalar_one()) + 1
 
 
 def last_number(connection: Connection) -> int:
-    """Return the number of the newest delivery, or 0."""
+    """Return the number of the newest delivery; 0 if there is none."""
     return connection.execute(select(func.max(deliveries.c.id))).scalar() or 0
 
 
 def queue(connection: Connection) -> dict[tuple[str, State], int]:
-    """Count the deliveries of each channel and state."""
+    """Return the number of deliveries by channel and state."""
     of = deliveries.c.channel, deliveries.c.state
     query = select(*of, func.count()).group_by(*of)
     return {(channel, State(state)): count for channel, state, count in connection.execute(query)}
 
 
 def oldest_open(connection: Connection) -> dict[str, datetime]:
-    """Return since when the oldest delivery of each channel waits."""
+    """Return the creation time of the oldest unfinished delivery of each channel."""
     query = select(deliveries.c.channel, func.min(deliveries.c.created)).where(is_open()).group_by(deliveries.c.channel)
     return dict(connection.execute(query).all())
 
 
 def has_any(connection: Connection, channel: str, target: str, states: Collection[State] = OPEN) -> bool:
-    """Tell whether a delivery to a target is under way, or in one of these states."""
+    """Tell whether there is a delivery to a target in one of these states, by default an unfinished one."""
     query = select(deliveries.c.id).filter_by(channel=channel, target=target).where(deliveries.c.state.in_(states))
     return connection.execute(query.limit(1)).first() is not None
 
 
 def first_deferral(connection: Connection, number: int) -> datetime | None:
-    """Return when a delivery was deferred first by a channel that works."""
+    """Return when a delivery was first deferred by a working channel; None if it never was."""
     query = select(func.min(attempts.c.at)).filter_by(delivery=number, event=State.DEFERRED)
     return connection.execute(query).scalar()
 

@@ -1,6 +1,6 @@
-"""The tables of the state in this version, and how each database keeps times and text.
+"""The tables of the state in this version, and how each database stores times and text.
 
-database.py upgrades older tables. A time is UTC text of one width in SQLite, which sorts as time does.
+database.py upgrades older tables. SQLite stores a time as UTC text of fixed width, which sorts like the time.
 """
 
 import re
@@ -39,23 +39,23 @@ from cachewatch.report.values import Message
 RowType = TypeVar("RowType", bound=Struct)
 Clock = Callable[[], datetime]
 
-# A form that one call reads in a sixteenth of the time of `strptime`; by itself, that call takes other forms as well.
+# The form of stored times: `fromisoformat` reads it 16 times faster than `strptime`, but accepts other forms as well.
 _IS_OF_FORM = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII).fullmatch
 UNKNOWN = datetime.fromtimestamp(0, UTC)
 
 
 def utc_now() -> datetime:
-    """Return the present moment."""
+    """Return the current time in UTC."""
     return datetime.now(UTC)
 
 
 def to_text(moment: datetime) -> str:
-    """Return `moment` as the database keeps it."""
+    """Return the stored text of a time."""
     return moment.astimezone(UTC).isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"
 
 
 def to_datetime(text: str) -> datetime:
-    """Return the moment that the database keeps as `text`; one that is damaged was long ago."""
+    """Return the time of a stored text; the year 1970 if the text is damaged."""
     try:
         return datetime.fromisoformat(text) if _IS_OF_FORM(text) else UNKNOWN
     except (TypeError, ValueError):  # a bit that flipped may make another type of it
@@ -67,60 +67,60 @@ _NUL, _INSTEAD = "\0", "\ufffd"
 
 
 class Moment(TypeDecorator[datetime]):
-    """A moment: `timestamptz` in PostgreSQL; in SQLite, UTC text of one width, which sorts as time does."""
+    """A column type for times: `timestamptz` in PostgreSQL, in SQLite UTC text of fixed width."""
 
     impl = AnyText
     cache_ok = True
 
     def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
-        """Return the type that the database knows."""
+        """Return the column type of the database."""
         return dialect.type_descriptor(TIMESTAMP(timezone=True) if dialect.name == _POSTGRESQL else AnyText())
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> Any:
-        """Return a moment as the database takes it."""
+        """Convert a time for storing."""
         return value if value is None or dialect.name == _POSTGRESQL else to_text(value)
 
     def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
-        """Return a moment of the database; one that is damaged was long ago."""
+        """Convert a stored time; a damaged one becomes the year 1970."""
         return value if value is None or dialect.name == _POSTGRESQL else to_datetime(value)
 
 
 class _PostgresText(TypeDecorator[str]):
-    """Text that PostgreSQL takes: it has no place for NUL."""
+    """A column type for text without NUL, which PostgreSQL cannot store."""
 
     impl = String
     cache_ok = True
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:  # noqa: ARG002  the contract
-        """Return text without NUL."""
+        """Replace NUL in a text before it is stored."""
         return None if value is None else str(value).replace(_NUL, _INSTEAD)
 
 
-# Text that sorts by its bytes in every database, whatever the locale of a server is.
+# A column type for text that sorts by its bytes in every database, whatever the locale of the server.
 Text = AnyText().with_variant(_PostgresText(collation="C"), _POSTGRESQL)
 
 
-# Raised by every migration step.
+# The version of the tables; every migration step increases it.
 FORM = 1
 metadata = MetaData()
 
 
 def _key(*names: str) -> list[Column[str]]:
-    """Return the columns of a primary key."""
+    """Return text columns with these names that form a primary key."""
     return [Column(name, Text, primary_key=True) for name in names]
 
 
-# Up to which revision a stream of a subscription has been told of a tag.
+# The revision up to which a stream of a subscription has reported changes of a tag.
 cursors = Table(
     "cursors",
     metadata,
     *_key("subscription", "stream", "source", "tag"),
     Column("revision", Text, nullable=False),
     Column("moved_at", Moment, nullable=False),
-    Column("vanished_at", Moment),  # when the stream was told that the tag is gone; it was told of `revision` before
+    Column("vanished_at", Moment),  # when the stream reported the removal of the tag, last seen in `revision`
 )
 
-# Streams that have begun, and the revision of each source that they were compared with last.
+# The streams that have started, and the revision of each source that they were compared with last.
 streams = Table(
     "streams",
     metadata,
@@ -129,28 +129,28 @@ streams = Table(
     Column("begun_at", Moment, nullable=False),
 )
 
-# Documents that could not be compared, so that they are compared later.
+# Documents that could not be read; they are compared later.
 unread = Table(
     "unread",
     metadata,
     *_key("subscription", "stream", "source", "tag", "package"),
-    Column("base", Text, nullable=False),  # the revision with the last readable version, or where there was none yet
-    Column("base_tag", Text, nullable=False),  # the tag there: another one for a snapshot that was new
-    Column("since", Text, nullable=False),  # the revision that was found unreadable first
+    Column("base", Text, nullable=False),  # the revision with the last readable version, or one without the document
+    Column("base_tag", Text, nullable=False),  # the tag in that revision: for a new snapshot, the snapshot before it
+    Column("since", Text, nullable=False),  # the first revision in which it was unreadable
     Column("noted_at", Moment, nullable=False),
     Column("reason", Text, nullable=False),
     Column("blob", Text),  # the object id of the document, if it ended the process that read it
     Column("readable_at", Moment),  # when another stream found it readable again
 )
 
-# When a stream is due: one pending row each, and those that are done.
+# When the streams are due: one pending row for each stream, and rows that are done.
 slots = Table(
     "slots",
     metadata,
     Column("id", Integer, primary_key=True),
     Column("subscription", Text, nullable=False),
     Column("stream", Text, nullable=False),
-    Column("schedule", Text, nullable=False),  # as configured; another one makes another slot
+    Column("schedule", Text, nullable=False),  # as configured; if it changes, another slot is made
     Column("due", Moment, nullable=False),
     Column("done_at", Moment),
     Column("digest", Text),
@@ -169,7 +169,7 @@ digests = Table(
     Column("period", Text, nullable=False),
     Column("created", Moment, nullable=False),
     Column("reason", Text, nullable=False, server_default=""),  # why it is held, or was dropped
-    Column("moves", LargeBinary, nullable=False),  # the cursors that go with it
+    Column("moves", LargeBinary, nullable=False),  # the advances of cursors that belong to it, encoded
     Column("rendered", LargeBinary, nullable=False),
     Column("checksum", LargeBinary, nullable=False),  # of the moves, then of what was rendered
     Index("digests_held", "subscription", "stream", sqlite_where=text("state = 'held'")),
@@ -177,24 +177,24 @@ digests = Table(
     Index("digests_by_creation", "created"),
 )
 
-# What the digest of a stream is held for; newer digests that take its place go on counting from the first.
+# The events for which the digest of a stream is held; a newer digest that replaces it continues their time.
 holds = Table(
     "holds",
     metadata,
     # The tag is empty if it concerns several.
     *_key("subscription", "stream", "source", "tag", "kind"),
     Column("said", Text, nullable=False),
-    Column("content", Text, nullable=False, server_default=""),  # for operators, a fact a line
-    Column("counted_from", Moment, nullable=False),  # time without service moves it on
+    Column("content", Text, nullable=False, server_default=""),  # details for operators, one a line
+    Column("counted_from", Moment, nullable=False),  # the start of the hold; outages of the service shift it
 )
 
-# What subscriptions remember beside their cursors: core/remembered.py.
+# Facts that subscriptions remember beside their cursors: core/remembered.py.
 remembered = Table(
     "remembered",
     metadata,
     *_key("subscription", "key"),
     Column("source", Text, nullable=False),
-    Column("revision", Text),  # that is kept for it
+    Column("revision", Text),  # a revision that is pinned for this fact
     Column("content", LargeBinary, nullable=False),
     Column("noted_at", Moment, nullable=False),
     Index("remembered_by_time", "noted_at"),
@@ -204,7 +204,7 @@ remembered = Table(
 _OPEN = text("state IN ('queued', 'sending', 'deferred')")
 _HAS_BODY = text("body IS NOT NULL")
 
-# What several messages have in common, once: of mails, all behind their headers.
+# Content that several messages share, stored once: of mails, everything after the headers.
 bodies = Table(
     "bodies",
     metadata,
@@ -219,7 +219,7 @@ deliveries = Table(
     Column("digest", Text, ForeignKey("digests.key"), nullable=False),
     Column("channel", Text, nullable=False),
     Column("target", Text, nullable=False),
-    Column("copy", Integer, nullable=False, server_default="0"),  # more than 0: sent again by hand
+    Column("copy", Integer, nullable=False, server_default="0"),  # more than 0: sent again by an operator
     Column("state", Text, nullable=False),
     Column("created", Moment, nullable=False),
     Column("due", Moment, nullable=False),  # or since when it is being sent
@@ -231,9 +231,9 @@ deliveries = Table(
     Column("message_id", Text),
     Column("content_type", Text, nullable=False),
     Column("payload", LargeBinary, nullable=False),
-    Column("claimed_by", Text),  # the run that sends it, or was sending it when it was taken back
-    Column("checksum", LargeBinary, nullable=False),  # of the whole message and of where it goes
-    Column("body", LargeBinary),  # of `bodies`, what follows the payload; none if that is all
+    Column("claimed_by", Text),  # the run of the service that sends it, or did before it was queued again
+    Column("checksum", LargeBinary, nullable=False),  # of the whole message and its target
+    Column("body", LargeBinary),  # the checksum in `bodies` of what follows the payload; NULL if nothing does
     UniqueConstraint("digest", "channel", "target", "copy"),
     Index("deliveries_by_state", "channel", "state", "due"),
     Index("deliveries_by_target", "channel", "target", "state", "id"),
@@ -242,7 +242,7 @@ deliveries = Table(
     Index("deliveries_open", "channel", "id", "state", "due", "target", sqlite_where=_OPEN),
 )
 
-# What happened to a delivery, for `deliveries show`.
+# The history of each delivery, for `deliveries show`.
 attempts = Table(
     "attempts",
     metadata,
@@ -253,7 +253,7 @@ attempts = Table(
     Column("said", Text, nullable=False, server_default=""),
 )
 
-# Addresses that refused several digests in a row.
+# Addresses that get no more digests, because they refused several in a row.
 suppressed = Table(
     "suppressed",
     metadata,
@@ -286,7 +286,7 @@ channels = Table(
     Column("sent_at", Moment),
 )
 
-# What operators have to know until it is over, so that they are notified once when it begins and once when it ends.
+# Problems of which operators are notified once when they begin and once when they end.
 alerts = Table(
     "alerts",
     metadata,
@@ -307,16 +307,16 @@ service = Table(
     Column("value", Moment, nullable=False),
 )
 
-# The configuration of the host that works on a state that hosts share, or did last.
+# Of a state that hosts share: the host that works on it, or did last, and the hash of its configuration.
 configuration = Table(
     "configuration",
     metadata,
     Column("host", Text, primary_key=True),
     Column("hash", Text, nullable=False),
-    Column("last_kept", Integer, nullable=False),  # deliveries up to this one: another host made them, with another one
+    Column("last_kept", Integer, nullable=False),  # the last delivery made by another host with another configuration
 )
 
-# Figures that only ever grow: digests made, deliveries by result.
+# Counters, such as of digests made and of deliveries by result.
 counters = Table(
     "counters",
     metadata,
@@ -326,7 +326,7 @@ counters = Table(
 
 
 def make_tables(connection: Connection) -> None:
-    """Make all tables, and their indexes in the order of their names: of two that serve alike, SQLite takes the newest."""
+    """Create all tables, and their indexes by name: of two equally good indexes, SQLite uses the newest."""
     for table in metadata.sorted_tables:
         connection.execute(CreateTable(table))
         for index in sorted(table.indexes, key=lambda each: str(each.name)):
@@ -336,12 +336,12 @@ def make_tables(connection: Connection) -> None:
 
 
 def read_row(kind: type[RowType], row: Row[Any], **others: Any) -> RowType:
-    """Return what the columns of a row say that are called as fields of `kind` are, and of `others` what is given."""
+    """Make a `kind` from a row: each field gets the column of its name, or the value in `others`."""
     return kind(**{name: getattr(row, name) for name in kind.__struct_fields__ if name not in others}, **others)
 
 
 def insert_new(connection: Connection, table: Table, values: Mapping[str, Any]) -> bool:
-    """Insert a row unless there is one with the same key, and tell whether it was new."""
+    """Insert a row unless there is one with the same key; return whether it was inserted."""
     done = connection.execute(_insert_into(connection, table).on_conflict_do_nothing(), dict(values))
     return bool(done.rowcount > 0)
 
@@ -354,21 +354,21 @@ def put(
     *,
     only_new: Collection[str] = (),
 ) -> None:
-    """Insert a row, or let the row of this key have these values but those that are `only_new`."""
+    """Insert a row with this key and these values, or update it; the values in `only_new` are only inserted."""
     new = _insert_into(connection, table)
     changed = {name: new.excluded[name] for name in values if name not in only_new}
     connection.execute(new.on_conflict_do_update(index_elements=tuple(key), set_=changed), {**key, **values})
 
 
 def add_to(connection: Connection, table: Table, key: Mapping[str, Any], name: str, amount: float) -> None:
-    """Let a column of a row grow, from nothing if there is no such row."""
+    """Add `amount` to the column `name` of a row; a missing row is inserted."""
     new = _insert_into(connection, table)
     grown = {name: table.c[name] + new.excluded[name]}
     connection.execute(new.on_conflict_do_update(index_elements=tuple(key), set_=grown), {**key, name: amount})
 
 
 def _insert_into(connection: Connection, table: Table) -> Any:
-    """Return an insert that may update, of which SQLAlchemy has no common form."""
+    """Return an INSERT that may update, for which each database has its own class in SQLAlchemy."""
     return import_module(f"sqlalchemy.dialects.{connection.dialect.name}").insert(table)
 
 
@@ -376,7 +376,7 @@ BYTES = 16
 
 
 def of_message(message: Message) -> bytes:
-    """Return the checksum of a message: of its bytes, and of what says where and as what they go."""
+    """Return the checksum of a message: of its bytes, key, target, content type and Message-ID."""
     parts = (message.key, message.target, message.content_type, message.message_id or "")
     return of_parts((*(part.encode(errors="surrogatepass") for part in parts), message.payload))
 

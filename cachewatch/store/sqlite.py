@@ -1,8 +1,8 @@
-"""Open the state: in SQLite, as a file in the folder of the state, durable at every commit, used by one process at a time.
+"""Open the state; in SQLite it is a file in a folder, durable at every commit, used by one process at a time.
 
-Writers begin with BEGIN IMMEDIATE, because a reader that turns writer fails at once whatever the timeout; readers
-block nobody (WAL), except on a network file system (`journal_mode`). The folder is ours and closed to others.
-A copy is whole although others work on the database meanwhile.
+A writing transaction begins with BEGIN IMMEDIATE, because one that reads first may fail at once when it writes, whatever
+the timeout; readers block nobody (WAL), except on a network file system (`journal_mode`). The folder must be ours and
+closed to others. A backup is complete although others work on the database meanwhile.
 """
 
 import errno
@@ -28,7 +28,7 @@ from cachewatch.store.schema import metadata
 
 
 def make_private(folder: Path) -> None:
-    """Make the folder of a state where it is missing; raise StateError where others could replace what is in it."""
+    """Make the folder of a state if it is missing; raise StateError if others could replace files in it."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
@@ -62,14 +62,14 @@ _ADVICE = {
 
 
 class SqliteDatabase(Database):
-    """The state's database in a folder."""
+    """The state's database as an SQLite file in a folder."""
 
     is_shared = False
 
     def __init__(self, folder: Path, *, must_exist: bool = False, is_checked: bool = False) -> None:
-        """Open the database in `folder`, looking through all of it for damage if it `is_checked`.
+        """Open the database in `folder`, made if it is missing unless `must_exist`.
 
-        Raises StateError if it cannot be used.
+        `is_checked` searches all of it for damage. Raises StateError if it cannot be used.
         """
         self.path = folder / NAME
         self.place = str(self.path)
@@ -95,21 +95,21 @@ class SqliteDatabase(Database):
         self._file = _identity(self.path)
 
     def check_place(self) -> None:
-        """Raise StateError if the file is not the one that was opened: another process may work on the one that is there."""
+        """Raise StateError if the file was replaced since it was opened, because another process may use the new one."""
         if _identity(self.path) != self._file:
             raise StateError(f"{self.path}: was moved, replaced or deleted while this process used it; start it again")
 
     @property
     def size(self) -> int:
-        """How many bytes the database takes."""
+        """The size of the database in bytes."""
         return self.path.stat().st_size
 
     def check(self) -> None:
-        """Raise StateError if the file is damaged, by a look at all of it."""
+        """Check the whole file; raise StateError if it is damaged."""
         self._check("integrity_check")
 
     def back_up(self, target: Path) -> None:
-        """Copy the whole database to `target`, which must not exist; it is there at the end, whole and on the disk, or not."""
+        """Copy the whole database to `target`, which must not exist; a failure leaves no file there."""
         draft = draft_of(target)
         try:
             draft.unlink(missing_ok=True)  # of a run that was killed
@@ -127,17 +127,17 @@ class SqliteDatabase(Database):
                 draft.unlink(missing_ok=True)
 
     def tidy(self) -> None:
-        """Fold the write-ahead log into the database, so that it does not grow for ever."""
+        """Move the write-ahead log into the database, so that it does not grow for ever."""
         self._execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def _execute(self, statement: str, values: tuple[str, ...] = ()) -> None:
-        """Execute what is refused in a transaction."""
+        """Execute a statement that cannot run in a transaction."""
         engine = self._engine.execution_options(isolation_level="AUTOCOMMIT")
         with self._explained(), engine.connect() as connection:
             connection.exec_driver_sql(statement, values)
 
     def _form(self) -> int | None:
-        """Return the form of the database, none if it is empty; raise StateError if it is of another program."""
+        """Return the form of the tables, None if the file is empty; raise StateError if it is another program's."""
         with self._explained(), self._engine.connect() as connection:
             form = form_of(connection)
             if form is None and connection.exec_driver_sql("SELECT 1 FROM sqlite_master").first() is not None:
@@ -158,7 +158,9 @@ class SqliteDatabase(Database):
         with suppress(OSError):
             disk = os.statvfs(self.path.parent)
             if code == sqlite3.SQLITE_IOERR and disk.f_bavail * disk.f_frsize < _SCARCE_BYTES:
-                code = sqlite3.SQLITE_FULL  # which it does not say of the memory that it shares
+                code = (
+                    sqlite3.SQLITE_FULL
+                )  # SQLite reports a full disk as an input error when it enlarges its -shm file
             # Where inodes are not counted, both are 0.
             if code == sqlite3.SQLITE_CANTOPEN and disk.f_files > 0 and disk.f_favail == 0:
                 return f"{said}; the disk has no inode left: delete files on it; nothing was lost"
@@ -167,12 +169,12 @@ class SqliteDatabase(Database):
 
 
 class SqliteToRead(SqliteDatabase):
-    """The state's database, for who changes nothing: it is neither made nor upgraded."""
+    """The state's database for reading only: it is neither made nor upgraded."""
 
     def __init__(self, folder: Path) -> None:
         """Open the database in `folder`.
 
-        Raises StateError where there is none, where it cannot be read, or where another version wrote it.
+        Raises StateError if there is none, if it cannot be read, or if another version wrote it.
         """
         self.path = folder / NAME
         self.place = str(self.path)
@@ -209,7 +211,7 @@ class SqliteToRead(SqliteDatabase):
 
 
 def draft_of(target: Path) -> Path:
-    """Return where the copy is made that becomes `target`: a name that nobody else chooses."""
+    """Return the path of the temporary file for a copy that becomes `target`: a name that nobody else uses."""
     return target.with_name(f".{target.name}.cachewatch-draft")
 
 
@@ -222,7 +224,7 @@ def _flush(path: Path) -> None:
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """Return what no other file has."""
+    """Return device and inode of the file, which identify it; None if it is missing."""
     try:
         found = path.stat()
     except (FileNotFoundError, NotADirectoryError):
@@ -244,7 +246,7 @@ def _check_exists(path: Path) -> None:
 
 
 def _advice_for_missing(folder: Path, said: str) -> str:
-    """Return what to do where the state in `folder` has no rows: clones beside it mean that it once had."""
+    """Return the advice for a missing state in `folder`: clones in it show that there once was one."""
     if not any(folder.glob("sources/*.git")):
         return f"{said}; run `cachewatch once` first"
     return (
@@ -254,14 +256,14 @@ def _advice_for_missing(folder: Path, said: str) -> str:
 
 
 def _make_engine(path: Path, pragmas: Iterable[str] = (), **options: Any) -> Engine:
-    """Return what opens connections to the database at `path`, each with these pragmas beside those of all."""
+    """Return an SQLAlchemy engine for the database at `path`; each connection sets `pragmas` and the usual ones."""
     # Connections stay open in a pool: SQLite folds its log into the database whenever the last one closes.
     engine = create_engine(f"sqlite:///{path}", pool_size=4, max_overflow=32, hide_parameters=True, **options)
 
     @event.listens_for(engine, "connect")
     def prepare(connection: Any, _: Any) -> None:
         connection.isolation_level = None  # we say BEGIN ourselves
-        # A bit that flipped in a name or a sentence stops nothing.
+        # A damaged character in a text is replaced, so that it makes no query fail.
         connection.text_factory = lambda text: text.decode("utf-8", "replace")
         for pragma in (*_PRAGMAS, *pragmas):
             connection.execute(f"PRAGMA {pragma}")
@@ -276,7 +278,7 @@ def _make_engine(path: Path, pragmas: Iterable[str] = (), **options: Any) -> Eng
 
 
 def _of_wrong_type(connection: Connection) -> list[str]:
-    """Name the values whose type is another than that of their column, since a bit flipped."""
+    """Return the places of values whose type differs from their column's, because a bit of them flipped."""
     found = []
     for table in metadata.sorted_tables:
         for column in table.c:
@@ -290,7 +292,10 @@ def _of_wrong_type(connection: Connection) -> list[str]:
 
 
 def open_database(state: State, *, must_exist: bool = False, is_checked: bool = False) -> Database:
-    """Open the state to work on it; one that is not there is made, unless it `must_exist`."""
+    """Open the state for reading and writing; one that is missing is made, unless `must_exist`.
+
+    `is_checked` searches an SQLite file for damage.
+    """
     if isinstance(state, Path):
         return SqliteDatabase(state, must_exist=must_exist, is_checked=is_checked)
     database: Database = _in_database(state).open(must_exist=must_exist)
@@ -298,7 +303,7 @@ def open_database(state: State, *, must_exist: bool = False, is_checked: bool = 
 
 
 def open_to_read(state: State) -> Database:
-    """Open the state for who changes nothing: it is neither made nor upgraded."""
+    """Open the state for reading only: it is neither made nor upgraded."""
     if isinstance(state, Path):
         return SqliteToRead(state)
     database: Database = _in_database(state).open_to_read()
@@ -319,16 +324,16 @@ def _in_database(address: PostgresAddress) -> Any:
     return found
 
 
-_SIGNATURE = 100  # bytes of the word that the holder leaves
-# Older versions did not fill it up, or left out the host; after a power cut there may be zeros.
+_SIGNATURE = 100  # bytes of the line that the holder writes into the lock file
+# Older versions wrote a shorter line, or left out the host; after a power cut there may be zeros.
 _OURS = re.compile(rb"\d+( on [^\n]+)? *\n|\0*")
 
 
 @contextmanager
 def only_one(folder: Path) -> Iterator[None]:
-    """Hold the state in `folder`, or raise AnotherInstance with the holder's process and host.
+    """Hold the lock of the state in `folder`; raise AnotherInstance, which names the holder, if another process has it.
 
-    The lock goes with the process, however that ends, and is not handed to its children.
+    The lock ends with this process, however that ends; child processes do not get it.
     """
     make_private(folder)
     path = folder / "lock"
@@ -362,7 +367,7 @@ def only_one(folder: Path) -> Iterator[None]:
 
 
 def _signature(path: Path, handle: int) -> str:
-    """Return who holds it, or held it last; raise StateError where somebody else wrote the file."""
+    """Return the process and host that hold the lock, or held it last; raise StateError if it is no lock file of ours."""
     found = os.pread(handle, _SIGNATURE + 1, 0)
     if len(found) > _SIGNATURE or not _OURS.fullmatch(found):
         raise StateError(f"{path}: is not a lock of cachewatch; move it away, or choose another folder with `state:`")

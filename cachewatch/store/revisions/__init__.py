@@ -1,5 +1,5 @@
-"""The revisions of the database for Alembic, each from one form to the next: form N is revision N.
+"""The migrations of the database for Alembic, each from one form of the tables to the next: form N is revision N.
 
-A released revision never changes: databases have it behind them. New databases are made of store/schema.py, the
-newest form; the first step to another one writes down what the first form was.
+A released migration is never changed, because databases have already run it. New databases are made from
+store/schema.py, the newest form; the first migration after form 1 must write down what form 1 was.
 """

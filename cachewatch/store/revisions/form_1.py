@@ -9,5 +9,5 @@ down_revision = None
 
 
 def upgrade() -> None:
-    """Take the step."""
+    """Create the tables."""
     make_tables(op.get_bind())
