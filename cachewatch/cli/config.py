@@ -1,7 +1,7 @@
-"""The configuration: loaded, with its state, for the commands that need them; and `cachewatch config`.
+"""Load the configuration, and its state, for the commands that need them; and `cachewatch config`.
 
-`cachewatch config` checks the file, shows what it means and prints its schema. The check also reads the sources, for
-filters and `since:` that name what does not exist there.
+`cachewatch config` checks the file, shows what it means and prints its schema. The check also reads the sources, to
+find filters that match nothing there, and a `since:` that is no revision.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -57,7 +57,7 @@ CONFIG_OPTION = click.option(
 
 
 def configured(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command `--config`, and call it with `config`, the checked configuration.
+    """Give a command the option `--config`, and call it with the argument `config`, the checked configuration.
 
     A file with mistakes ends the command with exit code 2 and a list of all of them.
     """
@@ -65,7 +65,7 @@ def configured(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def configured_without_secrets(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The same for commands that neither send nor fetch: whoever may read the file may use them."""
+    """Do the same for a command that neither sends nor fetches, so that it needs no permission to read secrets."""
     return _configured(command, with_secrets=False)
 
 
@@ -79,7 +79,7 @@ def _configured(command: Callable[..., Any], *, with_secrets: bool) -> Callable[
 
 
 def load(file: Path | None, *, with_secrets: bool = True) -> "Config":
-    """Find, read and check the configuration file; raises ConfigError."""
+    """Find, read and check the configuration file; raises ConfigError with all mistakes."""
     return read_config(find_config(file), with_secrets=with_secrets)
 
 
@@ -89,18 +89,18 @@ log_format = click.option(
 
 
 def working_on(config: Config) -> AbstractContextManager[Context]:
-    """Open the state of `config` for one command that changes it; it need not be ours alone."""
+    """Open the state of `config` for a command that changes it, also while the service works on it."""
     return _with(config, open_database(config.database, must_exist=True))
 
 
 def reading(config: Config) -> AbstractContextManager[Context]:
-    """Open the state of `config` for one command that changes nothing, and need not be allowed to."""
+    """Open the state of `config` read-only; write permission is not needed."""
     return _with(config, open_to_read(config.database))
 
 
 @contextmanager
 def elsewhere(config: Config) -> Iterator[Context]:
-    """Open an empty state elsewhere: who only reads what was fetched must not come to own the service's folder."""
+    """Open an empty state in a temporary folder, so that the service's folder is never created by another user."""
     with TemporaryDirectory(prefix="cachewatch-") as folder, _with(config, open_database(Path(folder))) as context:
         yield context
 
@@ -113,7 +113,7 @@ def _with(config: Config, database: Database) -> Iterator[Context]:
         database.close()
 
 
-# What the keys of `match:` are called for `diff`.
+# The option of `diff` for each key of `match:`.
 _OPTION_OF = {
     "tags": "tag",
     "packages": "package",
@@ -125,7 +125,7 @@ _OPTION_OF = {
 
 
 class _Looked(Struct, frozen=True):
-    """What the newest revision of a source has, as far as that had to be read, and which filters match none of it."""
+    """The values in the newest revision of a source, as far as they were read, and the filters that match none."""
 
     source: str
     values: Values
@@ -134,7 +134,7 @@ class _Looked(Struct, frozen=True):
 
 
 def unknown_filters(context: Context) -> Iterator[str]:
-    """Yield a sentence for each source that cannot be asked, or has no such revision, and for each filter that nothing matches."""
+    """Yield a sentence for each source that cannot be read, each unknown `since:`, and each filter without a match."""
     matches = dict(_matches(context.config))
     looked: list[_Looked] = []
     for source in context.config.sources.values():
@@ -184,7 +184,7 @@ def _why_not(context: Context, source: Source, error: CachewatchError) -> str:
 
 
 def _why_empty(source: Source) -> str:
-    """Begin a sentence with what a folder on this machine has in place of documents; "" if it has some, or is elsewhere."""
+    """Return the beginning of a sentence on why a local folder has no documents; "" if it has, or is not local."""
     if source.type == "git" and is_plain(Path(source.address)):
         try:
             list_path(source.address, source.layout)
@@ -194,7 +194,7 @@ def _why_empty(source: Source) -> str:
 
 
 def _open(context: Context, source: Source) -> Repository:
-    """Open our copy of a source; before the first pass, the repository itself if it is on this machine."""
+    """Open the clone of a source; before it was first fetched, the repository itself if it is on this machine."""
     if _is_here(context, source):
         return Repository(Path(source.address), source.layout)
     return context.open_repository(source)
@@ -208,13 +208,13 @@ def _is_here(context: Context, source: Source) -> bool:
 
 
 def _with_all_tags(looked: _Looked, source: Source) -> Sequence[_Looked]:
-    """Return the same for the filter of the source itself, which chooses among all tags."""
+    """Return `looked` with all tags of the source, to check the source's own `tags:`."""
     values = {"tag": set(looked.all_tags)}
     return [replace(looked, values=values, lacks=unmatched([("tag", pattern) for pattern in source.tags], values))]
 
 
 def _unknown(where: str, name: str, patterns: Sequence[str], looked: Sequence[_Looked]) -> Iterator[str]:
-    """Yield a sentence for every pattern that nothing in any of these sources matches."""
+    """Yield a sentence for each of `patterns` that matches nothing in any of these sources."""
     values = {name: {value for each in looked for value in each.values[name]}}
     sources = ", ".join(each.source for each in looked)
     for pattern in patterns:
@@ -224,7 +224,7 @@ def _unknown(where: str, name: str, patterns: Sequence[str], looked: Sequence[_L
 
 
 def _look(context: Context, source: Source, asked: Asked) -> _Looked:
-    """Read the newest revision of a source until all filters match something, the cheapest first."""
+    """Read the newest revision of a source until all filters match something, beginning with the fastest reads."""
     with closing(_open(context, source)) as repository:
         branch = source.branch if isinstance(source, GitSource) else None
         newest = branch if branch and _is_here(context, source) else "HEAD"
@@ -248,7 +248,7 @@ def _look(context: Context, source: Source, asked: Asked) -> _Looked:
 
 
 def _read(repository: Repository, revision: Revision, values: dict[str, set[str]]) -> None:
-    """Add what the documents of one tag have."""
+    """Add the values in the documents of one tag to `values`."""
     listing = list_revision(repository, revision, lambda _: True)
     for name, found in facts_of(list(listing.blobs.values()), listing.reader):
         values[name] |= found
@@ -298,7 +298,7 @@ def check(
 
 
 def _has_filters(config: Config) -> bool:
-    """Tell whether anything is named that the sources may not have."""
+    """Tell whether the configuration has a filter or `since:` that may not exist in the sources."""
     matches: list[Match] = [subscription.match for subscription in config.subscriptions.values()]
     matches += [silence.match for silence in config.silences]
     return any(source.tags or source.since for source in config.sources.values()) or any(
@@ -307,7 +307,7 @@ def _has_filters(config: Config) -> bool:
 
 
 def _warn_of_filters(config: Config) -> bool:
-    """Warn of filters that match nothing in their sources, and tell whether there was anything to say."""
+    """Print a warning for each filter that matches nothing in its sources; tell whether there were any."""
     with elsewhere(config) as context:
         found = list(unknown_filters(context))
     if not found:
@@ -341,7 +341,7 @@ def schema() -> None:
 
 
 def _check_templates(config: Config) -> None:
-    """Render the user's own templates on sample data, so that an undefined name is found now and not on a Monday."""
+    """Render the user's own templates on sample data, to find undefined names before a digest is due."""
     if config.templates_dir is None:
         return
 
@@ -350,7 +350,7 @@ def _check_templates(config: Config) -> None:
 
 
 def _check_environments(config: Config) -> None:
-    """Read the environments that are watched, which may have been moved or broken since the file was written."""
+    """Read the environments that are watched; raise ConfigError for those that cannot be read."""
     mistakes = []
     for subscription in config.subscriptions.values():
         if subscription.match.environment is not None:

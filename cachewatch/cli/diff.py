@@ -1,4 +1,4 @@
-"""`cachewatch diff`: what changed between two revisions, tags, files or folders."""
+"""`cachewatch diff`: show the changes between two revisions, tags, files or folders."""
 
 import logging
 import os
@@ -47,7 +47,7 @@ Groups = Mapping[str, Sequence[str]]
 
 
 class GroupedOptions(click.Command):
-    """A command with groups of options, each named by what its options are for; all others come last."""
+    """A command whose help lists its options in groups with titles; all other options come last."""
 
     def __init__(self, *arguments: Any, groups: Groups, **values: Any) -> None:
         super().__init__(*arguments, **values)
@@ -92,7 +92,7 @@ _MOST_WARNINGS = 20
 _MOST_TAGS = 5
 
 Write = Callable[[Iterable[Changeset]], Iterator[bytes]]
-# How packages are kept, and how they are written.
+# What creates a collector of packages, and what writes them.
 Format = tuple[Callable[[], Collector], Write]
 
 
@@ -233,7 +233,7 @@ def diff(
 
 
 def _note_not_compared(opened: "Sequence[Repository]", named: tuple[str, str] | None, after: str | None) -> None:
-    """Say what somebody may have meant where AFTER is HEAD, and how to compare that."""
+    """Tell the user how to compare uncommitted files or a folder, if they may have meant these as AFTER."""
     if not opened or (named is not None and named[1] != NEWEST):
         return
     if named is not None and after is None and is_documents(named[0]):
@@ -248,7 +248,7 @@ def _note_not_compared(opened: "Sequence[Repository]", named: tuple[str, str] | 
 
 
 def _named(before: str | None, after: str | None) -> tuple[str, str] | None:
-    """Return the two sides that were named; None if none was."""
+    """Return BEFORE and AFTER as they were named, with HEAD for a missing AFTER; None if neither was named."""
     if before is None:
         return None
     if after is None and (found := split_range(before)) is not None:
@@ -268,7 +268,7 @@ def _named(before: str | None, after: str | None) -> tuple[str, str] | None:
 def _end_with_why(
     context: click.Context, names: Sequence[str], tags: Sequence[str], *, repo: str | None, **form: str | None
 ) -> None:
-    """Compare two lock files or the specs of two hashes, as `why` does, and end; do nothing for anything else."""
+    """Compare two lock files or the specs of two hashes as `why` does, and end; do nothing for other names."""
     if all(Path(name).suffix == ".lock" and Path(name).is_file() for name in names):
         arguments = ["--lock", *names]
     elif all(_HASH.fullmatch(name) and not os.path.exists(name) for name in names):  # noqa: PTH110
@@ -302,7 +302,7 @@ def _check_effect(named: tuple[str, str], *, has_repo: bool, tag: tuple[str, ...
 
 
 def _asked(named: tuple[str, str] | None, after: str | None) -> str:
-    """Begin the sentence that says that there is no catalogue: with what it would have been needed for."""
+    """Return the beginning of the error message that there is no catalogue: what it would be needed for."""
     if named is None:
         return ""
     if is_documents(named[0]) and after is None:
@@ -316,7 +316,7 @@ def _asked(named: tuple[str, str] | None, after: str | None) -> str:
 def _opened(
     named: tuple[str, str] | None, open_repository: "Callable[[], Repository]", selection: Selection
 ) -> Iterator[Comparison]:
-    """Open what is compared; if nothing was named, the newest revision and the one before it."""
+    """Open the two sides for a comparison; if none was named, the newest revision and the one before it."""
     layout = layout_asked_for() or ANYWHERE
     compared = partial(open_comparison, wanted_tag=selection.tags, wanted_package=selection.packages, layout=layout)
     if named is not None:
@@ -334,7 +334,7 @@ def _opened(
 def _explained(
     found: Iterable[Changeset], opened: "Sequence[Repository]", selection: Selection
 ) -> Iterator[Iterable[Changeset]]:
-    """Let changesets say why specs were rebuilt, read through a git process of its own."""
+    """Add to changesets why specs were rebuilt, read through a git process of its own."""
     if not opened:
         raise UsageError("--why compares revisions: files and folders have no dependency graph")
     with closing(opened[0].again()) as repository:
@@ -365,7 +365,7 @@ def _kinds(option: str, patterns: Iterable[str]) -> list[str]:
 
 
 def _format(name: str, selection: Selection, *, is_all: bool, color: str, output: str | None) -> Format:
-    """Choose how packages are kept and written."""
+    """Return a collector and a writer for the format `name`."""
     if name in ("json", "jsonl"):
         return JsonCollector, partial(write_json if name == "json" else write_jsonl, wants=selection.wants)
     if name == "csv":
@@ -378,7 +378,7 @@ def _format(name: str, selection: Selection, *, is_all: bool, color: str, output
 
 
 def _report_writer(name: str, selection: Selection, *, is_all: bool, palette: "Palette") -> Write:
-    """Return what writes a report that people read."""
+    """Return the writer of a report for people: text, Markdown or HTML."""
     asked = Requested(most=ALL if is_all else _MOST_LINES, wants=selection.wants)
     if name == "html":
         from cachewatch.report.templates import MOST_ROWS, write_page  # noqa: PLC0415  Jinja2 is slow to load
@@ -390,7 +390,7 @@ def _report_writer(name: str, selection: Selection, *, is_all: bool, palette: "P
 
 
 def _naming_tags(comparison: Comparison) -> Iterator[bytes]:
-    """Say which tags are compared if there are several, and how to choose one: a report on each follows."""
+    """Yield a paragraph that names the compared tags, if there are several, and how to choose one."""
     tags = [safe(pair.after.tag or pair.before.tag or "") for pair in comparison.pairs]
     if len(tags) > 1:
         more = f" and {len(tags) - _MOST_TAGS:,} more" if len(tags) > _MOST_TAGS else ""
@@ -399,14 +399,14 @@ def _naming_tags(comparison: Comparison) -> Iterator[bytes]:
 
 
 def _noting(found: Iterable[Changeset], done: list[Changeset]) -> Iterator[Changeset]:
-    """Pass changesets on, and keep them for the exit code."""
+    """Yield the changesets, and add each to `done` once it was written, for the exit code."""
     for changeset in found:
         yield changeset
         done.append(changeset)
 
 
 def _warn(reports: Sequence[Report], *, is_all: bool) -> None:
-    """Name every fault on standard error."""
+    """Print the faults of documents on standard error."""
     faults = list(dict.fromkeys(_describe(diagnostic) for report in reports for diagnostic in report.diagnostics))
     for fault in faults if is_all else faults[:_MOST_WARNINGS]:
         click.echo(f"cachewatch: warning: {fault}", err=True)
@@ -418,7 +418,7 @@ def _warn(reports: Sequence[Report], *, is_all: bool) -> None:
 
 
 def _checked(pieces: Iterable[bytes], unknown: Callable[[], Iterable[Unknown]]) -> Iterator[bytes]:
-    """Pass `pieces` on; then warn of patterns that match nothing. A name that nothing has is a mistake."""
+    """Yield `pieces`; then warn of patterns that match nothing, or raise UsageError if one is a plain name."""
     yield from pieces
     for each in unknown():
         if each.is_mistake:
@@ -431,7 +431,7 @@ def _describe(diagnostic: Diagnostic) -> str:
 
 
 def _say_what_failed(reports: Sequence[Report], words: Sequence[str], fail_on: Globs) -> None:
-    """Name on standard error what happened of the kinds that `--fail-on` names."""
+    """Print on standard error which changes of the kinds in `--fail-on` occurred."""
     if fail_on.is_open or not any(fail_on(kind) for report in reports for kind in report.kinds):
         return
     for word in [word for word in words if not word.startswith("!")] or [" ".join(words)]:

@@ -1,4 +1,4 @@
-"""`cachewatch init`: a short configuration file that works."""
+"""`cachewatch init`: write a short configuration file that works."""
 
 import json
 import os
@@ -91,7 +91,7 @@ def init(*, file: Path, **options: Any) -> None:
 
 
 def _values(options: dict[str, Any]) -> dict[str, Any]:
-    """Return what the template says, as YAML has it."""
+    """Return the values for the template of the configuration file, quoted for YAML."""
     zone = check_zone(options["timezone"])
     parse_when(options["when"], zone)
     host, port = _server(options["smtp"])
@@ -121,7 +121,7 @@ def _values(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _name_of(source: str) -> str:
-    """Name a source after its repository or folder."""
+    """Return a name for a source, taken from its repository or folder."""
     if source == PUBLIC_REPOSITORY:
         return PUBLIC
     path = Path(source).resolve() if Path(source).exists() else Path(source.rstrip("/"))
@@ -130,14 +130,14 @@ def _name_of(source: str) -> str:
 
 
 def _state(file: Path, given: str | None) -> str:
-    """Return the folder for the state, which the file names so that every command and every shell finds it."""
+    """Return the folder for the state; it is written into the file, so that all commands use the same."""
     if given is not None:
         return str(Path(given).absolute())
     return "/var/lib/cachewatch" if Path("/etc") in file.absolute().parents else "state"
 
 
 def _look(source: str, layout: Layout, since: str | None) -> Collection[str]:
-    """Return the tags of the source, which is on this machine, and warn if there are none; `since` must be a revision of it."""
+    """Return the tags of a local source, and warn if there are none; raise UsageError if `since` is unknown."""
     if folders.is_plain(Path(source)):
         return _look_at_folder(source, layout, since)
 
@@ -184,7 +184,7 @@ def _server(text: str) -> tuple[str, int | None]:
 
 
 def _write(file: Path, text: str) -> None:
-    """Write a file that was not there; nothing is ever overwritten."""
+    """Write a new file; raise UsageError if it exists already."""
     try:
         descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o640)
     except FileExistsError as error:

@@ -159,7 +159,7 @@ def _problem(problem: Problem, now: datetime) -> list[str]:
 
 
 def when(moment: datetime | None, now: datetime) -> str:
-    """Say a moment, in the time zone of `now`, and how far away it is."""
+    """Return a time in words: in the time zone of `now`, and how far it is from `now`."""
     if moment is None:
         return "never"
     seconds = (now - moment).total_seconds()
@@ -171,7 +171,7 @@ _MOST = 50
 
 
 _STATES = {"dead": (State.DEAD, State.SUPPRESSED), "open": OPEN, "held": (State.HELD,)}
-# What can be retried or dropped, where a filter names no state.
+# The states that `retry` and `drop` choose unless an option names one.
 _UNSENT = (State.DEAD, State.SUPPRESSED, State.QUEUED, State.DEFERRED)
 
 
@@ -188,10 +188,10 @@ def _filters(command: Callable[..., None]) -> Callable[..., None]:
 
 
 class _ListingGroup(SuggestingGroup):
-    """A group that lists without a command: what it is called with are the options of `list`."""
+    """A group whose command `list` is called if no command is named; the options are then those of `list`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Call `list` where no command is named."""
+        """Insert `list` before the options if no command is named."""
         is_named = any(not arg.startswith("-") for arg in args[:1]) or set(args) & set(ctx.help_option_names)
         return super().parse_args(ctx, args if is_named or ctx.resilient_parsing else ["list", *args])
 
@@ -350,7 +350,7 @@ def drop(
 
 
 def _drop(context: Context, name: str, reason: str) -> None:
-    # Keys of digests are long; nobody has so many deliveries.
+    # A longer number is the key of a digest: nobody has so many deliveries.
     if name.isdecimal() and len(name) < 10:
         operator_actions.drop_delivery(context, int(name), reason)
     else:
@@ -383,7 +383,7 @@ def restore(*, config: Config, channel: str, targets: tuple[str, ...]) -> None:
 
 
 def _chosen(config: Config, state: str | None, channel: str | None, target: str | None) -> tuple[int, ...]:
-    """Return the numbers of the deliveries that options choose, oldest first."""
+    """Return the numbers of the deliveries that options choose, oldest first; raises UsageError if there are none."""
     if not (state or channel or target):
         raise UsageError("name a delivery by its number, or choose some by --dead, --open, --channel or --target")
     with reading(config) as context, context.database.read() as connection:
@@ -473,7 +473,7 @@ def _place(text: str, password: Secret | None) -> StatePlace:
 
 
 def _check_places(source: StatePlace, target: StatePlace) -> None:
-    """Raise UsageError where the first is no place of a state, or where both are one."""
+    """Raise UsageError if `source` is not the place of a state, or if it is the same as `target`."""
     if isinstance(source, Path) and not source.is_file() and not has_state(source):
         raise UsageError(f"{source}: there is no such state")
     folder = source.parent if isinstance(source, Path) and source.name == NAME else source
@@ -485,7 +485,7 @@ def _check_places(source: StatePlace, target: StatePlace) -> None:
 
 @contextmanager
 def _source_state(place: StatePlace) -> Iterator[Database]:
-    """Open a state that nobody works on; of a backup, a copy, which is upgraded if it is older."""
+    """Open the state to copy, which no process may work on; a backup is copied and upgraded first."""
     with ExitStack() as stack:
         if isinstance(place, Path) and place.is_file():
             folder = Path(stack.enter_context(TemporaryDirectory(prefix="cachewatch-")))
@@ -498,7 +498,7 @@ def _source_state(place: StatePlace) -> Iterator[Database]:
 
 
 def _bring_up(folder: Path, backup: Path) -> None:
-    """Upgrade the copy of a backup in `folder`; raise StateError, which names the backup, where that cannot be."""
+    """Upgrade the copy of a backup in `folder`; raise StateError, which names `backup`, if that fails."""
     try:
         with closing(open_database(folder, is_checked=True)) as database:
             if database.is_new:

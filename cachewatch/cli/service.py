@@ -1,6 +1,6 @@
 """The commands that run or explain the service: `once`, `daemon`, `preview`, `test` and `explain`.
 
-`preview` says what `once` would send now, and changes nothing; `test` sends a real message through one channel.
+`preview` prints what `once` would send now, and changes nothing; `test` sends a real message through one channel.
 """
 
 import logging
@@ -62,17 +62,17 @@ _MOST_DELIVERIES = 500
 
 
 class PassSummary(Struct, frozen=True):
-    """The state before and after a pass, and what it made or tried to deliver."""
+    """The state before and after a pass, and the digests that it created or tried to deliver."""
 
-    begun: datetime  # in the time zone of the configuration
+    begun: datetime  # in the configured time zone
     before: ServiceStatus
     after: ServiceStatus
     problems: ProblemList
-    delivered: tuple[tuple[DigestSummary | None, tuple[Delivery, ...]], ...]  # by digest; None: for operators
+    delivered: tuple[tuple[DigestSummary | None, tuple[Delivery, ...]], ...]  # by digest; None for notices to operators
 
 
 def summarize(context: Context, before: ServiceStatus, begun: datetime) -> PassSummary:
-    """Return what the pass that began then did."""
+    """Return a summary of the pass that began at `begun`; `before` is the status at that time."""
     after = read_status(context)
     with context.database.read() as connection:
         touched = [
@@ -104,7 +104,7 @@ def lines(summary: PassSummary) -> Iterator[str]:
 
 
 def _waiting(summary: PassSummary) -> Iterator[str]:
-    """Yield what waits for a channel, and when it is tried again."""
+    """Yield how many deliveries wait for each channel, and when they are retried."""
     for channel in summary.after.channels:
         count = sum(channel.queue.get(state, 0) for state in OPEN)
         if count:
@@ -181,7 +181,7 @@ def once(context: click.Context, /, *, config: Config, log_format: str) -> None:
             put_in_force(service)
             before, begun = read_status(service), utc_now()
             if is_on_terminal():
-                # The first fetch takes its time; the log has a line for what is done, not for what is going on.
+                # The first fetch takes long, and the log has lines only for work that is finished.
                 new = ", ".join(safe(source.name) for source in before.sources if source.revision is None)
                 if new:
                     click.echo(f"fetching {new} for the first time, which may take minutes ...", err=True)
@@ -194,7 +194,7 @@ def once(context: click.Context, /, *, config: Config, log_format: str) -> None:
 
 @contextmanager
 def _pinged_if_it_fails(config: Config) -> Iterator[None]:
-    """Ping that a pass failed, unless it was none because another process is at work."""
+    """Ping the monitoring service about an exception in the block, but not if another process does the work."""
     try:
         yield
     except AnotherInstance:
@@ -237,13 +237,13 @@ def daemon(context: click.Context, /, *, config: Config, log_format: str) -> Non
 
 
 def _opened(config: Config, form: str, doing: Callable[[str], None] | None = None) -> Context:
-    """Open the state, whose lock on this host we hold; `doing` hears what is being done."""
+    """Open the state; this process must hold its lock on this host. `doing` is called with what is being done."""
     database = open_database(config.database, is_checked=True)
     log = open_log(form, log_stream() if doing else None)
     return Context(config=config, database=database, log=log, clock=utc_now, doing=doing or (lambda _: None))
 
 
-# The tables of what was sent, which may be large.
+# The tables of messages, which may be large and are not needed.
 _NOT_LOOKED_AT = ("bodies", "deliveries", "attempts")
 _FORMS = ("text", "html", "markdown", "json", "eml")
 
@@ -313,9 +313,9 @@ def preview(
 
 
 def _state(config: Config, stream: Stream, since: str | None) -> AbstractContextManager[Context]:
-    """Open the state as the next pass would find it: with what the sources on this machine have now.
+    """Open the state as the next pass would find it, with the newest revisions of the sources on this machine.
 
-    Before the first pass, it is empty but for what that pass would look at.
+    Before the first pass, it is empty except for the sources that this pass would fetch.
     """
     if not has_state(config.database):
         named = [source for source in stream.sources if since or _begins_earlier(source)]
@@ -328,15 +328,15 @@ def _begins_earlier(source: Source) -> bool:
 
 
 def _is_here(source: Source) -> bool:
-    """Tell whether a source is a repository or folder on this machine, which costs little to look at."""
+    """Tell whether a source is a repository or folder on this machine, which is fast to fetch."""
     return source.type == "git" and (not is_url(source.address) or source.address.startswith("file:"))
 
 
 @contextmanager
 def _first_state(config: Config, named: list[Source], sources: list[Source]) -> Iterator[Context]:
-    """Fetch `sources` into a state elsewhere, and say so of those that are `named`.
+    """Fetch `sources` into a temporary state, and print which of the `named` ones are fetched.
 
-    Nothing is recorded of build caches, which have no earlier revisions.
+    Live build caches are not fetched, because they have no earlier revisions.
     """
     if names := ", ".join(source.name for source in named if source.type == "git"):
         click.echo(f"cachewatch: nothing was fetched yet; fetching {names} for this preview alone ...", err=True)
@@ -350,7 +350,7 @@ def _first_state(config: Config, named: list[Source], sources: list[Source]) -> 
 
 @contextmanager
 def _next_state(config: Config, sources: Sequence[Source]) -> Iterator[Context]:
-    """Copy the state elsewhere, and fetch there those of `sources` that are on this machine."""
+    """Copy the state to a temporary folder, and fetch there those of `sources` that are on this machine."""
     with reading(config) as stored, _state_elsewhere(config) as context:
         with stored.database.read() as old, context.database.write() as new:
             copy_rows(old, new, but=_NOT_LOOKED_AT)
@@ -365,24 +365,27 @@ def _next_state(config: Config, sources: Sequence[Source]) -> Iterator[Context]:
 
 @contextmanager
 def _state_elsewhere(config: Config) -> Iterator[Context]:
-    """Offer an empty state in a temporary folder."""
+    """Open an empty state in a temporary folder."""
     with TemporaryDirectory(prefix="cachewatch-") as folder:
         own = config.model_copy(update={"state": Path(folder)})
-        # What the service would log is not what was asked for.
+        # The log of the service does not belong to the output of a preview.
         context = Context(config=own, database=open_database(own.state), log=open_log(level=logging.CRITICAL))
         with closing(context.database):
             yield context
 
 
 def _would_be_sent(stream: Stream, state: StreamState, draft: PendingDigest, now: datetime, *, is_asked: bool) -> bool:
-    """Tell whether a pass would make this digest; one that was asked for by --since, if it were due."""
+    """Tell whether a pass would send this digest.
+
+    With `is_asked`, the user asked for it by --since, so it counts as due.
+    """
     is_new = any(span.before.revision != span.after.revision for span in draft.digest.spans)
     is_due = is_asked or is_new or not stream.is_each_revision
     return is_due and not is_left_out(stream, state, draft, now)
 
 
 def _only_subscription(config: Config) -> str:
-    """Return the name of the only subscription, or raise UsageError with the names of all."""
+    """Return the name of the only subscription; raise UsageError, with all names, if there are several."""
     if len(config.subscriptions) != 1:
         raise UsageError(f"preview needs a subscription; configured: {', '.join(config.subscriptions) or 'none'}")
     return next(iter(config.subscriptions))
@@ -407,7 +410,7 @@ def _say(
     since: str | None,
     is_sent: bool,
 ) -> None:
-    """Say on standard error what the digest does not: why there is none, or when it goes out."""
+    """Print on standard error why there is no digest, when it is sent, or what is missing in it."""
     name = stream.subscription.name
     unfetched = [each.name for each in stream.sources if state.sources[each.name].revision is None]
     fetched = {
@@ -443,7 +446,7 @@ def _say(
 
 
 def _earlier(service: Context, stream: Stream, state: StreamState) -> str:
-    """Return the nearest of a few earlier revisions since which something changed, as far as that is known; or ""."""
+    """Return one of HEAD~1 to HEAD~3 since which something changed, or "" if none is known."""
     unfetched = [each for each in stream.sources if state.sources[each.name].revision is None]
     if unfetched:
         return "HEAD~1" if all(each.type == "git" and not _is_here(each) for each in unfetched) else ""
@@ -455,7 +458,7 @@ def _earlier(service: Context, stream: Stream, state: StreamState) -> str:
 
 
 def _later(service: Context, stream: Stream) -> str:
-    """Say when the digest is due; nothing if it is now."""
+    """Return in words when the digest is due; "" if that is now."""
     now, config = service.clock(), service.config
     streams = read_status(service).streams
     planned = next(
@@ -475,7 +478,7 @@ def _through(channel: str | None, packed: tuple[ChannelMessages, ...]) -> tuple[
 
 
 def _sent(config: Config, packed: tuple[ChannelMessages, ...], form: str) -> bytes:
-    """Return the bytes that the first of these channels sends in this form."""
+    """Return the bytes that the first of these channels sends in the format `form`."""
     first = packed[0]
     if form == "eml":
         mails = [each for each in packed if isinstance(config.channels[each.channel], MailConfig)]
@@ -506,7 +509,7 @@ def _text(config: Config, packed: ChannelMessages, form: str) -> str:
 
 
 def _mail(config: Config, packed: ChannelMessages) -> EmailMessage | None:
-    """Return the finished mail for the first recipient of a mail channel: with links of their own."""
+    """Return the mail to the first recipient of a mail channel, with this recipient's links; None for other channels."""
     if not isinstance(config.channels[packed.channel], MailConfig) or not packed.messages:
         return None
     return BytesParser(EmailMessage, policy=default).parsebytes(packed.messages[0].payload)
@@ -523,7 +526,7 @@ def _lint(config: Config, packed: tuple[ChannelMessages, ...]) -> int:
 
 
 def _bases(config: Config) -> list[str]:
-    """Return what links may begin with."""
+    """Return the beginnings of links that the configuration allows."""
     channels = config.channels.values()
     unsubscribe = [channel.unsubscribe for channel in channels if isinstance(channel, MailConfig)]
     named = [config.links, *(channel.archive for channel in channels), *unsubscribe]
@@ -600,7 +603,7 @@ def explain(*, config: Config, package: str, format_: str) -> None:
 
 
 def _warn(package: str, names: set[str]) -> None:
-    """Say that no source has the package: what follows holds if it comes, or the name is mistyped."""
+    """Warn that no source has the package now, with similar names."""
     hint = did_you_mean(package, sorted(names))
     click.echo(f"cachewatch: warning: no source has a package {safe(package)} now{safe(hint)}", err=True)
 

@@ -1,4 +1,4 @@
-"""The commands that list what a revision has: `show`, `tags`, `stacks` and `packages`; and `kinds` and `schema`."""
+"""The commands that list the contents of a revision: `show`, `tags`, `stacks` and `packages`; and `kinds` and `schema`."""
 
 import re
 from collections import defaultdict
@@ -63,10 +63,10 @@ from cachewatch.report.text import Palette, fitted
 from cachewatch.runtime.files import shipped_schemas
 from cachewatch.sources import folders
 
-# A hash, or with a slash before it what one begins with.
+# A whole hash, or a slash and the beginning of one.
 _HASH = re.compile(r"/([a-z0-9]{1,64})|([a-z2-7]{32})")
 _MOST_SPECS = 20
-_MOST_TAGS = 100  # of which a document is read, to say where else a spec is
+_MOST_TAGS = 100  # in which a spec is searched that the chosen tag does not have
 
 
 @click.command(
@@ -150,7 +150,7 @@ def _packages(name: str, catalogue: "_Catalogue") -> list[ShownPackage]:
 
 
 def _chosen_specs(shown: ShownPackage, asked: SpecPattern) -> ShownPackage:
-    """Return only the specs that were asked for."""
+    """Return the package with only the specs that match `asked`."""
     if asked.text == asked.package:
         return shown
     specs = {each: signature for each, signature in shown.document.specs.items() if asked(each, signature)}
@@ -158,7 +158,7 @@ def _chosen_specs(shown: ShownPackage, asked: SpecPattern) -> ShownPackage:
 
 
 def _nothing_so(document: Document, asked: SpecPattern) -> str:
-    """Say that a package has no such spec, and which versions, or else what else, it has."""
+    """Return the sentence that a package has no such spec, with the versions that it has, or also other values."""
     signatures = document.specs.counts
     versions = ", ".join(sorted_versions({version for each in signatures for version in each.versions}))
     if asked.says_only_versions:
@@ -169,19 +169,19 @@ def _nothing_so(document: Document, asked: SpecPattern) -> str:
 
 
 class _Catalogue:
-    """The repository of the catalogue, opened when something is asked of it."""
+    """The repository of the catalogue, which is opened when it is first needed."""
 
     def __init__(self, repo: str | None, revision: str, line: ProgressLine, stack: ExitStack) -> None:
         self._repo, self._revision, self._line, self._stack = repo, revision, line, stack
         self._opened: tuple[Repository, Revision] | None = None
 
     def package(self, name: str) -> ShownPackage:
-        """Return one package, and since when it is as it is."""
+        """Return one package, with the revision since which it is unchanged."""
         found = read_package(*self._open(), name)
         return ShownPackage(_parse(found.content, found.path), found.side, found.unchanged_since)
 
     def elsewhere(self, shown: ShownPackage, asked: SpecPattern) -> str:
-        """Say which other tags of the revision have a spec that was asked for, as the end of a sentence."""
+        """Return which other tags of the revision have a spec that matches `asked`, as the end of a sentence."""
         repository, revision = self._open()
         others = [tag for tag in tag_names.in_order(tags_of(repository, revision).ids) if tag != shown.side.tag]
         found = []
@@ -194,13 +194,13 @@ class _Catalogue:
         return f"; {', '.join(found[:3])}{more} {'has' if len(found) == 1 else 'have'} it (--tag)" if found else ""
 
     def packages(self, pattern: str) -> Iterator[ShownPackage]:
-        """Yield all packages of these names."""
+        """Yield all packages whose names match `pattern`."""
         listing = list_revision(*self._open(), Globs([pattern]))
         for document in self._documents(listing, lambda _: True):
             yield ShownPackage(document, listing.side)
 
     def specs(self, beginnings: Sequence[str]) -> list[ShownSpec]:
-        """Return the specs whose hashes begin so; raises UsageError for a beginning that none has."""
+        """Return the specs whose hashes begin with one of `beginnings`; raises UsageError if one has no spec."""
         listing = list_revision(*self._open(), Globs())
         wanted = [each.encode() for each in beginnings]
         found = [
@@ -239,7 +239,7 @@ def _tables(shown: Sequence[ShownPackage], colours: Palette) -> Iterator[bytes]:
             palette=colours,
             width=width(),
         )
-        # A table without marks ends with an empty line, for which there is no need before the next one.
+        # A table without marks ends with an empty line, which is removed before the next table.
         text = "\n".join(lines).rstrip("\n") if len(shown) > 1 else "\n".join(lines)
         yield f"{chr(10) if number else ''}{text}\n".encode()
 
@@ -254,7 +254,7 @@ def _spec_lines(specs: Sequence[ShownSpec], colours: Palette) -> Iterator[bytes]
 
 
 def _resolved(repository: Repository, name: str, *, is_all: bool = False) -> Revision:
-    """Return a revision, and warn of files that could be documents of it and are none."""
+    """Return a revision, and warn of files in it that look like documents and are none; `is_all` adds faults of tags."""
     revision = resolve(repository, name)
     _warn((*(faults_of(repository, revision) if is_all else ()), *no_documents(repository, revision)))
     return revision
@@ -300,7 +300,7 @@ _FORMAT = click.option(
 
 
 def _listing(names: Complete) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return what gives a command what all listings have; `names` completes its patterns."""
+    """Return a decorator that adds the options of all listings to a command; `names` completes its patterns."""
     patterns = click.argument("patterns", metavar="[GLOB]...", nargs=-1, shell_complete=names)
 
     def with_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -355,7 +355,7 @@ def stacks(context: click.Context, /, *, patterns: tuple[str, ...], **options: A
         for signature, count in document.specs.counts.items():
             for stack in signature.stacks:
                 counts[stack].append((document.package, count, signature.target))
-    # A stack that the tag says it has, and of which it has nothing now, is worth a line.
+    # A stack in the list of tags is listed even if the tag has no specs of it now.
     counts = {name: [] for name in _declared(**options)} | counts
     found = [_stack(name, counts[name]) for name in _chosen("stack", sorted(counts), patterns)]
     _write(found, "stacks", **options)
@@ -363,7 +363,7 @@ def stacks(context: click.Context, /, *, patterns: tuple[str, ...], **options: A
 
 
 def _declared(*, rev: str, tag: str, repo: str | None, **_: object) -> Iterator[str]:
-    """Yield the stacks that a tag says it has."""
+    """Yield the stacks of a tag by the list of tags."""
     repository = open_as_fetched(repo)
     if repository is not None:
         with closing(repository):
@@ -406,7 +406,7 @@ def _package(document: Document) -> ListedPackage:
 
 
 def _documents(wanted: Globs, *, rev: str, tag: str, repo: str | None, **_: object) -> Iterator[Document | Diagnostic]:
-    """Yield the documents of these packages; raises UsageError if there are none."""
+    """Yield the documents of the packages that match `wanted`; raises UsageError if there are none."""
     with closing(progress_line(doing="reading")) as line, closing(open_catalogue(repo, line)) as repository:
         listing = list_revision(repository, _resolved(repository, f"{rev}:{tag}"), wanted)
         if not listing.blobs and not wanted.is_open:
@@ -424,7 +424,7 @@ def _chosen(what: str, names: Sequence[str], patterns: Sequence[str]) -> list[st
 
 
 def nothing_named(what: str, patterns: Sequence[str], names: Sequence[str]) -> str:
-    """Say that no `what` matches, and what is called nearly so."""
+    """Return the sentence that no `what` matches `patterns`, with similar `names`."""
     return f"no {what} matches {', '.join(patterns)}{Globs(patterns).meant(names)}"
 
 
@@ -434,7 +434,7 @@ def _write(listed: Sequence[Listed], what: str, *, format_: str, output: str | N
 
 
 def _end(context: click.Context, diagnostics: Sequence[Diagnostic]) -> None:
-    """Name every document that could not be read, and end accordingly."""
+    """Warn of every document that could not be read, and end with exit code 4 if one was lost, else 0."""
     for each in diagnostics:
         click.echo(f"cachewatch: warning: {safe(each.path)}: {each.kind}: {safe(each.message)}", err=True)
     context.exit(4 if any(each.is_loss for each in diagnostics) or is_partial(context) else 0)

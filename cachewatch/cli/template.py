@@ -13,7 +13,7 @@ from cachewatch.report.digest_mail import render_digest, render_notice
 from cachewatch.report.samples import sample_digest, sample_notice
 from cachewatch.report.templates import source
 
-# What there is to override, and what it is for.
+# The built-in files that users can override, and their purposes.
 _TEMPLATES = {
     "digest.html.j2": "the mail, as HTML",
     "digest.txt.j2": "the mail, as text",

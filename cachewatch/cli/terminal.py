@@ -1,7 +1,7 @@
-"""What commands write: data to standard output, a pager or a whole file, and progress lines to the terminal.
+"""The output of commands: data to standard output, a pager or a whole file, and progress to the terminal.
 
-The progress line of `waiting` needs a thread, so whatever starts processes by forking must look for threads
-first, as runtime/worker.py does.
+The progress line of `waiting` needs a thread, so code that forks processes must first check for threads, as
+runtime/worker.py does.
 """
 
 import os
@@ -32,7 +32,7 @@ _ERASE = "\r\x1b[K"
 
 @contextmanager
 def waiting(describe: Callable[[], str]) -> Iterator[None]:
-    """Show what `describe` says once a second while something lasts longer than one; only on a terminal."""
+    """During the block, show the text of `describe` once a second on standard error, if that is a terminal."""
     if not is_drawing():
         yield
         return
@@ -48,7 +48,7 @@ def waiting(describe: Callable[[], str]) -> Iterator[None]:
 
 @contextmanager
 def steps() -> Iterator[Callable[[str], None]]:
-    """Yield what takes each step that begins, and show the last one; before the first step, there is no thread."""
+    """Yield a function to call with the name of each step; the last one is shown. The first call starts a thread."""
     begun: list[str] = []
     with ExitStack() as stack:
 
@@ -61,25 +61,25 @@ def steps() -> Iterator[Callable[[str], None]]:
 
 
 class ErasingStream(TextIOBase):
-    """Standard error for a log that is written meanwhile: each of its lines takes the place of the drawn one."""
+    """Standard error for a log while a progress line is drawn, which each log line overwrites."""
 
     def write(self, text: str) -> int:
-        """Write `text` at the beginning of the line."""
+        """Write `text` from the beginning of the line."""
         sys.stderr.write(f"{_ERASE}{text}")
         return len(text)
 
     def flush(self) -> None:
-        """Show what was written."""
+        """Flush standard error."""
         sys.stderr.flush()
 
 
 def log_stream() -> TextIO:
-    """Return where a log goes that is written while a line is drawn."""
+    """Return the stream for a log that is written while a progress line is drawn."""
     return cast("TextIO", ErasingStream()) if is_drawing() else sys.stderr
 
 
 def is_drawing() -> bool:
-    """Tell whether there is a terminal to draw on."""
+    """Tell whether standard error is a terminal to draw on."""
     return sys.stderr is not None and sys.stderr.isatty()
 
 
@@ -95,22 +95,22 @@ def _tick(describe: Callable[[], str], ended: Event) -> None:
         sys.stderr.flush()
 
 
-# About half a second of work; less needs no line.
+# About half a second of work; for less, no line is drawn.
 LONG_BYTES = 12 * 2**20
 
 _MANY_PIECES = 500
-# An estimate made sooner would jump about.
+# An earlier estimate would be unreliable.
 _SECONDS_BEFORE_ESTIMATE = 3.0
 _MINUTE, _HOUR = 60, 3600
 
 
 def progress_line(*, is_wanted: bool = True, doing: str = "comparing") -> "ProgressLine":
-    """Return a line that draws if standard error is a terminal."""
+    """Return a progress line, which draws only if standard error is a terminal."""
     return ProgressLine(is_shown=is_wanted and sys.stderr is not None and sys.stderr.isatty(), doing=doing)
 
 
 class ProgressLine:
-    """Draws on standard error, or nothing at all."""
+    """Shows progress on one line of standard error; does nothing unless `is_shown`."""
 
     def __init__(
         self, *, is_shown: bool, doing: str = "comparing", clock: Callable[[], float] = time.monotonic
@@ -126,7 +126,7 @@ class ProgressLine:
 
     @property
     def git_report(self) -> Callable[[str], None] | None:
-        """Return what takes git's progress, or None if nothing is drawn and git need not count."""
+        """The function that shows git's progress, or None if nothing is drawn and git need not report any."""
         return self.git if self._is_shown else None
 
     def begin(self, total: int) -> None:
@@ -143,7 +143,7 @@ class ProgressLine:
         self._start = self._clock()
 
     def advance(self, size: int) -> None:
-        """Note that `size` more bytes, or pieces, are done."""
+        """Add `size` bytes, or pieces, to what is done, and draw the line."""
         if self._total:
             self._done += size
             share = self._done / self._total
@@ -151,7 +151,7 @@ class ProgressLine:
             self._draw("" if share >= 1 else bar)
 
     def _left(self) -> str:
-        """Say how long it will take, as long as what was done took."""
+        """Return in words how long the rest will take at the speed so far; "" in the first seconds."""
         elapsed, done = self._clock() - self._start, self._done - self._done_at_start
         if elapsed < _SECONDS_BEFORE_ESTIMATE or not done:
             return ""
@@ -161,18 +161,18 @@ class ProgressLine:
         return f", {seconds / _MINUTE:.0f} min left" if seconds < _HOUR else f", {seconds / _HOUR:.1f} h left"
 
     def count(self, done: int) -> None:
-        """Note that `done` more pieces are done, of which nobody knows how many there are."""
+        """Add `done` pieces to what is done, and draw their number; their total is unknown."""
         if self._is_shown:
             self._done += done
             self._draw(f"{self._doing}: {self._done:,}")
 
     def git(self, line: str) -> None:
-        """Show what git says of a clone, as long as it is about how far it is."""
+        """Show a line of git's output if it reports progress in percent."""
         if "%" in line:
             self._draw("" if line.rstrip().endswith("done.") else safe(line.strip())[:79])
 
     def close(self) -> None:
-        """Leave nothing behind."""
+        """Erase the line."""
         if self._is_drawn:
             self._draw("")
             self._total = 0
@@ -195,12 +195,12 @@ OUTPUT_OPTION = click.option(
 COLOR_OPTION = click.option(
     "--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colorize output."
 )
-# As shells report a process that SIGPIPE ended.
+# The exit code with which shells report a process that SIGPIPE ended.
 _BROKEN_PIPE = 141
 
 
 def palette(color: str, output: str | None) -> Palette:
-    """Return the colours of what goes to `output`, by the option `--color`."""
+    """Return the colours for output to the file `output` (None: standard output), by the value of `--color`."""
     may_paint = is_on_terminal() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     return Palette(is_on=color == "always" or (color == "auto" and output is None and may_paint))
 
@@ -211,10 +211,10 @@ def is_on_terminal() -> bool:
 
 
 def write(pieces: Iterable[bytes], file: str | None, *, is_for_people: bool = False) -> None:
-    """Write `pieces` as they come to standard output, or to `file` once all of them are there.
+    """Write `pieces` to standard output one by one, or to `file` once all of them exist.
 
-    A file that is no regular one (a device, a pipe) is written to as it is. What is for people goes
-    through the user's pager if standard output is a terminal.
+    A special file, such as a device or a pipe, is written to directly. With `is_for_people`, a terminal is written to
+    through the user's pager.
     """
     if file is None or file == "-":
         context = click.get_current_context(silent=True)
@@ -238,7 +238,7 @@ def write(pieces: Iterable[bytes], file: str | None, *, is_for_people: bool = Fa
 
 
 def width() -> int | None:
-    """Return how wide lines for people may be; None, as wide as they are, where nobody reads them on a terminal."""
+    """Return the width for lines for people; None for unlimited, if standard output is no terminal."""
     return shutil.get_terminal_size().columns if is_on_terminal() or os.environ.get("COLUMNS") else None
 
 
@@ -248,25 +248,25 @@ def write_lines(lines: Iterable[str], file: str | None = None) -> None:
 
 
 def write_json(what: str, value: object) -> None:
-    """Write a value to standard output as a JSON object that names its schema; a list has the name of what it is."""
+    """Write a value to standard output as a JSON object with the name of its schema; a list gets the key `what`."""
     plain = msgspec.to_builtins(value)
     plain = {"schema": f"cachewatch.{what}/1"} | (plain if isinstance(plain, dict) else {what: plain})
     write([ascii_only(msgspec.json.format(msgspec.json.encode(plain))) + b"\n"], None)
 
 
 def _page(pieces: Iterable[bytes]) -> None:
-    """Write `pieces` into the user's pager as they come, and wait until its user is done."""
+    """Write `pieces` into the user's pager one by one, and wait until the pager ends."""
     rest = iter(pieces)
     first = next(rest, None)  # no pager before there is anything to read, and none for a mistake
     if first is None:
         return
-    # As git has it: less ends if all fits the screen, shows colours, and leaves the text there.
+    # As in git: less ends if all fits the screen, shows colours, and does not clear the screen.
     os.environ.setdefault("LESS", "FRX")
     with suppress(BrokenPipeError), click.get_pager_file(color=True) as pager:
         for piece in chain([first], rest):
             pager.write(piece.decode())
             pager.flush()
-    # Who quits early has seen enough; but exit codes are about all of it.
+    # If the user quits early, the rest is still computed, because exit codes depend on it.
     deque(rest, maxlen=0)
 
 
@@ -309,7 +309,7 @@ def _umask() -> int:
 
 
 def warn_of_graph(what: str) -> None:
-    """Say that the dependency graph of a package cannot be read, and what of it is missing in the output."""
+    """Warn that a dependency graph cannot be read, as `what` says, and what is missing in the output therefore."""
     click.echo(
         f"cachewatch: warning: {safe(what)}; its specs are left out, and the causes of others end there", err=True
     )
