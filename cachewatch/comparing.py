@@ -330,7 +330,7 @@ def with_turnover(  # noqa: PLR0917
 ) -> tuple[Statement, ...]:
     """Add the statement on how many hashes are gone, if at least a fifth of the packages lost some."""
     is_same_tag = judgement.whole is None and not judgement.suspicion
-    touched = {one.package for one in items if one.counts.vanished}  # also of kinds that nobody asked for
+    touched = {one.package for one in items if one.counts.vanished}  # also by changes of kinds that are not selected
     if not is_same_tag or len(touched) < WAVE_SHARE * packages.before:
         return statements
     turnover = turnover_of(items, before, partial(_unchanged_specs, selection, judgement))

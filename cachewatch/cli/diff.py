@@ -218,7 +218,7 @@ def diff(
         pieces = _checked(write_format(_noting(found, done)), lambda: unknown_names(filters, comparison, done))
         if format_ == "text" and not filters["tag"]:
             pieces = chain(_naming_tags(comparison), pieces)
-        # What nobody can read at once is written as it comes, and what is wrong with the filters is said after it.
+        # Formats for programs are written as they come, before errors in filters are known; all others after that.
         if format_ not in _STREAMED or stat or quiet:
             pieces = iter(list(pieces))
             line.close()  # before a pager has the screen

@@ -509,7 +509,7 @@ def _text(config: Config, packed: ChannelMessages, form: str) -> str:
 
 
 def _mail(config: Config, packed: ChannelMessages) -> EmailMessage | None:
-    """Return the mail to the first recipient of a mail channel, with this recipient's links; None for other channels."""
+    """Return the mail to the first recipient of a mail channel, with links for this recipient; else None."""
     if not isinstance(config.channels[packed.channel], MailConfig) or not packed.messages:
         return None
     return BytesParser(EmailMessage, policy=default).parsebytes(packed.messages[0].payload)

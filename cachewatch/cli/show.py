@@ -1,4 +1,4 @@
-"""The commands that list the contents of a revision: `show`, `tags`, `stacks` and `packages`; and `kinds` and `schema`."""
+"""The commands that list what is in a revision: `show`, `tags`, `stacks` and `packages`; and `kinds` and `schema`."""
 
 import re
 from collections import defaultdict
@@ -254,7 +254,7 @@ def _spec_lines(specs: Sequence[ShownSpec], colours: Palette) -> Iterator[bytes]
 
 
 def _resolved(repository: Repository, name: str, *, is_all: bool = False) -> Revision:
-    """Return a revision, and warn of files in it that look like documents and are none; `is_all` adds faults of tags."""
+    """Return a revision, and warn of files in it that look like documents but are none; `is_all` adds faults of tags."""
     revision = resolve(repository, name)
     _warn((*(faults_of(repository, revision) if is_all else ()), *no_documents(repository, revision)))
     return revision

@@ -185,7 +185,7 @@ class Daemon:
     def run(self) -> int:
         """Run until a signal stops the daemon; return the exit code."""
         context = self._context
-        # It waits for a file descriptor and not for a lock: a handler may take no lock that a waiter holds.
+        # The loop waits for a file descriptor, not for a lock, since a signal handler must not take a lock.
         bell, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
         for number, handler in (
@@ -286,7 +286,7 @@ class Daemon:
         self._beat = time.monotonic()
 
     def _ping(self) -> None:
-        """Ping the monitoring service, or report the failure, by whether /readyz is well."""
+        """Ping the monitoring service if /readyz answers 200; otherwise report a failure."""
         ping(self._context.config, self._context.log, is_whole=self._readyz("").status == 200)
 
     def _look_around(self) -> None:

@@ -154,7 +154,7 @@ def _end(config: Config, over: OpenAlert) -> str:
 
 # In the configured time zone; fixed, so that neither a late pass nor a restart moves it.
 _AT = time(8)
-# An alert that was opened later than this before the summary is not repeated alone.
+# Alerts that were opened less than this before a summary is due do not cause one.
 _AFTER = timedelta(hours=12)
 _LISTED = 200
 

@@ -184,7 +184,7 @@ def _documents(context: Context, package: str) -> Iterator[Document | UnreadDocu
                 found = read_package(repository, resolve(repository, f"{revision}:{tag}"), package)
                 yield parse(found.content, found.path)
             except UnknownRevision:
-                continue  # it has none there
+                continue  # the tag does not have the package
             except DocumentError as error:
                 yield UnreadDocument(tag, str(error))
 

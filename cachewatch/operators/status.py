@@ -219,7 +219,7 @@ def find_problems(status: ServiceStatus, config: Config, now: datetime) -> Probl
         kind, name, what, detail = alert.kind, alert.name, alert.title, alert.detail
         if alert.key in keys:
             continue
-        if kind is AlertKind.DELIVERY_FAILED:  # which are counted, but for those of operators
+        if kind is AlertKind.DELIVERY_FAILED:  # counted by channel, except for the addresses of operators
             if not is_operator(config, name, alert.part):
                 continue
             what, detail = f"operators cannot be reached through the channel {name}", f"{what}: {detail}"
@@ -240,7 +240,7 @@ def _shown_by_state(status: ServiceStatus, config: Config, now: datetime) -> Ite
     for source in status.sources:
         yield from _of_source(source, config, now)
     for stream in status.streams:
-        # What is due while all is quiet is due at the end of that.
+        # What falls due in quiet hours is due at their end.
         if stream.due is not None and (due := quiet_until(config.quiet, stream.due)) < limit:
             name, what = stream.subscription, f"the digest of {stream.subscription} was due {_ago(due, now)}"
             yield Problem(AlertKind.DIGEST_LATE, name, what, stream.stream, since=stream.due)

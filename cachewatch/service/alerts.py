@@ -40,8 +40,8 @@ class OperatorNotice(Struct, frozen=True, kw_only=True):
     topic: str  # shown in the list of digests in place of a stream's name
     title: str
     lines: tuple[str, ...] = ()
-    commands: tuple[str, ...] = ()  # that help
-    is_good: bool = False  # something is over
+    commands: tuple[str, ...] = ()  # command lines that help
+    is_good: bool = False  # whether it reports the end of a problem
     facts: tuple[tuple[str, str], ...] = ()  # a name and its value, shown on a line each
     avoid: tuple[str, ...] = ()  # channels that do not work, used only if there is no other
 
@@ -113,7 +113,7 @@ class Alert(Struct, frozen=True, kw_only=True):
     key: AlertKey
     title: str
     lines: tuple[str, ...] = ()  # the first one is also shown by `status`
-    commands: tuple[str, ...] = ()  # that help
+    commands: tuple[str, ...] = ()  # command lines that help
     avoid: tuple[str, ...] = ()  # channels that do not work, used only if there is no other
 
     @property

@@ -311,7 +311,7 @@ class Comparisons:
     """The comparisons of one pass, and the repositories that they read."""
 
     def __init__(self, isolate: Callable[[str], Isolation] = lambda _: INLINE, kept: Path | None = None) -> None:
-        """`isolate` returns the isolation that reads and compares the documents of a source.
+        """`isolate`, given a source's name, returns the isolation that reads and compares its documents.
 
         Results are shared between streams through the folder `kept`; None if there is only one stream.
         """
@@ -435,7 +435,7 @@ def kept_comparisons(state: Path, streams: Sequence[object]) -> Iterator[Path | 
 
 
 def read_environment(path: Path, folders: Sequence[Path], isolation: Isolation) -> Environment:
-    """Read the environment `path` in isolation, if it lies in one of `folders`; raise UsageError if it is unusable."""
+    """Read the environment at `path` in isolation, as `open_environment` does; raise UsageError if it is unusable."""
     ((_, found),) = isolation.each(partial(_open, folders), [path], _about)
     if isinstance(found, WorkFailed):
         raise UsageError(f"{path}: {found}")

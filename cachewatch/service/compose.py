@@ -193,7 +193,7 @@ def with_actions(draft: PendingDigest, stream: Stream, *, is_sent: bool) -> Pend
         for subject in each.subjects
     ]
     keys = {each.key for each in asked}
-    # While readers wait, nobody knows what is still open.
+    # While readers are told to wait, nobody knows what is still open.
     is_waiting = any(each.verb is Verb.WAIT for each in digest.assessment.actions)
     forgotten = [key for key in known if key not in keys and not is_waiting]
     remembered = ((tag, digest.remembered.wave(tag.source, tag.report.after.tag or "")) for tag in digest.tags)
@@ -243,7 +243,7 @@ def _silenced(context: Context, hidden: Counter[str]) -> Iterator[Silenced]:
 
 
 def _key(stream: Stream, state: StreamState, parts: list[SourceDiff], occasion: str) -> str:
-    """Return the digest's key, the same for the same steps until it is stored; later digests of them get others."""
+    """Return the digest's key: the same for the same tags and revisions until it is stored, then another one."""
     steps = sorted(step for part in parts for step in part.steps)
     made_of: list[object] = [_FORM, stream.subscription.name, stream.name, steps or occasion]
     key = hashlib.sha256(json.dumps(made_of).encode()).hexdigest()
@@ -284,7 +284,7 @@ def split(
 
     sent = compose(context, stream, state, comparisons=comparisons, takes=lambda source, tag: not waits(source, tag))
     stays = compose(context, stream, state, comparisons=comparisons, takes=waits)
-    # Tags that wait may be new, which they are only compared with the revision before them.
+    # A held tag may be new; it stays so only if the stream's position in this source does not move.
     kept = [
         replace(advance, revision=state.positions[advance.source].revision, tags=())
         for advance in sent.advances
@@ -296,7 +296,7 @@ def split(
 
 def unconfirmed(draft: PendingDigest) -> PendingDigest:
     """Return the digest to be sent without an answer of the operators; its first note says so."""
-    # What is suspicious says so itself.
+    # The digest names suspicious losses anyway.
     large = [hold.said for hold in draft.holds if hold.event.kind is HoldKind.LARGE]
     said = ": ".join(("not confirmed by the operators", *large[:1]))
     spans = tuple(

@@ -94,9 +94,9 @@ def store(
     *,
     held_before: Iterable[str],
 ) -> None:
-    """Store a digest with its messages and move the cursors; the held digests `held_before` are superseded.
+    """Store the digest `draft` with the messages `packed`, and move the cursors; supersede those `held_before`.
 
-    A digest that is held for operators moves no cursors until it is released.
+    A digest that is held for operators moves no cursors until it is released or dropped.
     """
     now = context.clock()
     for key in held_before:
@@ -270,7 +270,7 @@ def decide(context: Context, stream: Stream, state: StreamState, comparisons: Co
     except (EndingError, StateError):
         raise
     except Exception as error:  # noqa: BLE001  whatever it is, it stops only this stream
-        context.go_on()  # whatever it worked with was perhaps ended by us
+        context.go_on()  # raises if cachewatch is ending, which may have caused the error
         return replace(decision, failure=error)
 
 
@@ -368,7 +368,7 @@ def is_left_out(stream: Stream, state: StreamState, draft: PendingDigest, now: d
         return True
     if stream.subscription.if_empty == "send":
         return False
-    # One of a time that is yet to come was written by a wrong clock.
+    # A digest of a time in the future was stored by a wrong clock.
     return any(each.stream == stream.name and now - A_MONTH < each.created <= now for each in state.digests)
 
 
@@ -422,7 +422,7 @@ def _failures(context: Context, stream: Stream) -> Iterator[None]:
         key = AlertKey(AlertKind.DIGEST_FAILED, stream.subscription.name, stream.name)
         title = f"digests cannot be created for {name}"
         alerts.open_now(context, Alert(key=key, title=title, lines=(said_of(error),)))
-        # After that: where nothing can be stored, the digest is not to blame.
+        # Only after the alert is stored: if that fails, the digest is not to blame.
         log = context.log.bind(subscription=stream.subscription.name, stream=stream.name)
         log.error("digest.failed", error=said_of(error), traceback=traceback_of(error))
 

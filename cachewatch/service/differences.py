@@ -86,7 +86,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9_.-]+")
 _REMOVED = (StatementKind.PACKAGE_REMOVED, StatementKind.RETIRED, StatementKind.DOWNGRADED)
 # How many lines of a source's digest get a stay; finding one of the largest package takes some hundredths of a second.
 _MOST_STAYS = 25
-# How many new snapshots in a row are told to lack the same packages.
+# For how many snapshots in a row a digest names the same packages that they still lack.
 _MOST_TIMES = 3
 # The kinds that are reported whatever a stream selects.
 _ALWAYS = {REGULAR: {Kind.SUSPICIOUS, Kind.TURNOVER}, URGENT: {Kind.SUSPICIOUS}}
@@ -108,7 +108,7 @@ class SourceDiff(Struct, frozen=True, kw_only=True):
     alternative: Alternative | None = None  # the snapshot that has most of the environment
     pinned: Pinned | None = None
     lacks_pin: bool = False  # the source never had the pinned snapshot
-    is_lost: bool = False  # recipients must read that something cannot be known
+    is_lost: bool = False  # changes are unknown, which readers have to be told even if there is nothing else
     vanished: tuple[str, ...] = ()  # all tags of the stream, if all of them vanished together
 
 
@@ -220,7 +220,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         """Compare the tags of a range; of several new snapshots of a series, only the newest is compared."""
         others = gap.tags - snapshots.keys() - {tag for one in snapshots.values() for tag in one.others}
         news = self._compared(gap.base, self.newest, others.__contains__, bases, steps) if others else ()
-        if snapshots:  # where nothing differs, the first tag says so, of which there is no need now
+        if snapshots:  # without the empty news of a comparison that found nothing
             news = tuple(each for each in news if any(told(each.tag)) or each.tag.report.diagnostics)
         for tag, snapshot in snapshots.items():
             newest = structs.replace(self.newest, tag=tag)
@@ -278,7 +278,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
     def _bases_of(
         self, found: Mapping[str, Sequence[Departure]], steps: Steps, base: Revision, tag: str
     ) -> Mapping[str, Revision]:
-        """Return where each returned package was last, for those that the tag lacks in `base`."""
+        """Return the revisions to compare returned packages with, for those that the tag lacks in `base`."""
         had = steps.packages(base, tag)
         return self.returns.bases({package: those for package, those in found.items() if package not in had})
 
@@ -425,7 +425,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         )
         news: list[TagNews] = []
         room = MOST_CSV if has_table(self.stream, self.context.config) else None
-        # What is compared with other versions of some documents is not what others ask for.
+        # Compared with other versions of some documents, the result cannot be shared with other streams.
         compare = self.comparisons.compared_alone if bases else self.comparisons.changeset
         pairs = tuple(structs.replace(pair, is_new_tag=pair.is_new_tag or is_new) for pair in comparison.pairs)
         for pair in pairs:
@@ -463,11 +463,11 @@ class OpenSource(Struct, frozen=True, kw_only=True):
             )
             list(found.collected())
         except SourceError:
-            return False  # what lies between is not here
+            return False  # the revisions between are not in this clone
         return bool(found.report.suspicion)
 
     def _with_stays(self, news: Sequence[TagNews], pairs: Sequence[TagPair]) -> tuple[TagNews, ...]:
-        """Add to the first lines on removals in which period the spec was there, if the source has a history index."""
+        """Add to the first lines on removals the stay, the period in which it was there, if there is a history index."""
         if not any(statement.kind in _REMOVED for each in news for statement in each.tag.statements):
             return tuple(news)
         log = self.context.log.bind(source=self.source.name)
@@ -488,7 +488,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
             )
 
     def _selection(self) -> Selection:
-        """Return the selection of the subscription; for an environment, usually only of its systems and targets."""
+        """Return the subscription's selection; for an environment, only of its systems and targets by default."""
         selection = selection_of(self.stream.subscription.match, self.stream.changes | _ALWAYS[self.stream.name])
         if self.environment is None:
             return selection
@@ -584,7 +584,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
             yield structs.replace(self._span(gap, notes), unread=packages, is_unknown=is_unknown)
             notes, packages, is_unknown = (), (), False
         if self.ranges.lost or not self.ranges.ranges:
-            # Nothing to compare, and perhaps a sentence why.
+            # Nothing is compared; the notes may say why.
             lost = notice_sentences.lost(self.ranges.lost) if self.ranges.lost else ()
             span = self._span_from(self.newest, 0, (*lost, *notes))
             yield structs.replace(span, is_unknown=bool(self.ranges.lost), unread=packages)

@@ -48,15 +48,15 @@ class TagNews(Struct, frozen=True):
 
 
 def noted(changeset: Changeset, *, is_suspicion_hidden: bool) -> TagNotes:
-    """Return the notes on a tag."""
-    is_touched = any(changeset.report.own_kinds)  # whether it is told or not
+    """Return the notes on a tag; `is_suspicion_hidden` tells that a silence hides its suspicion."""
+    is_touched = any(changeset.report.own_kinds)  # whether it is reported or not
     return TagNotes(
         tag=changeset.after.tag or changeset.before.tag or "",
         suspicion=changeset.report.suspicion if is_touched and not is_suspicion_hidden else "",
     )
 
 
-# Reasons in a notice; `cachewatch diff` shows all of them.
+# How many reasons an alert lists; `cachewatch diff` shows all of them.
 _MOST_NAMED = 20
 _MOST_IN_TITLE = 3
 
@@ -106,7 +106,7 @@ class UnreadDocuments:
 
     def _last_readable(self, digest: TagDigest, bases: Mapping[str, Revision]) -> Iterator[tuple[str, Revision]]:
         for package in (each.package for each in digest.unreadable if each.before):
-            # No later version than this: whoever was told nothing of a document knows none of them.
+            # No later version than this: readers were told nothing of later ones.
             revision = bases.get(package) or self._told(digest)
             if revision is None:
                 continue
@@ -168,7 +168,7 @@ class UnreadDocuments:
 
 
 def _without_base(digest: TagDigest) -> Iterator[str]:
-    """Yield the packages whose document was read or vanished, while no earlier version of it could be read."""
+    """Yield the packages whose documents can be read now or are gone, but of which no earlier version can be read."""
     return (each.package for each in digest.unreadable if each.before and not each.after)
 
 

@@ -181,7 +181,7 @@ def _create_digests(
         review(context)  # so that operators are asked anew about what takes its place
 
     def isolate(name: str) -> Isolated:
-        if name not in isolated:  # an environment
+        if name not in isolated:  # the name of an environment
             with context.database.read() as connection:
                 isolated[name] = Isolated(worker, cursors.blobs_not_to_read(connection, name))
         return isolated[name]
@@ -296,7 +296,7 @@ def compare_with_leader(context: Context) -> None:
     differs = theirs.hash != _hash(context.config)
     if differs == (known is not None and known.resolved_at is None):
         return
-    # As a command would, beside the one that works.
+    # By a connection of its own, as commands do, beside the process that works.
     with closing(open_database(context.config.database, must_exist=True)) as database, database.write() as connection:
         if differs:
             health.put_alert(connection, alert.key, alert.title, alert.lines[0], context.clock())

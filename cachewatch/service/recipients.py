@@ -299,7 +299,7 @@ def set_aside(connection: Connection, context: Context, record: DigestSummary, e
 def resume(context: Context) -> None:
     """Prepare to work on a state: recover from a crash, and report what is unusual about the state."""
     with context.database.write() as connection:
-        # Of the daemon that ran before: it read another file, and its jobs are gone.
+        # Alerts of an earlier daemon: it may have read another file, and its jobs have ended.
         for alert in health.all_open(connection):
             if alert.key.name == DAEMON:
                 health.mark_resolved(connection, alert.key, context.clock())

@@ -247,7 +247,7 @@ def _next(context: Context, name: str) -> _Claimed | None:
 
 
 def _claim(connection: Connection, context: Context, name: str) -> _Claimed | None:
-    """Claim the next message whose recipient is still configured, unless the run is to end; the others are given up."""
+    """Claim the next message with a configured recipient, and drop those before it; None if there is none, or at the end."""
     if name not in context.config.channels or context.is_ending.is_set():
         return None
     while (delivery := outbox.claim(connection, name, context.clock(), context.owner)) is not None:
@@ -256,7 +256,7 @@ def _claim(connection: Connection, context: Context, name: str) -> _Claimed | No
         except DamagedRow:
             message = None
         message = message if message and message.payload else None
-        # Whom damaged bytes are for cannot be known, so that they are not judged by it.
+        # The recipient of damaged bytes is uncertain, so it is not checked.
         if message is None or not _is_dropped(connection, context, delivery):
             return delivery, message
     return None
@@ -376,7 +376,7 @@ def _judge(connection: Connection, context: Context, delivery: Delivery, answer:
     if answer.outcome is DeliveryOutcome.SENT:
         return _Outcome(State.SENT, answer.detail)
     if answer.outcome is DeliveryOutcome.DEAD:
-        # What is tried once a week is kept until it is taken.
+        # A digest for a suppressed address, tried once a week, is kept until it is accepted.
         is_kept = answer.is_address and messages.is_suppressed(connection, delivery.channel, delivery.target)
         return _Outcome(State.SUPPRESSED if is_kept else State.DEAD, answer.detail)
     if answer.outcome is DeliveryOutcome.TOO_LARGE:
@@ -399,7 +399,7 @@ def _is_given_up(connection: Connection, context: Context, delivery: Delivery) -
     first = outbox.first_deferral(connection, delivery.id)
     if first is None or delivery.attempts < _LEAST_ATTEMPTS:
         return False
-    # An end that lies further ahead than any is of a clock that was wrong.
+    # An end that is further ahead than possible was stored by a wrong clock.
     end = delivery.give_up if delivery.give_up <= now + lasting else first + lasting
     return now >= end and now - first >= min(lasting, _LEAST_TIME)
 
@@ -435,7 +435,7 @@ def _note_channel(
         channel_health = replace(channel_health, blocked_until=None, failures=0, error=said, error_at=now)
     elif not is_resting:  # or it is noted already
         failures = channel_health.failures + 1
-        # Where the server is away, the others wait with this one and use up no attempts.
+        # If the server cannot be reached, the other deliveries wait too, and use up no attempts.
         rest = now + max(pause(failures), _asked_for(answer)) if answer.is_channel else None
         channel_health = replace(channel_health, blocked_until=rest, failures=failures, error=said, error_at=now)
         if failures >= _AWAY:

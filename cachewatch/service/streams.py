@@ -177,7 +177,7 @@ def _vanished_together(
 
 
 def first_revision(repository: Repository, source: Source, newest: Revision) -> Revision:
-    """Return the revision at which a stream begins: `since:` of the source, or the newest or the one before it."""
+    """Return where a stream begins: at `since:`, at the newest revision, or with `first_run: report` one before."""
     if source.since is not None:
         try:
             return resolve(repository, source.since)
@@ -187,7 +187,7 @@ def first_revision(repository: Repository, source: Source, newest: Revision) -> 
         try:
             return resolve(repository, f"{newest.commit}~1")
         except UnknownRevision:
-            pass  # there is but one
+            pass  # there is only one revision
     return newest
 
 
@@ -314,7 +314,7 @@ def command(stream: Stream, span: Span, base: str = "", only: Mapping[str, tuple
     before, after = base or span.before.revision or span.before.name, span.after.revision or span.after.name
     match = stream.subscription.match
     if match.environment is not None:
-        # The changes are those of its packages, of which there may be hundreds.
+        # `diff` would need a filter for each of its packages, of which there may be hundreds.
         words = ["cachewatch", "coverage", match.environment.name, "--repo", span.address, "--rev", after[:12]]
         is_one_tag = len(match.tags) == 1 and not set(match.tags[0]) & set("*?[]!/")
         return shlex.join([*words, *(["--tag", *match.tags] if is_one_tag else [])])
@@ -368,7 +368,7 @@ class _Hush(Struct, frozen=True):
         return self.selection.takes_all_specs or all(self._covers_spec(*pair) for pair in _concerned(change))
 
     def _covers_spec(self, signature: Signature, stacks: Set[str]) -> bool:
-        # What two stacks share is news to the one that is not silent.
+        # A spec in several stacks is hidden only if all of them are silenced.
         is_of_stacks = self.selection.stacks.is_open or (bool(stacks) and all(map(self.selection.stacks, stacks)))
         return is_of_stacks and replace(self.selection, stacks=Globs()).chooses(signature)
 
@@ -382,7 +382,7 @@ class Silencing:
     """The silences that are active for one tag of one source on one day."""
 
     def __init__(self, silences: Iterable[Silence], wants: Wants, *, source: str, tag: str | None, day: date) -> None:
-        """`wants` tells which kinds of changes are reported where nothing is silenced; `tag` is None for no tag."""
+        """`wants` tells which kinds of changes are reported where nothing is silenced."""
         self._wants = wants
         self._hushes = [
             _Hush(silence.name, silence.changes or frozenset(Kind), selection_of(silence.match))
