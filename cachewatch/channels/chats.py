@@ -30,6 +30,7 @@ from cachewatch.report.values import (
     SentHistory,
     Transport,
 )
+from cachewatch.report.words_file import entries
 
 
 class Markdown(Enum):
@@ -126,8 +127,6 @@ _TITLE, _MARKED_TITLE, _BULLET, _MARKED_UP = 150, 256, 500, 4_000
 _ADDRESS = re.compile(r"https?://[!-~]{1,1000}")
 # The label of a bullet, up to its first colon.
 _LABEL = re.compile(r"([^:]{1,60}:) (?=\S)")
-# The colour of the bar beside a message.
-_COLOURS = {"alarm": 0xCF222E, "notice": 0xBF8700, "calm": 0x0969DA}
 
 
 class _Brief(Struct, frozen=True):
@@ -137,7 +136,7 @@ class _Brief(Struct, frozen=True):
     bullets: tuple[tuple[str, str], ...]  # the label, which is bold and may be empty, and the text
     about: str
     link: str | None
-    colour: int
+    colour: str  # of the bar beside it, as mails have it: #1a7f37
 
 
 def webhook_body(preset: str, rendered: RenderedDigest) -> bytes:
@@ -165,7 +164,7 @@ def _brief(rendered: RenderedDigest) -> _Brief:
         bullets=tuple(map(_bullet, rendered.bullets)),
         about=_harmless(rendered.subtitle, _BULLET),
         link=link if link and _ADDRESS.fullmatch(link) and not set('<>"') & set(link) else None,
-        colour=_COLOURS[rendered.level],
+        colour=entries("theme.toml")["colors"][rendered.level],
     )
 
 
@@ -210,7 +209,7 @@ def _mattermost(rendered: RenderedDigest) -> Mapping[str, Any]:
     brief = _brief(rendered)
     attachment = {
         "fallback": brief.title,
-        "color": f"#{brief.colour:06x}",
+        "color": brief.colour,
         "title": brief.title,
         "text": _marked_up(brief, Markdown.MATTERMOST),
         "footer": brief.about,
@@ -225,7 +224,7 @@ def _discord(rendered: RenderedDigest) -> Mapping[str, Any]:
     embed: dict[str, Any] = {
         "title": markdown(brief.title, Markdown.DISCORD)[:_MARKED_TITLE],
         "description": _marked_up(brief, Markdown.DISCORD),
-        "color": brief.colour,
+        "color": int(brief.colour.removeprefix("#"), 16),
         "timestamp": rendered.created.isoformat(),
     }
     if brief.about:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import tomllib
 from collections.abc import Iterator, Mapping
 from html.parser import HTMLParser
 from pathlib import Path
@@ -225,7 +226,7 @@ def test_matrix_shows_a_list() -> None:
 
 @pytest.mark.parametrize("chat", CHATS)
 def test_urgent_digests_say_so(chat: str) -> None:
-    """In the title; the colour of the bar says how bad it is, urgent or not."""
+    """In the title."""
     calm, urgent = (
         payload(chat, rendered(is_urgent=is_urgent, level=level))
         for is_urgent, level in ((False, "calm"), (True, "alarm"))
@@ -233,8 +234,16 @@ def test_urgent_digests_say_so(chat: str) -> None:
 
     assert "URGENT cachewatch ml-team: " in shown(chat, urgent)
     assert "URGENT" not in shown(chat, calm)
-    if chat == "discord":
-        assert urgent["embeds"][0]["color"] != calm["embeds"][0]["color"]
+
+
+@pytest.mark.parametrize("level", ["alarm", "notice", "calm"])
+def test_the_bar_has_the_colour_that_mails_have(level: str) -> None:
+    """Both are of the theme."""
+    colour = tomllib.loads((Path(__file__).parents[2] / "templates/theme.toml").read_text())["colors"][level]
+    digest = rendered(level=level)
+
+    assert payload("mattermost", digest)["attachments"][0]["color"] == colour
+    assert f"#{payload('discord', digest)['embeds'][0]['color']:06x}" == colour
 
 
 @pytest.mark.parametrize(
