@@ -1,4 +1,4 @@
-"""The history index: since when, and until when, each spec of a catalogue was there.
+"""The history index: from which revision, and up to which, each spec of a catalogue was present.
 
 It is one SQLite file that can be rebuilt from the repository at any time. `build.py` fills it, `read.py` opens it.
 """
@@ -10,7 +10,7 @@ from cachewatch.hooks import Command, Settings, extends, load
 
 @extends
 def commands() -> list[Command]:
-    """Return the commands."""
+    """Return the command `log`, and `history` with its questions."""
     return [
         Command("Compare", "log", "Show what each revision did to a package.", f"{__name__}.commands:log"),
         Command("", "history when", "Show since when a version is in each stack.", f"{__name__}.commands:when"),
@@ -27,18 +27,18 @@ def commands() -> list[Command]:
 
 @extends
 def after_poll(context: Any, source: Any) -> None:
-    """Bring the index of a source up to date, if the configuration names it."""
+    """Bring the history index of `source` up to date if the section `history:` of the configuration names it."""
     if getattr(context.config, "history", None):
         load(f"{__name__}.in_service:update_history")(context, source)
 
 
 @extends
 def settings() -> Settings:
-    """Return the section that names the sources."""
+    """Return the section `history:` of the configuration."""
     return Settings("history", f"{__name__}.settings:HistorySettings", "which history indexes are kept")
 
 
 @extends
 def past(repository: Any, log: Any) -> Any:
-    """Return what the index of a source knows."""
+    """Return the history index of a repository as digests use it, or None if there is none."""
     return load(f"{__name__}.in_service:open_past")(repository, log)

@@ -1,6 +1,6 @@
-"""The life of one hash, and the tag and revision that had most of a set of hashes at once.
+"""The life of one hash, and the tag and revision that had most of a set of hashes at the same time.
 
-A life says when the spec was born, which stacks it joined and left, when it died, and what replaced it.
+A life is when the spec was born, which stacks it joined and left, and when it died, with what happened then.
 """
 
 from collections import defaultdict
@@ -37,31 +37,31 @@ _BASE32 = frozenset("abcdefghijklmnopqrstuvwxyz234567")
 
 
 class SpecStay(Struct, frozen=True, kw_only=True):
-    """So long it was in these stacks of a tag."""
+    """A period in which the same stacks of a tag had a spec."""
 
-    life: int  # the place in `lives` of the life that this is a part of
+    life: int  # the position in `lives` of the life that this period is part of
     tag: str
     package: str
     stacks: tuple[str, ...]
     first: IndexPoint
-    last: IndexPoint | None  # the first revision in which that was no longer so; None while it is
+    last: IndexPoint | None  # the first revision after the period; None while it lasts
 
 
 class Life(Struct, frozen=True, kw_only=True):
-    """One spec in one document: a package that was renamed has another one, and so has a hash that names another spec now."""
+    """One spec in one document. A hash has several lives if its package is renamed or it names another spec later."""
 
     tag: str
     package: str
     spec: Signature  # as the document had it last
     born: IndexPoint
-    baseline: bool  # it was born in that revision or before
+    baseline: bool  # it was born in the revision `born` or before
     died: IndexPoint | None
-    facts: tuple[str, ...] = ()  # what happened to its package, in its stacks, in the revision in which it died
+    facts: tuple[str, ...] = ()  # changes to its package in its stacks in the revision in which it died
     stays: tuple[str, ...] = ()  # stacks that had the same version of the package afterwards
 
 
 class Blame(Struct, frozen=True, kw_only=True):
-    """The answer; `died` is of the last document that lost it, and empty while any has it."""
+    """The answer to `cachewatch history blame`. `died` is of the last document that lost the hash; None until then."""
 
     schema: str = BLAME_SCHEMA
     indexed: IndexPoint
@@ -88,7 +88,10 @@ class _DocumentName(NamedTuple):
 
 
 def find_blame(index: Index, beginning: str, tags: Sequence[str] = ()) -> Blame:
-    """Return the life of the one hash that begins so, in these tags or in all; raises UsageError if it is not one."""
+    """Return the life of the hash that begins with `beginning`, in `tags` or in all tags.
+
+    Raises UsageError if no hash, or several, begin with it.
+    """
     beginning = beginning.lower().removeprefix("/")
     found = _rows(index, beginning)
     if tags:
@@ -101,7 +104,7 @@ def find_blame(index: Index, beginning: str, tags: Sequence[str] = ()) -> Blame:
 
 
 def _rows(index: Index, beginning: str) -> dict[str, list[_IndexRow]]:
-    """Return the intervals of each hash that begins so."""
+    """Return the intervals of each hash that begins with `beginning`."""
     if len(beginning) < _FEWEST_LETTERS:
         raise UsageError(f"/{beginning}: write at least {_FEWEST_LETTERS} letters of the hash; 7 are usually enough")
     # Some hashes are other texts, whatever they begin with.
@@ -133,7 +136,7 @@ def _not_one(index: Index, beginning: str, found: dict[str, list[_IndexRow]], ta
 
 
 def name_of(index: Index, table: str, number: int) -> str:
-    """Return the name of a tag or package."""
+    """Return the name of the tag or package with the id `number` in `table`."""
     ((name,),) = index.rows(f"SELECT name FROM {table} WHERE id = ?", (number,))  # noqa: S608  our own two names
     return str(name)
 
@@ -160,7 +163,7 @@ def _blame(index: Index, spec_hash: str, rows: Sequence[_IndexRow]) -> Blame:
 
 
 def _by_document(index: Index, rows: Iterable[_IndexRow]) -> Mapping[_DocumentName, Sequence[_IndexRow]]:
-    """Return the rows of each tag and package, oldest first; the tags as the catalogue lists them."""
+    """Return the rows by tag and package, oldest first; the tags are in the order of the catalogue."""
     found: defaultdict[_DocumentName, list[_IndexRow]] = defaultdict(list)
     for row in sorted(rows, key=lambda row: row.first):
         found[_DocumentName(name_of(index, "tag", row.tag), name_of(index, "package", row.package))].append(row)
@@ -169,7 +172,7 @@ def _by_document(index: Index, rows: Iterable[_IndexRow]) -> Mapping[_DocumentNa
 
 
 def _lives(index: Index, rows: Sequence[_IndexRow]) -> Iterator[Sequence[_IndexRow]]:
-    """Part the rows of one document where the hash names another spec than before."""
+    """Split the rows of one document where the hash names another spec than before."""
     specs = [index.signature(row.build, row.stacks) for row in rows]
     starts = [0, *(n for n in range(1, len(rows)) if not is_same_spec(specs[n - 1], specs[n]))]
     for start, end in pairwise([*starts, len(rows)]):
@@ -177,12 +180,12 @@ def _lives(index: Index, rows: Sequence[_IndexRow]) -> Iterator[Sequence[_IndexR
 
 
 def _end(index: Index, row: _IndexRow) -> int | None:
-    """Return the first indexed revision without it; None while it is there."""
+    """Return the first indexed revision after the interval; None while it is open."""
     return None if row.last is None or row.last > index.newest else row.last
 
 
 def _stays(index: Index, life: int, document: _DocumentName, rows: Sequence[_IndexRow]) -> Iterator[SpecStay]:
-    """Yield how long it was in the same stacks; that the document writes it differently is no change."""
+    """Yield the periods in which the spec was in the same stacks; another spelling of the spec ends no period."""
     start = rows[0]
     for row, after in zip(rows, [*rows[1:], None], strict=True):
         if after is not None and after.first == row.last and after.stacks == row.stacks:
@@ -218,7 +221,10 @@ def _life(index: Index, document: _DocumentName, rows: Sequence[_IndexRow]) -> L
 def _end_of(
     index: Index, document: _DocumentName, spec: Signature, number: int
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return what the revision did where the spec died, and which stacks kept its version; which other spec took its place is unknowable."""
+    """Return what revision `number`, in which `spec` died, did to its package, and which stacks kept its version.
+
+    Which other spec took its place cannot be known.
+    """
     selection = Selection(packages=Globs([document.package]), stacks=Globs(spec.stacks), targets=Globs([spec.target]))
     facts, _ = facts_of(index, document.tag, number, selection)
     held = held_at(index, document.tag, number, document.package).get(document.package, ())
@@ -233,12 +239,12 @@ HOLDERS_QUERY = """
 
 
 class Snapshot(Struct, frozen=True, kw_only=True):
-    """A tag in its best revision, the newest of the best."""
+    """A tag in the newest of the revisions in which it had most of the hashes."""
 
     tag: str
     revision: str
     time: str | None
-    since: IndexPoint  # from here on it had as many, up to `revision`
+    since: IndexPoint  # the first of these revisions without interruption up to `revision`
     is_current: bool  # the newest indexed revision has as many, so that they can be installed now
     found: int
     of: int
@@ -246,18 +252,21 @@ class Snapshot(Struct, frozen=True, kw_only=True):
 
 
 class BestSnapshots(Struct, frozen=True, kw_only=True):
-    """The answer: every tag that ever had any of the hashes, best first."""
+    """The answer to `cachewatch history best`: every tag that ever had any of the hashes, best first."""
 
     schema: str = BEST_SCHEMA
     indexed: IndexPoint
     snapshots: tuple[Snapshot, ...]
-    others: int = 0  # so many more were left out
+    others: int = 0  # number of tags that were left out
 
 
 def find_best(
     index: Index, hashes: Collection[str], *, most: int | None = None, takes_tag: Callable[[str], bool] | None = None
 ) -> BestSnapshots:
-    """Return the tags by how many of `hashes` they had at once; of equal ones, what was so last, then what stays as it is."""
+    """Return the tags by how many of `hashes` they had at the same time, at most `most` tags that `takes_tag` accepts.
+
+    Of equal ones, those come first that have as many now, then those that never change, then the newest.
+    """
     spans: defaultdict[int, defaultdict[str, list[Span]]] = defaultdict(lambda: defaultdict(list))
     for spec_hash in set(hashes):
         for tag, span in _spans(index, spec_hash):
@@ -299,7 +308,10 @@ def _best(index: Index, tag: str, spans: dict[str, list[Span]], wanted: frozense
 
 
 def _most(spans: Iterable[list[Span]], end: int) -> tuple[int, Span]:
-    """Return how many were there at once at most, and from when to when that was last so."""
+    """Return the greatest number of hashes present at the same time, and the last span in which there were that many.
+
+    Each list in `spans` is of one hash; open spans end at `end`.
+    """
     changes: defaultdict[int, int] = defaultdict(int)
     for of_hash in spans:
         for first, last in joined(of_hash):

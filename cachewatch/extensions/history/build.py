@@ -1,8 +1,8 @@
 """Build the history index and update it; an interrupted build continues where it stopped.
 
-Documents are followed in this process, in several of this machine, or on a Dask cluster, with equal results.
-A document is done when its rows and its name in the table `unit` are committed, in one transaction. When all
-documents are done up to the last revision, the index records that revision, and deletes the names.
+Documents are read in this process, in several processes of this machine, or on a Dask cluster, with equal results. A
+document is done when its rows and its name in the table `unit` are committed, in one transaction. When all documents
+are done up to the last revision, the index records that revision, and deletes the names.
 """
 
 import sqlite3
@@ -45,22 +45,22 @@ from cachewatch.runtime.worker import ProcessEnded, in_processes
 
 Reply = TypeVar("Reply")
 Causes = tuple[CountedCause, ...]
-# A run of documents, all versions of which are read one after the other: git then needs no cache of deltas. Or a run of
-# steps of one tag, whose causes are counted.
+# Several documents, whose versions are read one after the other, so that git needs no cache of deltas. Or several steps
+# of one tag, whose causes are counted.
 Unit = Sequence[Task] | Sequence[Night]
 Found = list[IndexedDocument] | list[Causes]
 Answer = tuple[Unit, Found]
-# Answers all units, in any order.
+# Yields the results of all units, in any order.
 Engine = Callable[[Sequence[Unit]], Iterator[Answer]]
 
 _VERSIONS_IN_UNIT = 128
-_ATTEMPTS = 3  # that a cluster makes
-# Units that a cluster has at a time: what it answers waits here in memory.
+_ATTEMPTS = 3  # of a cluster for each unit
+# Units that a cluster works on at a time: their results are kept in memory here.
 _AT_ONCE = 64
 
 
 def units_of(tasks: Sequence[Task], nights: Sequence[Night]) -> list[Unit]:
-    """Cut `tasks` into units of about as many versions, and `nights` by their names; a document is never cut."""
+    """Divide `tasks` into units with about equal numbers of versions, and `nights` by name. No document is divided."""
     units: list[Unit] = []
     start = versions = 0
     for place, task in enumerate(tasks, 1):
@@ -72,7 +72,7 @@ def units_of(tasks: Sequence[Task], nights: Sequence[Night]) -> list[Unit]:
 
 
 def in_jobs(repository: Repository, jobs: int) -> Engine:
-    """Return the engine that works in `jobs` processes, or in this one."""
+    """Return the engine that works in `jobs` processes, or in this process if it is 1."""
 
     def make_work() -> Callable[[Unit], Found]:
         own = repository.again() if jobs > 1 else repository
@@ -113,7 +113,7 @@ def on_cluster(git_dir: str, address: str) -> Engine:
 
 
 def follow_unit(git_dir: str, unit: Unit) -> Found:
-    """Answer `unit` in a process that has nothing open yet."""
+    """Return the results of `unit` in a new process: open the repository at `git_dir`, and close it."""
     repository = Repository(Path(git_dir))
     try:
         return _answer(repository, unit, KnownRecords())
@@ -153,26 +153,26 @@ def _about(unit: Unit) -> str:
 
 
 class IndexProgress(Struct, frozen=True):
-    """Whom to tell how far the work is, in versions of documents."""
+    """Functions that are called with the progress of a build, in versions of documents."""
 
-    begin: Callable[[int, int], None] = lambda _, __: None  # how many there are, and how many are done already
-    advance: Callable[[int], None] = lambda _: None  # how many more are done
-    fetch: Callable[[int], None] = lambda _: None  # how many files a partial clone lacks, before they are fetched
+    begin: Callable[[int, int], None] = lambda _, __: None  # number of all versions, and of those that are done already
+    advance: Callable[[int], None] = lambda _: None  # number of versions done since the last call
+    fetch: Callable[[int], None] = lambda _: None  # number of files that a partial clone lacks, before they are fetched
 
 
 _TELL_NOBODY = IndexProgress()
-# Versions whose rows are committed together: what a build that is killed has to do again.
+# Versions whose rows are committed together: as many are lost when a build is killed.
 _VERSIONS_AT_ONCE = 512
 _Answered = tuple[Task | Night, IndexedDocument | Causes]
 
 
 class IndexUpdate(Struct, frozen=True):
-    """What a build did."""
+    """The result of a build or an update."""
 
-    revisions: int  # that are indexed now and were not before
-    versions: int  # of documents that were read
-    rewritten: int  # revisions that a force-push had removed
-    unreadable: int  # of the versions
+    revisions: int  # newly indexed
+    versions: int  # of documents, read
+    rewritten: int  # indexed revisions that a force-push had removed
+    unreadable: int  # versions that could not be read
 
 
 def bring_up_to_date(
@@ -183,9 +183,9 @@ def bring_up_to_date(
     progress: IndexProgress = _TELL_NOBODY,
     end: str = "HEAD",
 ) -> IndexUpdate:
-    """Index all revisions up to `end` at `path`.
+    """Index all revisions up to `end` of `repository` in the index at `path`.
 
-    Raises AnotherInstance if another process does so, and StateError if the file cannot be used.
+    Raises AnotherInstance if another process writes this index, and StateError if the file cannot be used.
     """
     check_is_index(path)
     with locked(path), closing(open_for_writing(path)) as connection, named(path):
@@ -203,9 +203,10 @@ def ask_index(
     progress: IndexProgress,
     warn: Callable[[str], None],
 ) -> Reply:
-    """Ask the index of a repository, brought up to a revision, or a temporary one where that cannot be used.
+    """Return the answer of `question` from the index of `repository`, which is updated if it lacks `commit`.
 
-    Raises AnotherInstance if another process builds it. `warn` is told what is wrong with it.
+    If that index cannot be used, `warn` is called with the reason, and a temporary one is built. Raises AnotherInstance
+    if another process writes the index.
     """
     path, engine = index_path(None, repository.shared_git_dir), in_jobs(repository, jobs)
     try:
@@ -250,7 +251,7 @@ class _IndexBuild:
         self._versions = self._unreadable = 0
 
     def run(self, revisions: list[ChainRevision]) -> IndexUpdate:
-        """Do all that is to do so that these revisions are indexed; where others were, everything is."""
+        """Index `revisions`, the whole chain. If the index has other revisions than these, it is built anew."""
         self._chain = revisions
         stored = self._one("SELECT count(*) FROM revision")
         common = common_length(self._connection, self._chain)
@@ -270,7 +271,10 @@ class _IndexBuild:
         return IndexUpdate(self._indexed() - before, self._versions, stored - common, self._unreadable)
 
     def _check_is_of_repository(self, stored: int) -> None:
-        """Raise UsageError if the index is of another repository: one variable of the environment may name it for several."""
+        """Raise UsageError if the index, of `stored` revisions, is that of another repository.
+
+        The environment variable for its path may be set for several repositories.
+        """
         (newest,) = self._connection.execute('SELECT "commit" FROM revision WHERE n = ?', (stored - 1,)).fetchone()
         # A force-push may have taken all revisions out of the history, and they are here nevertheless.
         if self._repository.objects().get(newest) is None:
@@ -317,7 +321,7 @@ class _IndexBuild:
 
 
 def _finish(connection: sqlite3.Connection) -> None:
-    """Say that all documents are done up to the last revision, once they are."""
+    """Record that all documents are done up to the last revision."""
     if connection.execute("SELECT indexed FROM progress").fetchone()[0] < 0:
         fill_specs(connection)
     for statement in INDEXES.split(";\n"):
@@ -328,7 +332,7 @@ def _finish(connection: sqlite3.Connection) -> None:
 
 @contextmanager
 def named(path: Path) -> Iterator[None]:
-    """Name the file where something is wrong with it."""
+    """Put `path` into the messages of errors about the index."""
     try:
         with explained(path):
             yield
@@ -337,7 +341,7 @@ def named(path: Path) -> Iterator[None]:
 
 
 def _task(connection: sqlite3.Connection, one: DocumentVersions) -> Task:
-    """Return what is to follow of a document, from where the index left it."""
+    """Return the new versions of a document with its state in the index."""
     of_document = (
         "JOIN tag ON tag.id = tag JOIN package ON package.id = package WHERE tag.name = ? AND package.name = ?"
     )
@@ -359,7 +363,7 @@ def _task(connection: sqlite3.Connection, one: DocumentVersions) -> Task:
 
 
 def _in_runs(answers: Iterable[Answer]) -> Iterator[list[_Answered]]:
-    """Put answers together that are stored in one transaction."""
+    """Group results, so that each group is stored in one transaction."""
     run: list[_Answered] = []
     size = 0
     for unit, found in answers:
@@ -373,5 +377,5 @@ def _in_runs(answers: Iterable[Answer]) -> Iterator[list[_Answered]]:
 
 
 def _size(one: Task | Night) -> int:
-    """Return how many versions of documents this is, or steps."""
+    """Return the number of versions of a document; a step counts as one."""
     return len(one.versions) if isinstance(one, Task) else 1

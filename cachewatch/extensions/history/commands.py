@@ -1,4 +1,4 @@
-"""The commands that ask the history index: `history`, `when`, `blame`, `log`, `churn` and `best`."""
+"""The commands that use the history index: `history`, `when`, `blame`, `log`, `churn` and `best`."""
 
 import os
 from collections.abc import Callable
@@ -87,7 +87,7 @@ UNTIL_OPTION = click.option(
 
 
 class AnswerOptions(TypedDict):
-    """Which index is asked, and how the answer is written."""
+    """The options of every question: which index to read, and how to write the answer."""
 
     repo: str | None
     db: Path | None
@@ -96,7 +96,7 @@ class AnswerOptions(TypedDict):
 
 
 def with_options(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Return the decorator that adds several options to a command, in this order."""
+    """Return a decorator that adds `options` to a command, in this order."""
     return lambda command: reduce(lambda made, option: option(made), reversed(options), command)
 
 
@@ -104,19 +104,19 @@ asking = with_options(REPO_OPTION, DB_OPTION, ANSWER_FORMAT, OUTPUT_OPTION)
 
 
 def open_history(repo: str | None, db: Path | None) -> Index:
-    """Open the index of the repository `repo`, or of the one that a command without `--repo` reads."""
+    """Open the index of the repository `repo`, or of the default repository, or the one in the file `db`."""
     return Index(find_history(repo, db))
 
 
 def find_history(repo: str | None, db: Path | None) -> Path:
-    """Return where that index is, or would be."""
+    """Return the path of the index of the repository `repo`, or of the default repository; `db` overrides it."""
     if db or os.environ.get(VARIABLE):
         return index_path(db, Path())
 
     known = clone_folder(repo) if repo is not None and is_url(repo) else Path(repo or "")
     if (folder := shared_git_dir(known)) is not None:
         path = index_path(None, folder)
-        # Where somebody stands may have no catalogue; if it has an index, it has one.
+        # The current folder may be a repository without a catalogue, but not if it has an index.
         if repo is not None or path.exists():
             return path
     if repo is not None and is_folder(repo):
@@ -132,7 +132,7 @@ def find_history(repo: str | None, db: Path | None) -> Path:
 
 
 def write_answer(answer: Struct, indexed: IndexPoint, table: Callable[[], Table], asked: AnswerOptions) -> None:
-    """Write an answer; a table of CSV has no room for how far the index goes, so standard error has it."""
+    """Write an answer in the requested format. With CSV, the line on how far the index goes is on standard error."""
     format_, output = asked["format_"], asked["output"]
     if format_ == "json":
         write([ascii_only(json.format(json.encode(answer))), b"\n"], output)
@@ -194,7 +194,10 @@ def best(*, lockfile: Path, tag: str | None, pin: bool, mirror: str | None, **as
 
 
 def _pin(answer: BestSnapshots, mirror: str, *, is_chosen: bool) -> str:
-    """Return the command for the best tag that has as much now, and never changes, by its name or as the user says."""
+    """Return the command that adds the best tag that can be used now to Spack's mirrors.
+
+    The tag must be one that never changes by its name, or be chosen by the user (`is_chosen`).
+    """
     for one in answer.snapshots:
         if one.is_current and (is_chosen or not tag_names.is_mutable(one.tag)):
             url = mirror.replace("{tag}", one.tag)
@@ -210,9 +213,9 @@ def _pin(answer: BestSnapshots, mirror: str, *, is_chosen: bool) -> str:
 
 
 def numbers_of(index: Index, since: str | None, until: str) -> tuple[int, int]:
-    """Return the numbers of both revisions; a date before the oldest one means the beginning.
+    """Return the numbers of both revisions; -1 if `since` is None or before the oldest one.
 
-    Says so if there is no revision between them.
+    Prints a note if there is no revision between them.
     """
     first = -1 if since is None else index.number_of(since, may_precede=True)
     last = index.number_of(until)
@@ -237,7 +240,7 @@ def history() -> None:
 
 
 class BuildOptions(TypedDict):
-    """The options of `build` and `update`."""
+    """The options of `history build` and `history update`."""
 
     repo: str | None
     db: Path | None
@@ -348,7 +351,7 @@ def _missing(path: Path) -> NoHistoryIndex:
 
 
 def _warn_of_loose_objects(repository: Repository) -> None:
-    """Say it where git would take many times as long to read the documents as it could."""
+    """Warn if the repository has so many loose objects that reading its documents takes many times as long."""
     counted = dict(
         line.split(": ") for line in repository.run(["count-objects", "-v"]).decode().splitlines() if ": " in line
     )

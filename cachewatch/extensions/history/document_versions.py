@@ -1,8 +1,8 @@
-"""All versions of all documents of a branch: which revision made which, in every tag.
+"""All versions of all documents of a branch: the revisions that added, changed or removed each document, in every tag.
 
-Only trees are read, level by level as in git/trees.py, so a revision costs what it touched. The history is that of
-first parents. What cannot be a document (a link, a module, a name that is there twice) is named, and what was there
-before it is remembered, so that it is compared with what comes after.
+Only trees are read, level by level as in git/trees.py, so the work for a revision depends on what it changed. The
+history is that of first parents. An entry that cannot be a document (a link, a submodule, a name that occurs twice) is
+reported, and the document before it is remembered, so that it is compared with the next one.
 """
 
 import re
@@ -31,12 +31,12 @@ from cachewatch.git.trees import (
     too_many,
 )
 
-# How many pairs of trees one git process is given: bounds what is held at once.
+# How many pairs of trees one git process compares: this limits the memory.
 _REVISIONS_AT_ONCE = 64
 _TREES_AT_ONCE = 10_000
 _LOOKED_BACK = 50  # revisions, for documents that were overwritten before the first one
 _ODD = (*ODD, TWICE)
-_NOTHING = b"0"  # the mode of what is not there
+_NOTHING = b"0"  # the mode on a side that lacks the entry
 _PRINTED = re.compile(rb"([0-9a-f]+ [0-9a-f]+)\n|:(\d{6}) (\d{6}) ([0-9a-f]+) ([0-9a-f]+) [A-Z]\d*\0([^\0]+)\0")
 _EMPTY_TREE = {
     40: "4b825dc642cb6eb9a060e54bf8d69288fbee4904",
@@ -44,7 +44,7 @@ _EMPTY_TREE = {
 }
 
 Key = TypeVar("Key", bound=tuple[object, ...])
-# What is being followed, and its tree on either side.
+# The key of a tag or document, and its tree before and after.
 _Pair = tuple[Key, str | None, str | None]
 
 
@@ -56,7 +56,7 @@ class ChainRevision(NamedTuple):
 
 
 class TreeChange(NamedTuple):
-    """One name that differs between two folders; an id is empty on a side that lacks it."""
+    """An entry that differs between two trees; its object id is empty on a side that lacks it."""
 
     name: bytes
     before_mode: bytes
@@ -66,11 +66,11 @@ class TreeChange(NamedTuple):
 
 
 class Version(NamedTuple):
-    """What one revision made of a document."""
+    """One version of a document."""
 
-    revision: int  # its place in the chain, from 0
+    revision: int  # the number of the revision in the chain, from 0
     blob: str | None  # None if it removed the document, or if there is a problem
-    problem: str = ""  # why it is no document
+    problem: str = ""  # why the entry is not a document
 
 
 class DocumentVersions(Struct, frozen=True):
@@ -82,11 +82,11 @@ class DocumentVersions(Struct, frozen=True):
 
 
 class _Uncertain(Exception):
-    """The first revision that is looked at has a link where a folder was, and nobody remembers that folder."""
+    """The first revision that is read has a link in place of a folder, and what the folder was before is unknown."""
 
 
 def first_parents(repository: Repository, end: str = "HEAD") -> list[ChainRevision]:
-    """Return the first-parent chain that ends with this revision, oldest first."""
+    """Return the first-parent chain that ends with the revision `end`, oldest first."""
     printed = repository.run(["rev-list", "--first-parent", "--reverse", "--timestamp", end, "--"]).decode()
     return [_moment(line) for line in printed.splitlines()]
 
@@ -98,7 +98,7 @@ def _moment(line: str) -> ChainRevision:
 
 
 def find_versions(repository: Repository, commits: Sequence[str], start: int = 0) -> list[DocumentVersions]:
-    """Find what the revisions from number `start` of this chain on made of each document, by tag and package."""
+    """Return the versions of each document in the revisions from number `start` of the chain `commits` on."""
     try:
         found = _find(repository, commits, start)
     except _Uncertain:
@@ -135,7 +135,8 @@ def _find(repository: Repository, commits: Sequence[str], start: int) -> Mapping
 def _catalogues(repository: Repository, commits: Sequence[str], start: int) -> list[_Pair[tuple[int]]]:
     """Return the trees of all tags in each revision and in the one before, where they differ.
 
-    What overwrote a document with something else counts as one that cannot be read, until it is one again or is removed.
+    A file that replaces a document but is not one counts as an unreadable document, until it is a document again or is
+    removed.
     """
     first = max(start - 1, 0)
     wanted = commits[first:]
@@ -155,14 +156,14 @@ def _catalogues(repository: Repository, commits: Sequence[str], start: int) -> l
 
 
 class _FolderNames:
-    """Names that are not folders for a while, with the folders that they were before."""
+    """Names that are links or the like in place of folders for a while, with the trees that they had before."""
 
     def __init__(self, start: int) -> None:
         self._start = start
         self._before: dict[tuple[str, ...], str | None] = {}
 
     def pair(self, key: Key, name: tuple[str, ...], entry: TreeChange) -> _Pair[Key] | None:
-        """Return what to compare for this change of `name`; None if it is no folder now."""
+        """Return the trees of `name` to compare for this change; None if it is now something other than a folder."""
         if entry.after_mode in _ODD:
             if name not in self._before:
                 self._before[name] = self._was(entry)
@@ -179,7 +180,7 @@ class _FolderNames:
 
 
 def _changes(repository: Repository, pairs: Sequence[_Pair[Key]]) -> Iterator[tuple[Key, str, TreeChange]]:
-    """Yield the entries that differ between the trees of each pair."""
+    """Yield the entries that differ between the two trees of each pair, with the key of the pair."""
     entries: defaultdict[tuple[int, bytes], list[TreeChange]] = defaultdict(list)
     for place, entry in _diff_trees(repository, [(before, after) for _, before, after in pairs]):
         if is_name(entry.name):
@@ -198,7 +199,7 @@ def _changes(repository: Repository, pairs: Sequence[_Pair[Key]]) -> Iterator[tu
 def _diff_trees(
     repository: Repository, pairs: Sequence[tuple[str | None, str | None]]
 ) -> Iterator[tuple[int, TreeChange]]:
-    """Yield what differs between the trees of each pair, with the number of the pair."""
+    """Yield the entries that differ between the two trees of each pair, with the number of the pair."""
     arrangement = arrangement_of(repository.layout)
     if any(tree and arrangement.tree(repository, tree) is not None for pair in pairs for tree in pair):
         for number, trees in enumerate(pairs):  # of which git may not have both

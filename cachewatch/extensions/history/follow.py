@@ -1,6 +1,6 @@
-"""Follow one document through its versions: since and until when each spec was there, and what each version changed.
+"""Read one document version by version: when each spec was added and removed, and what each version changed.
 
-What a version added, removed and rebuilt is counted by the laws of the comparison (docs/laws.md).
+Added, removed and rebuilt specs are counted by the laws of the comparison (docs/laws.md).
 """
 
 from collections import Counter, defaultdict
@@ -30,14 +30,14 @@ from cachewatch.extensions.history.values import (
 
 BySpec = Mapping[str, Signature]
 Counts = Mapping[Signature, int]
-# The specs of a document, and how it writes compilers.
+# The specs of a document, and its spelling of compilers.
 Side = tuple[BySpec, CompilerForm]
 
 
 class VersionDifference(Struct, frozen=True):
-    """The specs that a version removed and added, and those that it has with another signature, by hash.
+    """The specs that a version removed, added, and kept with another signature, by hash.
 
-    A hash that names another spec now is among those removed and those added.
+    A hash that now names another spec is among the removed and among the added ones.
     """
 
     went: BySpec
@@ -49,7 +49,7 @@ class VersionDifference(Struct, frozen=True):
 
 
 def difference(before: BySpec, after: BySpec) -> VersionDifference:
-    """Return what leads from the specs of one version to those of the next."""
+    """Return the difference between the specs of two versions of a document."""
     kept = before.keys() & after.keys()
     # Documents that are read together share their signatures, so most are one object.
     differing = [one for one in kept if before[one] is not after[one] and before[one] != after[one]]
@@ -64,7 +64,10 @@ def difference(before: BySpec, after: BySpec) -> VersionDifference:
 def count_step(
     package: str, revision: int, found: VersionDifference, before: Side, after: Side, *, is_compiler_unknown: bool
 ) -> tuple[StepCounts, list[StackTally]]:
-    """Return what `found` is in numbers, as if the document was there and still is."""
+    """Return the counts of the difference `found`, in all and by set of stacks.
+
+    The caller sets whether the document still exists.
+    """
     went, came = Counter(found.went.values()), Counter(found.came.values())
     if is_compiler_unknown or _is_written_variously(went.keys() | came.keys()):
         rebuilt = _compared(package, before, after)
@@ -75,13 +78,13 @@ def count_step(
 
 
 def _is_written_variously(signatures: Iterable[Signature]) -> bool:
-    """Tell whether two versions are equal for Spack and written differently (1.2, 1-2)."""
+    """Tell whether two versions are equal for Spack but spelled differently (1.2 and 1-2)."""
     versions = {version for signature in signatures for version in signature.versions}
     return len(versions) > 1 and len({version_identity(version) for version in versions}) < len(versions)
 
 
 def _compared(package: str, before: Side, after: Side) -> Counts:
-    """Return the rebuilt specs as the whole comparison finds them."""
+    """Return the rebuilt specs by the full comparison of both sides, counted by signature."""
     change = compare(package, document_of(package, *before), document_of(package, *after))
     rebuilt: Counter[Signature] = Counter()
     for match in change.matches if change else ():
@@ -91,7 +94,7 @@ def _compared(package: str, before: Side, after: Side) -> Counts:
 
 
 def document_of(package: str, specs: BySpec, form: CompilerForm = CompilerForm.NEW) -> Document:
-    """Return a document that has these specs."""
+    """Return a document with these specs, whose compilers are spelled as in `form`."""
     held = Specs.of(specs)
     return Document(
         package=package,
@@ -120,17 +123,17 @@ def _tallies(
         yield StackTally(stacks, revision, added, removed, same)
 
 
-# What a version holds; None if it is too large to be a document.
+# The content of each version; None if it is too large to be a document.
 Contents = Iterator[bytes | None]
 
 
 def follow(task: Task, contents: Contents, known: KnownRecords) -> IndexedDocument:
-    """Read the versions of `task`, whose contents come in their order, and return what they add to the index."""
+    """Read the versions of `task`, whose contents are `contents` in this order. Return what they add to the index."""
     return _Follower(task, known).run(contents)
 
 
 class _Follower:
-    """The state of one document on its way through its versions."""
+    """The state of one document while its versions are read."""
 
     def __init__(self, task: Task, known: KnownRecords) -> None:
         self._task = task
@@ -146,7 +149,7 @@ class _Follower:
         self._diagnostics: list[tuple[int, str]] = []
 
     def run(self, contents: Contents) -> IndexedDocument:
-        """Go through all versions."""
+        """Read all versions, and return what they add to the index."""
         for version in self._task.versions:
             problem = version.problem or self._take(version, contents)
             if problem:
@@ -161,7 +164,7 @@ class _Follower:
         )
 
     def _take(self, version: Version, contents: Contents) -> str:
-        """Take in one version, or say why it cannot be used; the state before it then stays."""
+        """Read one version. If it cannot be read, return the reason and leave the state as it is."""
         specs, form = {}, CompilerForm.NEW
         if version.blob is not None:
             content = next(contents)
@@ -176,7 +179,7 @@ class _Follower:
         return ""
 
     def _note(self, version: Version, specs: dict[str, Signature], form: CompilerForm) -> None:
-        """Note what a version that is readable, or a removal, changed."""
+        """Record the changes that a readable version, or the removal of the document, made."""
         is_there, was_there = version.blob is not None, self._document is not None and self._document.blob is not None
         is_baseline = is_there and (self._is_unread or version.revision == 0)
         found = difference(self._specs, specs)
@@ -196,7 +199,7 @@ class _Follower:
         self._is_unread = False
 
     def _move(self, revision: int, found: VersionDifference) -> None:
-        """End the intervals of what went, and begin those of what came; a changed spec does both."""
+        """End the intervals of removed specs, and begin those of added ones; a changed spec does both."""
         for one, signature in found.went.items():
             self._ended[signature, self._first.pop(one), revision].append(one)
         for one, (before, _) in found.changed.items():

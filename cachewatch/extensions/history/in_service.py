@@ -1,6 +1,6 @@
-"""The history index in the service: update it for sources that `history:` names, and add to digests what it knows.
+"""The history index in the service: update it for the sources that `history:` names, and answer questions of digests.
 
-Of a removed version or package, a digest then says since when it had been there. No digest depends on the index.
+Digests then tell how long a removed version or package had been present. No digest depends on the index.
 """
 
 from collections.abc import Callable, Collection
@@ -37,7 +37,7 @@ _BUSY_MILLISECONDS = 200
 
 
 class Past:
-    """What the history index of a source knows of what is there no longer."""
+    """The history index of a source, as digests use it. It answers None as soon as the index cannot be read."""
 
     def __init__(self, index: Index, log: Log) -> None:
         self._index: Index | None = index
@@ -49,14 +49,14 @@ class Past:
             self._index.close()
 
     def stay(self, line: Line, before: Side, after: Side) -> Stay | None:
-        """Return since when that was there which `line` says was removed between two states of a tag.
+        """Return how long the specs in `line` had been present that were removed between `before` and `after`.
 
-        None where the index does not have the earlier one, or cannot be read.
+        Returns None if the index does not have the earlier state, or cannot be read.
         """
         return self._asked(lambda index: _stay(index, line, before, after))
 
     def alternative(self, hashes: Collection[str]) -> Alternative | None:
-        """Return the snapshot, still there, that has most of an environment."""
+        """Return the snapshot that now has most of the given hashes, or None if none has any."""
         return self._asked(lambda index: _alternative(index, hashes))
 
     def _asked(self, ask: Callable[[Index], _Answer | None]) -> _Answer | None:
@@ -76,7 +76,7 @@ class Past:
 
 
 def open_past(repository: Repository, log: Log) -> Past | None:
-    """Open the history index of a source, if there is one that can be read."""
+    """Open the history index of a source, or return None if it does not exist or cannot be read."""
     path = index_path(None, repository.shared_git_dir, {})
     try:
         return Past(Index(path, busy_milliseconds=_BUSY_MILLISECONDS), log) if path.exists() else None
@@ -118,19 +118,19 @@ def _alternative(index: Index, hashes: Collection[str]) -> Alternative | None:
 
 
 def _number(index: Index, side: Side) -> int | None:
-    """Return the place of a whole commit in the chain; None where it is not indexed."""
+    """Return the number of a side's commit in the index; None if it is not indexed."""
     try:
         return index.number_of(side.revision) if side.revision else None
     except UnknownRevision:
         return None
 
 
-# The first build of a long history takes that long; what is interrupted continues. Git maps whole packs into memory.
+# The first build of a long history takes that long; an interrupted one continues. Git maps whole packs into memory.
 _LIMITS = Limits(megabytes=8192, seconds=3600)
 
 
 def update_history(context: Context, source: Source) -> None:
-    """Index the new revisions of `source` in another process; what goes wrong stops nothing else."""
+    """Index the new revisions of `source` in another process. Errors are logged and do not affect anything else."""
     settings: HistorySettings = getattr(context.config, "history", HistorySettings())
     if context.is_ending.is_set() or not settings.sources or not Globs(settings.sources)(source.name):
         return

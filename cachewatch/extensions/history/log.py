@@ -1,6 +1,6 @@
-"""What each revision did, in the statements of every report, and how many specs came and went in a range.
+"""The changes that each revision made, as statements, and the numbers of specs added and removed in a range.
 
-The numbers of a range are by package, by stack, or by the cause of rebuilds.
+These numbers are by package, by stack, or by the cause of rebuilds.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,34 +18,34 @@ LOG_SCHEMA = "cachewatch.log/2"
 
 
 class UnreadVersion(Struct, frozen=True):
-    """A document that could not be compared, and why."""
+    """A document that could not be read, and the reason."""
 
     package: str
     message: str
 
 
 class LogRevision(Struct, frozen=True, kw_only=True):
-    """What one revision did."""
+    """The changes of one revision."""
 
     revision: str
     time: str | None
-    facts: tuple[str, ...]  # the statements in clauses, the most important first
+    facts: tuple[str, ...]  # the statements in words, the most important first
     statements: tuple[dict[str, Any], ...]
     unreadable: tuple[UnreadVersion, ...]
 
 
 class RevisionLog(Struct, frozen=True, kw_only=True):
-    """The answer, newest revision first."""
+    """The answer to `cachewatch log`, newest revision first."""
 
     schema: str = LOG_SCHEMA
     indexed: IndexPoint
     tag: str
     revisions: tuple[LogRevision, ...]
-    earlier: int  # so many revisions with changes, before these, were left out
+    earlier: int  # number of earlier revisions with changes, which were left out
 
 
 class Range(NamedTuple):
-    """Revisions after `since` up to `until`, and how many of them to list at most."""
+    """The revisions after number `since` up to `until`, of which the newest `most` are listed."""
 
     since: int
     until: int
@@ -53,20 +53,20 @@ class Range(NamedTuple):
 
 
 def find_log(index: Index, tag: str, package: str | None, asked: Range) -> RevisionLog:
-    """Return what the newest revisions of `asked` did to `tag`, or to one package of it."""
+    """Return the changes to `tag`, or to its package `package`, in the newest revisions of the range `asked`."""
     package_id = None if package is None else index.package(package)
     values = {"since": asked.since, "until": asked.until, "tag": index.tag(tag), "package": package_id}
     numbers = sorted(_revisions(index, values), reverse=True)
     return RevisionLog(
         indexed=index.indexed,
         tag=tag,
-        revisions=tuple(_told(index, tag, number, package) for number in numbers[: asked.most]),
+        revisions=tuple(_logged(index, tag, number, package) for number in numbers[: asked.most]),
         earlier=len(numbers[asked.most :]) if asked.most else 0,
     )
 
 
 def _revisions(index: Index, values: Mapping[str, int | None]) -> set[int]:
-    """Return the revisions in which anything happened, or a document could not be read."""
+    """Return the numbers of the revisions in which specs changed or a document could not be read."""
     if values["package"] is None:
         queries = ["SELECT DISTINCT revision FROM tally WHERE tag = :tag AND revision > :since AND revision <= :until"]
     else:
@@ -87,7 +87,7 @@ def _revisions(index: Index, values: Mapping[str, int | None]) -> set[int]:
 
 
 def facts_of(index: Index, tag: str, number: int, selection: Selection) -> tuple[tuple[str, ...], list[dict[str, Any]]]:
-    """Return what a revision did to what is selected of a tag, in clauses and as values for JSON."""
+    """Return the changes that revision `number` made to the selected part of `tag`, in words and as values for JSON."""
     if not number:
         return (), []
     _, report = TagStates(index, tag, number - 1, lambda _: True).tell_next(selection)
@@ -95,7 +95,7 @@ def facts_of(index: Index, tag: str, number: int, selection: Selection) -> tuple
     return tuple(clause.line for clause in clauses), [statement_values(one) for one in report.statements]
 
 
-def _told(index: Index, tag: str, number: int, package: str | None) -> LogRevision:
+def _logged(index: Index, tag: str, number: int, package: str | None) -> LogRevision:
     facts, statements = facts_of(index, tag, number, Selection(packages=Globs([package] if package else [])))
     query = (
         "SELECT name, message FROM diagnostic JOIN package ON id = package"
@@ -115,7 +115,7 @@ CHURN_SCHEMA = "cachewatch.churn/1"
 
 
 class ChurnRow(Struct, frozen=True, kw_only=True):
-    """One package, stack or cause."""
+    """The added and removed specs of one package or stack."""
 
     name: str
     added: int
@@ -125,7 +125,7 @@ class ChurnRow(Struct, frozen=True, kw_only=True):
 
 
 class CauseRow(Struct, frozen=True, kw_only=True):
-    """What changed in a package, and how many specs were rebuilt because of it."""
+    """One kind of change to a package, and how many specs were rebuilt because of it."""
 
     name: str  # the package that differs; "" where none is to blame
     what: str
@@ -136,7 +136,7 @@ class CauseRow(Struct, frozen=True, kw_only=True):
 
 
 class Churn(Struct, frozen=True, kw_only=True):
-    """The answer, most first."""
+    """The answer to `cachewatch history churn`, the row with the most specs first."""
 
     schema: str = CHURN_SCHEMA
     indexed: IndexPoint
@@ -146,7 +146,7 @@ class Churn(Struct, frozen=True, kw_only=True):
     until: IndexPoint
     revisions: int  # in that range
     rows: tuple[ChurnRow | CauseRow, ...]
-    others: int  # so many more were left out
+    others: int  # number of rows that were left out
     # By cause, of the revisions that changed documents of the tag: how many have a dependency graph, and how many do not.
     recorded: int | None = None
     not_recorded: int | None = None
@@ -175,9 +175,9 @@ RECORDED = (
 
 
 def find_churn(index: Index, tag: str, by: str, since: int, until: int, *, most: int | None = None) -> Churn:
-    """Return what came and went after revision `since` up to `until`, at most so many rows.
+    """Return how many specs were added and removed after revision `since` up to `until`, in at most `most` rows.
 
-    What the first revision has did not come in it.
+    `by` is package, stack or cause. The content of the first revision of all does not count as added.
     """
     values = {"tag": index.tag(tag), "since": max(since, 0), "until": until}
     rows = _causes(index, values) if by == "cause" else _counts(index, by, values)

@@ -1,4 +1,4 @@
-"""Open the history index for one question: names, revisions and times."""
+"""Open the history index for a question: look up names, revisions and times."""
 
 import re
 import time
@@ -27,27 +27,27 @@ from cachewatch.extensions.history.schema import (
 _COMMIT = re.compile(r"[0-9a-f]{4,64}")
 _YEAR = re.compile(r"(19|20)\d\d")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}.*")
-# For each query: a file of a stranger may have rows that no build makes.
+# The limit for each query: the file of a stranger may have rows that no build makes.
 _SECONDS = 120.0
 _STEPS = 1_000_000
 _HEAD = re.compile(r"HEAD(?:~(\d{1,9})|(\^*))")
 
 
 class IndexPoint(Struct, frozen=True):
-    """One revision, and the committer's time."""
+    """A revision and its committer's time."""
 
     revision: str
-    time: str | None  # RFC 3339, UTC; None where git has none that a calendar holds
+    time: str | None  # RFC 3339, UTC; None if git has no valid one
 
 
 class Index:
-    """The index at a path, as it is now; whatever is added meanwhile is not seen.
+    """The history index in a file, as it was when it was opened: what is added afterwards is not seen.
 
-    A `with` statement closes it, and raises DamagedIndex for what went wrong because the file is damaged.
+    As a context manager it closes the file, and raises DamagedIndex for errors that come from a damaged file.
     """
 
     def __init__(self, path: Path, *, busy_milliseconds: int = BUSY_MILLISECONDS) -> None:
-        """Open it, and wait so long for a writer; raises NoHistoryIndex where there is none."""
+        """Open the index at `path`; raises NoHistoryIndex if there is none. Waits so long at most for a writer."""
         self.path = path
         self.connection = open_for_reading(path, busy_milliseconds=busy_milliseconds)
         self._end = time.monotonic() + _SECONDS
@@ -79,7 +79,7 @@ class Index:
 
     @contextmanager
     def explained(self) -> Iterator[None]:
-        """Raise DamagedIndex for what goes wrong here because the file is damaged, StateError for other errors of SQLite."""
+        """Raise DamagedIndex for errors that come from a damaged file, and StateError for other errors of SQLite."""
         try:
             with explained(self.path):
                 yield
@@ -99,7 +99,7 @@ class Index:
         return iter(self.connection.execute(query, values))
 
     def point(self, number: int) -> IndexPoint:
-        """Return the revision of this number."""
+        """Return the revision with this number."""
         found = self._points.get(number)
         if found is None:
             ((commit, moment),) = self.rows('SELECT "commit", time FROM revision WHERE n = ?', (number,))
@@ -112,19 +112,19 @@ class Index:
         return IndexPoint(commit, as_text(moment))
 
     def tag(self, name: str) -> int:
-        """Return the id of a tag; raises UsageError with names like it where it never was."""
+        """Return the id of a tag. Raises UsageError, which suggests similar names, if there is no such tag."""
         return self._id("tag", name)
 
     def package(self, name: str) -> int:
-        """Return the id of a package; raises UsageError with names like it where it never was."""
+        """Return the id of a package. Raises UsageError, which suggests similar names, if there is no such package."""
         return self._id("package", name)
 
     def id_of(self, table: str, name: str) -> int:
-        """Return the id of a tag or a package; -1 where it never was."""
+        """Return the id of the name in `table`, which is "tag" or "package"; -1 if the index does not have it."""
         return next((int(found) for (found,) in self.rows(f"SELECT id FROM {table} WHERE name = ?", (name,))), -1)  # noqa: S608
 
     def signature(self, build: int, stacks: int) -> Signature:
-        """Return what the specs of an interval were built as."""
+        """Return the signature of the specs of an interval, from the ids of its build and its set of stacks."""
         found = self._signatures.get((build, stacks))
         if found is None:
             query = """SELECT versions, compiler, os, platform, target, variants, names
@@ -136,7 +136,7 @@ class Index:
         return found
 
     def stacks(self, stacks: int) -> tuple[str, ...]:
-        """Return the names of a set of stacks."""
+        """Return the names of the set of stacks with this id."""
         found = self._stacks.get(stacks)
         if found is None:
             ((names,),) = self.rows("SELECT names FROM stacks WHERE id = ?", (stacks,))
@@ -146,8 +146,8 @@ class Index:
     def number_of(self, name: str, *, may_precede: bool = False) -> int:
         """Return the number of the revision that `name` means: a commit, a date, `HEAD` or `HEAD~3`.
 
-        HEAD is the last indexed revision; a date is the newest revision up to the end of that day, UTC. A date
-        before all revisions is -1 if it `may_precede` them.
+        HEAD is the last indexed revision. A date is the newest revision up to the end of that day, UTC; with
+        `may_precede`, a date before all revisions is -1. Raises UnknownRevision if there is no such revision.
         """
         now = datetime.now(UTC)
         moment = as_datetime(name, now)
@@ -196,7 +196,7 @@ class Index:
 
 
 def as_text(time: int | None) -> str | None:
-    """Return seconds since 1970 as RFC 3339, or None where no calendar holds them."""
+    """Return `time`, in seconds since 1970, as RFC 3339, or None if no calendar has it."""
     try:
         return None if time is None else datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     except (OverflowError, ValueError, OSError):
@@ -204,7 +204,7 @@ def as_text(time: int | None) -> str | None:
 
 
 def days_between(earlier: IndexPoint, later: IndexPoint) -> float | None:
-    """Return how many days lie between two revisions, to a tenth; None where a time is unknown."""
+    """Return the days between two revisions, rounded to a tenth; None if a time is unknown."""
     if earlier.time is None or later.time is None:
         return None
     seconds = (datetime.fromisoformat(later.time) - datetime.fromisoformat(earlier.time)).total_seconds()

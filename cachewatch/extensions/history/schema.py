@@ -1,7 +1,7 @@
-"""The tables of the history index, and how the file is opened.
+"""The tables of the history index, and how the file is opened and checked.
 
-Only `sqlite3` is used here, and nothing of the git room: a question is answered by a process that has just
-started, and every import would take longer than the question.
+Only `sqlite3` is used here, and nothing from the room `git/`: each question is answered by a new process, and every
+other import would take longer than the question.
 """
 
 import os
@@ -20,14 +20,14 @@ NAME = "cachewatch-history.db"
 VARIABLE = "CACHEWATCH_HISTORY"
 VERSION = 7
 _APPLICATION = 0x63775F68  # "cw_h"
-# Where the header of a database of SQLite has it.
+# The position of the application id in the header of an SQLite database.
 _HEADER_BYTES, _APPLICATION_ID = 100, slice(68, 72)
 # Writers commit for a short time only, but the end of a first build takes longer.
 BUSY_MILLISECONDS = 30_000
 
-# How a journal ends that names another file, which all databases of one transaction share.
+# The last bytes of a journal that names another file, as in transactions over several databases.
 _NAMES_ANOTHER_FILE = bytes.fromhex("d9d505f920a163d7")
-# What SQLite says of a file that is damaged.
+# SQLite's message about a damaged file.
 MALFORMED = "database disk image is malformed"
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
@@ -142,9 +142,9 @@ CREATE TABLE cause(                      -- why specs were rebuilt in a revision
 INSERT INTO progress VALUES (1, -1);
 """
 
-# Made when the first build is complete: in their own order at once, which is faster and smaller than row by row.
+# Created when the first build is complete, because filling them at once is faster and smaller than row by row.
 INDEXES = """
--- Has all that `when` asks for, in the order of its groups, so that it neither touches the rows, which are wide, nor sorts.
+-- Covers the query of `when` in the order of its groups, so that it neither reads the rows, which are wide, nor sorts.
 CREATE INDEX IF NOT EXISTS interval_by_package ON interval(package, tag, build, stacks, first, last);
 CREATE INDEX IF NOT EXISTS interval_by_first ON interval(first);
 CREATE INDEX IF NOT EXISTS interval_by_last ON interval(last) WHERE last IS NOT NULL;
@@ -152,29 +152,29 @@ CREATE INDEX IF NOT EXISTS interval_by_last ON interval(last) WHERE last IS NOT 
 
 
 class DamagedIndex(StateError):
-    """The file cannot be read; nothing is lost with it, because it can be built again."""
+    """The index cannot be read. Nothing is lost with it, because it can be built again."""
 
 
 class NotAnIndex(StateError):
-    """The file is something else."""
+    """The file is not a history index."""
 
 
 def index_path(db: str | Path | None, git_dir: Path, environment: Mapping[str, str] = os.environ) -> Path:
-    """Return where the index of a repository is: as named, else as the environment says, else beside its objects."""
+    """Return the path of an index: `db`, else the environment variable CACHEWATCH_HISTORY, else a file in `git_dir`."""
     named = db or environment.get(VARIABLE)
     return Path(named) if named else git_dir / NAME
 
 
 def check_is_index(path: Path) -> None:
-    """Raise NotAnIndex if there is a file at `path` that is no history index, before anything is made beside it."""
+    """Raise NotAnIndex if the file at `path` exists and is not a history index. Nothing is created beside it."""
     header = _header(path)
-    # An empty one is where a build ended before its first commit.
+    # A build that ended before its first commit leaves an empty file.
     if header and header[_APPLICATION_ID] not in (_APPLICATION.to_bytes(4), bytes(4)):
         raise _not_an_index(path)
 
 
 def check_may_be_removed(path: Path) -> None:
-    """Raise NotAnIndex unless the file at `path` is a history index, which may be damaged, or has nothing in it."""
+    """Raise NotAnIndex unless the file at `path` is a history index, even a damaged one, or is empty."""
     header = _header(path)
     if not header or header[_APPLICATION_ID] == _APPLICATION.to_bytes(4):
         return
@@ -186,9 +186,9 @@ def check_may_be_removed(path: Path) -> None:
 
 
 def _check_is_ours(path: Path) -> None:
-    """Raise NotAnIndex where SQLite would write to, or delete, what another user made, or a link leads to.
+    """Raise NotAnIndex if the index or a file of SQLite beside it is a link or belongs to another user.
 
-    A journal may name another file, which SQLite deletes; none of ours does.
+    Also if a journal names another file, which SQLite would delete; no journal of cachewatch does so.
     """
     for file in (path, *(path.with_name(path.name + end) for end in ("-journal", "-wal", "-shm"))):
         with suppress(FileNotFoundError):
@@ -202,7 +202,7 @@ def _check_is_ours(path: Path) -> None:
 
 
 def _check_tables(connection: sqlite3.Connection, path: Path) -> None:
-    """Raise NotAnIndex where there is more than our tables, such as a view, which computes what it likes."""
+    """Raise NotAnIndex if the file has anything but our tables and indexes, such as a view, which could run code."""
     found = {_plain(sql) for (sql,) in connection.execute("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL")}
     tables, indexes = ({_plain(sql) for sql in text.split(";\n") if "CREATE" in sql} for text in (TABLES, INDEXES))
     if not tables <= found <= tables | indexes:
@@ -210,7 +210,7 @@ def _check_tables(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _plain(sql: str) -> str:
-    """Return a statement as it is stored, without comments and line ends."""
+    """Return an SQL statement without comments, line ends and IF NOT EXISTS, for comparison."""
     return " ".join(re.sub("--[^\n]*", "", sql).replace("IF NOT EXISTS ", "").split())
 
 
@@ -231,9 +231,10 @@ def _not_an_index(path: Path) -> NotAnIndex:
 
 
 def open_for_writing(path: Path) -> sqlite3.Connection:
-    """Open the index at `path`, made if it is missing or of another version; the caller begins transactions.
+    """Open the index at `path`; its tables are created if it is new or of an older version.
 
-    Raises StateError if the file is something else, or cannot be used.
+    Raises StateError if the file is not an index, is of a newer version, or cannot be used. The caller begins
+    transactions.
     """
     make_folder(path)
     _header(path)  # SQLite would wait for a pipe
@@ -257,9 +258,10 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
 def open_for_reading(
     path: Path, *, busy_milliseconds: int = BUSY_MILLISECONDS, must_be_complete: bool = True
 ) -> sqlite3.Connection:
-    """Open the index at `path`, which must exist, and see one state of it; a writer is waited for so long.
+    """Open the existing index at `path` in one transaction, so that it does not change while it is read.
 
-    Raises NoHistoryIndex if there is none that is complete, StateError if it cannot be used.
+    Raises NoHistoryIndex if there is none that is complete, StateError if it cannot be used. `busy_milliseconds` is how
+    long to wait for a process that is writing.
     """
     if not path.exists():
         raise NoHistoryIndex(f"{path}: there is no history index; run `cachewatch history build` first")
@@ -283,7 +285,7 @@ def open_for_reading(
 
 
 def make_folder(path: Path) -> None:
-    """Make the folder of an index, if it is missing."""
+    """Create the folder of the index at `path` if it is missing."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -291,17 +293,17 @@ def make_folder(path: Path) -> None:
 
 
 def unwritable(path: str | Path, error: OSError) -> StateError:
-    """Return what to say of a file that cannot be written."""
+    """Return the error to raise if a file cannot be written."""
     return StateError(f"{path}: {error.strerror}; name another file with --db")
 
 
 @contextmanager
 def explained(path: Path) -> Iterator[None]:
-    """Name the file where SQLite finds something wrong with it."""
+    """Turn errors of SQLite into StateError, or DamagedIndex if the file is damaged, with the path in the message."""
     try:
         yield
     except sqlite3.Error as error:
-        code = getattr(error, "sqlite_errorcode", None)  # the rest of it says which kind
+        code = getattr(error, "sqlite_errorcode", None)  # its higher bits tell which kind
         # Python gives none for text that is not UTF-8.
         is_text = code is None and isinstance(error, sqlite3.OperationalError)
         if is_text or (code is not None and code & 0xFF in _DAMAGED):
@@ -312,14 +314,14 @@ def explained(path: Path) -> Iterator[None]:
 
 
 def check_whole(path: Path) -> None:
-    """Raise DamagedIndex where any page of the index at `path` is damaged, if there is one of this version."""
+    """Raise DamagedIndex if any page of the index at `path` is damaged; do nothing if there is no index."""
     with suppress(NoHistoryIndex), closing(open_for_reading(path, must_be_complete=False)) as connection:
         if is_damaged(connection):
             raise damaged(path, MALFORMED)
 
 
 def is_damaged(connection: sqlite3.Connection) -> bool:
-    """Look through the whole file for damage."""
+    """Tell whether any page of the database is damaged."""
     try:
         return bool(connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",))
     except (sqlite3.Error, UnicodeDecodeError):
@@ -327,7 +329,7 @@ def is_damaged(connection: sqlite3.Connection) -> bool:
 
 
 def damaged(path: Path, what: object) -> DamagedIndex:
-    """Return what to say of a damaged file."""
+    """Return the error to raise for a damaged file; `what` is the reason."""
     remove = f"cachewatch history drop --db {quote(str(path))}"
     return DamagedIndex(f"{path}: {what}; `{remove}` removes it, then build it again")
 
@@ -343,7 +345,7 @@ def _connect(path: Path, mode: str, busy_milliseconds: int = BUSY_MILLISECONDS) 
 
 
 def _reading_mode(path: Path) -> str:
-    """Return how to open it: in a folder that is not ours to write, SQLite cannot make the memory beside its log."""
+    """Return the SQLite mode for reading: in a folder that we cannot write, SQLite cannot create its shared memory."""
     log = path.with_name(f"{path.name}-wal")
     is_quiet = not (log.exists() and log.stat().st_size)
     return "ro&immutable=1" if is_quiet and not os.access(path.parent, os.W_OK) else "ro"
@@ -360,7 +362,7 @@ def _version(connection: sqlite3.Connection, path: Path) -> int:
 
 
 def make_tables(connection: sqlite3.Connection) -> None:
-    """Make all tables, in place of those that there are: all of it can be built again. The caller begins the transaction."""
+    """Drop all tables and create them empty; their contents can be built again. The caller begins the transaction."""
     for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall():
         connection.execute(f'DROP TABLE "{name}"')
     for statement in TABLES.split(";\n"):

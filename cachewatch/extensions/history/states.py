@@ -1,4 +1,4 @@
-"""The documents of a tag in each revision, as the index knows them, and what each revision did to them."""
+"""The documents of a tag in each revision, restored from the index, and the changes that each revision made to them."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
@@ -35,7 +35,7 @@ _STEPS = """
     SELECT revision, package, compilers_differ, there FROM step
     WHERE tag = :tag AND revision > :number AND revision <= :newest
 """
-# Of documents of which no version could be read at first, or ever: the first version, and the first that could.
+# Of documents whose first versions, or all, could not be read: the revisions of the first and the first readable version.
 _UNREAD = """
     SELECT name, min(d.revision) AS begin, coalesce(baseline, :newest + 1)
     FROM diagnostic d JOIN package ON id = d.package LEFT JOIN document USING (tag, package)
@@ -44,31 +44,31 @@ _UNREAD = """
 
 
 class HeldSpecs(NamedTuple):
-    """Specs of one signature that a document has, and that came together."""
+    """Specs in a document with the same signature that were added by the same revision."""
 
     signature: Signature
     size: int
-    hashes: bytes | str
+    hashes: bytes | str  # packed, see values.py
 
 
 class DocumentChange(NamedTuple):
-    """One document before and after a revision; None where there is none. Its specs are not under their hashes, but under texts that stand for them."""
+    """A document before and after a revision; None if it does not exist. Its keys are texts that stand for hashes."""
 
     package: str
     before: Document | None
     after: Document | None
-    is_baseline: bool  # its specs came then or before
+    is_baseline: bool  # its specs were added in this revision or before
 
 
 class ChangedPackage(NamedTuple):
-    """A document that a revision changed, and how."""
+    """A document that a revision changed, and the result of comparing it."""
 
     document: DocumentChange
     change: PackageChange
 
 
 class _Noted(NamedTuple):
-    """What the index notes of a revision beside the specs that came and went."""
+    """What the index records of a revision of a document, beside added and removed specs."""
 
     compilers_differ: bool
     is_there: bool
@@ -76,14 +76,14 @@ class _Noted(NamedTuple):
 
 
 class VersionStay(NamedTuple):
-    """One version in one stack without a break, by numbers of revisions."""
+    """A period in which a stack had a version without interruption, as numbers of revisions."""
 
     stack: str
     version: str
     first: int
     last: int | None  # the first revision without it
-    lead: int  # in which the first stack had the version
-    baseline: int | None  # what came in this revision came then or before
+    lead: int  # the first revision in which any stack had the version
+    baseline: int | None  # what is new in this revision was added then or before
 
 
 _EVERYTHING = Selection()
@@ -91,7 +91,7 @@ _DOCUMENTS_AT_ONCE = 64  # in one call of DeepDiff
 
 
 def compared(documents: Iterable[DocumentChange], tag: str) -> Iterator[ChangedPackage]:
-    """Compare documents of a tag; those that did not change are left out."""
+    """Compare each document before and after; yield those of which anything changed."""
     left = iter(documents)
     while some := list(islice(left, _DOCUMENTS_AT_ONCE)):
         changes = compare_all([Pair(*one[:3]) for one in some], is_pruned=is_mutable(tag))
@@ -99,7 +99,10 @@ def compared(documents: Iterable[DocumentChange], tag: str) -> Iterator[ChangedP
 
 
 def held_at(index: Index, tag: str, number: int, package: str | None = None) -> Mapping[str, Sequence[HeldSpecs]]:
-    """Return what each document of a tag that has specs has in a revision, by package."""
+    """Return the specs of each document of a tag in revision `number`, by package, or only those of `package`.
+
+    Documents without specs are left out.
+    """
     held: defaultdict[str, list[HeldSpecs]] = defaultdict(list)
     values = {"tag": index.id_of("tag", tag), "number": number, "package": package}
     for name, build, stacks, size, hashes in index.rows(_HELD, values):
@@ -108,7 +111,7 @@ def held_at(index: Index, tag: str, number: int, package: str | None = None) -> 
 
 
 def packages_at(index: Index, tag: str, number: int) -> set[str]:
-    """Return the packages that have a document in a revision."""
+    """Return the packages that have a document of the tag in revision `number`, even one without specs."""
     rows = index.rows(_THERE, {"tag": index.id_of("tag", tag), "number": number})
     return {
         package
@@ -118,10 +121,10 @@ def packages_at(index: Index, tag: str, number: int) -> set[str]:
 
 
 class TagStates:
-    """Goes through the revisions of a tag, and holds the documents that any of them changed."""
+    """Steps through the revisions of a tag one by one, and keeps the documents that any of them changed."""
 
     def __init__(self, index: Index, tag: str, number: int, wanted: Wanted) -> None:
-        """Begin in revision `number`."""
+        """Start at revision `number`, with the packages that `wanted` accepts."""
         self._index = index
         self._tag = tag
         self._wanted = wanted
@@ -141,11 +144,11 @@ class TagStates:
             )
 
     def count(self) -> int:
-        """Return how many documents there are, with those that cannot be read."""
+        """Return the number of documents in the current revision, including those that cannot be read."""
         return len(self.packages) + sum(1 for first, end in self._unread if first <= self.number < end)
 
     def begin(self) -> Iterator[DocumentChange]:
-        """Yield all documents of the revision to begin with, as if they had come then or before."""
+        """Yield all documents of the starting revision, as if they were added in this revision or before."""
         held = held_at(self._index, self._tag, self.number)
         for package in sorted(self.packages):
             yield DocumentChange(package, None, _of_held(package, held.get(package, ())), is_baseline=True)
@@ -166,9 +169,9 @@ class TagStates:
         selection: Selection = _EVERYTHING,
         stacks_of: Callable[[str], frozenset[str] | None] = lambda _: None,
     ) -> tuple[Sequence[ChangedPackage], Report]:
-        """Go to the next revision; return what it changed, and what `cachewatch diff` says of it and the one before.
+        """Go to the next revision. Return its changes and the report of `cachewatch diff` on these two revisions.
 
-        `stacks_of` tells which stacks a revision says that the tag has, where it says so.
+        `stacks_of` returns the stacks of the tag that a revision declares, or None if it declares none.
         """
         count = self.count()
         found = list(compared(self.advance(), self._tag))
@@ -215,13 +218,13 @@ class TagStates:
         )
 
     def _survey(self, changed: Set[str]) -> dict[str, Mapping[Signature, int]]:
-        """Return what the documents of this revision have, but for those that it changed."""
+        """Return the counted signatures of the documents of the current revision, except of the packages `changed`."""
         held = held_at(self._index, self._tag, self.number).items()
         documents = (_of_held(name, found) for name, found in held if name in self.packages and name not in changed)
         return {document.package: document.specs.counts for document in documents}
 
     def _parts(self, column: str) -> Mapping[str, list[tuple[int, int, bytes | str]]]:
-        """Return the intervals that begin or end here, by package."""
+        """Return the intervals that begin (`column` "first") or end ("last") in the current revision, by package."""
         query = f"SELECT package, build, stacks, hashes FROM interval WHERE {column} = :number AND +tag = :tag"  # noqa: S608
         found: defaultdict[str, list[tuple[int, int, bytes | str]]] = defaultdict(list)
         for package, *part in self._index.rows(query, {**self._values, "number": self.number}):
@@ -267,7 +270,7 @@ def _of_held(package: str, held: Iterable[HeldSpecs]) -> Document:
 
 
 def _keys(stored: bytes | str) -> Sequence[str]:
-    """Return a text for each hash, which takes a fraction of the time that the hash itself would."""
+    """Return a text that stands for each hash; computing it takes a fraction of the time of the hash itself."""
     if isinstance(stored, bytes):
         digits, length = stored.hex(), 2 * BYTES
         return [digits[start : start + length] for start in range(0, len(digits), length)]
@@ -276,7 +279,7 @@ def _keys(stored: bytes | str) -> Sequence[str]:
 
 
 def find_stays(index: Index, package: str, tag: str, until: int) -> list[VersionStay]:
-    """Return each stay of each version in each stack up to revision `until`, whatever the target."""
+    """Return the periods in which each version of `package` was in each stack up to revision `until`, on any target."""
     ids = {"package": index.id_of("package", package), "tag": index.id_of("tag", tag)}
     spans: defaultdict[tuple[str, str], list[Span]] = defaultdict(list)
     rows = list(index.rows(PRESENCE_QUERY, {**ids, "newest": until, "open": OPEN}))
@@ -297,15 +300,15 @@ def find_stays(index: Index, package: str, tag: str, until: int) -> list[Version
 
 
 class LastChanges(NamedTuple):
-    """What the index says of the documents of a tag up to a revision, beside their specs."""
+    """The last changes and the unreadable versions of the documents of a tag."""
 
-    changed: Mapping[str, int]  # the last revision that made each document what it is, by package
+    changed: Mapping[str, int]  # the last revision that changed the document, by package
     # Package, revision and reason of each version that could not be read, and whether a later one could.
     unread: Sequence[tuple[str, int, str, bool]]
 
 
 def last_changes(index: Index, tag: str, until: int) -> LastChanges:
-    """Return when documents changed the last time, and which versions could not be read."""
+    """Return when each document of `tag` last changed up to revision `until`, and which versions could not be read."""
     values = {"tag": index.id_of("tag", tag), "until": until}
     query = """
         SELECT package.name, d.revision, message, document.revision > d.revision AND document.revision <= :until

@@ -1,6 +1,6 @@
-"""Answers of the history as tables for people, each with the sentence that says how far the index goes.
+"""Answers of the history as tables for people, each with a line that tells up to which revision the index goes.
 
-The modules of the answers are named for the types only: no question loads what another one needs.
+The modules of the answers are imported for their types only, so no question loads what another one needs.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NOT_RECORDED = (
 
 
 def indexed_up_to(point: IndexPoint) -> str:
-    """Return the sentence that ends every answer."""
+    """Return the line that ends every answer: the last indexed revision and its time."""
     return f"indexed up to {_named(point)}"
 
 
@@ -42,7 +42,10 @@ def _day(point: IndexPoint | None) -> str | None:
 
 
 def when_table(answer: When, *, is_for_people: bool) -> Table:
-    """Return a row for each version, stack and target; people read one for all stacks of which the same is true."""
+    """Return a table with a row for each version, stack and target.
+
+    With `is_for_people`, stacks that differ in nothing else share a row.
+    """
     columns: tuple[str, ...] = ("version", "stack", "target", "first", "revision", "lag (days)", "until")
     rows: list[Row] = [
         (
@@ -66,7 +69,10 @@ def when_table(answer: When, *, is_for_people: bool) -> Table:
 
 
 def log_table(answer: RevisionLog, *, is_for_people: bool) -> Table:
-    """Return a row for each thing that a revision did; people read the revision once."""
+    """Return a table with a row for each change of each revision.
+
+    With `is_for_people`, the date and revision are only in the first of its rows.
+    """
     more: tuple[str, ...] = (
         (f"{answer.earlier:,} earlier revisions with changes; --most N shows more",) if answer.earlier else ()
     )
@@ -81,7 +87,7 @@ def log_table(answer: RevisionLog, *, is_for_people: bool) -> Table:
 
 
 def blame_table(answer: Blame) -> Table:
-    """Return a row for each event in the life of a hash."""
+    """Return a table with a row for each event in the life of a hash."""
     spec = answer.spec
     title = (
         f"/{answer.hash}  {answer.package} {', '.join(spec.versions)}  {spec.compiler}  "
@@ -138,7 +144,7 @@ def _death(life: Life) -> str:
 
 
 def churn_table(answer: Churn) -> Table:
-    """Return a row for each package, stack or cause."""
+    """Return a table with a row for each package, stack or cause."""
     since = "the beginning" if answer.since is None else _named(answer.since)
     title = f"{answer.tag}: {answer.revisions:,} revision{'s' * (answer.revisions != 1)}, from {since} to {_named(answer.until)}"
     if answer.by == "cause":
@@ -154,7 +160,7 @@ def _more(others: int) -> tuple[str, ...]:
 
 
 def _cause_notes(answer: Churn) -> tuple[str, ...]:
-    """Say where the causes are not known."""
+    """Return the lines below the table: for how many revisions no causes are recorded, or that nothing changed."""
     changed = (answer.recorded or 0) + (answer.not_recorded or 0)
     if answer.not_recorded:
         of = f"{answer.not_recorded:,} of the {changed:,} revisions that changed {answer.tag}"
@@ -165,7 +171,7 @@ def _cause_notes(answer: Churn) -> tuple[str, ...]:
 
 
 def snapshots_table(answer: BestSnapshots) -> Table:
-    """Return a row for each tag."""
+    """Return a table with a row for each tag, best first."""
     rows = [
         (one.tag, one.found, one.of, one.revision[:10], (one.time or "unknown")[:10], "yes" if one.is_current else "no")
         for one in answer.snapshots

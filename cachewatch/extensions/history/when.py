@@ -1,6 +1,6 @@
-"""Since when, and until when, each version of a package was in each stack, and how long after the first stack.
+"""In which revisions each version of a package was in each stack, and how long after the first stack.
 
-Also since when something that a revision had was there, without a break.
+Also the period in which specs of one revision were present without interruption.
 """
 
 from collections.abc import Callable, Iterable
@@ -14,7 +14,7 @@ from cachewatch.core.spack import version_key
 from cachewatch.extensions.history.read import Index, IndexPoint, days_between
 
 SCHEMA = "cachewatch.when/1"
-# An interval that ends in a revision that is not wholly indexed is open, as far as is known.
+# An interval that ends in a revision that is not completely indexed counts as open.
 WHEN_QUERY = """
     SELECT b.versions, b.compiler, b.target, g.stacks, g.begin, g.over
     FROM (
@@ -25,24 +25,24 @@ WHEN_QUERY = """
 OPEN = 2**60
 
 ChoosesStack = Callable[[str], bool]
-Span = tuple[int, int]  # from this revision up to, and without, that one
+Span = tuple[int, int]  # numbers of the first revision and of the first one after the span
 
 
 class WhenRow(Struct, frozen=True, kw_only=True):
     """One version in one stack for one target."""
 
     version: str
-    stack: str | None  # None: no stack builds it, so that it may be pruned at any time
+    stack: str | None  # None: no stack builds it, so it may be pruned at any time
     target: str
     first: IndexPoint
-    baseline: bool  # it came in `first` or before
+    baseline: bool  # it was added in `first` or before
     last: IndexPoint | None  # the first revision without it; None while it is there
     lag_days: float | None  # after the first stack that had this version; None where `first` is not known exactly
     lag_is_minimum: bool = False  # the first stack had it at or before the beginning
 
 
 class When(Struct, frozen=True, kw_only=True):
-    """The answer."""
+    """The answer to `cachewatch history when`."""
 
     schema: str = SCHEMA
     indexed: IndexPoint
@@ -52,7 +52,7 @@ class When(Struct, frozen=True, kw_only=True):
 
 
 class Wanted(Struct, frozen=True, kw_only=True):
-    """Which rows were asked for."""
+    """Filters: which versions, stacks, targets and compilers are requested."""
 
     version: ChoosesStack
     stack: ChoosesStack
@@ -67,9 +67,10 @@ class _WhenKey(NamedTuple):
 
 
 def find_when(index: Index, package: str, tag: str, wanted: Wanted) -> When:
-    """Return the versions of `package` in `tag` by stack and target; lags are those among the wanted targets and compilers.
+    """Return when each version of `package` was in each stack of `tag`, by target; `wanted` chooses the rows.
 
-    What differs only in its compiler or variants, or in how its version is written, is one row.
+    Lags are relative to the first stack among the wanted targets and compilers. Specs that differ only in compiler,
+    variants or the spelling of their version are one row.
     """
     numbers = {"package": index.package(package), "tag": index.tag(tag), "newest": index.newest, "open": OPEN}
     found = list(index.rows(WHEN_QUERY, numbers))
@@ -97,7 +98,7 @@ def find_when(index: Index, package: str, tag: str, wanted: Wanted) -> When:
 
 
 def baseline_of(index: Index, tag: int, package: int) -> int | None:
-    """Return the revision whose specs of this document came then or before; None where all came in known revisions."""
+    """Return the number of the revision whose specs of this document were added then or before, if there is one."""
     query = "SELECT baseline FROM document WHERE tag = ? AND package = ?"
     return next((number for (number,) in index.rows(query, (tag, package))), None)
 
@@ -135,15 +136,18 @@ ChoosesSpecs = Callable[[str, str, str], bool]
 
 
 class Presence(Struct, frozen=True):
-    """A stay without a break, by numbers of revisions."""
+    """A period of presence without interruption, as numbers of revisions."""
 
     first: int
-    is_baseline: bool  # it began in `first` or before
-    last: int | None  # the first revision without it; None if that is not indexed yet
+    is_baseline: bool  # the period began in `first` or before
+    last: int | None  # the first revision after the period; None if it has not ended as far as is indexed
 
 
 def find_presence(index: Index, package: str, tag: str, number: int, chooses: ChoosesSpecs) -> Presence | None:
-    """Return the stay of the chosen specs that covers revision `number`; None if none of them was there."""
+    """Return the period in which any of the chosen specs was present and that contains revision `number`, or None.
+
+    `chooses` is called with version, stack ("" for none) and target.
+    """
     values = {"package": index.id_of("package", package), "tag": index.id_of("tag", tag)}
     spans = [
         (first, last)
@@ -160,7 +164,7 @@ def find_presence(index: Index, package: str, tag: str, number: int, chooses: Ch
 
 
 def joined(spans: Iterable[Span]) -> list[Span]:
-    """Join spans that overlap or follow at once."""
+    """Merge spans that overlap or adjoin."""
     found: list[Span] = []
     for first, last in sorted(spans):
         if found and first <= found[-1][1]:

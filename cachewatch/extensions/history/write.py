@@ -1,4 +1,4 @@
-"""Write rows into the history index; also how far it goes, and how it is removed.
+"""Write rows into the history index; also tell how far it goes, and remove it.
 
 The caller begins and ends the transactions.
 """
@@ -46,7 +46,7 @@ from cachewatch.runtime.files import open_lock
 _TALLY = """INSERT INTO tally VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE
 SET added = added + excluded.added, removed = removed + excluded.removed, rebuilt = rebuilt + excluded.rebuilt"""
 
-# SQLite cuts the prefixes out itself; of rows with more hashes, it would copy all of them for each one.
+# SQLite itself cuts out the prefixes, but not of rows with more hashes, which it would copy for each prefix.
 _MOST_AT_ONCE = 1000
 _SPECS = f"""INSERT OR IGNORE INTO spec
     SELECT substr(hashes, start, {PREFIX_BYTES}), id FROM interval CROSS JOIN place
@@ -54,23 +54,23 @@ _SPECS = f"""INSERT OR IGNORE INTO spec
 
 
 class Writer:
-    """Writes documents through one connection."""
+    """Writes the results for documents and causes through one connection."""
 
     def __init__(self, connection: sqlite3.Connection, *, has_specs: bool) -> None:
-        """Keep the table `spec` right if it `has_specs` already; `fill_specs` fills it otherwise."""
+        """With `has_specs`, the table `spec` is filled already and is updated; else `fill_specs` fills it later."""
         self._connection = connection
         self._numbers = Numbers(connection)
         self._has_specs = has_specs
 
     def store(self, documents: Iterable[tuple[Task, IndexedDocument]]) -> None:
-        """Write documents, which are done then. Signatures are numbered in their order, not as they were met."""
+        """Write the results for documents, and mark these as done. Signatures get their ids in sorted order."""
         found, numbers = list(documents), self._numbers
         places = {
             signature: (numbers.build(signature), numbers.stacks(signature.stacks))
             for signature in sorted({interval.signature for _, one in found for interval in one.intervals})
         }
         start = self._connection.execute("SELECT coalesce(max(id), 0) + 1 FROM interval").fetchone()[0]
-        # Rows are written together: a statement a row takes several times as long.
+        # Rows are written together: a statement for each takes several times as long.
         rows: dict[str, list[tuple[object, ...]]] = {name: [] for name in ("document", "diagnostic", "step")}
         intervals: list[tuple[object, ...]] = []
         tallies: defaultdict[tuple[int, int, int], list[int]] = defaultdict(lambda: [0, 0, 0])
@@ -97,7 +97,7 @@ class Writer:
         self._connection.executemany("INSERT INTO unit VALUES (?)", [(task.name,) for task, _ in found])
 
     def store_causes(self, nights: Iterable[tuple[Night, Iterable[CountedCause]]]) -> None:
-        """Write the causes of a run of steps, which is done then."""
+        """Write the causes of rebuilds of several steps, and mark these as done."""
         found = list(nights)
         for night, causes in found:
             tag = self._numbers.tag(night.tag)
@@ -106,12 +106,12 @@ class Writer:
         self._connection.executemany("INSERT OR IGNORE INTO unit VALUES (?)", [(night.name,) for night, _ in found])
 
     def add_nights(self, nights: Iterable[Night]) -> None:
-        """Write which revisions changed tags, and whether their dependency graphs are recorded there."""
+        """Write which revisions changed tags, and whether they have dependency graphs of these tags."""
         rows = [(self._numbers.tag(night.tag), night.revision, night.is_recorded) for night in nights]
         self._connection.executemany("INSERT OR REPLACE INTO night VALUES (?, ?, ?)", rows)
 
     def _new_intervals(self, task: Task, intervals: Iterable[Interval]) -> Iterator[Interval]:
-        """Yield the intervals that need rows of their own; those that were open change theirs."""
+        """Yield the intervals that need new rows; rows of `task.intervals` are changed in place."""
         opened = {(row.signature, row.first): row for row in task.intervals}
         parts: defaultdict[tuple[Signature, int], list[Interval]] = defaultdict(list)
         for interval in intervals:
@@ -122,7 +122,7 @@ class Writer:
             yield from some
 
     def _change(self, row: OpenInterval, parts: Sequence[Interval]) -> Interval:
-        """Let a row that was open be the largest part of what it became, and return that."""
+        """Change an open row into the largest of the intervals that it was divided into, and return that one."""
         largest = max(parts, key=lambda part: (part.size, part.last is None))
         if largest.last is None and largest.hashes == row.hashes:
             return largest
@@ -138,12 +138,12 @@ class Writer:
 
 
 def add_specs(connection: sqlite3.Connection, interval: int, found: Iterable[bytes]) -> None:
-    """Let hashes with these prefixes lead to an interval."""
+    """Add the row `interval` to the table `spec` under each prefix in `found`."""
     connection.executemany("INSERT OR IGNORE INTO spec VALUES (?, ?)", [(prefix, interval) for prefix in found])
 
 
 def fill_specs(connection: sqlite3.Connection) -> None:
-    """Fill the table `spec` from the intervals, in its own order, which is faster and smaller than row by row."""
+    """Fill the table `spec` from all intervals in its own order, which is faster and smaller than row by row."""
     connection.execute("DELETE FROM spec")
     connection.execute("CREATE TEMP TABLE place(start INTEGER PRIMARY KEY)")
     connection.executemany("INSERT INTO place VALUES (?)", [(1 + BYTES * n,) for n in range(_MOST_AT_ONCE)])
@@ -165,7 +165,7 @@ def common_length(connection: sqlite3.Connection, chain: Sequence[ChainRevision]
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Be the only process that writes the index at `path`."""
+    """Hold the lock for writing the index at `path`. Raises AnotherInstance if another process holds it."""
     make_folder(path)
     lock = path.with_name(f"{path.name}.lock")
     try:
@@ -174,7 +174,7 @@ def locked(path: Path) -> Iterator[None]:
     except OSError as error:
         raise unwritable(lock, error) from error
     try:
-        # Not flock(), which the workers that were forked from a killed build would go on holding.
+        # Not flock(), which workers forked from a killed build would still hold.
         fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
     except BlockingIOError as error:
@@ -185,7 +185,7 @@ def locked(path: Path) -> Iterator[None]:
 
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """Let all changes be there at the end, or none."""
+    """Commit all changes at the end, or none if an error is raised."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -197,22 +197,22 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 class IndexStatus(Struct, frozen=True):
-    """How far an index is."""
+    """The state of an index: how far it goes, and what is not done."""
 
     path: str
     bytes: int
     indexed: IndexPoint | None  # None if no build was ever complete
     newest: IndexPoint | None  # None in an empty repository
-    behind: int  # revisions that are not indexed
-    rewritten: int  # revisions that are, and that a force-push removed from the chain
-    documents_done: int  # of the build or update that was interrupted, or is running
-    documents: int  # it has in all; 0 if there is none
+    behind: int  # number of revisions that are not indexed
+    rewritten: int  # number of indexed revisions that a force-push removed from the chain
+    documents_done: int  # by the build or update that is running or was interrupted
+    documents: int  # in all of this build or update; 0 if there is none
 
 
 def read_status(repository: Repository, path: Path) -> IndexStatus | None:
-    """Return how far the index at `path` is, or None if there is none."""
+    """Return the status of the index at `path`, or None if there is none."""
     if not path.exists() or not path.stat().st_size:
-        return None  # of no bytes, it is where a build ended before its first commit
+        return None  # a build that ended before its first commit leaves an empty file
     chain = first_parents(repository)
     with explained(path), closing(open_for_reading(path, must_be_complete=False)) as connection:
         indexed = connection.execute("SELECT indexed FROM progress").fetchone()[0]
@@ -237,7 +237,7 @@ def read_status(repository: Repository, path: Path) -> IndexStatus | None:
 
 
 def drop(path: Path) -> bool:
-    """Remove the index at `path`; tell whether there was one. Raises StateError if the file is something else."""
+    """Remove the index at `path`; tell whether there was one. Raises StateError if the file is not an index."""
     if not path.exists():
         return False
     check_may_be_removed(path)
