@@ -1,4 +1,4 @@
-"""Why specs of a recorded build cache, or of two lock files, have other hashes. docs/why.md describes the answers."""
+"""Why specs of a recorded build cache, or of two lock files, have different hashes; docs/why.md has the answers."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from cachewatch.hooks import Command, extends, load
 
 @extends
 def commands() -> list[Command]:
-    """Return the commands."""
+    """Return the commands `why` and `impact`."""
     return [
         Command("Compare", "why", "Explain why the specs of a package were rebuilt.", f"{__name__}.commands:why"),
         Command("Compare", "impact", "Show what would be rebuilt if a package changed.", f"{__name__}.commands:impact"),
@@ -16,5 +16,5 @@ def commands() -> list[Command]:
 
 @extends
 def causes(repository: Any) -> Any:
-    """Return what the dependency graphs of a repository say."""
+    """Return the causes of rebuilds that the dependency graphs in `repository` show."""
     return load(f"{__name__}.rebuilds:RepositoryCauses")(repository)

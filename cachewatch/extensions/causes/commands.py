@@ -66,18 +66,21 @@ _MOST_DIFFERENCES = 4
 
 
 class WhyReport(Struct, frozen=True, kw_only=True):
-    """Causes that are counted, specs that are explained one by one, and sentences between and after them."""
+    """The contents of an answer: causes with counts, specs that are explained one by one, and notes."""
 
     heading: str
     counted: tuple[Explanation, ...] = ()
-    are: str = ""  # what the counted specs are: rebuilt
+    are: str = ""  # describes the counted specs: "rebuilt"
     notes: tuple[str, ...] = ()
     explained: tuple[Explanation, ...] = ()
     more: tuple[str, ...] = ()
 
 
 def package_report(package: str, before: Side | None, after: Side, found: Sequence[Explanation]) -> WhyReport:
-    """Return why specs of one package were rebuilt."""
+    """Return the report on the rebuilt specs of one package; `found` has their explanations.
+
+    `before` is None if the package was in the first revision already.
+    """
     if before is None:
         name = safe(package)
         return WhyReport(
@@ -98,7 +101,7 @@ def package_report(package: str, before: Side | None, after: Side, found: Sequen
 
 
 def revisions_report(before: Side, after: Side, found: Sequence[Explanation]) -> WhyReport:
-    """Return the causes of all rebuilt specs between two revisions."""
+    """Return the report on the causes of all rebuilt specs between two revisions."""
     rebuilt = tuple(one for one in found if _is_rebuilt(one))
     names = " ".join((side.revision or "")[:SHORT] for side in (before, after))
     notes = (
@@ -115,7 +118,7 @@ def revisions_report(before: Side, after: Side, found: Sequence[Explanation]) ->
 
 
 def two_report(names: Sequence[str], sides: Sequence[Side], found: Sequence[Explanation]) -> WhyReport:
-    """Return the causes for which the specs of the second of two tags or stacks are not those of the first."""
+    """Return the report on the specs of the second of two tags or stacks that differ from those of the first."""
     explained = tuple(one for one in found if one.predecessor is not None)
     others = sorted({safe(one.spec.name) for one in found if one.predecessor is None})
     notes = [] if explained else ["the specs of all packages that both have are equal"]
@@ -132,7 +135,7 @@ def two_report(names: Sequence[str], sides: Sequence[Side], found: Sequence[Expl
 
 
 def specs_report(step: GraphStep, found: Explanation) -> WhyReport:
-    """Return in what the spec of one hash differs from that of another."""
+    """Return the report on the differences between two specs of given hashes."""
     assert found.predecessor is not None
     sides, stacks = [], []
     for graph, spec in ((step.before, found.predecessor), (step.after, found.spec)):
@@ -151,7 +154,7 @@ def _is_rebuilt(one: Explanation) -> bool:
 
 
 def _no_rebuilds(others: Sequence[Explanation]) -> Iterator[str]:
-    """Say of new specs that are no rebuilds what they are: other versions, for other targets, of new packages."""
+    """Yield notes on new specs that are not rebuilds, such as other versions or new packages, grouped by difference."""
     groups: defaultdict[str, list[Explanation]] = defaultdict(list)
     for one in others:
         groups[_difference(one)].append(one)
@@ -175,7 +178,10 @@ def _difference(one: Explanation) -> str:
 
 
 def lock_report(change: LockChange, before: str, after: str) -> WhyReport:
-    """Return why two lock files differ: root causes first, then each root of the environment."""
+    """Return the report on the differences of two lock files: root causes, then each root of the environment.
+
+    `before` and `after` are the names of the files.
+    """
     specs = f"{len(change.explained):,} of {number(change.specs, 'spec')} with another hash"
     notes = [
         f"{word}: {listed([safe(f'{node.name}@{node.version}') for node in nodes])}"
@@ -193,7 +199,7 @@ def lock_report(change: LockChange, before: str, after: str) -> WhyReport:
 
 
 def report_lines(report: WhyReport) -> Iterator[str]:
-    """Yield a report as lines of text."""
+    """Yield the lines of a report as text."""
     yield report.heading
     if report.counted:
         yield from attributed_lines(report.counted, report.are)
@@ -232,7 +238,7 @@ def report_markdown(report: WhyReport) -> bytes:
 
 
 def _predecessor(one: Explanation, *, is_first: bool) -> str:
-    """Name the older spec that one is compared with; the first time, say which that is."""
+    """Return the words for the predecessor of a spec; the first time (`is_first`), with an explanation of the term."""
     assert one.predecessor is not None
     where = ", which is still there" if one.is_beside else ""
     unlike = "" if one.is_paired else ", for another operating system or target"
@@ -241,7 +247,7 @@ def _predecessor(one: Explanation, *, is_first: bool) -> str:
 
 
 def _own_causes(one: Explanation) -> list[Cause]:
-    """Return what differs in the spec itself beside its recipe: its version, its compiler; then it is no mere rebuild."""
+    """Return the differences of the spec itself, such as its version, except its recipe. A mere rebuild has none."""
     return [cause for cause in one.causes if cause.package == one.spec.name and cause.what is not What.RECIPE]
 
 
@@ -257,7 +263,7 @@ _MOST_PACKAGES = 40
 
 
 def impact_json(asked: str, found: Impact) -> bytes:
-    """Return an impact as one object of JSON."""
+    """Return the dependents of a package as a JSON object; `asked` is the package as the user named it."""
     values = {
         "schema": SCHEMA,
         "asked": asked,
@@ -271,7 +277,7 @@ def impact_json(asked: str, found: Impact) -> bytes:
 
 
 def impact_tables(asked: str, where: str, found: Impact) -> list[Table]:
-    """Return an impact for people: a table of stacks and one of packages."""
+    """Return the dependents of a package as two tables for people: by stack and by package."""
     packages = number(len(found.packages), "package")
     summary = f"{number(found.specs, 'dependent spec')} of {packages} (of {found.of_specs:,} specs in the tag)"
     before = f"{asked} in {where}: {summary}"
@@ -384,7 +390,7 @@ def _print(answer: _Answer, format_: str, output: str | None) -> None:
 
 
 class _Scope(Struct, frozen=True, kw_only=True):
-    """What is compared."""
+    """The options that choose which revisions, tags or stacks are compared."""
 
     between: tuple[str, str] | None
     rev: str
@@ -392,7 +398,7 @@ class _Scope(Struct, frozen=True, kw_only=True):
     stacks: tuple[str, str] | None
 
     def side(self, revision: Revision) -> Side:
-        """Return a revision as one of the two sides of a report."""
+        """Return a revision as one side of a report."""
         return revision.side(revision.tag or self.tag)
 
 

@@ -1,4 +1,4 @@
-"""How one spec differs from another in itself, and which specs below them differ."""
+"""Compare two specs without their dependencies, and list the pairs of dependencies to compare next."""
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -12,7 +12,7 @@ from cachewatch.core.causes import LANGUAGES, RUNTIMES, SPACK, Cause, Dependency
 
 
 class SpecDifference(NamedTuple):
-    """What differs in a spec itself, and the dependencies of both specs that are followed, equal ones too."""
+    """The differences of two specs themselves, and the pairs of their dependencies, also of equal ones."""
 
     own: Sequence[Cause]
     both: Sequence[tuple[Dependency, Dependency]]
@@ -24,39 +24,39 @@ class _Edges(Struct, frozen=True):
     added: Sequence[Dependency]
 
 
-# What compiles a spec, by language; by "" where its node only names one.
+# The compilers of a spec by language, or under "" if its node only names one.
 _Compilers = Mapping[str, str]
 
 
 class _GraphSpec(NamedTuple):
-    """A spec in its graph."""
+    """A spec with its dependencies, and the graph that it belongs to."""
 
     node: GraphNode
     edges: Sequence[Dependency]
     graph: Graph
 
     def label(self, edge: Dependency) -> str:
-        """Return name and version of a dependency."""
+        """Return the name and version of a dependency."""
         return label_of(edge.name, edge.hash, self.graph)
 
     @property
     def names_its_compiler(self) -> bool:
-        """Whether the node names the compiler, as before Spack 1.0; since then, the compiler is a dependency.
+        """Whether the node names the compiler, as before Spack 1.0, where newer nodes have it as a dependency.
 
-        What comes with a compiler (runtime, wrapper, libc) is written otherwise then, too.
+        Packages that come with a compiler (runtime, wrapper, libc) are also written differently then.
         """
         return bool(self.node.compiler) and not _compiler_edges(self.edges)
 
 
 def compare_specs(old: GraphNode, new: GraphNode, before: Graph, after: Graph) -> SpecDifference:
-    """Compare two specs of a package in themselves."""
+    """Compare two specs of a package, each in its graph, without comparing their dependencies."""
     found = compare_dependencies(old, new, before, after)
     own = [*attribute_causes(old, new), *found.own] or recipe_causes(old, new)
     return SpecDifference(own, found.both)
 
 
 def compare_dependencies(old: GraphNode, new: GraphNode, before: Graph, after: Graph) -> SpecDifference:
-    """Compare which packages two specs depend on, how, and what compiles them."""
+    """Compare which packages two specs depend on, how these are used, and which compilers they have."""
     had, has = _GraphSpec(old, old.dependencies, before), _GraphSpec(new, new.dependencies, after)
     compilers = _compiler_changes(had, has)
     is_rewritten = had.names_its_compiler is not has.names_its_compiler
@@ -73,9 +73,9 @@ def compare_dependencies(old: GraphNode, new: GraphNode, before: Graph, after: G
 
 
 def recipe_causes(old: GraphNode, new: GraphNode) -> list[Cause]:
-    """Return the change of the recipe. It is a cause where nothing else in the spec itself is one.
+    """Return the change of the recipe, if both recipes are known and differ.
 
-    A new version has another recipe anyway, and old clients do not say which it is.
+    It counts only if nothing else in the spec itself differs: a new version has another recipe anyway.
     """
     recipes = old.ingredients.recipe, new.ingredients.recipe
     is_change = all(recipes) and recipes[0] != recipes[1]
@@ -83,7 +83,7 @@ def recipe_causes(old: GraphNode, new: GraphNode) -> list[Cause]:
 
 
 def label_of(package: str, name: str, graph: Graph) -> str:
-    """Return name and version of a dependency: zlib@1.3.1, or its name where the graph does not describe it."""
+    """Return the name and version of a dependency (zlib@1.3.1), or only its name if the graph does not describe it."""
     found = graph.find(package, name)
     return package if found is None else f"{package}@{found.version}"
 
@@ -101,7 +101,10 @@ def _compiler_edges(edges: Sequence[Dependency]) -> Sequence[Dependency]:
 
 
 def _matched(old: Sequence[Dependency], new: Sequence[Dependency], *, has_other_compiler: bool) -> _Edges:
-    """Pair the edges of two specs by package; those of another compiler belong to the change of the compiler."""
+    """Pair the dependencies of two specs by package.
+
+    With `has_other_compiler`, compilers and their runtimes are left out: they belong to the change of the compiler.
+    """
     sides = [old, new]
     if has_other_compiler:
         sides = [[e for e in edges if not e.languages and e.name not in RUNTIMES] for edges in sides]
@@ -130,7 +133,10 @@ def _matched(old: Sequence[Dependency], new: Sequence[Dependency], *, has_other_
 def _paired(
     old: Sequence[Dependency], new: Sequence[Dependency]
 ) -> tuple[list[tuple[Dependency, Dependency]], Sequence[Dependency], Sequence[Dependency]]:
-    """Pair edges to specs of one package: equal hashes first, then those that are used alike, then in order."""
+    """Pair dependencies on the same package: first by equal hash, then by equal use, then in order.
+
+    Returns the pairs, and what is left of `old` and `new`.
+    """
     pairs: list[tuple[Dependency, Dependency]] = []
     for key in (attrgetter("hash"), _use_of):
         found, old, new = _paired_by(key, old, new)
@@ -162,7 +168,7 @@ def _use_of(edge: Dependency) -> Hashable:
 
 
 def _edge_causes(edges: _Edges, old: _GraphSpec, new: _GraphSpec) -> Iterator[Cause]:
-    """Yield the dependencies that came, went and are used otherwise."""
+    """Yield a cause for each dependency that was added, removed, or is used differently."""
     package = new.node.name
     for edge in edges.removed:
         yield Cause(package=package, what=What.DEPENDENCY_REMOVED, before=old.label(edge))
@@ -180,7 +186,7 @@ def _used(edge: Dependency) -> str:
 
 
 def attribute_causes(old: GraphNode, new: GraphNode) -> Iterator[Cause]:
-    """Yield what differs in two specs beside recipe, compiler and dependencies."""
+    """Yield the differences of two specs except recipe, compiler and dependencies."""
     name = new.name
     singles: tuple[tuple[What, str, str], ...] = (
         (What.VERSION, old.version, new.version),
@@ -212,20 +218,20 @@ def attribute_causes(old: GraphNode, new: GraphNode) -> Iterator[Cause]:
 
 
 def _is_same_external(old: GraphNode, new: GraphNode) -> bool:
-    """Tell whether these are one installation, which Spack before 1.0 describes as if it had compiled it."""
+    """Tell whether both are one external. Spack before 1.0 describes externals as if it had compiled them."""
     is_rewritten = bool(old.compiler) is not bool(new.compiler)
     return is_rewritten and old.is_external and old.ingredients.external == new.ingredients.external
 
 
 def _compiler_changes(old: _GraphSpec, new: _GraphSpec) -> list[Cause]:
-    """Return the changes of the compiler: one for all languages that changed alike."""
+    """Return the changes of the compiler, one for all languages with the same change."""
     if old.node.is_external or new.node.is_external:
         return []
     if old.node.compiler == new.node.compiler and _compiler_edges(old.edges) == _compiler_edges(new.edges):
         return []
     had, has = _compilers_of(old), _compilers_of(new)
     if "" in had or "" in has:
-        # Old Spack names one compiler, also of what nothing compiles, such as bundles; newer Spack names none there.
+        # Old Spack names a compiler even for what is not compiled, such as bundles; newer Spack names none for these.
         one, other = (_first(compilers) for compilers in (had, has))
         is_change = one and other and one != other
         return [Cause(package=new.node.name, what=What.COMPILER, before=one, after=other)] if is_change else []

@@ -1,8 +1,8 @@
-"""Compare two dependency graphs: which older spec a new one is compared with, and from both down to what differs.
+"""Compare two dependency graphs: find the older spec to compare a new one with, and the causes of its other hash.
 
-A spec that differs in itself is a cause, and so is whatever is found below it; a spec that differs only
-in what is below it passes that on. Which spec took the place of which cannot be known, only which is nearest: its
-predecessor. The other way round, what depends on a spec is what would be rebuilt if it changed.
+A spec that differs in itself is a cause, and so is every difference in the specs below it; a spec that differs only in
+its dependencies is none. Which spec replaced which cannot be known, only which is nearest: its predecessor. In the
+other direction, the dependents of a spec are what would be rebuilt if it changed.
 """
 
 from collections import defaultdict
@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from cachewatch.core.causes import NAME_LETTERS, SPACK, TOO_MANY, Cause, Causes, Explanation, Graph, GraphNode, What
 from cachewatch.extensions.causes.graph_differences import compare_specs
 
-# So many causes of one spec are told apart. Real ones have hundreds at most.
+# The most causes of one spec that are told apart. Real ones have hundreds at most.
 MOST_CAUSES = 1_000
 
 # A package, and the names of two of its specs, one of each graph.
@@ -24,20 +24,20 @@ SpecPair = tuple[str, str, str]
 
 
 class Compared(NamedTuple):
-    """The causes in a spec itself, and the pairs below it that differ."""
+    """The causes in a spec itself, and the pairs of its dependencies that differ."""
 
     own: frozenset[Cause]
     below: Sequence[SpecPair]
 
 
 class _Way(NamedTuple):
-    """A package on the way down, and the way to it; several ways share what is above."""
+    """A package on a path down the graph, linked to the path above it, which several paths share."""
 
     package: str
     above: "_Way | None"
 
     def names(self) -> tuple[str, ...]:
-        """Return the names from the top down."""
+        """Return the names of the packages on the path, from the top down."""
         found: list[str] = []
         way: _Way | None = self
         while way is not None:
@@ -50,22 +50,22 @@ _SPACK, _TOO_MANY = frozenset([SPACK]), frozenset([TOO_MANY])
 
 
 class Walk:
-    """Finds why specs have other hashes; what was found of two hashes is kept, since most of a night shares it."""
+    """Finds why specs have different hashes, and keeps the results for pairs, because specs share dependencies."""
 
     def __init__(self, before: Graph, after: Graph) -> None:
         self._graphs = before, after
         self._found: dict[SpecPair, frozenset[Cause]] = {}
 
     def causes(self, package: str, before: str, after: str) -> tuple[Cause, ...]:
-        """Return why the hash `after` of `package` is another one than `before`; nothing if they are equal."""
+        """Return why the specs `before` and `after` of `package` have different hashes; nothing if they are equal."""
         return tuple(sorted(self._find(self._pair(package, before, after)), key=lambda cause: cause.sort_key))
 
     def fewest(self, package: str, before: Iterable[str], after: str) -> str:
-        """Return the hash of those `before` with the fewest causes; the first of several."""
+        """Return the hash in `before` whose spec differs from `after` by the fewest causes; the first of several."""
         best, fewest = "", (0, False)
         for each in before:
             found = self._find(self._pair(package, each, after))
-            # That another Spack wrote it says less against one than anything else.
+            # Another version of Spack is a weaker difference than any other.
             count = MOST_CAUSES + 1 if found == _TOO_MANY else len(found - _SPACK), SPACK in found
             if not best or count < fewest:
                 best, fewest = each, count
@@ -74,7 +74,7 @@ class Walk:
         return best
 
     def paths(self, package: str, before: str, after: str) -> Causes:
-        """Return the causes, each with the shortest path to it: names from `package` down to what differs."""
+        """Return the causes, each with the shortest path to it: the packages from `package` down to what differs."""
         asked = self._pair(package, before, after)
         left = self._find(asked)
         if left == _TOO_MANY:
@@ -107,7 +107,7 @@ class Walk:
         return Compared(frozenset(own), [each for each in below if self._is_other(each)])
 
     def _is_other(self, pair: SpecPair) -> bool:
-        """Tell whether two names are of different specs; only one of the graphs may have to write out the hash."""
+        """Tell whether two names are of different specs: one may be a whole hash, and the other its first letters."""
         package, before, after = pair
         if len(before) == len(after) or before[:NAME_LETTERS] != after[:NAME_LETTERS]:
             return True
@@ -115,17 +115,17 @@ class Walk:
         return old is None or new is None or old.hash != new.hash
 
     def _pair(self, package: str, before: str, after: str) -> SpecPair:
-        """Return a pair as dependents name it, so that it is compared once."""
+        """Return the pair in the form in which dependents name both specs, so that it is compared only once."""
         old, new = (self._name(side, package, h) for side, h in enumerate((before, after)))
         return (package, before, after) if old == new and before != after else (package, old, new)
 
     def _name(self, side: int, package: str, spec_hash: str) -> str:
-        """Return the first letters of a hash, unless others have the same."""
+        """Return the first letters of a hash, or the whole hash if other specs have the same letters."""
         name = spec_hash[:NAME_LETTERS]
         return spec_hash if self._graphs[side].find(package, name) is None else name
 
     def _find(self, asked: SpecPair) -> frozenset[Cause]:
-        """Return the causes of a pair."""
+        """Return the causes of a pair, which are computed at the first call."""
         if asked[1] == asked[2]:
             return frozenset()
         if asked not in self._found:
@@ -133,10 +133,10 @@ class Walk:
         return self._found[asked]
 
     def _explore(self, asked: SpecPair) -> None:
-        """Find the causes of a pair and of all below it: depth first and without recursion, since graphs may be deep.
+        """Find the causes of a pair and of all pairs below it, depth first, without recursion, as graphs may be deep.
 
-        Pairs that reach each other have the same causes (Tarjan's strongly connected components). Only a damaged
-        graph has such cycles.
+        Pairs that reach each other have the same causes (Tarjan's strongly connected components). Only a damaged graph
+        has such cycles.
         """
         order, earliest, compared = {asked: 0}, {asked: 0}, {asked: self._compare(asked)}
         is_open = [asked]
@@ -165,24 +165,24 @@ class Walk:
                     self._close({each: compared.pop(each) for each in component})
 
     def _close(self, component: Mapping[SpecPair, Compared]) -> None:
-        """Note the causes of pairs that reach each other: usually of one pair."""
+        """Store the causes of pairs that reach each other; usually it is a single pair."""
         found: set[Cause] = set()
         for own, below in component.values():
             found |= own
             for each in below:
                 found |= self._found.get(each, frozenset())
-        # Where nothing that is recorded differs, here or anywhere below, and the hash does, another Spack wrote it.
+        # If the hash differs but nothing that is recorded, here or below, another version of Spack wrote it.
         causes = _TOO_MANY if TOO_MANY in found or len(found) > MOST_CAUSES else frozenset(found) or _SPACK
         self._found |= dict.fromkeys(component, causes)
 
 
 class PackageNodes:
-    """The specs of one package in two revisions, by hash, and the old ones whose place new ones took."""
+    """The specs of one package in two revisions by hash, with those that are kept, vanished and new."""
 
     def __init__(
         self, before: Mapping[str, GraphNode], after: Mapping[str, GraphNode], matches: Mapping[str, Set[str]]
     ) -> None:
-        """Take specs, and by new hash the vanished ones that could have been it."""
+        """Take the specs of both revisions; `matches` has the vanished hashes that each new hash may have replaced."""
         self.before = before
         self.after = after
         self.matches = matches
@@ -192,7 +192,7 @@ class PackageNodes:
 
     @cached_property
     def kept_by_identity(self) -> Mapping[tuple[object, ...], Sequence[str]]:
-        """The hashes that both revisions have, by all that a document says of a spec."""
+        """The hashes that both revisions have, by version, compiler, operating system, target and variants."""
         found: defaultdict[tuple[object, ...], list[str]] = defaultdict(list)
         for spec_hash in self.kept:
             found[_identity(self.before[spec_hash])].append(spec_hash)
@@ -200,19 +200,19 @@ class PackageNodes:
 
     @cached_property
     def dependencies_before(self) -> Mapping[str, frozenset[str]]:
-        """The names of the dependencies of the older specs, without those that all of them have."""
+        """The names of the dependencies of each older spec, without those that all of them have."""
         found = {h: frozenset(node.below) for h, node in self.before.items()}
         common = frozenset[str]().union(*found.values()).intersection(*found.values())
         return {h: names - common for h, names in found.items()}
 
     @property
     def some_had(self) -> frozenset[str]:
-        """The names of the dependencies that some of the older specs have, and others do not."""
+        """The names of the dependencies that some of the older specs have, but not all."""
         return frozenset[str]().union(*self.dependencies_before.values())
 
 
 def explain_spec(package: PackageNodes, spec_hash: str, walk: Walk) -> Explanation:
-    """Return why a spec of the newer revision is not its nearest predecessor, the older spec of the same package."""
+    """Return the nearest predecessor of a new spec (an older spec of its package), and why their hashes differ."""
     spec = package.after[spec_hash]
     for hashes, found in _candidates(package, spec):
         if hashes:
@@ -223,7 +223,7 @@ def explain_spec(package: PackageNodes, spec_hash: str, walk: Walk) -> Explanati
 
 
 def _candidates(package: PackageNodes, new: GraphNode) -> Iterator[tuple[Collection[str], Explanation]]:
-    """Yield old hashes, the likeliest first, with what is said of such a predecessor."""
+    """Yield sets of old hashes, the most likely predecessors first, with the flags that hold for such a predecessor."""
     yield package.matches.get(new.hash, set()), Explanation(spec=new)
     yield package.kept_by_identity.get(_identity(new), ()), Explanation(spec=new, is_beside=True)
     for is_paired in (True, False):
@@ -241,7 +241,7 @@ def _identity(node: GraphNode) -> tuple[object, ...]:
 
 
 def _nearest(package: PackageNodes, new: GraphNode, candidates: Collection[str], walk: Walk) -> str:
-    """Return the one that shares most direct dependencies, of those the one with fewest causes, then by hash."""
+    """Return the candidate that shares most direct dependencies with `new`; of several, that with fewest causes."""
     if len(candidates) == 1:
         return next(iter(candidates))
     own = package.some_had.intersection(new.below)
@@ -252,14 +252,14 @@ def _nearest(package: PackageNodes, new: GraphNode, candidates: Collection[str],
 
 
 class Impact(Struct, frozen=True, kw_only=True):
-    """The dependents of some specs in a cache. Counts of stacks may count a spec more than once, in each of its stacks."""
+    """The dependents of some specs in a cache. A spec counts once in each of its stacks."""
 
     asked: tuple[str, ...]  # hashes
-    specs: int  # dependents, not counting those that were asked for
-    of_specs: int  # all in the cache
-    packages: Mapping[str, int]  # specs of each dependent package
-    stacks: Mapping[str, tuple[int, int]]  # specs and packages of each stack; "" is no stack
-    direct: frozenset[str]  # packages that depend on it themselves
+    specs: int  # number of dependents, without the specs `asked` themselves
+    of_specs: int  # number of all specs in the cache
+    packages: Mapping[str, int]  # number of dependent specs by package
+    stacks: Mapping[str, tuple[int, int]]  # numbers of dependent specs and packages by stack; "" is no stack
+    direct: frozenset[str]  # packages with a direct dependency on the asked specs
 
 
 def find_impact(nodes: Iterable[GraphNode], asked: Set[str], stacks_of: Mapping[str, tuple[str, ...]]) -> Impact:

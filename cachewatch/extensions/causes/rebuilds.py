@@ -1,7 +1,7 @@
-"""Why specs of a repository were rebuilt: in changesets, digests, environments, and in each step of a tag.
+"""Find why specs of a repository were rebuilt: for changesets, digests, environments, and for each step of a tag.
 
-The rebuilt specs with their causes are small enough to keep, and to send between processes; those of the steps of a
-tag are counted for the history index. A chain is the shortest way down the dependency graph from a package to a cause.
+The rebuilt specs with their causes are small enough to keep, and to send between processes; those of the steps of a tag
+are counted for the history index. A chain is the shortest path down the dependency graph from a package to a cause.
 """
 
 from collections import Counter, defaultdict
@@ -46,12 +46,12 @@ _MOST_CHAINS = 3
 _FILES = 4
 Step = TypeVar("Step")
 Result = TypeVar("Result")
-# Returns what was found of a step before, or finds and keeps it.
+# Returns the kept result for a step, or calls the function and keeps its result.
 Remember = Callable[[Hashable, Callable[[], tuple[RebuiltSpecs, ...]]], tuple[RebuiltSpecs, ...]]
 
 
 class RepositoryCauses:
-    """Why specs of a repository were rebuilt, where it records what they are made of."""
+    """The causes of rebuilds in a repository, found where it records dependency graphs."""
 
     def __init__(self, repository: Repository) -> None:
         self._repository = repository
@@ -59,7 +59,7 @@ class RepositoryCauses:
     def of_changesets(
         self, found: Iterable[Changeset], selection: Selection, warn: Callable[[str], None]
     ) -> Iterator[Changeset]:
-        """Pass changesets on, each of which can then be asked; `warn` is told of packages whose graph cannot be read."""
+        """Yield changesets that can explain their rebuilds; `warn` is called with errors about unreadable graphs."""
         for changeset in found:
             changeset.explain = partial(
                 _explain, self._repository, (changeset.before, changeset.after), selection, warn
@@ -69,9 +69,9 @@ class RepositoryCauses:
     def of_digest(
         self, tag: TagDigest, pair: TagPair, selection: Selection, *, isolation: Isolation, remember: Remember, log: Log
     ) -> TagDigest:
-        """Return a digest whose statements on rebuilt specs name the causes, found where that ends nothing but itself.
+        """Return the digest of a tag with causes in its statements on rebuilt specs, found by a worker process.
 
-        Whatever was asked for: all digests that compare the same states share one step.
+        All digests that compare the same states share one result, kept by `remember`, whatever their selection.
         """
         (old, old_tag), (new, new_tag) = ((side.revision, side.tag) for side in (pair.before, pair.after))
         statements = (*tag.statements, *tag.rest, *tag.report.statements)
@@ -101,9 +101,10 @@ class RepositoryCauses:
         isolation: Isolation,
         warn: Callable[[str], None],
     ) -> Coverage:
-        """Return what tags, each of a commit, have of an environment, with the causes of other hashes.
+        """Return `coverage` with the reasons why `tags` (commit and tag) have specs of it under other hashes.
 
-        The lock file is read if no link leads out of `folders`; none means that any file is.
+        The lock file is read only if it lies, links resolved, in one of `folders`; without any, it may lie anywhere. A
+        worker process reads it; if this fails, `warn` is called and `coverage` is returned unchanged.
         """
         rebuilt = coverage.of(Availability.REBUILT)
         replaced = tuple(
@@ -125,7 +126,7 @@ class RepositoryCauses:
 
 
 class RecordedStep(Struct, frozen=True):
-    """Two states of a tag in a repository, with the bytes of the documents that differ."""
+    """Two states of a tag in a repository. `size` is the bytes of the documents that differ."""
 
     git_dir: str
     before: tuple[str, str]  # commit and tag
@@ -136,7 +137,7 @@ class RecordedStep(Struct, frozen=True):
 def _apart(
     isolation: Isolation, work: Callable[[Sequence[Step]], Result], step: Step, about: Piece
 ) -> Result | WorkFailed:
-    """Return what `work` finds where it can end nothing but itself, or why it found nothing."""
+    """Return the result of `work` from a process of its own, or the reason why it failed."""
     try:
         ((_, found),) = isolation.each(work, [step], lambda _: about)
     except CachewatchError as error:
@@ -161,7 +162,7 @@ def _find_rebuilt(steps: Sequence[RecordedStep]) -> tuple[RebuiltSpecs, ...]:
 
 
 def rebuilt_in(step: GraphStep) -> tuple[RebuiltSpecs, ...]:
-    """Return what was rebuilt in a step: nothing where one of its states has no dependency graph.
+    """Return the rebuilt specs of a step with their causes; nothing if one of its states has no dependency graph.
 
     Packages that cannot be read are left out.
     """
@@ -192,7 +193,7 @@ def _of_package(step: GraphStep, package: str) -> Iterator[RebuiltSpecs]:
 
 
 class Chain(Struct, frozen=True, array_like=True):
-    """A cause, the names on the way to it from the package that was rebuilt, and how many specs have it."""
+    """A cause, the packages on the path to it from the rebuilt package, and the number of specs that have it."""
 
     cause: Cause
     path: tuple[str, ...]
@@ -200,7 +201,7 @@ class Chain(Struct, frozen=True, array_like=True):
 
 
 def find_chains(step: GraphStep, package: str) -> tuple[Chain, ...]:
-    """Return the causes of most new specs of a package; those of single specs only if there is room."""
+    """Return the three causes with the most new specs of a package, each with the path to it."""
     explained = [one for one in step.explain_all(package) if one.is_match and one.causes]
     counts = Counter(cause for one in explained for cause in one.causes)
     chosen = sorted(counts, key=lambda cause: (-counts[cause], cause.sort_key))[:_MOST_CHAINS]
@@ -232,17 +233,17 @@ def _explain(
 
 
 class EnvironmentStep(Struct, frozen=True):
-    """The lock file of an environment, and the tags of a revision that have other hashes of its specs."""
+    """The lock file of an environment, and the tags of a repository that have other hashes of its specs."""
 
     lock: Path
-    folders: tuple[Path, ...]  # out of which no link leads
+    folders: tuple[Path, ...]  # in which the lock file must lie; empty for anywhere
     git_dir: str
     tags: tuple[tuple[str, str], ...]  # commit and tag
-    replaced: tuple[tuple[str, str, str], ...]
+    replaced: tuple[tuple[str, str, str], ...]  # package, hash in the environment, hash in a tag
 
 
 def _find_of_environment(steps: Sequence[EnvironmentStep]) -> Mapping[str, Causes]:
-    """Return the causes by hash of the environment, from the first graph that describes the other hash."""
+    """Return the causes by hash in the environment, from the first tag whose graph describes the other hash."""
     (step,) = steps
     with closing(Repository(Path(step.git_dir))) as repository:
         graphs = [graph for tag in step.tags if (graph := RecordedGraph(repository, *tag)).is_recorded]
@@ -261,7 +262,7 @@ def _find_of_environment(steps: Sequence[EnvironmentStep]) -> Mapping[str, Cause
 
 
 def compare_locks(before: Path, after: Path) -> LockChange:
-    """Explain every spec of `after` that `before` does not have; raises UsageError where either is no lock file."""
+    """Explain every spec of the lock file `after` that `before` lacks. Raises UsageError if either is no lock file."""
     old, new = open_lock_graph(before), open_lock_graph(after)
     walk = Walk(Nodes(old.nodes), Nodes(new.nodes))
     packages_before, packages_after = _by_package(old), _by_package(new)
@@ -298,40 +299,40 @@ def _of_others(packages: Mapping[str, Mapping[str, GraphNode]], others: Mapping[
 
 
 _IN_RUN = 16
-# As it stands in the tree of a tag, after the mode.
+# The entry of the graph in the git tree of a tag, after the mode.
 _GRAPH_ENTRY = f" {TAG_GRAPH}\0".encode()
 
 
 class Night(Struct, frozen=True):
-    """One step of a tag: a revision that changed its documents, and the revision before, which has the tag as well."""
+    """One step of a tag: a revision that changed its documents, and the one before it, which has the tag as well."""
 
     tag: str
-    revision: int  # the place of `after` in the chain
+    revision: int  # the number of `after` in the first-parent chain
     before: str
     after: str
     is_recorded: bool  # both have a dependency graph
 
     @property
     def name(self) -> str:
-        """The run of steps that it belongs to, which are explained one after the other."""
+        """The name of the group of consecutive steps that it belongs to, which are explained one after the other."""
         return f"{self.tag}//{self.revision // _IN_RUN}"
 
 
 class CountedCause(Struct, frozen=True, order=True):
-    """A cause, and how many new specs have it; of a compiler, whatever it compiles."""
+    """A cause and the number of new specs that have it; changes of a compiler count together for all languages."""
 
     package: str  # "" where no package is to blame
     what: str
     before: str
     after: str
     specs: int
-    attributed: int  # those that are counted under no other cause, so these numbers add up
+    attributed: int  # number of specs that are counted under no other cause, so these numbers add up
 
 
 def find_nights(repository: Repository, commits: Sequence[str], changed: Sequence[tuple[str, int]]) -> list[Night]:
     """Return the steps in which specs may have been rebuilt, by tag and revision.
 
-    `changed` are tags, each with the number of a revision in `commits` that changed documents of it.
+    `changed` are pairs of a tag and the number of a revision in `commits` that changed documents of it.
     """
     nights: list[Night] = []
     for tag, number in sorted(changed):
@@ -350,7 +351,10 @@ def _is_recorded(repository: Repository, commit: str, tag: str) -> bool | None:
 
 
 def count_all(repository: Repository, nights: Sequence[Night]) -> Iterator[tuple[CountedCause, ...]]:
-    """Yield the causes of recorded steps of one tag; where a step begins with the state that ended the last one, that is kept."""
+    """Yield the counted causes of each of several recorded steps of one tag, in order.
+
+    If a step begins where the last one ended, this state is not read again.
+    """
     last: RecordedGraph | None = None
     commit = ""
     for night in nights:
@@ -361,7 +365,7 @@ def count_all(repository: Repository, nights: Sequence[Night]) -> Iterator[tuple
 
 
 def count_causes(step: GraphStep) -> tuple[CountedCause, ...]:
-    """Return the causes of a step as `why --between` counts them; packages that cannot be read are left out."""
+    """Return the causes of a step, counted as in `why --between`; packages that cannot be read are left out."""
     explained: dict[str, tuple[Cause, ...]] = {}
     for package in step.packages:
         with suppress(DocumentError):
@@ -378,7 +382,7 @@ def count_causes(step: GraphStep) -> tuple[CountedCause, ...]:
 
 
 def blobs_of(repository: Repository, nights: Sequence[Night]) -> Iterator[str]:
-    """Yield the ids of all files that the causes of recorded steps may take, for a clone that may lack them."""
+    """Yield the ids of all files that the causes of recorded steps may need, for fetching them into a partial clone."""
     states = {(night.tag, commit) for night in nights if night.is_recorded for commit in (night.before, night.after)}
     for tag, commit in sorted(states):
         printed = repository.run(["ls-tree", "-r", "-z", f"{commit}:{CATALOGUE}/{tag}"])

@@ -1,7 +1,7 @@
-"""Why a spec of a recorded build cache has another hash than its nearest predecessor: the answer to `cachewatch why`.
+"""Explain why a spec of a recorded build cache has another hash than its nearest predecessor: for `cachewatch why`.
 
-The question is a hash, or a package with a version; it is answered for the step in which the spec came. The dependency
-graph of a tag is read package by package as it is asked for.
+The user names a hash, or a package with or without a version; the revision that added the spec is compared with the one
+before. The dependency graph of a tag is read package by package when it is needed.
 """
 
 import itertools
@@ -35,25 +35,25 @@ _NO_NODES: Mapping[str, GraphNode] = MappingProxyType({})
 
 
 class RecordedGraph:
-    """The specs of a tag with what they are made of; packages are read when they are needed."""
+    """The specs of a tag with their dependencies, as recorded in a commit; packages are read when they are needed."""
 
     def __init__(self, repository: Repository, commit: str, tag: str) -> None:
         self._repository = repository
         self.commit = commit
         self.tag = tag
-        self.unreadable: dict[str, str] = {}  # packages that others depend on, with what is wrong
+        self.unreadable: dict[str, str] = {}  # packages that others depend on, with the error
         self._folder = f"{commit}:{CATALOGUE}/{tag}"
         self._packages: dict[str, Mapping[str, GraphNode]] = {}
         self._named: dict[str, Mapping[str, GraphNode]] = {}
         self._documents: dict[str, Document | None] = {}
         others = self._file(f"{self._folder}/{TAG_GRAPH}")
         self.is_recorded = others is not None
-        # The specs that are no binaries.
+        # The specs without a binary, such as externals.
         self.others = read_tag_graph(others, f"{CATALOGUE}/{tag}/{TAG_GRAPH}") if others is not None else _NO_NODES
         self._named_others = by_name(self.others)
 
     def require(self) -> None:
-        """Raise UsageError where the revision has no graph."""
+        """Raise UsageError if the revision has no dependency graph."""
         if not self.is_recorded:
             raise UsageError(
                 f"{self.tag} at {self.commit[:7]} has no dependency graph (Spack's public catalogue has none);"
@@ -63,7 +63,7 @@ class RecordedGraph:
 
     @cached_property
     def folders(self) -> Mapping[str, str]:
-        """The ids of the folders of all packages of the tag; equal ids have equal specs and dependencies."""
+        """The tree ids of the folders of all packages; equal ids mean equal specs and dependencies."""
         return folders(self._repository, self._folder).ids
 
     @property
@@ -72,20 +72,20 @@ class RecordedGraph:
         return tuple(sorted(self.folders))
 
     def find(self, package: str, name: str) -> GraphNode | None:
-        """Return the spec of that name or hash; None if the graph does not describe it, or cannot be read there."""
+        """Return the spec with that hash, or its first letters; None if the graph lacks it or cannot be read."""
         named = self._named.get(package)
         if named is None:
             named = self._named[package] = self._by_name(package)
         return named.get(name) or self._named_others.get(name)
 
     def nodes(self, package: str) -> Mapping[str, GraphNode]:
-        """Return the binaries of a package, by hash. Raises a DocumentError where its files cannot be read."""
+        """Return the binaries of a package by hash. Raises DocumentError if its files cannot be read."""
         if package not in self._packages:
             self._packages[package] = self._read_nodes(package)
         return self._packages[package]
 
     def hashes(self, package: str) -> frozenset[str]:
-        """Return the hashes of a package, nothing where its document cannot be read."""
+        """Return the hashes of a package; none if its document cannot be read."""
         try:
             document = self.document(package)
         except DocumentError:
@@ -93,7 +93,7 @@ class RecordedGraph:
         return document.specs.hashes if document is not None else frozenset()
 
     def document(self, package: str) -> Document | None:
-        """Return the document of a package; None if there is none. Raises a DocumentError where it cannot be read."""
+        """Return the document of a package, or None if there is none. Raises DocumentError if it cannot be read."""
         if package not in self._documents:
             content = self._file_of(package, DOCUMENT)
             self._documents[package] = None if content is None else parse(content, f"{package}/{DOCUMENT}")
@@ -118,7 +118,7 @@ class RecordedGraph:
         }
 
     def _file_of(self, package: str, name: str) -> bytes | None:
-        """Return a file of a package; git would search the tag for the package again, from the commit down."""
+        """Return a file of a package, by the id of its folder: from the commit, git would search for it each time."""
         folder = self.folders.get(package)
         return None if folder is None else self._file(f"{folder}:{name}")
 
@@ -128,7 +128,7 @@ class RecordedGraph:
 
 
 def recorded_impact(graph: RecordedGraph, asked: str) -> Impact:
-    """Return the dependents of a package, or package@version; raises UsageError where the revision has no graph."""
+    """Return the dependents of a package, or of package@version. Raises UsageError if the revision has no graph."""
     graph.require()
     package, _, versions = asked.partition("@")
     chosen = Versions([versions] if versions else [])
@@ -156,28 +156,28 @@ def _node(spec_hash: str, package: str, signature: Signature, made_of: MadeOf) -
     )
 
 
-# Two stacks have different names, and specs are paired within a stack.
+# Specs are paired only within a stack, so both compared stacks get this name.
 _ONE_STACK = ("",)
 _MOST_NAMED = 8
 
 
 class StackSpecs:
-    """Specs as those of a stack without a name."""
+    """The specs of one stack, with the stack's name removed, so that two stacks can be compared."""
 
     def __init__(self, graph: RecordedGraph, stack: str) -> None:
-        """Take the specs of `stack`."""
+        """Take the specs of `stack` from `graph`."""
         self._graph = graph
         self._stack = stack
         self._documents: dict[str, Document | None] = {}
 
     def nodes(self, package: str) -> Mapping[str, GraphNode]:
-        """Return the specs of a package, by hash. Raises a DocumentError where its files cannot be read."""
+        """Return the specs of a package by hash. Raises DocumentError if its files cannot be read."""
         document = self.document(package)
         hashes = document.specs.hashes if document is not None else frozenset()
         return {h: node for h, node in self._graph.nodes(package).items() if h in hashes}
 
     def document(self, package: str) -> Document | None:
-        """Return the document of a package with these specs; None if there is none."""
+        """Return the document of a package with only the specs of the stack, or None if there is none."""
         if package not in self._documents:
             found = self._graph.document(package)
             if found is not None:
@@ -188,7 +188,7 @@ class StackSpecs:
         return self._documents[package]
 
     def check(self) -> None:
-        """Raise UsageError if the stack has no specs; reads documents until one has some."""
+        """Raise UsageError if the stack has no specs. Reads documents until one has specs of it."""
         stacks: set[str] = set()
         for package in self._graph.packages:
             document = self._graph.document(package)
@@ -201,10 +201,10 @@ class StackSpecs:
 
 
 class GraphStep:
-    """Two states to compare, the older first: two revisions of a tag, two tags, or two stacks."""
+    """Two states to compare, the older one first: two revisions of a tag, two tags, or two stacks."""
 
     def __init__(self, before: RecordedGraph, after: RecordedGraph, stacks: tuple[str, str] | None = None) -> None:
-        """Compare all specs, or those of the first of two stacks with those of the second."""
+        """Compare all specs of both states, or, with `stacks`, those of the first stack with those of the second."""
         self.before = before
         self.after = after
         self.stacks = stacks
@@ -222,7 +222,7 @@ class GraphStep:
         after: tuple[str, str],
         stacks: tuple[str, str] | None = None,
     ) -> "GraphStep":
-        """Return the step from one state of a tag to another, each a commit and the tag's name.
+        """Return the comparison of two states, each a commit and the name of a tag.
 
         Raises UsageError for a stack that has no specs there.
         """
@@ -234,30 +234,30 @@ class GraphStep:
 
     @property
     def is_of_two(self) -> bool:
-        """Whether these are two stacks or two tags, and not one at two times."""
+        """Whether two stacks or two tags are compared, and not one tag at two times."""
         return self.stacks is not None or self.before.tag != self.after.tag
 
     @property
     def is_recorded(self) -> bool:
-        """Whether both revisions have a graph."""
+        """Whether both states have a dependency graph."""
         return self.before.is_recorded and self.after.is_recorded
 
     def require_graphs(self, found: Iterable[Explanation]) -> None:
-        """Raise UsageError if `found` has what a graph would explain, and one of the revisions has none."""
+        """Raise UsageError if `found` has a spec that only a graph could explain, and one of the states has none."""
         if any(NOT_RECORDED in one.causes for one in found):
             self.before.require()
             self.after.require()
 
     @property
     def packages(self) -> tuple[str, ...]:
-        """The packages of the newer revision whose specs or dependencies may differ."""
+        """The packages of the newer state whose specs or dependencies may differ."""
         if self.stacks is not None:
             return self.after.packages
         had = self.before.folders
         return tuple(sorted(name for name, tree in self.after.folders.items() if had.get(name) != tree))
 
     def explain_packages(self, wanted: Callable[[str], bool]) -> Iterator[Explanation]:
-        """Yield why each new spec of the wanted packages is another one; packages that cannot be read are left out."""
+        """Yield an explanation of each new spec of the wanted packages; packages that cannot be read are left out."""
         for package in filter(wanted, self.packages):
             try:
                 yield from self.explain_all(package)
@@ -266,19 +266,19 @@ class GraphStep:
 
     @property
     def unreadable(self) -> tuple[str, ...]:
-        """What is wrong with the packages that could not be read so far."""
+        """The errors about packages that could not be read so far."""
         found = self.before.unreadable | self.after.unreadable | self._left_out
         return tuple(found[package] for package in sorted(found))
 
     def explain(self, asked: "SpecQuestion") -> Iterator[Explanation]:
-        """Yield why those new specs that were asked about are other ones, with the ways to the causes."""
+        """Yield an explanation, with the paths to the causes, of each new spec that the user asked about."""
         wanted = self.after.hashes(asked.package) if asked.hashes is None else asked.hashes
         for one in self.explain_all(asked.package):
             if one.spec.hash in wanted:
                 yield self.with_paths(one)
 
     def explain_all(self, package: str) -> Iterator[Explanation]:
-        """Yield why each new spec of a package is another one."""
+        """Yield an explanation of each new spec of a package: its predecessor, and the causes of its other hash."""
         old, new = (specs.nodes(package) for specs in self._specs)
         nodes = PackageNodes(old, new, self._matches(package))
         for spec_hash in sorted(nodes.new):
@@ -286,7 +286,7 @@ class GraphStep:
             yield found if self.is_recorded or found.predecessor is None else replace(found, causes=(NOT_RECORDED,))
 
     def with_paths(self, one: Explanation) -> Explanation:
-        """Return an explanation with the shortest way to each cause."""
+        """Return an explanation with the shortest path to each cause."""
         if one.predecessor is None:
             return one
         own = dict.fromkeys(one.causes, (one.spec.name,))
@@ -294,7 +294,7 @@ class GraphStep:
         return replace(one, paths=paths)
 
     def _matches(self, package: str) -> Mapping[str, Set[str]]:
-        """Return which vanished specs a new one may have taken the place of, as the comparison pairs signatures."""
+        """Return the vanished hashes that each new hash may have replaced, as the comparison pairs signatures."""
         old, new = (specs.document(package) for specs in self._specs)
         change = compare(package, old, new) if old is not None and new is not None else None
         if change is None or old is None or new is None:
@@ -308,7 +308,7 @@ class GraphStep:
 
 
 def _by_signature(specs: Specs, others: Specs) -> Mapping[Signature, set[str]]:
-    """Return the hashes that only `specs` have."""
+    """Return the hashes that `specs` has and `others` has not, by signature."""
     found: defaultdict[Signature, set[str]] = defaultdict(set)
     for spec_hash, signature in specs.items():
         if spec_hash not in others.hashes:
@@ -323,16 +323,19 @@ _MOST_NAMES = 3
 
 
 class SpecQuestion(Struct, frozen=True, kw_only=True):
-    """Specs of a package: those of `hashes`, or all new ones if that is None."""
+    """The specs that the user asked about: those of `hashes`, or all new ones of the package if that is None."""
 
     package: str
     hashes: frozenset[str] | None = None
-    before: Revision | None  # None if the first revision has them already
+    before: Revision | None  # None if the first revision already has them
     after: Revision
 
 
 def find_asked(repository: Repository, text: str, tag: str, between: tuple[str, str] | None, rev: str) -> SpecQuestion:
-    """Find what `text` means, and the two revisions to compare; raises UnknownRevision where nothing has that name."""
+    """Find the specs that the user means by `text`, and the two revisions to compare.
+
+    Raises UnknownRevision if the tag never had such a package or hash.
+    """
     after = resolve(repository, between[1] if between else rev)
     tag = after.tag or tag
     found = _meaning(RecordedGraph(repository, after.commit, tag), text)
@@ -358,7 +361,10 @@ def find_asked(repository: Repository, text: str, tag: str, between: tuple[str, 
 def explain_two(
     repository: Repository, revision: Revision, tag: str, texts: tuple[str, str]
 ) -> tuple[GraphStep, Explanation]:
-    """Return in what the spec of the second hash differs from that of the first; one that is gone is as it last was."""
+    """Return the differences between the specs of two hashes of a package; one that was removed is read as it last was.
+
+    Raises UsageError if a hash is unknown or ambiguous.
+    """
     found = []
     for text in texts:
         graph = RecordedGraph(repository, revision.commit, tag)
@@ -391,7 +397,7 @@ def _near(repository: Repository, revision: Revision, tag: str, text: str) -> st
 
 
 def _last_seen(repository: Repository, until: Revision, tag: str, text: str) -> Revision | None:
-    """Return the revision before the one that removed a hash, or None if no revision had it."""
+    """Return the last revision that had a hash that was removed before `until`; None if `text` is not such a hash."""
     match = _HASH.fullmatch(text)
     if match is None:
         return None
@@ -404,7 +410,7 @@ def _last_seen(repository: Repository, until: Revision, tag: str, text: str) -> 
 def step_of(
     repository: Repository, asked: SpecQuestion, tag: str, stacks: tuple[str, str] | None = None
 ) -> GraphStep | None:
-    """Open the step in which what was asked about came; None if it was there from the first revision on."""
+    """Return the comparison of both revisions of the question; None if the first revision already has the specs."""
     if asked.before is None:
         return None
     before, after = ((each.commit, each.tag or tag) for each in (asked.before, asked.after))
@@ -436,7 +442,7 @@ def _of_versions(graph: RecordedGraph, package: str, versions: str | None) -> fr
 def _birth(
     repository: Repository, until: Revision, tag: str, package: str, hashes: frozenset[str] | None
 ) -> tuple[Revision | None, Revision]:
-    """Return the newest revision that brought any of the hashes, or changed the package at all, and the one before."""
+    """Return the newest revision that added any of the hashes, or that changed the package, after the one before it."""
     path = f"{CATALOGUE}/{tag}/{package}/{DOCUMENT}"
     changed = [
         line.decode() for line in repository.run(["rev-list", "--first-parent", until.commit, "--", path]).split()
