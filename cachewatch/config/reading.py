@@ -272,10 +272,7 @@ VARIABLE = "CACHEWATCH_CONFIG"
 
 
 def find_config(given: Path | None = None) -> Path:
-    """Return the path of the configuration file: `given`, $CACHEWATCH_CONFIG, or the first usual place that has one.
-
-    Raises ConfigError if there is none.
-    """
+    """Return the path of the configuration: `given`, $CACHEWATCH_CONFIG or the first usual place; else ConfigError."""
     variable = os.environ.get(VARIABLE)
     if given is not None or variable:
         return given or Path(str(variable))

@@ -123,10 +123,7 @@ def split(data: bytes) -> FrontMatter:
 
 
 def front_lines(data: bytes) -> list[str]:
-    """Return the lines between the two `---`, without line ends.
-
-    Raises UnreadableDocument, with what `data` is instead, if there are none.
-    """
+    """Return the lines between the two `---`, without line ends; raise UnreadableDocument if there are none."""
     if data.startswith(_LFS_POINTER):
         raise UnreadableDocument("a Git LFS pointer, not the document; fetch the content with git lfs")
     try:

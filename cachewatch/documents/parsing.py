@@ -186,9 +186,7 @@ class Recognized(Struct, Generic[Key], frozen=True):
     """The documents that were recognized among some files."""
 
     documents: Mapping[str, Mapping[str, tuple[str, Key]]]  # by tag and package: path and key of the file
-    contested: Mapping[
-        str, Mapping[str, tuple[str, ...]]
-    ]  # by tag and package: the paths of several files that name both
+    contested: Mapping[str, Mapping[str, tuple[str, ...]]]  # the same: the paths of several files
     diagnostics: tuple[Diagnostic, ...] = ()
 
 

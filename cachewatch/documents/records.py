@@ -104,10 +104,7 @@ class KnownRecords:
 
 
 def read_records(details: str, known: KnownRecords) -> Records | None:
-    """Read `spec_details` with the fast parser; return None if it is not written as the generator writes it.
-
-    Raises UnreadableDocument if it is nested too deeply.
-    """
+    """Read `spec_details` with the fast parser; return None if it is not written as the generator writes it."""
     try:
         return Records(Specs.of({}), {}) if details == "[]" else _cut(details, known)
     except msgspec.MsgspecError:
@@ -196,10 +193,7 @@ def _are_hashes(hashes: Collection[str]) -> bool:
 
 
 def records_of(details: Any, known: KnownRecords) -> Records:
-    """Make records from Python values, as decoded from YAML or JSON.
-
-    Raises UnreadableDocument, which names the wrong value.
-    """
+    """Make records from decoded YAML or JSON; raise UnreadableDocument, which names the wrong value."""
     try:
         records = msgspec.convert(details, list[_AnyRecord], strict=False)
     except msgspec.ValidationError as error:

@@ -108,10 +108,7 @@ def read_node(data: bytes | msgspec.Raw) -> Node:
 
 
 def compiler_of(node: Node, lookup: Lookup, dependencies: Sequence[Dependency]) -> str:
-    """Return the compiler of `node`: from its own key, its dependencies or its annotations, or else `none`.
-
-    `lookup` returns name and version of the spec with a given hash.
-    """
+    """Return the compiler of `node`: from its own key, its dependencies (found by `lookup`) or annotations, or `none`."""
     return (
         _spelled(node.compiler)
         or _compiler_edge(dependencies, lookup)
@@ -206,10 +203,7 @@ def _quoted(text: str) -> str:
 
 
 def graph_node_of(spec_hash: str, node: Node, lookup: Lookup, shared: Set[str]) -> GraphNode:
-    """Return `node` as a node of the dependency graph, with values spelled as in documents.
-
-    Dependencies are named by the first letters of their hashes, or by the whole hash if those letters are in `shared`.
-    """
+    """Return `node` for the dependency graph, spelled as in documents; hashes that begin as one in `shared` stay whole."""
     arch = node.arch or Arch("", "", "")
     dependencies = dependencies_of(node)
     compiler = spack.compiler(compiler_of(node, lookup, dependencies))
@@ -281,10 +275,7 @@ _decode_tag = msgspec.json.Decoder(dict[str, GraphNode]).decode
 
 
 def encode_ingredients(made_of: MadeOf, shared: frozenset[str] = frozenset()) -> EncodedIngredients:
-    """Encode ingredients for `write_package_graph`.
-
-    Dependencies are named by the first letters of their hashes, or by the whole hash if those letters are in `shared`.
-    """
+    """Encode ingredients for `write_package_graph`; hashes that begin with one of `shared` are not shortened."""
     ingredients, below = made_of
     names = [spec_hash[:NAME_LETTERS] for spec_hash in below]
     if not shared.isdisjoint(names):

@@ -287,10 +287,7 @@ def _where(repository: Repository) -> str:
 
 
 def tree_of(repository: Repository, revision: Revision, tag: str, trees: Mapping[str, str] | None = None) -> str:
-    """Return the id of the tree of `tag` in `revision`; `trees` are its tags, if known.
-
-    Raises UnknownRevision, which lists the existing tags, if there is no such tag.
-    """
+    """Return the tree id of `tag`, from `trees` if given; raise UnknownRevision, with the tags, if it is missing."""
     trees = tags_of(repository, revision).ids if trees is None else trees
     if not trees:
         raise UnknownRevision(f"{_where(repository)}{nothing_found(repository, revision.commit, revision.name)}")

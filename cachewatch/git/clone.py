@@ -155,10 +155,7 @@ class Mirror:
         return _pins_of(self.folder)
 
     def obtain(self, ids: Iterable[str], tell: Callable[[int], None] = lambda _: None) -> None:
-        """Fetch those of the objects `ids` that the clone lacks, in large groups.
-
-        Before, `tell` is called with their number, unless there are none.
-        """
+        """Fetch the objects `ids` that the clone lacks, in large groups; before, call `tell` with their number."""
         if not upkeep.is_partial(self.folder):
             return
         wanted = list(ids)

@@ -90,10 +90,7 @@ def is_in_repository(path: Path) -> bool:
 
 
 def shared_git_dir(path: Path) -> Path | None:
-    """Return the git folder that all work trees of the repository at or above `path` share.
-
-    None if there is no repository. Git is not started.
-    """
+    """Return the git folder that all work trees of the repository at or above `path` share, or None; starts no git."""
     try:
         git_dir = _git_dir(path)
         return None if git_dir is None else list(_folders(git_dir))[-1].resolve()

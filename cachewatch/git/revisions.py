@@ -115,10 +115,7 @@ def count_between(repository: Repository, before: Revision, after: Revision) -> 
 
 
 def times_between(repository: Repository, before: Revision, after: Revision) -> list[datetime]:
-    """Return the commit times from `before` to `after`, newest first, at most 5,000.
-
-    Impossible dates are left out. The list is empty if the history in between was not fetched.
-    """
+    """Return the times of the commits from `before` to `after`, newest first; none if that history is not here."""
     try:
         asked = ["--first-parent", "--timestamp", f"--max-count={_MOST_TIMES}", f"{before.commit}..{after.commit}"]
         printed = repository.run(["rev-list", *asked])
@@ -142,10 +139,7 @@ def chain_between(repository: Repository, before: Revision, after: Revision) -> 
 
 
 def times_until(repository: Repository, newest: Revision, most: int) -> list[datetime]:
-    """Return the commit times of `newest` and the revisions before it, newest first, at most `most` of them.
-
-    Impossible dates are left out.
-    """
+    """Return the times of up to `most` commits, from `newest` back, newest first, without impossible dates."""
     times = (each.time for each in _back_from(repository, newest.commit))
     return list(islice((time for time in times if time is not None and time != LATEST), most))
 
@@ -213,10 +207,7 @@ def commit_time(seconds: bytes | str) -> datetime:
 
 
 def newest_two(repository: Repository) -> tuple[str, str]:
-    """Return the names of the two newest revisions that changed the catalogue, older one first.
-
-    Raises UnknownRevision if there are not two.
-    """
+    """Return the names of the last two revisions that changed the catalogue, older first; else raise UnknownRevision."""
     if repository.is_folder:
         raise UnknownRevision(
             f"{repository.path}: {_NO_REVISIONS}; name two folders: `cachewatch diff BEFORE {repository.path}`"

@@ -56,21 +56,19 @@ class _Listed(Struct, frozen=True):
 
 
 class Arrangement:
-    """Where the documents of each revision lie, for one layout; a cache.
+    """A cache of where documents lie in each revision, for one layout.
 
-    Its keys are object ids, so it can serve several repositories.
+    Its keys are ids, so it serves any repository.
     """
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
-        self.catalogues: dict[
-            str, str | None
-        ] = {}  # the id of the catalogue tree of each commit: a tree with one folder for each tag
+        self.catalogues: dict[str, str | None] = {}  # the id of the tree of tags of each commit
         self.diagnostics: dict[str, tuple[Diagnostic, ...]] = {}  # by commit
         self.paths: dict[tuple[str, str], str] = {}  # paths of documents outside `_cache/`, by package and object id
         self.contested: dict[
             str, tuple[str, ...]
-        ] = {}  # the paths of files that claim to be the same document, by an id made for them
+        ] = {}  # the paths of files that claim to be one document, by an id of ours
         self._filled: dict[bytes, bool] = {}  # whether a tree of `_cache/` contains a document
         self._claims: dict[str, Claim | None] = {}
         self._listed: dict[str, _Listed] = {}
@@ -521,10 +519,7 @@ def blobs_of(repository: Repository, folder: str, trees: Sequence[tuple[bytes, s
 
 
 def document_of(repository: Repository, folder: str, tree: str | None, package: str) -> Blob | str | None:
-    """Return the document of `package` in a tree of packages.
-
-    None if there is none; a text with the reason if its entry cannot be a document.
-    """
+    """Return the document of `package` in a tree of packages; a text with the reason if it cannot be one, or None."""
     entry = listing(repository, tree).get(package.encode("utf-8", "replace")) if tree else None
     if _is_odd(entry):
         return REPLACED

@@ -169,10 +169,7 @@ def room(folder: Path) -> int:
 
 
 def damage(folder: Path, *, thoroughly: bool) -> str:
-    """Return what is wrong with the clone at `folder`, in git's words; "" if nothing is.
-
-    `thoroughly` checks all objects; otherwise references and the newest revision are checked.
-    """
+    """Return what is wrong with the clone, in git's words, or "" if nothing is; `thoroughly` checks all objects."""
     if not folder.is_dir() or "bare = true" not in _config(folder):
         return "its configuration is gone"
     refs = read(folder, ["for-each-ref", "--format=%(objecttype)"])
@@ -192,10 +189,7 @@ def damage(folder: Path, *, thoroughly: bool) -> str:
 
 
 def missing(folder: Path, commits: Iterable[str], paths: Iterable[str] = ()) -> list[str]:
-    """Return the ids of the objects of `commits`, limited to `paths`, that the clone lacks.
-
-    Raises DamagedClone if git fails.
-    """
+    """Return the ids of objects of `commits`, below `paths`, that the clone lacks; raise DamagedClone if git fails."""
     options = ["--objects", "--no-object-names", "--missing=print", "--no-walk", "--stdin"]
     found = read(folder, ["rev-list", *options], [*commits, *(["--", *paths] if paths else [])])
     if found.code or "error:" in found.error:

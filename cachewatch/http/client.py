@@ -143,10 +143,7 @@ class Client:
         self._runner.close()
 
     def _attempt(self, deadline: float, url: str, headers: dict[str, str], **asked: Any) -> Answer:
-        """Make one attempt and return its answer.
-
-        It is not returned as a result of the task, whose repr asyncio makes when it resets signals.
-        """
+        """Return the answer of one attempt, not as a result of a task, whose repr asyncio makes when it resets signals."""
         found: list[Answer] = []
 
         async def keep() -> None:

@@ -232,10 +232,7 @@ def folder_around(path: Path, folders: Iterable[Path]) -> Path | None:
 
 
 def read_regular(path: Path, *, most: int) -> bytes:
-    """Return the content of a file, wherever links lead: for files that are used here and never published.
-
-    Raises OSError and RefusedFile as `read_inside` does.
-    """
+    """Return the content of a file as `read_inside` does, but wherever links lead: for files that are not published."""
     _check(path.stat(), path)
     return _content(os.open(path, _FILE & ~os.O_NOFOLLOW), path, most)
 
@@ -356,10 +353,7 @@ class TooPacked(NotInflated):
 
 
 def inflate(data: bytes, *, most: int) -> bytes:
-    """Return the unpacked `data`, which is in gzip or zlib form.
-
-    Raises NotInflated if it is damaged, or unpacks to more than `most` bytes or 200 times its size.
-    """
+    """Return the unpacked `data` (gzip or zlib); NotInflated if damaged, above `most` bytes or 200 times its size."""
     out, most_of_ratio = (
         BytesIO(),
         max(_HARMLESS, MOST_RATIO * len(data)),

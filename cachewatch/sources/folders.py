@@ -142,10 +142,7 @@ def _list_file(name: str) -> Listing:
 
 
 def identified(name: str, content: bytes) -> tuple[str, str | None]:
-    """Return package and tag that the text of a single document names; the package may come from its file name instead.
-
-    Returns ("", None) if it cannot be read.
-    """
+    """Return package (or else the name of the file) and tag of a single document; ("", None) if it cannot be read."""
     path = Path(name)
     try:
         title, tag = identify(content)

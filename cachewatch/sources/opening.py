@@ -141,10 +141,7 @@ def _file_of(repository: "Repository", name: str) -> Listing | None:
 
 
 def _list_revision(repository: "Repository", name: str, others: list[Listing], wanted_tag: Choice) -> list[Listing]:
-    """List tags of the revision `name`: the tag in its name, or else those wanted.
-
-    If the other side `others` has only one tag, the tag of the same name is listed.
-    """
+    """List the tag that the name of a revision has, or that of the single tag in `others`, or all wanted tags."""
     revision = resolve(repository, name)
     there = tags_of(repository, revision).ids
     wanted = [tag for tag in there if wanted_tag(tag)]
@@ -262,10 +259,7 @@ _RANGE = re.compile(r"(.*?)(\.{2,})(.*)", re.DOTALL)
 
 
 def split_range(text: str) -> tuple[str, str] | None:
-    """Return the two revisions of a range such as `A..B`; None if `text` is a path, a date or one revision.
-
-    Raises UsageError, with what to write instead, for `A...B` and for paths.
-    """
+    """Return both revisions of a range such as `A..B`; None if it is no range; UsageError for `A...B` and for paths."""
     found = _RANGE.fullmatch(text)
     # Paths and searches for words (:/words) may have dots; names of revisions cannot.
     if found is None or re.search(r"(^|/)\.\.(/|$)", text) or text.startswith(":/") or os.path.exists(text):  # noqa: PTH110  a name that is too long for a file is no error

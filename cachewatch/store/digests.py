@@ -276,9 +276,7 @@ class Hold(Struct, frozen=True, kw_only=True):
     event: HoldEvent
     said: str  # the event in a sentence
     content: tuple[str, ...] = ()  # details for operators, one text each
-    counted_from: datetime | None = (
-        None  # when it was first held, shifted by outages of the service; None if not stored
-    )
+    counted_from: datetime | None = None  # when it was first held, shifted by outages; None if not stored
 
 
 class HeldDigest(DigestSummary, frozen=True, kw_only=True):

@@ -158,9 +158,7 @@ class SqliteDatabase(Database):
         with suppress(OSError):
             disk = os.statvfs(self.path.parent)
             if code == sqlite3.SQLITE_IOERR and disk.f_bavail * disk.f_frsize < _SCARCE_BYTES:
-                code = (
-                    sqlite3.SQLITE_FULL
-                )  # SQLite reports a full disk as an input error when it enlarges its -shm file
+                code = sqlite3.SQLITE_FULL  # SQLite reports another error when its -shm file cannot grow
             # Where inodes are not counted, both are 0.
             if code == sqlite3.SQLITE_CANTOPEN and disk.f_files > 0 and disk.f_favail == 0:
                 return f"{said}; the disk has no inode left: delete files on it; nothing was lost"
@@ -292,10 +290,7 @@ def _of_wrong_type(connection: Connection) -> list[str]:
 
 
 def open_database(state: State, *, must_exist: bool = False, is_checked: bool = False) -> Database:
-    """Open the state for reading and writing; one that is missing is made, unless `must_exist`.
-
-    `is_checked` searches an SQLite file for damage.
-    """
+    """Open the state for writing, made if missing unless `must_exist`; `is_checked` searches an SQLite file for damage."""
     if isinstance(state, Path):
         return SqliteDatabase(state, must_exist=must_exist, is_checked=is_checked)
     database: Database = _in_database(state).open(must_exist=must_exist)
