@@ -263,7 +263,7 @@ class Impact(Struct, frozen=True, kw_only=True):
 
 
 def find_impact(nodes: Iterable[GraphNode], asked: Set[str], stacks_of: Mapping[str, tuple[str, ...]]) -> Impact:
-    """Return what depends on `asked`, by any kind of dependency; `stacks_of` has the stacks of each binary by hash."""
+    """Return the direct and indirect dependents of `asked` in `nodes`; `stacks_of` has the stacks of each binary."""
     names: dict[str, str] = {}
     by_dependency: defaultdict[str, list[str]] = defaultdict(list)
     for node in nodes:

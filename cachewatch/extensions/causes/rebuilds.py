@@ -146,7 +146,7 @@ def _apart(
 
 
 def _find_in_worker(step: RecordedStep, isolation: Isolation, log: Log) -> tuple[RebuiltSpecs, ...]:
-    """Return what was rebuilt and why; nothing if that cannot be found."""
+    """Return the rebuilt specs of a step with causes, found in a worker process. A failure is logged; then none."""
     about = Piece("dependency graph", (*step.before, *step.after), _FILES * step.size)
     found = _apart(isolation, _find_rebuilt, step, about)
     if isinstance(found, WorkFailed):

@@ -1,4 +1,4 @@
-"""A state that several hosts share, in a PostgreSQL database."""
+"""The state of the service in a PostgreSQL database, which several hosts can share."""
 
 from typing import Any
 
@@ -7,5 +7,5 @@ from cachewatch.hooks import extends, load
 
 @extends
 def open_state(address: Any) -> Any:
-    """Return the state on a server."""
+    """Return the state in the PostgreSQL database at `address`; it is not connected yet."""
     return load(f"{__name__}.postgresql:ServerState")(address)

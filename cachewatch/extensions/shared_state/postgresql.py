@@ -1,9 +1,9 @@
 """The state in a PostgreSQL database, which several hosts may share.
 
-Writers wait for each other as in SQLite, by a lock that the server releases when a transaction ends or its client is
-gone. Readers see one state of everything, and block nobody. One host at a time leads: the session of the one connection
-by which it writes has a lock, which the server releases when the session ends or says nothing for 20 seconds. Who loses
-the connection loses both, and a write of who leads no more is refused.
+Writers wait for each other as in SQLite, by a lock that the server releases when a transaction ends or its client
+disconnects. Readers see one consistent state, and block nobody. One host at a time leads: the session of the single
+connection by which it writes holds a lock, which the server releases when the session ends or is idle for 20 seconds. A
+host that loses the connection loses both locks, and later writes by a host that no longer leads are refused.
 """
 
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ _CERTIFICATE = (
     "check `sslmode` and `sslrootcert` in the address: the file of the authority that signed the server's certificate"
 )
 _CREDENTIALS = "check the user in `state:`, and `state_password_file:`"
-# By the code of the error, or its class.
+# What to do, by the SQLSTATE code of an error or its first two or three characters.
 _ADVICE = {
     "28": _CREDENTIALS,
     "3D": "create the database, and let the user own it",
@@ -42,7 +42,7 @@ _ADVICE = {
 
 
 def advise(error: DatabaseError) -> str:
-    """Return in one line what the server said, and what to do."""
+    """Return one line with the server's message and what to do about it."""
     text, code = str(error.orig or error), getattr(error.orig, "sqlstate", None) or ""
     said = (text.strip().splitlines() or [type(error).__name__])[0]
     advice = next((_ADVICE[code[:length]] for length in (5, 3, 2) if code[:length] in _ADVICE), "")
@@ -58,17 +58,17 @@ def advise(error: DatabaseError) -> str:
     return f"{said}; {advice}" if advice else said
 
 
-# The two advisory locks: of the session that leads, by two numbers, and of a transaction that writes, by one.
+# The keys of the two advisory locks: of the session that leads, two numbers; of a transaction that writes, one.
 _LEADER = int.from_bytes(b"cach"), int.from_bytes(b"lead")
 _WRITER = int.from_bytes(b"cachewat")
 _HOLDERS = (
     "FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 2 AND (classid::bigint, objid::bigint) = (%s, %s)"
     " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
 )
-# After so long without a word, the server ends the session of a host that leads, and a transaction that writes: a host
-# that stopped holds up the others for no longer.
+# After being idle for so long, the session of the host that leads, or a transaction that writes, is ended by the server,
+# so a host that stopped keeps the others waiting for no longer.
 _LEADERS_PAUSE, _WRITERS_PAUSE = "20s", "15s"
-# In which the session of a process that ended is gone as well.
+# Long enough for the server to end the session of a process that ended.
 _LEADERS_PATIENCE, _IS_LOCKED = "2s", "55P03"
 # A host that is cut off is noticed within about half a minute, by it and by the server.
 _NAME, _LONGEST_NAME = "cachewatch", 63
@@ -100,7 +100,7 @@ _LOST = (
 
 
 class PostgresDatabase(Database):
-    """The state's database on a server."""
+    """The state's database on a PostgreSQL server."""
 
     is_shared = True
 
@@ -111,15 +111,15 @@ class PostgresDatabase(Database):
         must_exist: bool = False,
         may_write: bool = True,
     ) -> None:
-        """Open the database, and make its tables if there are none and they need not exist.
+        """Connect to the database. With `may_write`, its tables are upgraded, or created unless they `must_exist`.
 
         Raises StateError if it cannot be used.
         """
         self.place = address.url
-        self._must_lead = False  # before it writes; a command need not
-        self._times_taken = 0  # the lock, by this process
+        self._must_lead = False  # to write; the service must, a command need not
+        self._times_taken = 0  # how often this process took the lock of the leader
         self._job = local()
-        # One connection for all that is written, which whoever writes waits for: the lock of a leader is lost with it.
+        # The only connection for writing, for which writers wait: the lock of the leader is lost with it.
         self._writers = _make_engine(address, self.place, pool_size=1, max_overflow=0, pool_timeout=_TURN_SECONDS)
         super().__init__(_make_engine(address, self.place, pool_size=4, max_overflow=32))
         try:
@@ -131,7 +131,7 @@ class PostgresDatabase(Database):
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
-        """Offer a connection whose changes are all there at the end, or none; refuse it to who leads no more."""
+        """Yield a connection in a transaction. Raises StateError if another host leads, or may have led in between."""
         with self._writing(self._writers) as connection:
             is_late = getattr(self._job, "times_taken", self._times_taken) != self._times_taken
             if is_late or (self._must_lead and not _leads(connection)):
@@ -140,7 +140,10 @@ class PostgresDatabase(Database):
 
     @contextmanager
     def job(self) -> Iterator[None]:
-        """Refuse what this thread writes once the lock was lost, though it was taken again: another host may have worked."""
+        """Make `write` in this thread also raise StateError if the lock was lost since, even if it was taken again.
+
+        Another host may have worked in between.
+        """
         self._job.times_taken = self._times_taken
         try:
             yield
@@ -148,7 +151,10 @@ class PostgresDatabase(Database):
             del self._job.times_taken
 
     def lead(self, owner: str) -> bool:
-        """Take the lock of the host that leads, or tell the server that we are there; tell whether we took it now."""
+        """Take the lock of the host that leads, or keep the session alive; return whether it was taken now.
+
+        Raises AnotherInstance if another host has it.
+        """
         self._must_lead = True
         try:
             with self._explained(), self._writers.begin() as connection:
@@ -173,28 +179,28 @@ class PostgresDatabase(Database):
         return True
 
     def leader(self) -> str | None:
-        """Return the name of the session that has the lock."""
+        """Return the host that holds the lock, or None."""
         query = f"SELECT application_name FROM pg_stat_activity WHERE pid = (SELECT pid {_HOLDERS})"  # noqa: S608
         with self.read() as connection:
             name = connection.exec_driver_sql(query, _LEADER).scalar_one_or_none()
         return None if name is None else str(name).removeprefix(f"{_NAME} ")
 
     def close(self) -> None:
-        """Let go of all connections, and so of the lock."""
+        """Close all connections, which releases the lock."""
         self._writers.dispose()
         super().close()
 
     @property
     def size(self) -> int:
-        """How many bytes the database takes."""
+        """The size of the database in bytes."""
         with self.read() as connection:
             return int(connection.execute(func.pg_database_size(func.current_database()).select()).scalar_one())
 
     def check(self) -> None:
-        """Do nothing: the server looks at its own files, if it has checksums."""
+        """Do nothing: the server checks its own files, if it has checksums."""
 
     def back_up(self, target: Path) -> None:
-        """Copy the whole database to `target`, an SQLite database; it must not exist."""
+        """Copy the whole database to `target` as an SQLite database; `target` must not exist."""
         from cachewatch.store.sqlite import SqliteDatabase  # noqa: PLC0415  who makes no backup needs one database
 
         with (
@@ -206,7 +212,7 @@ class PostgresDatabase(Database):
             copy.back_up(target)
 
     def tidy(self) -> None:
-        """Do nothing: the server does it."""
+        """Do nothing: the server maintains its files itself."""
 
     def _open(self, *, must_exist: bool, may_write: bool) -> None:
         form = _form_in(self._engine)
@@ -221,21 +227,21 @@ class PostgresDatabase(Database):
 
 
 class ServerState:
-    """The state at an address, which need not be there."""
+    """The state at an address on a server, where it may not exist yet."""
 
     def __init__(self, address: PostgresAddress) -> None:
         self._address = address
 
     def open(self, *, must_exist: bool) -> Database:
-        """Open it to work on it."""
+        """Connect to read and write; unless it `must_exist`, the state is created if there is none."""
         return PostgresDatabase(self._address, must_exist=must_exist)
 
     def open_to_read(self) -> Database:
-        """Open it for who changes nothing."""
+        """Connect only to read; neither creates nor upgrades tables."""
         return PostgresDatabase(self._address, may_write=False)
 
     def exists(self) -> bool:
-        """Tell whether there is a state, perhaps one that we may not read."""
+        """Tell whether there is a state; also true if that cannot be found out."""
         engine = _make_engine(self._address, self._address.url)
         try:
             return _form_in(engine) is not None
@@ -289,6 +295,6 @@ def _form_in(engine: Engine) -> int | None:
 
 
 def _leads(connection: Connection) -> bool:
-    """Tell whether the session of this connection has the lock of the host that leads."""
+    """Tell whether the session of this connection holds the lock of the host that leads."""
     query = f"SELECT EXISTS (SELECT {_HOLDERS} AND pid = pg_backend_pid())"
     return bool(connection.exec_driver_sql(query, _LEADER).scalar_one())

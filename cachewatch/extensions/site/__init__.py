@@ -1,11 +1,11 @@
-"""A static site of a catalogue and its past. Start reading at `building.py`."""
+"""A static site of a catalogue and its history. Start reading at `building.py`."""
 
 from cachewatch.hooks import Command, extends
 
 
 @extends
 def commands() -> list[Command]:
-    """Return the commands."""
+    """Return the command `site`."""
     return [
         Command("Operate", "site", "Generate a static site about a catalogue.", f"{__name__}.commands:site"),
     ]

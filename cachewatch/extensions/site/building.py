@@ -1,12 +1,12 @@
-"""Build the site: all pages of a catalogue and its past, its Atom feeds, and the archive of digests.
+"""Build the site: all pages of a catalogue and its history, its Atom feeds, and the archive of digests.
 
-`reading.py` asks the history index for all, and the repository why specs were rebuilt; `past.py` has what happened to
-each package. A module for each kind of page says what it shows, in the values of `values.py`: `overview.py` the first
-page, `packages.py` the pages of packages, `lists.py` those of stacks, tags and revisions and the search index.
+`reading.py` reads everything from the history index, and finds why specs were rebuilt; `past.py` has the history of
+each package. A module for each kind of page returns its contents as values of `values.py`: `overview.py` for the first
+page, `packages.py` for the pages of packages, `lists.py` for those of stacks, tags and revisions and the search index.
 templates/ makes pages of them, and `Folder` writes those that changed.
 
-Each page is known by a key: a digest of the templates and of everything that it says. What has the key of the last build
-is neither rendered nor touched. Only files that a build wrote, by its own list of them, are ever replaced or removed.
+Each page has a key: a hash of the templates and of all its values. A page with the same key as in the last build is
+neither rendered nor written. Only files that a build wrote, by its own list of them, are ever replaced or removed.
 """
 
 import hashlib
@@ -52,12 +52,12 @@ from cachewatch.store.digests import archive
 from cachewatch.store.sqlite import open_to_read
 
 _MOST_ENTRIES = 20
-# XML has no place for these, not even escaped.
+# Characters that XML cannot contain, not even escaped.
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def tag_feed(past: TagHistory, stories: Sequence[RevisionStory], times: Times, title: str) -> View:
-    """Return the feed of all revisions that did anything."""
+    """Return the feed of all revisions that changed anything, limited to the newest."""
     told = [n for n, story in enumerate(stories) if story.facts][::-1][:_MOST_ENTRIES]
     entries = [
         {
@@ -73,7 +73,10 @@ def tag_feed(past: TagHistory, stories: Sequence[RevisionStory], times: Times, t
 
 
 def page_feed(kind: str, name: str, told: View, times: Times) -> View:
-    """Return the feed of one package or stack: what was added and removed, but not what was merely rebuilt."""
+    """Return the feed of one package or stack (`kind`): versions that were added and removed, but no mere rebuilds.
+
+    `told` has the values of its page.
+    """
     home = f"{file_name(name)}.html"
     when = dict(zip(times.moments, times.times, strict=True))
     happened: list[Happening] = [one for one in told["happenings"] if one.came or one.went]
@@ -94,8 +97,8 @@ def page_feed(kind: str, name: str, told: View, times: Times) -> View:
 
 
 def _feed(name: Sequence[str], title: str, home: str, entries: Sequence[View], times: Times) -> View:
-    """Return a feed; relative addresses start where it lies."""
-    # Only a change makes another feed: without one, it is as old as the history.
+    """Return the values of a feed; `home` is the address of its page, relative to the folder of the feed."""
+    # The feed must change only if an entry does: without entries, it is as old as the history.
     updated = entries[0]["updated"] if entries else _time(times.times[0])
     return {"id": _urn(*name), "title": _clean(title), "home": home, "updated": updated, "entries": entries}
 
@@ -106,7 +109,7 @@ def _side(word: str, links: Sequence[Link], more: int) -> str:
 
 
 def _urn(*name: str) -> str:
-    """Return an id that is the same in every build."""
+    """Return an id for Atom that is the same in every build."""
     digest = hashlib.sha256("\0".join(("cachewatch.site", *name)).encode("utf-8", "surrogatepass")).hexdigest()
     return f"urn:uuid:{digest[:8]}-{digest[8:12]}-5{digest[13:16]}-8{digest[17:20]}-{digest[20:32]}"
 
@@ -120,9 +123,9 @@ def _clean(text: str) -> str:
 
 
 class ArchivedDigest(Struct, frozen=True, kw_only=True):
-    """One digest that was rendered for a subscription."""
+    """A digest that was rendered for a subscription."""
 
-    key: str  # names it for good
+    key: str  # permanent
     subscription: str
     title: str
     period: str  # 2026-07-27 or 2026-07-27..2026-08-02
@@ -132,7 +135,7 @@ class ArchivedDigest(Struct, frozen=True, kw_only=True):
 
 
 def digests_page(digests: Sequence[ArchivedDigest]) -> View:
-    """List digests, the newest first, with the feeds of their subscriptions."""
+    """Return the values of the page that lists digests, newest first, with the feeds of their subscriptions."""
     feeds = sorted({(digest.subscription, digest.feed) for digest in digests if digest.feed})
     return {
         "digests": [
@@ -149,7 +152,7 @@ def digests_page(digests: Sequence[ArchivedDigest]) -> View:
 
 
 def digest_pages(digests: Sequence[ArchivedDigest]) -> Iterator[tuple[str, bytes]]:
-    """Yield the path and the content of the page of each digest, with links to those before and after it."""
+    """Yield the path and content of the page of each digest, with links to the digests before and after it."""
     by_subscription: defaultdict[str, list[ArchivedDigest]] = defaultdict(list)
     for digest in digests:
         by_subscription[digest.subscription].append(digest)
@@ -165,9 +168,10 @@ def digest_pages(digests: Sequence[ArchivedDigest]) -> Iterator[tuple[str, bytes
 def archived_digests(
     state: State, is_public: Callable[[str], bool], feed_of: Callable[[str], str | None]
 ) -> list[ArchivedDigest]:
-    """Return the digests in the state of the service that may be published: no notices, which are for operators.
+    """Return the digests in the state of the service that may be published, without notices to operators.
 
-    Both functions are asked about names of subscriptions. Raises StateError if the state cannot be used.
+    `is_public` tells whether a subscription may be shown, and `feed_of` returns the address of its feed. Raises
+    StateError if the state cannot be used.
     """
     with closing(open_to_read(state)) as database, database.read() as connection:
         kept = archive(connection)
@@ -187,7 +191,7 @@ def archived_digests(
 
 
 _OWN = ".cachewatch"
-# Of what is remembered; another one is not understood, and everything is built anew.
+# The format of the remembered data; with another one, everything is built anew.
 _EDITION = "cachewatch.site/3"
 _LARGEST = 2 * 2**30
 
@@ -195,7 +199,7 @@ Value = TypeVar("Value")
 
 
 class WrittenPages(Struct, frozen=True):
-    """How many pages a build wrote, left as they were, and removed."""
+    """The numbers of pages that a build wrote, kept unchanged, and removed."""
 
     written: int
     kept: int
@@ -208,10 +212,13 @@ class _Manifest(Struct):
 
 
 class Folder:
-    """The folder of a site, and what the last build left there."""
+    """The folder of a site, with the pages and the remembered data of the last build."""
 
     def __init__(self, path: Path) -> None:
-        """Take `path` for a site: one of ours, an empty folder, or one that is not there yet."""
+        """Use the folder `path`: a site of cachewatch, an empty folder, or one that does not exist yet.
+
+        Raises UsageError for any other folder.
+        """
         self.path = path
         self._before = self._manifest()
         self._pages: dict[str, str] = {}
@@ -226,15 +233,15 @@ class Folder:
             )
 
     def remembered(self) -> LastBuild:
-        """Return what the last build read, or nothing."""
+        """Return the data of the last build, empty if there was none."""
         return self._load("history.msgpack", msgspec.msgpack.Decoder(LastBuild).decode) or LastBuild()
 
     def remember(self, remembered: LastBuild) -> None:
-        """Keep what was read for the next build."""
+        """Store data for the next build."""
         self._write(f"{_OWN}/history.msgpack", msgspec.msgpack.encode(remembered))
 
     def offer(self, path: str, key: str) -> bool:
-        """Tell whether the page at `path` has to be made, because what it says has another `key`."""
+        """Add the page at `path`, and tell whether it must be written: its `key` is new, or the file is missing."""
         assert path not in self._pages, path
         self._pages[path] = key
         before = self._before.pages if self._before else {}
@@ -243,13 +250,13 @@ class Folder:
     def put(self, path: str, content: bytes) -> None:
         """Write one page."""
         if not self._written:
-            # Should this build not come to its end, the next one knows whose folder it is, and trusts no page.
+            # If this build is interrupted, the next one knows that the folder is ours, and writes every page.
             self._note(dict.fromkeys({**(self._before.pages if self._before else {}), **self._pages}, ""))
         self._write(path, content)
         self._written += 1
 
     def finish(self) -> WrittenPages:
-        """Remove what nothing makes any more, and note what there is."""
+        """Remove pages that this build did not offer, store the list of pages, and return the numbers of pages."""
         stale = [path for path in (self._before.pages if self._before else {}) if path not in self._pages]
         for path in filter(_is_ours, stale):
             self._remove(path)
@@ -263,7 +270,7 @@ class Folder:
     def _manifest(self) -> _Manifest | None:
         found = self._load("pages.json", msgspec.json.Decoder(_Manifest).decode)
         if found is not None and found.edition != _EDITION:
-            # Still ours: its pages are replaced, and what is remembered of it is not used.
+            # Still ours: its pages are replaced, and its remembered data is not used.
             found = _Manifest(_EDITION, dict.fromkeys(found.pages, ""))
             self._remove(f"{_OWN}/history.msgpack")
         return found
@@ -294,7 +301,7 @@ def _digest(content: bytes) -> str:
 
 
 def _is_ours(path: str) -> bool:
-    """Tell whether a path of the list can be one that was written here, whoever wrote the list."""
+    """Tell whether this build could have written `path`: the list of pages may be forged."""
     parts = PurePosixPath(path).parts
     return 1 <= len(parts) <= 2 and ".." not in parts and not path.startswith("/") and safe(path) == path
 
@@ -307,7 +314,7 @@ Progress = Callable[[int], None]
 
 
 class _Page(Struct, frozen=True):
-    """One page to be: where, by which template, and what it says."""
+    """A page to write: its path, its template and the values for the template."""
 
     path: str
     template: str
@@ -324,7 +331,7 @@ def build(
     jobs: int = 1,
     progress: Progress = lambda _: None,
 ) -> WrittenPages:
-    """Write the site of `catalogue` into `folder`, as far as it differs from what is there."""
+    """Write the site of `catalogue` with `digests` into `folder`; pages that did not change are left as they are."""
     digests = sorted(digests, key=lambda digest: (digest.created, digest.key), reverse=True)
     texts = [__version__, title, *(["digests"] if digests else []), *_templates()]
     templates = hashlib.sha256("\0".join(texts).encode("utf-8", "surrogatepass")).hexdigest()
@@ -342,7 +349,7 @@ def build(
 
 
 def _files(catalogue: SiteContents, digests: Sequence[ArchivedDigest]) -> Iterator[tuple[str, bytes]]:
-    """Yield everything that no template makes."""
+    """Yield the path and content of every file that is not made from a template."""
     for name in _ASSETS:
         yield f"assets/{name}", _asset(name)
     packages = sorted(packages_of(catalogue))

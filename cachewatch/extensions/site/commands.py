@@ -1,4 +1,4 @@
-"""`cachewatch site`: a static site of a catalogue and its past."""
+"""The command `cachewatch site`, which writes a static site of a catalogue and its history."""
 
 import os
 from contextlib import closing
@@ -154,7 +154,7 @@ def site(
 
 
 def _digests(config_file: Path | None, state: Path | None, feed: str | None) -> list[ArchivedDigest]:
-    """Return the digests that may be published; without a configuration nobody said that any may."""
+    """Return the digests that may be published: of subscriptions with `publish: true` in the configuration file."""
     if config_file is None:
         if state is not None or feed is not None:
             raise UsageError(
@@ -168,7 +168,10 @@ def _digests(config_file: Path | None, state: Path | None, feed: str | None) -> 
 
 
 def _feed_of(subscription: str, config: Config, address: str | None) -> str | None:
-    """Return the address of the feed of a subscription, if a feed is written for it."""
+    """Return the address of the Atom feed of a subscription, or None if it has no feed.
+
+    `address` is the option `--feed`, which takes the place of the address in the configuration.
+    """
     channels = [config.channels[name] for name in config.subscriptions[subscription].channels]
     feeds = [channel for channel in channels if isinstance(channel, FeedConfig)]
     found = (address or feeds[0].url) if feeds else None

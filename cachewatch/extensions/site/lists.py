@@ -1,8 +1,8 @@
-"""The pages that list: revisions, packages, stacks and tags; and the files of the search index.
+"""The pages with lists of revisions, packages, stacks and tags, and the files of the search index.
 
-A revision is told in the statements of every other report. The search index is scripts that hand over data, because
-a page that is opened from a disk may load scripts and nothing else: one file has the names, versions, stacks and tags,
-and there is one of hashes for each first letter.
+Revisions are described in the statements of every other report. The search index consists of scripts that call a
+function with data, because a page that is opened from a disk may load scripts but no other files: one file has the
+names, versions, stacks and tags, and there is a file of hashes for each first letter.
 """
 
 import json
@@ -39,12 +39,12 @@ _UP = "../"
 
 
 def revision_path(commit: str) -> str:
-    """Return the path of the page about a revision."""
+    """Return the path of the page about a revision, relative to the site."""
     return page("revision", commit[:12])
 
 
 def revision_list(past: TagHistory, stories: Sequence[RevisionStory], totals: Totals, times: Times) -> list[View]:
-    """Tell what each revision did, the newest first."""
+    """Return a row with the changes of each revision, newest first."""
     return [
         {
             "moment": times.moments[n],
@@ -58,7 +58,7 @@ def revision_list(past: TagHistory, stories: Sequence[RevisionStory], totals: To
 
 
 def revision_pages(past: TagHistory, stories: Sequence[RevisionStory], times: Times) -> Iterator[tuple[str, View]]:
-    """Yield the path and the page of each revision that did anything."""
+    """Yield the path and the values of the page of each revision that changed anything."""
     packages = {safe_name(history.package): _UP + page("package", history.package) for history in past.packages}
 
     def neighbour(n: int) -> Link:
@@ -80,7 +80,7 @@ def revision_pages(past: TagHistory, stories: Sequence[RevisionStory], times: Ti
 
 
 def _section(section: Block, packages: Mapping[str, str]) -> View:
-    """Return a section with links to packages, whose addresses are those of `packages` by name as statements have it."""
+    """Return the values of a section of a revision's page; `packages` has addresses by displayed name of a package."""
     named, _, more = section.named.partition(" and ")
     linked = {} if section.is_by_place else packages
     return asdict(section) | {
@@ -92,7 +92,7 @@ def _section(section: Block, packages: Mapping[str, str]) -> View:
 
 
 def package_rows(catalogue: SiteContents, times: Times) -> list[View]:
-    """List all packages that there ever were, in any tag, by name."""
+    """Return a row for each package that was ever in any tag, by name."""
     rows = []
     for package, history in sorted(packages_of(catalogue).items()):
         if history is None:
@@ -104,12 +104,12 @@ def package_rows(catalogue: SiteContents, times: Times) -> list[View]:
 
 
 def packages_of(catalogue: SiteContents) -> dict[str, PackageHistory | None]:
-    """Return all packages; those that only other tags have, without a history."""
+    """Return the histories of all packages by name; None for packages that are only in other tags."""
     elsewhere = dict.fromkeys(package for packages in catalogue.tags.values() for package in packages)
     return {**elsewhere, **{history.package: history for history in catalogue.past.packages}}
 
 
-# Letters of a hash that name a spec well enough; the first one names the file.
+# The letters of a hash in the search index; the first one is in the name of the file.
 _LETTERS = 7
 _MOST_VERSIONS = 12
 _HASH_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789")
@@ -135,7 +135,7 @@ def index_file(packages: Sequence[str], catalogue: SiteContents, totals: Totals)
 
 
 def hash_files(packages: Sequence[str], catalogue: SiteContents) -> Iterator[tuple[str, bytes]]:
-    """Yield for each first letter the path and the content of the file of its hashes."""
+    """Yield the path and content of a script for each first letter of hashes, with the hashes by number of package."""
     presents = presents_of(catalogue)
     found: defaultdict[str, dict[int, str]] = defaultdict(dict)
     for place, package in enumerate(packages):
@@ -146,7 +146,7 @@ def hash_files(packages: Sequence[str], catalogue: SiteContents) -> Iterator[tup
 
 
 def presents_of(catalogue: SiteContents) -> dict[str, Present]:
-    """Return what there is of each package in the tag that is told."""
+    """Return the current specs of each package in the tag whose history is shown."""
     return {history.package: history.present for history in catalogue.past.packages if history.is_there}
 
 
@@ -161,7 +161,7 @@ def _by_letter(present: Present) -> Mapping[str, list[str]]:
 
 
 def _named(name: str) -> str | list[str]:
-    """Return a name, with the name of its page where that is another one."""
+    """Return a name, with the file name of its page if this is different."""
     return name if file_name(name) == name else [shown(name), file_name(name)]
 
 
@@ -178,7 +178,7 @@ def _facts(package: str, present: Present, places: tuple[Mapping[str, int], ...]
 
 
 def _json(data: object) -> bytes:
-    # "<" is never in a script that somebody might take for markup.
+    # Without "<", no data can look like markup in a script.
     return json.dumps(data, separators=(",", ":")).replace("<", "\\u003c").encode()
 
 
@@ -186,11 +186,11 @@ _MOST_NAMED = 40
 _MOST_REVISIONS = 40
 
 
-_Event = tuple[list[Link], list[Link]]  # versions of packages that came to a stack, and those that left it
+_Event = tuple[list[Link], list[Link]]  # versions of packages that were added to a stack, and those removed from it
 
 
 def stack_pages(past: TagHistory, totals: Totals, times: Times) -> Mapping[str, View]:
-    """Tell of every stack that there ever was."""
+    """Return the values of the page of each stack that ever existed, by stack."""
     members: defaultdict[str, dict[str, Present]] = defaultdict(dict)
     events: defaultdict[str, defaultdict[int, _Event]] = defaultdict(lambda: defaultdict(lambda: ([], [])))
     for history in past.packages:
@@ -246,30 +246,30 @@ def _stack_page(  # noqa: PLR0917
 
 
 class MoveOutcome(StrEnum):
-    """What a package is in the other snapshot: the first of these that holds."""
+    """How a package differs in another tag: the first of these that applies."""
 
-    LOST = "lost"  # a place of it is
+    LOST = "lost"  # in a place, i.e. a stack and target
     DOWNGRADED = "downgraded"  # in a place
     UPGRADED = "upgraded"  # in a place
-    GAINED = "gained"  # a place of it is
-    CHANGED = "changed"  # its newest versions stay everywhere, but older ones or combinations do not
+    GAINED = "gained"  # in a place
+    CHANGED = "changed"  # only in older versions, compilers or operating systems
     REBUILT = "rebuilt"  # only hashes differ
     SAME = "same"
 
 
 class PackageOutcome(NamedTuple):
-    """What one package is in the other snapshot."""
+    """How one package differs in another tag."""
 
     package: str
     outcome: MoveOutcome
-    places: tuple[Place, ...] = ()  # in which it is so, sorted; none where only hashes differ
-    is_whole: bool = False  # lost or gained in all places, not in some
-    before: str = ""  # of up- and downgrades, the newest versions where it happened
+    places: tuple[Place, ...] = ()  # with this outcome, sorted; none if only hashes differ
+    is_whole: bool = False  # lost or gained in all places
+    before: str = ""  # of an up- or downgrade, the newest version in the first of these places
     after: str = ""
 
 
 def _verdict_of(outcomes: Mapping[MoveOutcome, Sequence[PackageOutcome]]) -> str:
-    """Say what moving to another snapshot means."""
+    """Return a sentence on the consequences of moving to the other tag."""
     said = []
     if lost := outcomes[MoveOutcome.LOST]:
         named = [
@@ -284,8 +284,8 @@ def _verdict_of(outcomes: Mapping[MoveOutcome, Sequence[PackageOutcome]]) -> str
 
 
 _MOST_ROWS = 60
-_EARLIER = 4  # snapshots, which is about a month
-# What is listed, worst first, and how.
+_EARLIER = 4  # snapshots, about a month
+# The outcomes that are listed, worst first, with title and tone.
 _LISTED = {
     MoveOutcome.LOST: ("Lost", "attention"),
     MoveOutcome.DOWNGRADED: ("Downgraded", "attention"),
@@ -299,7 +299,7 @@ _REGRADED = (MoveOutcome.UPGRADED, MoveOutcome.DOWNGRADED)
 
 
 def tag_rows(catalogue: SiteContents, pages: Mapping[str, View]) -> list[View]:
-    """List all tags in the order of the catalogue, each with what moving to it from the one before means."""
+    """Return a row for each tag, in the order of the catalogue, with the changes from its predecessor."""
     all_tags = _by_tag(catalogue)
     before = tag_names.predecessors(all_tags)
     return [
@@ -319,7 +319,7 @@ def _note(told: View) -> str:
 
 
 def tag_pages(catalogue: SiteContents) -> Mapping[str, View]:
-    """Tell of every tag, and what moving to it and on from it means."""
+    """Return the values of the page of each tag by tag, with the consequences of moving to it and from it."""
     all_tags = _by_tag(catalogue)
     before, told = tag_names.predecessors(all_tags), catalogue.past.tag
     pages: dict[str, View] = {}
@@ -340,7 +340,10 @@ def _by_tag(catalogue: SiteContents) -> dict[str, Mapping[str, Present]]:
 
 
 def _moves(tag: str, tags: Collection[str], predecessors: Mapping[str, str], told: str) -> list[tuple[str, str]]:
-    """Return what is compared: from the tag before, from the one of a month before, and to the tag that is told."""
+    """Return the pairs of tags to compare for the page of `tag`.
+
+    These are from its predecessor and from the tag a month before, and on to `told`, the tag whose history is shown.
+    """
     if tag == told:
         newest_of = [[t for t in tag_names.in_order(tags) if tag_names.series(t) == own] for own in (told, "v")]
         return [(found[0], tag) for found in newest_of if found]
@@ -390,7 +393,7 @@ def _fact(one: PackageOutcome) -> str:
 
 
 def outcome_between(package: str, before: Present | None, after: Present | None) -> PackageOutcome:
-    """Say what one package is in another tag, by the newest version of each of its places."""
+    """Tell how a package differs between two tags, by its newest version in each place (stack and target)."""
     if before and after and before.identity == after.identity and before.copies == after.copies:
         return PackageOutcome(package, MoveOutcome.SAME)
     had, has = _places(before), _places(after)
@@ -426,7 +429,7 @@ def _verdict(before: frozenset[str] | None, after: frozenset[str] | None) -> Mov
 
 
 def _without_places(before: Present | None, after: Present | None) -> MoveOutcome:
-    """Judge a package of which nothing but hashes differs, or that no stack builds."""
+    """Tell how a package differs of which no place differs in its versions, or that no stack builds."""
     if before is None or after is None:
         return MoveOutcome.LOST if after is None else MoveOutcome.GAINED
     if (before.compilers, before.oses) != (after.compilers, after.oses):

@@ -1,4 +1,4 @@
-"""The first page: what is new, what is unusual, which versions are new, and the figures of a tag."""
+"""The first page: the latest changes, what is unusual, new versions, and the figures and plots of the tag."""
 
 from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -34,14 +34,14 @@ from cachewatch.report.words import names, number
 
 _MOST_LINES = 5
 _MOST_VERSIONS = 8
-_FEW_SPECS = 10  # stacks that never had more come and go
+_FEW_SPECS = 10  # smaller stacks often come and go
 _LATELY = timedelta(days=28)
 _WEEK = timedelta(days=7)
 _MANY_UNREFERENCED = 0.1  # of all specs
 
 
 class CardLine(NamedTuple):
-    """One line of a card: a clause that may begin with a link."""
+    """One line of a card: a text after an optional link."""
 
     text: str
     link: Link | None = None
@@ -49,20 +49,20 @@ class CardLine(NamedTuple):
 
 
 def _card(title: str, lines: Sequence[CardLine], most: int, nothing: str, onward: Link | None = None) -> View:
-    """Return a few lines of the first screen; `nothing` is said where there are none."""
+    """Return a card with at most `most` lines, or with the text `nothing` if there are none; `onward` links to more."""
     more = [CardLine(f"and {len(lines) - most:,} more")] if len(lines) > most else []
     return {"title": title, "lines": [*lines[:most], *more], "nothing": nothing, "onward": onward}
 
 
 def cards(catalogue: SiteContents, totals: Totals, times: Times) -> tuple[View, ...]:
-    """Return the cards: what is unusual first, unless nothing is; then the news."""
+    """Return the three cards of the first page; the unusual comes first unless there is nothing unusual."""
     unusual = unusual_card(catalogue, totals, times)
     latest, versions = latest_card(catalogue, times), versions_card(catalogue, times)
     return (unusual, latest, versions) if unusual["lines"] else (latest, unusual, versions)
 
 
 def latest_card(catalogue: SiteContents, times: Times) -> View:
-    """Say what the newest revision did that changed anything in this tag."""
+    """Return the card with the newest revision that changed anything in this tag."""
     stories = catalogue.stories
     n = next((n for n in range(len(stories) - 1, 0, -1) if stories[n].facts), 0)
     return _card(
@@ -75,7 +75,7 @@ def latest_card(catalogue: SiteContents, times: Times) -> View:
 
 
 def unusual_card(catalogue: SiteContents, totals: Totals, times: Times) -> View:
-    """Say what is not as it was: by change, not by size."""
+    """Return the card with stacks and packages that differ from their own past."""
     fallen = _fallen(totals)
     lines = [
         *_stacks(fallen, totals, times),
@@ -90,7 +90,7 @@ def unusual_card(catalogue: SiteContents, totals: Totals, times: Times) -> View:
 
 
 def _fallen(totals: Totals) -> Mapping[str, int]:
-    """Return the stacks that have less than half of what they had most of the time, with how much that was."""
+    """Return the stacks that have less than half of their usual number of specs, with this median."""
     found = {}
     for stack, counts in totals.stacks.items():
         usual = round(median([count for count in counts if count] or [0]))
@@ -115,7 +115,7 @@ def _removed(catalogue: SiteContents, times: Times) -> Iterator[CardLine]:
 
 
 def _lost(catalogue: SiteContents, fallen: Container[str], times: Times) -> Iterator[CardLine]:
-    """Yield the packages that a stack lost lately and has not got back, by stack, unless nearly all of it went."""
+    """Yield a line for each stack that lately lost packages that it still lacks, except for the stacks in `fallen`."""
     lost: defaultdict[tuple[str, int], list[str]] = defaultdict(list)
     for history in catalogue.past.packages:
         if history.is_there:
@@ -139,7 +139,7 @@ def _unreferenced(catalogue: SiteContents, totals: Totals) -> Iterator[CardLine]
 
 
 def versions_card(catalogue: SiteContents, times: Times) -> View:
-    """Name the packages that were upgraded or are new in the last seven days."""
+    """Return the card with the packages that were upgraded or are new in the last seven days."""
     lines: list[CardLine] = []
     for one in _of_last_week(catalogue, times):
         after = shown(one.after, 40)
@@ -160,12 +160,12 @@ def _of_last_week(catalogue: SiteContents, times: Times) -> Sequence[NewVersion]
     return list(reversed(found.values()))
 
 
-# The axis of all revisions ends with the newest; what it brought takes a little room to be seen.
+# The axis of all revisions ends with the newest, whose changes need a little room to be seen.
 _PAST = 0.96
 
 
 def index_page(catalogue: SiteContents, totals: Totals, times: Times) -> View:
-    """Return the figures of the tag, and what happened last."""
+    """Return the values of the first page."""
     past = catalogue.past
     lags, ticks = lag_rows(stay for history in past.packages for stay in history.stays if stay.is_telling)
     first, last, newest = times.moments[0].calendar_day, times.moments[-1].calendar_day, times.times[-1]
@@ -190,7 +190,7 @@ def index_page(catalogue: SiteContents, totals: Totals, times: Times) -> View:
 
 
 def churn_plot(totals: Totals, times: Times, stories: Sequence[RevisionStory]) -> Plot | None:
-    """Plot what became of specs, kind by kind, each on a scale of its own."""
+    """Plot the changes of specs by kind, each with its own scale."""
     if len(times.moments) < 2:
         return None
     where = clock(times.times, past=_PAST)
@@ -214,7 +214,7 @@ def _churn(kind: str, numbers: Sequence[int], places: Sequence[float], times: Ti
 
 
 def stacks_plot(totals: Totals, times: Times, stories: Sequence[RevisionStory]) -> Plot | None:
-    """Plot the specs of all stacks together and of each, the largest first."""
+    """Plot the number of specs in all stacks together and in each, the largest first."""
     where = clock(times.times, past=_PAST)
     ordered = sorted(totals.stacks, key=lambda stack: (-totals.stacks[stack][-1], stack))
     if not ordered:
@@ -228,7 +228,7 @@ def stacks_plot(totals: Totals, times: Times, stories: Sequence[RevisionStory]) 
 
 
 def lag_rows(stays: Iterable[StackStay]) -> tuple[list[View], list[Tick]]:
-    """Sum up how late versions come to each stack, and return the axis as well."""
+    """Return a row for each stack with its median lag behind the first stack, and the ticks of the axis."""
     by_stack: defaultdict[str, list[float]] = defaultdict(list)
     for stay in stays:
         by_stack[stay.stack].append(stay.lag or 0.0)

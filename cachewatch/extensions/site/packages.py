@@ -1,4 +1,4 @@
-"""The page of one package: what there is of it and where, how to install it, its past, and why it was rebuilt."""
+"""The page of one package: its specs and stacks, how to install it, its history, and why it was rebuilt."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -42,17 +42,17 @@ _MOST_LETTERS = 30_000  # of variants on one page
 
 
 class Sources(Struct, frozen=True):
-    """Where binaries are installed from, and where Spack describes packages; empty where that is unknown."""
+    """Addresses of the mirror to install from and of Spack's pages about packages; empty if unknown."""
 
     mirror: str = ""  # with {tag}
     packages: str = ""  # with {package}
 
     def page_of(self, package: str) -> str:
-        """Return the address of the page about a package."""
+        """Return the address of Spack's page about a package, or ""."""
         return _filled(self.packages, "{package}", package)
 
     def mirror_of(self, tag: str) -> str:
-        """Return the address that Spack installs from."""
+        """Return the address of the mirror of a tag, or ""."""
         return _filled(self.mirror, "{tag}", tag)
 
 
@@ -61,7 +61,7 @@ def _filled(address: str, field: str, name: str) -> str:
 
 
 def matrix_of(present: Present) -> View | None:
-    """Return how many specs each stack has of each version, the newest version first; what no stack builds comes last."""
+    """Return the numbers of specs by stack and version, newest version first; specs without a stack are last."""
     if not present.copies:
         return None
     counts: Counter[tuple[str, str]] = Counter()
@@ -93,7 +93,7 @@ def _named(words: Sequence[str], most: int) -> str:
 
 
 def install_of(package: str, tag: str, present: Present, sources: Sources) -> View | None:
-    """Say how to install the newest version, in the build that most stacks have."""
+    """Return the commands that install the newest version, in the build that most stacks have."""
     built = [build for build in present.builds if build.stacks and build.version]
     if not built:
         return None
@@ -116,7 +116,10 @@ def _configuration(build: AlikeSpecs) -> str:
 
 
 def builds_of(present: Present) -> View:
-    """List all specs, those together that differ in their hash only: the newest version first, and last what no stack builds."""
+    """Return rows of all specs, where specs that differ only in their hash share one.
+
+    The newest version is first, and specs that no stack builds are last.
+    """
     sets = [set(build.variants) for build in present.builds]
     shared = set.intersection(*sets) if sets else set()
     ordered = sorted(present.builds, key=lambda build: (build.stacks, build.target, build.hashes))
@@ -151,17 +154,17 @@ _LONGEST = 300
 
 
 def reasons_of(causes: PackageCauses, times: Times, has_page: Callable[[str], bool]) -> View:
-    """Return why a package was rebuilt the last time; packages that have a page are linked to."""
+    """Return why a package was rebuilt the last time; packages for which `has_page` is true are linked."""
     return {"moment": times.moments[causes.revision], "chains": [_chain(one, has_page) for one in causes.chains]}
 
 
 def _chain(chain: Chain, has_page: Callable[[str], bool]) -> View:
-    """Return a cause in words, and the way from it to the package as a picture, unless it is in the package itself."""
+    """Return a cause in words and, if it lies in a dependency, a drawing of the path from there to the package."""
     words = f"{number(chain.specs, 'spec')} {shown(because([chain.cause]), _LONGEST)}"
     names = chain.path[::-1]  # from the cause to the package that was rebuilt
     if len(names) < 2 or chain.cause.what in (What.SPACK, What.NOT_RECORDED):
         return {"words": words, "steps": ()}
-    # An empty name stands for those in the middle of a long way.
+    # An empty name stands for the middle of a long path.
     few = names if len(names) <= _MOST_STEPS else (*names[: _MOST_STEPS - 3], "", *names[-2:])
     steps = []
     for place, name in enumerate(few):
@@ -192,7 +195,7 @@ def package_page(
     causes: PackageCauses | None = None,
     has_page: Callable[[str], bool] = lambda _: False,
 ) -> View:
-    """Tell of one package; one without a history is only in other tags."""
+    """Return the values of the page of one package; `history` is None if it is only in the tags `in_tags`."""
     present = history.present if history else Present()
     steps = history.steps if history else ()
     stays = history.stays if history else ()
@@ -265,7 +268,7 @@ def _lead(present: Present, tag: str, *, is_pruned: bool) -> str:
 
 
 def _lanes(stays: Sequence[StackStay], places: Mapping[int, float], times: Times) -> Iterator[View]:
-    """Draw each stack by itself; versions that overlap lie in lanes of their own."""
+    """Yield a drawing for each stack: a bar for each version's time, in separate lanes where they overlap."""
     there = [stay.version for stay in stays if stay.last is None]
     latest = newest(there) if there else None
     by_stack: defaultdict[str, list[StackStay]] = defaultdict(list)
@@ -313,7 +316,7 @@ def _stay_rows(stays: Sequence[StackStay], times: Times) -> list[View]:
 
 
 def _runs(steps: Sequence[PackageStep]) -> list[list[PackageStep]]:
-    """Put together neighbours that merely built everything again, the newest first: a person reads them as one."""
+    """Group consecutive steps that only rebuilt specs, newest first, because people read them as one."""
     runs: list[list[PackageStep]] = []
     for step in reversed(steps):
         if runs and _is_noise(step) and _is_noise(runs[-1][-1]):
@@ -341,7 +344,7 @@ def _happening(run: Sequence[PackageStep], times: Times) -> Happening:
 
 
 def _versions(places: Iterable[tuple[str, str]]) -> tuple[Link, ...]:
-    """Name versions with their stacks: 1.2 in e4s, radiuss."""
+    """Return a text for each version with its stacks: 1.2 in e4s, radiuss."""
     stacks: defaultdict[str, list[str]] = defaultdict(list)
     for stack, version in places:
         stacks[version].append(stack_text(stack) if stack else "no stack")

@@ -1,6 +1,6 @@
-"""What became of every package, revision by revision: the values that pages are made of.
+"""The history of every package, revision by revision: the values that pages are made of.
 
-Of a package only changes are kept, so that years of it stay small; sums over all packages are counted from these.
+Only changes of a package are kept, so that years of it stay small; sums over all packages are computed from these.
 """
 
 import hashlib
@@ -15,30 +15,30 @@ from cachewatch.core.model import PackageChange, Signature
 from cachewatch.extensions.history.states import HeldSpecs
 from cachewatch.extensions.history.values import members, unpack
 
-# The stack of specs that no stack builds any more.
+# Stands for the stack of specs that no stack builds any more.
 NO_STACK = ""
 
 
 class DatedRevision(Struct, frozen=True):
-    """A revision, to be read."""
+    """A revision with its day, as pages display it."""
 
-    day: str  # 2025-05-24, or empty where the commit has no date that a calendar holds
+    day: str  # 2025-05-24, or empty if the commit has no valid date
     commit: str  # short
     calendar_day: str = ""  # 24 May 2025
 
 
 def dated_revision(commit: str, time: datetime | None) -> DatedRevision:
-    """Return a revision as pages name it."""
+    """Return a revision with its day for display."""
     return DatedRevision("" if time is None else time.date().isoformat(), commit[:10], calendar_day(time))
 
 
 def calendar_day(time: datetime | None) -> str:
-    """Return a day as people write it: 20 Nov 2026."""
+    """Return a day in words: 20 Nov 2026."""
     return f"{time.day} {time:%b %Y}" if time else "no date"
 
 
 class Copies(Struct, frozen=True, array_like=True):
-    """So many specs of one version in one stack for one target."""
+    """The number of specs of one version in one stack for one target."""
 
     version: str
     stack: str
@@ -59,67 +59,67 @@ class AlikeSpecs(Struct, frozen=True, array_like=True):
 
 
 class Present(Struct, frozen=True, array_like=True):
-    """What one document says, in numbers."""
+    """The current specs of one document in numbers."""
 
     specs: int = 0
     copies: tuple[Copies, ...] = ()
     compilers: tuple[str, ...] = ()
     oses: tuple[str, ...] = ()
     unreferenced: int = 0
-    identity: str = ""  # the same for the same hashes
-    builds: tuple[AlikeSpecs, ...] = ()  # of the tag whose past is told
+    identity: str = ""  # equal for equal sets of hashes
+    builds: tuple[AlikeSpecs, ...] = ()  # every spec; only of the tag whose history is shown
 
     @property
     def versions(self) -> frozenset[str]:
-        """All versions that there are."""
+        """All versions that have a spec."""
         return frozenset(copies.version for copies in self.copies)
 
     @property
     def stacks(self) -> frozenset[str]:
-        """All stacks that build any."""
+        """All stacks that build a spec."""
         return frozenset(copies.stack for copies in self.copies if copies.stack)
 
     @property
     def targets(self) -> frozenset[str]:
-        """All targets that there is any for."""
+        """All targets that have a spec."""
         return frozenset(copies.target for copies in self.copies)
 
 
 class PackageStep(Struct, frozen=True, array_like=True):
-    """What one revision changed of one package."""
+    """The changes of one revision to one package."""
 
     revision: int
-    specs: int  # afterwards
-    counts: Mapping[str, int]  # of SpecCounts, but for those that are 0
-    stacks: Mapping[str, int]  # how many specs more (or fewer) each stack has
-    came: tuple[tuple[str, str], ...] = ()  # (stack, version) that there was none of before
+    specs: int  # number afterwards
+    counts: Mapping[str, int]  # the counts of SpecCounts that are not 0
+    stacks: Mapping[str, int]  # change of the number of specs by stack
+    came: tuple[tuple[str, str], ...] = ()  # new pairs of stack and version
     went: tuple[tuple[str, str], ...] = ()
     is_gone: bool = False  # the document was removed
-    # The first version that could be read, of which nobody knows when its contents came, or what the site begins with.
+    # It is the first readable version, of unknown age, or that of the first revision of the site.
     is_baseline: bool = False
 
 
 class StackStay(Struct, frozen=True, array_like=True):
-    """One version in one stack, from the revision that brought it to the one that took it."""
+    """The presence of one version in one stack, from the revision that added it to the one that removed it."""
 
     stack: str
     version: str
-    first: int  # 0 for what came before the site begins
-    last: int | None  # None as long as it is there
+    first: int  # number of the revision that added it; 0 if before the first one of the site
+    last: int | None  # number of the revision that removed it; None while it is present
     came: DatedRevision
-    is_dated: bool = True  # it came in that revision, and not perhaps before
-    lag: float | None = None  # how many days after the first stack that had the version; None where that is not known
-    is_first: bool = False  # no stack had the version before
-    is_telling: bool = False  # the stack had the package when the version came, so that the lag is the stack's
+    is_dated: bool = True  # it was added in the revision `came`, and not perhaps before
+    lag: float | None = None  # days after the first stack that had the version; None if unknown
+    is_first: bool = False  # no other stack had the version before
+    is_telling: bool = False  # the stack already had the package, so the lag counts in statistics of the stack
 
 
 class PackageHistory(Struct, frozen=True, kw_only=True):
-    """One package of one tag: what every revision changed, and what there is now."""
+    """One package of one tag: the changes of every revision, and the current specs."""
 
     package: str
     changed: int = 0  # the last revision that changed the document
     steps: tuple[PackageStep, ...]
-    stays: tuple[StackStay, ...] = ()  # that did not end before the site begins, as they came
+    stays: tuple[StackStay, ...] = ()  # all but those that ended before the first revision of the site
     present: Present
 
     @property
@@ -129,7 +129,7 @@ class PackageHistory(Struct, frozen=True, kw_only=True):
 
 
 class TagHistory(Struct, frozen=True, kw_only=True):
-    """All packages of one tag through a history."""
+    """The histories of all packages of one tag."""
 
     tag: str
     revisions: tuple[tuple[str, datetime | None], ...]  # commit and time, the oldest first
@@ -137,24 +137,24 @@ class TagHistory(Struct, frozen=True, kw_only=True):
 
 
 def lost_by(history: PackageHistory) -> Mapping[str, int]:
-    """Return the stacks that had the package and have it no more, with the revision that took it."""
+    """Return the stacks that had the package but no longer have it, with the number of the revision that removed it."""
     found = {stack: step.revision for step in history.steps for stack, _ in step.went if stack}
     return {stack: revision for stack, revision in found.items() if stack not in history.present.stacks}
 
 
 class Totals(Struct, frozen=True, kw_only=True):
-    """What a tag held after each revision, and what each changed; lists are by revision."""
+    """The sums over all packages of a tag after each revision, and its changes; all lists are by revision."""
 
     specs: list[int]
     packages: list[int]  # that have a document
-    changed: list[int]  # packages that something happened to
+    changed: list[int]  # packages with a change
     stacks: Mapping[str, list[int]]  # specs of each stack
     unreferenced: list[int]
-    churn: Mapping[str, list[int]]  # specs by what became of them; nothing in the first revision
+    churn: Mapping[str, list[int]]  # changed specs by kind of change; 0 in the first revision
 
 
 def totals_of(past: TagHistory) -> Totals:
-    """Count what `past` tells."""
+    """Return the sums over all packages of a history."""
     count = len(past.revisions)
     specs, packages, changed = ([0] * count for _ in range(3))
     stacks: dict[str, list[int]] = {NO_STACK: [0] * count}
@@ -185,7 +185,7 @@ _COUNTED = ("rebuilt", "moved", "upgraded", "downgraded", "recompiled", "reconfi
 
 
 def step_of(number: int, change: PackageChange, *, is_gone: bool, is_baseline: bool) -> PackageStep:
-    """Return what is kept of a change."""
+    """Return the values to keep of a change to a package in the revision `number`."""
     old, new = (
         {(stack, version) for s in side.counts for stack in s.stacks for version in s.versions}
         for side in (change.specs_before, change.specs_after)
@@ -203,7 +203,7 @@ def step_of(number: int, change: PackageChange, *, is_gone: bool, is_baseline: b
 
 
 def _differences(change: PackageChange) -> Mapping[str, int]:
-    """Count how many specs each stack gained; NO_STACK has those that no stack builds."""
+    """Return how many specs each stack gained or lost; NO_STACK stands for specs that no stack builds."""
     gained: Counter[str] = Counter()
     for side, sign in ((change.came, 1), (change.went, -1)):
         for signature, count in side.counts.items():
@@ -216,7 +216,7 @@ def _differences(change: PackageChange) -> Mapping[str, int]:
 
 
 def present_of(held: Iterable[HeldSpecs], *, has_builds: bool = False) -> Present:
-    """Return what a document has, in numbers; `has_builds` also lists every spec."""
+    """Count the specs, versions and stacks of a document from `held`. With `has_builds`, also list every spec."""
     sizes: Counter[Signature] = Counter()
     stored: defaultdict[Signature, list[bytes | str]] = defaultdict(list)
     for part in held:

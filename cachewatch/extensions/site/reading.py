@@ -1,6 +1,6 @@
-"""Ask the history index for all that a site is made of; what the last build of the site knows is not asked again.
+"""Read everything that a site shows from the history index, except what the last build of the site already has.
 
-A recorded dependency graph says why each revision rebuilt what it did.
+A recorded dependency graph tells why specs were rebuilt in each revision.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -55,41 +55,41 @@ Progress = Callable[[int], None]
 
 
 class PackageCauses(Struct, frozen=True, array_like=True):
-    """Why a package was rebuilt the last time, and in which revision."""
+    """The causes of the last rebuild of a package, and the number of its revision."""
 
-    revision: int  # its number
+    revision: int
     chains: tuple[Chain, ...]
 
 
 class LastBuild(Struct, frozen=True):
-    """What the last build knew, for the next one."""
+    """The data of the last build, kept for the next one."""
 
-    by: str = ""  # the version of cachewatch, for stories are in its words
-    asked: tuple[str, ...] = ()  # the packages, as they were asked for
+    by: str = ""  # the version of cachewatch, on whose wording the stories depend
+    asked: tuple[str, ...] = ()  # the patterns of packages that were requested
     past: TagHistory | None = None
-    stories: tuple[RevisionStory, ...] = ()  # of the revisions of the past; the oldest has none to tell
+    stories: tuple[RevisionStory, ...] = ()  # by revision of `past`; that of the oldest is empty
     causes: Mapping[str, PackageCauses] = {}  # by package, where a dependency graph is recorded
-    # By tag: the revision that changed it the last time, and what it has.
+    # By tag: the commit that changed it last, and its current specs by package.
     tags: Mapping[str, tuple[str, Mapping[str, Present]]] = {}
 
 
 class SiteContents(Struct, frozen=True, kw_only=True):
-    """The past of one tag, and what there is in the others."""
+    """The history of one tag, and the current specs of the others."""
 
     past: TagHistory
     stories: tuple[RevisionStory, ...]  # by number of the revision
-    causes: Mapping[str, PackageCauses] = {}  # why packages were rebuilt the last time
-    tags: Mapping[str, Mapping[str, Present]]  # by tag and package, in order, without that of the past
+    causes: Mapping[str, PackageCauses] = {}  # causes of the last rebuild by package
+    tags: Mapping[str, Mapping[str, Present]]  # by tag and package, in order, without the tag of `past`
     diagnostics: tuple[Diagnostic, ...]
     remembered: LastBuild
 
 
 class Plan(Struct, frozen=True):
-    """What a site is to show."""
+    """The revisions, tags and packages that a site shows."""
 
     until: Revision
-    shown: int  # how many revisions, of which the newest is `until`
-    tags: Sequence[str]  # the first has its past told; the others are as they are
+    shown: int  # number of revisions, of which the newest is `until`
+    tags: Sequence[str]  # the first is shown with its history, the others in their current state
     packages: Globs
 
 
@@ -101,7 +101,10 @@ def plan(
     wanted_tag: Callable[[str], bool],
     packages: Globs,
 ) -> Plan:
-    """Find what there is to show. The first tag that is wanted has its past told; the others are as they are."""
+    """Choose the revisions, tags and packages to show. Raises UnknownRevision if no tag matches.
+
+    The history of `develop` is shown, or else of the first wanted tag; the other tags are shown in their current state.
+    """
     # A folder without any folders is a package of 2022, and no tag.
     trees = {tag: tree for tag, tree in tags_of(repository, until).ids.items() if folders(repository, tree).ids}
     found = [tag for tag in tag_names.in_order(trees) if wanted_tag(tag)]
@@ -127,16 +130,16 @@ def read(
     jobs: int,
     progress: Progress = lambda _: None,
 ) -> SiteContents:
-    """Ask the index for all that is not known yet."""
+    """Return all contents of the site; the index is only asked for what `known`, the last build, does not have."""
     return _Reading(repository, index, planned, known).read(jobs, progress)
 
 
-# What one revision did: its steps by package, and the report on it; None of the revision that the site begins with.
+# The changes of one revision: a step for each changed package, and the report; None for the first revision of the site.
 _Told = tuple[list[tuple[str, PackageStep]], Report | None]
 
 
 class _Reading:
-    """The revisions of a site and what they have in common with those of the last one; numbers are those of the index."""
+    """Reads the revisions of a site from the index, beyond those of the last build; uses the index's numbers."""
 
     def __init__(self, repository: Repository, index: Index, planned: Plan, known: LastBuild) -> None:
         self._repository, self._index, self._packages = repository, index, planned.packages
@@ -149,7 +152,7 @@ class _Reading:
         self._known = known if self._is_of_same(known) else LastBuild()
 
     def _is_of_same(self, known: LastBuild) -> bool:
-        """Tell whether the last build knew the beginning of the same, in the words of this version."""
+        """Tell whether the last build can be extended: same tag, packages, version and revisions up to its end."""
         past = known.past
         if past is None or (known.by, known.asked) != (__version__, self._packages.patterns):
             return False
@@ -157,7 +160,7 @@ class _Reading:
         return past.tag == self._tag and len(known.stories) == shown and past.revisions == self._revisions[:shown]
 
     def read(self, jobs: int, progress: Progress) -> SiteContents:
-        """Put together what is known and what the index adds."""
+        """Combine the data of the last build with the new revisions."""
         known = self._known
         stories = list(known.stories)
         steps = {one.package: list(one.steps) for one in known.past.packages} if known.past else {}
@@ -195,7 +198,7 @@ class _Reading:
         )
 
     def _told(self, start: int, jobs: int) -> Iterator[_Told]:
-        """Yield what each revision did, from number `start` of the site on."""
+        """Yield the changes of each revision, from number `start` of the site on."""
         numbers = range(self._begin + start, self._until + 1)
         runs = [numbers[n : n + _REVISIONS_AT_ONCE] for n in range(0, len(numbers), _REVISIONS_AT_ONCE)]
         enough = jobs if len(runs) > 1 else 1
@@ -232,11 +235,11 @@ class _Reading:
         return steps, report
 
     def _stacks_of(self, repository: Repository, commit: str) -> frozenset[str] | None:
-        """Return the stacks that a revision says that the tag has."""
+        """Return the stacks of the tag that a revision declares, or None if it declares none."""
         return stacks_of(repository, Revision(commit, commit, None, None)).get(self._tag)
 
     def _histories(self, steps: Mapping[str, Sequence[PackageStep]], last: LastChanges) -> Iterator[PackageHistory]:
-        """Yield the history of each package; of one that did not change since, the known one."""
+        """Yield the history of each package; that of an unchanged package is taken from the last build."""
         known = {one.package: one for one in self._known.past.packages} if self._known.past else {}
         unread = {one[0]: one[1] for one in last.unread if one[1] >= self._begin and self._packages(one[0])}
         for package in sorted(steps.keys() | unread.keys()):
@@ -279,7 +282,7 @@ class _Reading:
                 )
 
     def _unread(self, tag: str, last: LastChanges) -> Iterator[Diagnostic]:
-        """Yield what could not be read in the revisions that are shown, or still cannot."""
+        """Yield a diagnostic for each version that could not be read in the shown revisions, or still cannot."""
         for package, number, message, is_over in last.unread:
             if self._packages(package) and (not is_over or (tag == self._tag and number >= self._begin)):
                 said = f"{message} (revision {self._chain[number][0][:10]})"
@@ -287,7 +290,7 @@ class _Reading:
 
 
 def _with_causes(repository: Repository, report: Report, number: int, causes: dict[str, PackageCauses]) -> Report:
-    """Return the report on the revision of that number with causes, and keep the last ones of each package."""
+    """Return the report with causes of rebuilds, and put the causes of each rebuilt package into `causes`."""
     before, after = ((side.revision or "", side.tag or "") for side in (report.before, report.after))
     step = None
     with suppress(DocumentError):  # of a graph that cannot be read, nothing is said

@@ -1,7 +1,7 @@
-"""What each revision did, in the statements of digests and of `cachewatch diff`, as kept for the next build of a site.
+"""The changes of each revision in the statements of `cachewatch diff`, as kept for the next build of a site.
 
-Also the names of pages. Names of packages come from strangers: a file name is made of few characters, in one case,
-so that it means the same on every file system and in every address.
+Also the file names of pages. Names of packages are untrusted: a file name has only a few kinds of characters, in lower
+case, so that it means the same on every file system and in every URL.
 """
 
 import hashlib
@@ -22,18 +22,18 @@ from cachewatch.report.text import Block, Requested, name_of, tell
 from cachewatch.report.words import staying, where
 
 _PLAIN = re.compile(r"[a-z0-9_][a-z0-9._+-]{0,79}")
-# What Windows takes for devices, whatever the extension.
+# Names of devices on Windows, with any extension.
 _DEVICES = re.compile(r"(aux|con|nul|prn|com\d|lpt\d)(\..*)?")
 _LONGEST_NAME = 80
 
 
 def page(folder: str, name: str) -> str:
-    """Return the path of the page about `name`, relative to the site."""
+    """Return the path of the page about `name` in `folder`, relative to the site."""
     return f"{folder}/{file_name(name)}.html"
 
 
 def file_name(name: str) -> str:
-    """Return a file name for `name`: itself where that is harmless, and another for every other name."""
+    """Return a file name for `name`: itself if that is harmless, and otherwise a readable part with a hash."""
     if _PLAIN.fullmatch(name) and not _DEVICES.fullmatch(name):
         return name
     readable = re.sub(r"[^a-z0-9]+", "-", name[:_LONGEST_NAME].lower()).strip("-")[:40]
@@ -42,7 +42,7 @@ def file_name(name: str) -> str:
 
 
 def shown(text: str, most: int = _LONGEST_NAME) -> str:
-    """Return `text` fit to be read: nothing in it is invisible, and of a very long one the two ends."""
+    """Return `text` for display: without invisible characters, and shortened in the middle to about `most` of them."""
     text = safe_name(text)
     if len(text) <= most:
         return text
@@ -54,7 +54,7 @@ _LONGEST_STORY = 2000
 _LONG_WORD = re.compile(r"[^\s]{81,}")
 _MOST_ENTRIES = 100
 _ROUTINE = (StatementKind.REBUILT, StatementKind.EXTRA_COPY, StatementKind.SURPLUS, StatementKind.PRUNED)
-# What is marked on the axis of a plot.
+# Kinds of statements that are marked on the axis of a plot.
 _MARKED = (
     StatementKind.SUSPICIOUS,
     StatementKind.STACK_REMOVED,
@@ -66,7 +66,7 @@ _MARKED = (
 
 
 class Tone(StrEnum):
-    """How pages mark what happened: bad news, something that is new, some other change, or what is routine."""
+    """How pages color a change: bad news, something new, another change, or routine."""
 
     ATTENTION = "attention"
     NEWS = "news"
@@ -75,7 +75,7 @@ class Tone(StrEnum):
 
 
 _TONES = {Severity.ATTENTION: Tone.ATTENTION, Severity.NEWS: Tone.CHANGED, Severity.ROUTINE: Tone.ROUTINE}
-# What brings something that was not there before.
+# Kinds of statements about something that was not there before.
 _ADDING = frozenset(
     {
         StatementKind.TAG_ADDED,
@@ -90,26 +90,26 @@ _ADDING = frozenset(
 
 
 def tone_of(kind: StatementKind, severity: Severity) -> Tone:
-    """Return how a statement of this kind is marked."""
+    """Return the tone of a statement of this kind and severity."""
     return Tone.NEWS if kind in _ADDING else _TONES[severity]
 
 
 class ToldFact(Struct, frozen=True, array_like=True):
-    """One thing that happened, in a clause."""
+    """One change in words, with its tone."""
 
     tone: Tone
     text: str
 
 
 class Mark(Struct, frozen=True, array_like=True):
-    """Something that happened to the whole tag, as plots mark it."""
+    """An event that concerned the whole tag, for a mark on plots; `name` is that of the stack or tag."""
 
     kind: StatementKind
     name: str
 
 
 class NewVersion(Struct, frozen=True, array_like=True):
-    """A package with a version that it did not have anywhere; its name is as documents have it."""
+    """A new version of a package that no stack had before. The package's name is unchanged, as in documents."""
 
     package: str
     before: str  # empty for a new package
@@ -118,7 +118,7 @@ class NewVersion(Struct, frozen=True, array_like=True):
 
 
 class RevisionStory(Struct, frozen=True, kw_only=True):
-    """All that is told of one revision."""
+    """The changes of one revision in words: for lists (`facts`), its page (`sections`), plots and the first page."""
 
     facts: tuple[ToldFact, ...] = ()
     total: str = ""
@@ -128,7 +128,7 @@ class RevisionStory(Struct, frozen=True, kw_only=True):
 
 
 def story_of(report: Report) -> RevisionStory:
-    """Put what a report says into few words."""
+    """Return the changes in a report in words."""
     if not report.statements:
         return RevisionStory()
     asked = Requested(most=_MOST_ENTRIES, wants=lambda _: True, names_packages=True)
@@ -143,7 +143,7 @@ def story_of(report: Report) -> RevisionStory:
 
 
 def _facts(statements: Sequence[Statement]) -> Iterator[ToldFact]:
-    """Yield what happened in sentences, the most important first."""
+    """Yield the statements in words, the most important first."""
     for clause in clauses_of_statements(statements):
         tone = tone_of(clause.statement.kind, clause.statement.severity)
         is_harmless = tone is Tone.ATTENTION and clause.first.rank is Rank.HARMLESS
@@ -154,12 +154,12 @@ def _facts(statements: Sequence[Statement]) -> Iterator[ToldFact]:
 
 
 def _bounded(text: str) -> str:
-    """Cut words that nobody could read: names come from documents that strangers wrote."""
+    """Shorten long words and texts, because names come from documents that strangers wrote."""
     return shown(_LONG_WORD.sub(lambda word: shown(word[0]), text), _LONGEST_STORY)
 
 
 def _section(block: Block) -> Block:
-    """Bound the texts of a block, and leave out the lines of what is routine."""
+    """Shorten the texts of a block, and leave out the lines of routine changes."""
     is_listed = block.kind not in _ROUTINE
     entries = [replace(e, fact=_bounded(e.fact), where=_bounded(e.where.removeprefix("in "))) for e in block.entries]
     return replace(
@@ -173,7 +173,7 @@ def _section(block: Block) -> Block:
 
 
 def _versions(statements: Iterable[Statement]) -> Iterator[NewVersion]:
-    """Yield what is new to the package, not only to a stack that was behind."""
+    """Yield the versions that are new to the package, and not only to a stack that was behind."""
     for one in statements:
         is_new = one.kind is StatementKind.PACKAGE_ADDED
         if is_new or (one.kind is StatementKind.UPGRADED and Kind.VERSION_ADDED in one.kinds):
@@ -181,7 +181,7 @@ def _versions(statements: Iterable[Statement]) -> Iterator[NewVersion]:
 
 
 def _beside(statement: Statement) -> str:
-    """Say what stays beside a version, and in which stacks it is, unless it is in all that have the package."""
+    """Return which older versions stay beside a new one, and its stacks unless these are all stacks of the package."""
     for line in statement.lines[:1]:
         is_part = len({place.stack for place in line.story.places}) < line.story.of_stacks
         return " ".join(filter(None, (staying(line), where(line).partition(";")[0] if is_part else "")))

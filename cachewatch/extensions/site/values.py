@@ -1,9 +1,8 @@
-"""What several kinds of pages say, as values for templates, and where the plots draw it.
+"""Values for templates that several kinds of pages share, and the shapes of plots.
 
-A page is a mapping of names to values (`View`), which its template alone reads. All text from documents has passed
-`stories.shown`. Shapes are drawn in percent of the width that there is, and words
-are ordinary text beside them, so that a plot is as readable on a phone as on paper. docs/site.md says why no library
-draws them.
+A page is a mapping of names to values (`View`), which only its template reads. All text from documents has passed
+`stories.shown`. Shapes are drawn in percent of the available width, and words are ordinary text beside them, so that a
+plot is as readable on a phone as on paper. docs/site.md explains why no library draws them.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,24 +28,24 @@ _NARROWEST, _WIDEST = 0.4, 3.0
 
 
 class Tick(Struct, frozen=True):
-    """A mark on an axis."""
+    """A labelled mark on an axis, at `at` percent."""
 
     at: float
     label: str
 
 
 class Clock(Struct, frozen=True):
-    """Where each revision is on the axis of time, in percent."""
+    """The position of each revision on the axis of time, in percent, and the ticks of this axis."""
 
     places: tuple[float, ...]
     ticks: tuple[Tick, ...]
 
 
 def clock(times: Sequence[datetime | None], *, past: float = 1) -> Clock:
-    """Place revisions in time; clocks that run backwards, or are missing, stand still.
+    """Return the axis of time for revisions at `times`; a missing or too early time counts as that of the one before.
 
-    Less than all of the width may be for the `past`: what the last revision brought is seen
-    in what is left, however long it has been there.
+    `past` is the fraction of the width for the time up to the last revision. The rest shows what this revision brought,
+    however long ago it was.
     """
     seconds: list[float] = []
     for time in times:
@@ -84,7 +83,7 @@ def _ticks(first: datetime, last: datetime) -> tuple[Tick, ...]:
 
 
 def steps(places: Sequence[float], values: Sequence[int], top: int) -> str:
-    """Return the path of a line that holds each value until the next, and the last; 0 is at the bottom (100)."""
+    """Return the SVG path of a line that holds each value up to the next one; 0 is at the bottom, `top` at the top."""
     height = [round(100 - 100 * value / max(1, top), 1) for value in values]
     path = f"M{places[0]:g} {height[0]:g}"
     for (x, y), old in zip(list(zip(places, height, strict=True))[1:], height, strict=False):
@@ -93,12 +92,12 @@ def steps(places: Sequence[float], values: Sequence[int], top: int) -> str:
 
 
 def area(places: Sequence[float], values: Sequence[int], top: int) -> str:
-    """Return the path of what lies below that line."""
+    """Return the SVG path of the area below the line of `steps`."""
     return f"{steps(places, values, top)}V100H{places[0]:g}Z"
 
 
 def bars(places: Sequence[float], values: Sequence[int], top: int) -> str:
-    """Return the path of one bar for each value; what is there at all is seen."""
+    """Return the SVG path of a bar for each value but 0; no bar is too small to be seen."""
     width = min(_WIDEST, max(_NARROWEST, 70 / max(1, len(places))))
     path = ""
     for place, value in zip(places, values, strict=True):
@@ -110,36 +109,36 @@ def bars(places: Sequence[float], values: Sequence[int], top: int) -> str:
 
 
 class Link(Struct, frozen=True):
-    """A name, and where its page is; without an address it is only a name."""
+    """A text with the address of its page; without an address it is plain text."""
 
     text: str
     address: str = ""
 
 
 class Figure(Struct, frozen=True):
-    """A number and what it counts."""
+    """A number and the noun for what it counts."""
 
     number: str
     label: str
 
 
 class Curve(Struct, frozen=True):
-    """One small plot over time: what is counted, drawn, and said in words."""
+    """One small plot of a count over time, with its values in words."""
 
     name: Link
-    title: str  # the plot in a sentence
-    value: str  # now, or in total
-    line: str = ""  # paths
+    title: str  # a sentence that describes the plot
+    value: str  # the newest value, or the total
+    line: str = ""  # SVG paths
     area: str = ""
     bars: str = ""
     note: str = ""
     tone: str = ""  # a class of site.css
-    about: str = ""  # what the name means
-    top: str = ""  # what the top of the plot stands for; the bottom is 0
+    about: str = ""  # explanation of the name
+    top: str = ""  # the value at the top of the plot; the bottom is 0
 
 
 class PlotMark(Struct, frozen=True):
-    """Something that happened to the whole tag, on the axis of time."""
+    """A mark on the axis of time for an event that concerned the whole tag."""
 
     at: float
     tone: str
@@ -148,7 +147,7 @@ class PlotMark(Struct, frozen=True):
 
 
 class Plot(Struct, frozen=True):
-    """Curves over one axis of time, and the same as a table."""
+    """Curves over a common axis of time, with the same numbers as a table."""
 
     curves: tuple[Curve, ...]
     ticks: tuple[Tick, ...]
@@ -160,7 +159,7 @@ class Plot(Struct, frozen=True):
 
 
 class Happening(Struct, frozen=True):
-    """What one revision did."""
+    """The changes of one revision to a package or a stack, as its page lists them."""
 
     moment: DatedRevision
     specs: str
@@ -172,7 +171,7 @@ class Happening(Struct, frozen=True):
     note: str = ""
 
 
-# The kinds in the order of the page, with the words that say what they mean.
+# The kinds of changes to specs in the order of the page, with their explanations.
 KINDS = {
     "new": "came, and replaced nothing",
     "gone": "went, and nothing took their place",
@@ -184,12 +183,12 @@ KINDS = {
     "rebuilt": "the same, built again",
 }
 _MOST_ROWS = 60
-# How much of the width of a plot is for the time up to the last change.
+# The fraction of the width of a plot for the time up to the last change.
 PAST = 0.86
 
 
 class Times:
-    """The revisions of a past, as pages name them."""
+    """The times of the revisions of a history, also as pages display them."""
 
     def __init__(self, past: TagHistory) -> None:
         self.times = [time for _, time in past.revisions]
@@ -197,7 +196,7 @@ class Times:
 
 
 def days(count: float) -> str:
-    """Return a number of days: 3 days, 1.5 days, the same day."""
+    """Return a duration in words: 3 days, 1.5 days, at once."""
     if count < 0.1:
         return "at once"
     text = f"{count:.0f}" if count >= 10 or abs(count - round(count)) < 0.05 else f"{count:.1f}"
@@ -205,37 +204,37 @@ def days(count: float) -> str:
 
 
 def figures(**counts: int) -> tuple[Figure, ...]:
-    """Return numbers with the nouns that they count: `spec=2` is 2 specs."""
+    """Return counts with their nouns: `spec=2` becomes 2 and "specs"."""
     return tuple(Figure(f"{count:,}", noun if count == 1 else f"{noun}s") for noun, count in counts.items())
 
 
 def counts_of(step_counts: Mapping[str, int]) -> tuple[Figure, ...]:
-    """Return the kinds that happened, in the order of KINDS."""
+    """Return the counts by kind that are not 0, in the order of KINDS."""
     return tuple(Figure(f"{step_counts[kind]:,}", kind) for kind in KINDS if step_counts.get(kind))
 
 
 def package_link(package: str, up: str) -> Link:
-    """Return the link to the page of a package."""
+    """Return the link to the page of a package; `up` is the relative path to the root of the site."""
     return Link(shown(package), up + page("package", package))
 
 
 def stack_link(stack: str, up: str) -> Link:
-    """Return the link to the page of a stack; specs that no stack builds have none."""
+    """Return the link to the page of a stack; for "" (specs that no stack builds), "no stack" without a link."""
     return Link(shown(stack), up + page("stack", stack)) if stack else Link("no stack")
 
 
 def stack_text(stack: str) -> str:
-    """Return the name of a stack in a sentence."""
+    """Return the name of a stack for a sentence."""
     return shown(stack_name(stack), 40)
 
 
 def stack_in_sentence(stack: str, up: str) -> Link:
-    """Return the link to the page of a stack, with its name as a sentence has it."""
+    """Return the link to the page of a stack, for a sentence."""
     return Link(stack_text(stack), up + page("stack", stack))
 
 
 def newest_versions(versions: frozenset[str], most: int = 2) -> tuple[str, int]:
-    """Return the newest versions in a line, and how many more there are."""
+    """Return up to `most` of the newest versions, separated by commas, and the number of the others."""
     ordered = sorted_versions(versions)[::-1]
     return ", ".join(shown(version, 24) for version in ordered[:most]), max(0, len(ordered) - most)
 
@@ -247,7 +246,7 @@ def plot_of(
     columns: Mapping[str, Sequence[int]],
     marks: tuple[PlotMark, ...] = (),
 ) -> Plot:
-    """Return a plot with its numbers as a table, the newest first, and of very many the newest."""
+    """Return a plot of curves, with the numbers of `columns` as a table of the newest revisions, newest first."""
     rows = [
         (moment.day, moment.commit, *(f"{column[number]:,}" for column in columns.values()))
         for number, moment in enumerate(moments)
@@ -257,7 +256,7 @@ def plot_of(
 
 
 def line_plot(name: str, numbers: Sequence[int], revisions: Sequence[int], times: Times) -> Plot | None:
-    """Plot one number over the revisions `revisions`; of one revision there is nothing to plot."""
+    """Plot `numbers` over the revisions with the numbers `revisions`; None if there is only one."""
     if len(revisions) < 2:
         return None
     where = clock([times.times[number] for number in revisions], past=PAST)
@@ -266,7 +265,7 @@ def line_plot(name: str, numbers: Sequence[int], revisions: Sequence[int], times
 
 
 def curve(name: Link, numbers: Sequence[int], places: Sequence[float], moments: Sequence[DatedRevision]) -> Curve:
-    """Draw a number that holds from one revision to the next."""
+    """Return the curve of a number that holds from one revision to the next."""
     top, low, change = max(numbers), min(numbers), numbers[-1] - numbers[0]
     peak = moments[numbers.index(top)].day
     sign = "+" if change > 0 else "\N{MINUS SIGN}" if change else "\N{PLUS-MINUS SIGN}"
@@ -287,7 +286,7 @@ _MOST_MARKS = 12
 
 
 def marks_of(stories: Sequence[RevisionStory], places: Sequence[float], times: Times) -> tuple[PlotMark, ...]:
-    """Return what happened to the whole tag, where it is on the axis; of very much, the newest."""
+    """Return marks for events that concerned the whole tag, at their places on the axis; of many, only the newest."""
     found = []
     for story, place, moment in zip(stories, places, times.moments, strict=True):
         for mark in story.marks:
@@ -298,7 +297,7 @@ def marks_of(stories: Sequence[RevisionStory], places: Sequence[float], times: T
 
 
 def package_row(package: str, present: Present, *, up: str = "", day: str = "", note: str = "") -> View:
-    """Return a package as one row of a list."""
+    """Return a package as one row of a list; `present` has its current specs."""
     versions, more_versions = newest_versions(present.versions)
     return {
         "name": package_link(package, up),
