@@ -65,10 +65,10 @@ class WebhookChannel:
         except HttpError as error:
             is_ours = not error.is_transient and not error.was_sent  # the certificate, the proxy
             outcome = DeliveryOutcome.BLOCKED if is_ours else DeliveryOutcome.DEFERRED
-            said = self._discreet(str(error))
+            said = self._without_secrets(str(error))
             return DeliveryResult(outcome, said, may_have_arrived=error.was_sent, is_channel=True)
         except RefusedAddress as error:
-            return DeliveryResult(DeliveryOutcome.BLOCKED, self._discreet(str(error)), is_channel=True)
+            return DeliveryResult(DeliveryOutcome.BLOCKED, self._without_secrets(str(error)), is_channel=True)
         return self._meaning(answer)
 
     def _message(self, rendered: RenderedDigest, identity: str) -> Message:
@@ -97,7 +97,7 @@ class WebhookChannel:
         status = answer.status
         if 200 <= status < 300:
             return SENT
-        said = self._discreet(f"{status} {answer.body[:1000].decode('utf-8', 'replace')}")
+        said = self._without_secrets(f"{status} {answer.body[:1000].decode('utf-8', 'replace')}")
         if status in _LATER or status >= 500:
             return DeliveryResult(DeliveryOutcome.DEFERRED, said, retry_after=answer.retry_after(), is_channel=True)
         if status == 413:
@@ -108,7 +108,7 @@ class WebhookChannel:
             said = f"{status}: the URL redirects; configure the new address"
         return DeliveryResult(DeliveryOutcome.BLOCKED, said, is_channel=True)
 
-    def _discreet(self, text: str) -> str:
+    def _without_secrets(self, text: str) -> str:
         """Return `text` as one line without secrets: the URL, its parts and the signing key."""
         text = without_secret_url(text, self._config.url.reveal())
         if self._config.signing_key is not None:

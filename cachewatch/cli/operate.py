@@ -490,14 +490,14 @@ def _source_state(place: StatePlace) -> Iterator[Database]:
         if isinstance(place, Path) and place.is_file():
             folder = Path(stack.enter_context(TemporaryDirectory(prefix="cachewatch-")))
             shutil.copyfile(place, folder / NAME)
-            _bring_up(folder, place)
+            _upgrade_backup(folder, place)
             place = folder
         elif isinstance(place, Path) and has_state(place):
             stack.enter_context(only_one(place))
         yield _unused(stack.enter_context(closing(open_to_read(place))))
 
 
-def _bring_up(folder: Path, backup: Path) -> None:
+def _upgrade_backup(folder: Path, backup: Path) -> None:
     """Upgrade the copy of a backup in `folder`; raise StateError, which names `backup`, if that fails."""
     try:
         with closing(open_database(folder, is_checked=True)) as database:

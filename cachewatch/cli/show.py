@@ -254,7 +254,7 @@ def _spec_lines(specs: Sequence[ShownSpec], colours: Palette) -> Iterator[bytes]
 
 
 def _resolved(repository: Repository, name: str, *, is_all: bool = False) -> Revision:
-    """Return a revision, and warn of files in it that look like documents but are none; `is_all` adds faults of tags."""
+    """Return a revision, and warn of files in it that look like documents but are none; `is_all` adds other faults."""
     revision = resolve(repository, name)
     _warn((*(faults_of(repository, revision) if is_all else ()), *no_documents(repository, revision)))
     return revision

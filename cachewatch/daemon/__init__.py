@@ -220,7 +220,7 @@ class Daemon:
             resume(self._context)
         self._is_resumed = True
         put_in_force(self._context)
-        self._take_up()
+        self._retry_channels()
         self._scheduler.wake(*self._scheduler.names())
 
     def _lead(self) -> None:
@@ -319,7 +319,7 @@ class Daemon:
                 put_in_force(self._context)
             resolve_now(self._context, _REFUSED, "the configuration was reloaded")
         if self._leadership.is_ours:
-            self._take_up()
+            self._retry_channels()
         self._plan()
         self._listen()
         log.info("config.reloaded", sources=len(config.sources), subscriptions=len(config.subscriptions))
@@ -335,7 +335,7 @@ class Daemon:
             with suppress(CachewatchError):
                 open_now(self._context, Alert(key=_REFUSED, title=title, lines=lines, commands=commands))
 
-    def _take_up(self) -> None:
+    def _retry_channels(self) -> None:
         """Retry every channel, since the configuration may have repaired it."""
         try:
             unblock(self._context)

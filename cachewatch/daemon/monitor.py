@@ -309,7 +309,7 @@ STUCK_SECONDS = 900.0
 
 
 def healthz(age: float, failing: list[str]) -> MonitorPage:
-    """Return the page /healthz; it is 503 if jobs keep `failing`, or if the last tick was too many seconds (`age`) ago."""
+    """Return the page /healthz: 503 if jobs keep `failing`, or if the last tick was too many seconds (`age`) ago."""
     if failing:
         return MonitorPage(503, f"failing: {', '.join(failing)}\n")
     if age >= STUCK_SECONDS:

@@ -73,7 +73,7 @@ def resolve_settled(connection: Connection, context: Context, still_late: Collec
     """
     for alert in health.all_open(connection):
         is_over = alert.key.kind in LATE and still_late is not None and alert.key not in still_late
-        if is_over or not _lasts(connection, context.config, alert.key):
+        if is_over or not _may_last(connection, context.config, alert.key):
             health.mark_resolved(connection, alert.key, context.clock())
 
 
@@ -88,7 +88,7 @@ def _alert(problem: Problem) -> Alert:
     return Alert(key=problem.key, title=title, lines=(problem.what,), commands=("cachewatch status",))
 
 
-def _lasts(connection: Connection, config: Config, key: AlertKey) -> bool:
+def _may_last(connection: Connection, config: Config, key: AlertKey) -> bool:
     """Tell whether the cause of an alert may still exist, by the state and the configuration."""
     match key.kind:
         case (
@@ -130,7 +130,7 @@ def _following(connection: Connection, config: Config) -> Iterator[Alert]:
     yield from questions(config, digests.all_held(connection))
     for (source, tag), reasons in cursors.unreadable(connection).items():
         alert = unreadable(source, tag, reasons)
-        if _lasts(connection, config, alert.key):
+        if _may_last(connection, config, alert.key):
             yield alert
     for each in messages.all_suppressed(connection):
         if is_recipient(config, each.channel, each.target):

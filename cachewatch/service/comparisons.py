@@ -257,10 +257,10 @@ class ComparedTags:
         )
         packages = (p for batch in batches for p in batch.packages if p.documents.package not in others)
         for kept, found in self._isolation.each(work, packages, about_kept):
-            yield _lost(work(()), kept[0].documents, found) if isinstance(found, WorkFailed) else found
+            yield _with_fault(work(()), kept[0].documents, found) if isinstance(found, WorkFailed) else found
 
 
-def _lost(nothing: Batch, documents: DocumentPair, failure: WorkFailed) -> Batch:
+def _with_fault(nothing: Batch, documents: DocumentPair, failure: WorkFailed) -> Batch:
     """Return `nothing` with a fault added for a package that was compared, but from which no worker could select."""
     later = documents.after or documents.before
     assert later is not None

@@ -106,7 +106,7 @@ def store(
     else:
         digests.let_go(connection, stream.subscription.name, stream.name)
     if not (packed and draft.hold):
-        cursors.advance(connection, _certain(draft), now)
+        cursors.advance(connection, _without_doubtful_tags(draft), now)
     _report_reused_hashes(connection, context, draft)
     if draft.lacks_pin:
         _report_pin(connection, context, stream)
@@ -120,7 +120,7 @@ def reason_of(draft: PendingDigest) -> str:
     return draft.hold or (draft.digest.unconfirmed and f"not confirmed by the operators: {draft.digest.unconfirmed}")
 
 
-def _certain(draft: PendingDigest) -> tuple[Advance, ...]:
+def _without_doubtful_tags(draft: PendingDigest) -> tuple[Advance, ...]:
     """Return the advances of `draft` without the tags that operators are asked about.
 
     Nothing is reported of those tags now, but if their cursors moved, what is missing would be reported as new once it
@@ -314,7 +314,7 @@ def _decide_digest(
     if draft.hold and not has_waited and state.held_advances == frozenset(draft.advances):
         # Operators were asked about this very step, and have not answered yet.
         return replace(decision, finished=slot)
-    made = _what_goes_out(context, stream, state, draft, comparisons)
+    made = _drafts_to_store(context, stream, state, draft, comparisons)
     drafts = [
         (each, () if is_left_out(stream, state, each, now) else _packed(context, stream, each, comparisons))
         for each in made
@@ -345,7 +345,7 @@ def _packed(
     return tuple(each for each in left if each.messages)
 
 
-def _what_goes_out(
+def _drafts_to_store(
     context: Context, stream: Stream, state: StreamState, draft: PendingDigest, comparisons: Comparisons
 ) -> tuple[PendingDigest, ...]:
     """Return the digest to store; if the time of some holds is over, it is split in one to send and one to hold."""

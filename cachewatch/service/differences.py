@@ -206,7 +206,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         old = list(self._settled(gap, known, wanted))
         learned += (structs.replace(one, is_settled=True) for one, _ in old)
         sure = {one.last.tag for one in departed if (one.source, one.tag) in known.confirmed}
-        news = tuple(_decided(each, sure, {one.last.tag for one, _ in old}) for each in news)
+        news = tuple(_without_decided_suspicion(each, sure, {one.last.tag for one, _ in old}) for each in news)
         more = [*self._returned(back, news), *((one.last.tag, missing_since(one, names)) for one, names in old)]
         news = self._with_statements(news, more, gap, bases)
         news = tuple(self._with_missing(each, wanted, learned) for each in news)
@@ -433,7 +433,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
             if steps is not None and pair.before.tag == pair.after.tag:
                 one = self._judged_by_steps(one, steps)
             news.append(self._tag_news(one, selection, room, compare))
-            room = _left(room, news[-1].tag.table)
+            room = _room_left(room, news[-1].tag.table)
         return self._with_stays(news, pairs)
 
     def _judged_by_steps(self, comparison: Comparison, steps: Steps) -> Comparison:
@@ -467,7 +467,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         return bool(found.report.suspicion)
 
     def _with_stays(self, news: Sequence[TagNews], pairs: Sequence[TagPair]) -> tuple[TagNews, ...]:
-        """Add to the first lines on removals the stay, the period in which it was there, if there is a history index."""
+        """Add to the first lines on removals the stay, the period in which it was there, if the history is known."""
         if not any(statement.kind in _REMOVED for each in news for statement in each.tag.statements):
             return tuple(news)
         log = self.context.log.bind(source=self.source.name)
@@ -492,7 +492,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         selection = selection_of(self.stream.subscription.match, self.stream.changes | _ALWAYS[self.stream.name])
         if self.environment is None:
             return selection
-        oses, targets = _names(self.environment.oses), _names(self.environment.targets)
+        oses, targets = _exactly(self.environment.oses), _exactly(self.environment.targets)
         return structs.replace(
             selection,
             oses=oses if selection.oses.is_open else selection.oses,
@@ -666,7 +666,7 @@ def _joined(bases: Bases, earlier: Bases) -> Bases:
     return {tag: {**bases.get(tag, {}), **earlier.get(tag, {})} for tag in {*bases, *earlier}}
 
 
-def _names(found: Set[str]) -> Globs:
+def _exactly(found: Set[str]) -> Globs:
     """Return patterns that match exactly these names, or everything if a name could be read as a pattern."""
     return Globs(sorted(found)) if all(map(_PLAIN.fullmatch, found)) else Globs()
 
@@ -729,7 +729,7 @@ def _position_at(repository: Repository, first: Revision, newest: Revision) -> P
     return Position(revision=first.commit, cursors=dict.fromkeys(tags, Cursor(first.commit)), unread={})
 
 
-def _left(room: int | None, table: CsvTable) -> int | None:
+def _room_left(room: int | None, table: CsvTable) -> int | None:
     """Return the bytes that `table` leaves for other tables; None if it was too large: all are sent, or none."""
     return room - len(table.content) if room is not None and table.is_complete else None
 
@@ -745,7 +745,7 @@ def _wants_nothing(_: Set[Kind]) -> bool:
     return False
 
 
-def _decided(news: TagNews, confirmed: Set[str], settled: Set[str]) -> TagNews:
+def _without_decided_suspicion(news: TagNews, confirmed: Set[str], settled: Set[str]) -> TagNews:
     """Remove the suspicion from the news of a tag if operators confirmed the loss, or if it counts as a loss by now."""
     if news.notes.tag not in confirmed | settled:
         return news

@@ -56,11 +56,11 @@ def clean_up(context: Context, *, may_be_open: bool = True) -> None:
                 context.watched(source).tidy(used)
             except CachewatchError as error:
                 context.log.warning("source.untidy", source=source.name, error=str(error))
-    _forget(context)
+    _delete_old(context)
     context.database.tidy()
 
 
-def _forget(context: Context) -> None:
+def _delete_old(context: Context) -> None:
     """Delete what is older than `retention:` allows, but no entries of feeds, which are written from all of them."""
     retention = context.config.retention
     feeds = {name for name, channel in context.config.channels.items() if isinstance(channel, FeedConfig)}

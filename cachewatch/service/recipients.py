@@ -308,7 +308,7 @@ def resume(context: Context) -> None:
     if kind := shared_kind(context.folder):
         context.log.warning("state.shared", folder=context.folder, file_system=kind)
     if context.database.is_new and any(context.clone_folder(source).exists() for source in context.config.sources):
-        _tell_of_loss(context)
+        _report_lost_state(context)
 
 
 def recover(context: Context) -> None:
@@ -320,7 +320,7 @@ def recover(context: Context) -> None:
     account(context)
 
 
-def _tell_of_loss(context: Context) -> None:
+def _report_lost_state(context: Context) -> None:
     """Notify operators that clones have no database: somebody deleted it, or another disk is mounted."""
     place = context.database.place
     context.log.warning("state.lost", database=place)

@@ -97,11 +97,11 @@ def deliver(context: Context, name: str, *, is_last: bool = True) -> int:
         rests_until = health.channel(connection, name).blocked_until
         is_interrupted = bool(outbox.find(connection, states=(State.SENDING,), channel=name, limit=1))
     if is_interrupted:
-        _take_back(context, name, context.clock() + longest_attempt(config))
+        _release_claims(context, name, context.clock() + longest_attempt(config))
     if rests_until is not None and rests_until > context.clock():
         return dead
     try:
-        with open_channel(config).open(lambda target, most: _shelf(context, name, target, most)) as transport:
+        with open_channel(config).open(lambda target, most: _sent_before(context, name, target, most)) as transport:
             return dead + _deliver_each(context, name, transport, is_last=is_last)
     except StateError:
         raise  # the channel is not to blame
@@ -110,7 +110,7 @@ def deliver(context: Context, name: str, *, is_last: bool = True) -> int:
         return dead
 
 
-def _take_back(context: Context, name: str, later: datetime) -> None:
+def _release_claims(context: Context, name: str, later: datetime) -> None:
     """Release claimed deliveries of a channel that nobody sends any more, because their process has ended.
 
     Those of another host are sent again only at the time `later`, because it may still be sending them.
@@ -125,7 +125,7 @@ def _take_back(context: Context, name: str, later: datetime) -> None:
     context.log.warning("deliveries.interrupted", channel=name, count=len(found))
 
 
-def _shelf(context: Context, name: str, target: str, most: int) -> list[Message]:
+def _sent_before(context: Context, name: str, target: str, most: int) -> list[Message]:
     """Return messages that were sent to `target`, newest first; a future date is replaced by that of the one before."""
     with context.database.read() as connection:
         newest_first = outbox.sent_history(connection, name, target, most)
@@ -142,7 +142,7 @@ def _deliver_each(context: Context, name: str, transport: Transport, *, is_last:
     while found is not None:
         delivery, message = found
         if message is None:
-            _bury(context, delivery)
+            _give_up_damaged(context, delivery)
             dead += 1
             found = _next(context, name)
         else:
@@ -197,7 +197,7 @@ class _Run:
         # Last the channel's own faults: storing any other result marks the channel as working.
         for group in sorted(alike.values(), key=partial(_is_at_fault, is_away=is_away)):
             if _is_at_fault(group, is_away=is_away):
-                self._rest(group)
+                self._pause_channel(group)
             elif not self._is_last and group[0][1].outcome is DeliveryOutcome.DEAD:
                 now = self._context.clock()
                 with self._context.database.write() as connection:  # to be tried again with what follows in the pass
@@ -208,7 +208,7 @@ class _Run:
                     self._settle(*each)
         return self._dead
 
-    def _rest(self, group: Sequence[_Answered]) -> None:
+    def _pause_channel(self, group: Sequence[_Answered]) -> None:
         """Pause the channel because of results that are its fault."""
         first = group[0][1]
         if not first.is_lost:
@@ -247,7 +247,7 @@ def _next(context: Context, name: str) -> _Claimed | None:
 
 
 def _claim(connection: Connection, context: Context, name: str) -> _Claimed | None:
-    """Claim the next message with a configured recipient, and drop those before it; None if there is none, or at the end."""
+    """Claim the next message with a configured recipient, and drop those before it; None at the end of the run."""
     if name not in context.config.channels or context.is_ending.is_set():
         return None
     while (delivery := outbox.claim(connection, name, context.clock(), context.owner)) is not None:
@@ -262,7 +262,7 @@ def _claim(connection: Connection, context: Context, name: str) -> _Claimed | No
     return None
 
 
-def _bury(context: Context, delivery: Delivery) -> None:
+def _give_up_damaged(context: Context, delivery: Delivery) -> None:
     """Give up a delivery whose stored bytes are damaged."""
     said = "its stored bytes are damaged; `cachewatch state check` looks for more, and a backup has what was stored"
     with context.database.write() as connection:
@@ -329,7 +329,7 @@ def _write_down(
 ) -> tuple[State | None, _Claimed | None]:
     now, is_away = context.clock(), answer.outcome is DeliveryOutcome.BLOCKED or answer.is_channel
     with context.database.write() as connection:
-        delivery = delivery if is_away or answer.is_lost else _end_blockade(connection, context, delivery)
+        delivery = delivery if is_away or answer.is_lost else _note_channel_works(connection, context, delivery)
         outcome = _judge(connection, context, delivery, answer)
         event = "away" if answer.is_channel and outcome.state is State.DEFERRED else ""
         is_ours = outbox.settle(
@@ -355,7 +355,7 @@ def _write_down(
     return outcome.state, following
 
 
-def _end_blockade(connection: Connection, context: Context, delivery: Delivery) -> Delivery:
+def _note_channel_works(connection: Connection, context: Context, delivery: Delivery) -> Delivery:
     """Mark the channel as working if it was not; waiting deliveries are prolonged by the time that it was not."""
     name = delivery.channel
     key = AlertKey(AlertKind.CHANNEL_DOWN, name)
@@ -439,7 +439,7 @@ def _note_channel(
         rest = now + max(pause(failures), _asked_for(answer)) if answer.is_channel else None
         channel_health = replace(channel_health, blocked_until=rest, failures=failures, error=said, error_at=now)
         if failures >= _AWAY:
-            alerts.open_within(connection, context, _blockade(delivery.channel, said))
+            alerts.open_within(connection, context, _channel_alert(delivery.channel, said))
     health.put_health(connection, channel_health)
 
 
@@ -470,11 +470,11 @@ def _block(context: Context, name: str, said: str, traceback: str | None = None)
         before, rest = health.channel(connection, name), now + BLOCKED
         after = replace(before, blocked_until=rest, failures=before.failures + 1, error=said, error_at=now)
         health.put_health(connection, after)
-        alerts.open_within(connection, context, _blockade(name, said))
+        alerts.open_within(connection, context, _channel_alert(name, said))
     context.log.error("channel.blocked", channel=name, error=said, traceback=traceback)
 
 
-def _blockade(name: str, said: str) -> Alert:
+def _channel_alert(name: str, said: str) -> Alert:
     return Alert(
         key=AlertKey(AlertKind.CHANNEL_DOWN, name),
         title=f"the channel {name} does not work",

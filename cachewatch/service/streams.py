@@ -354,7 +354,7 @@ def selection_of(match: Match, kinds: Iterable[Kind] | None = None) -> Selection
     )
 
 
-class _Hush(Struct, frozen=True):
+class _CompiledSilence(Struct, frozen=True):
     """A silence, with its patterns compiled."""
 
     name: str
@@ -384,13 +384,13 @@ class Silencing:
     def __init__(self, silences: Iterable[Silence], wants: Wants, *, source: str, tag: str | None, day: date) -> None:
         """`wants` tells which kinds of changes are reported where nothing is silenced."""
         self._wants = wants
-        self._hushes = [
-            _Hush(silence.name, silence.changes or frozenset(Kind), selection_of(silence.match))
+        self._silences = [
+            _CompiledSilence(silence.name, silence.changes or frozenset(Kind), selection_of(silence.match))
             for silence in silences
             if silence.is_active(day) and Globs(silence.match.sources)(source) and Globs(silence.match.tags)(tag or "")
         ]
         self._hidden: dict[str, frozenset[Kind]] = {}  # by package
-        self._everywhere = frozenset(k for hush in self._hushes if hush.is_everywhere for k in hush.kinds)
+        self._everywhere = frozenset(k for silence in self._silences if silence.is_everywhere for k in silence.kinds)
 
     def wants(self, kinds: Set[Kind]) -> bool:
         """Tell whether an event of the whole tag with these kinds is reported."""
@@ -398,13 +398,13 @@ class Silencing:
 
     def body(self, make_collector: Callable[[Wants], Collector]) -> Collector:
         """Return a collector that gets no silenced changes; its results have to be read through `heard`."""
-        if not self._hushes:
+        if not self._silences:
             return make_collector(self._wants)
-        return _SilencedCollector(self._hushes, self._wants, make_collector)
+        return _SilencedCollector(self._silences, self._wants, make_collector)
 
     def heard(self, changeset: Changeset, hidden: Counter[str]) -> Changeset:
         """Return `changeset` with what collectors of `body` let through; count each silence's packages in `hidden`."""
-        if not self._hushes:
+        if not self._silences:
             return changeset
 
         def open_body(taken: tuple[object, Counter[str], Mapping[str, frozenset[Kind]]]) -> object:
@@ -428,8 +428,10 @@ class Silencing:
 class _SilencedCollector:
     """Passes changes on to another collector, without the silenced ones."""
 
-    def __init__(self, hushes: Iterable[_Hush], wants: Wants, make_collector: Callable[[Wants], Collector]) -> None:
-        self._hushes = hushes
+    def __init__(
+        self, silences: Iterable[_CompiledSilence], wants: Wants, make_collector: Callable[[Wants], Collector]
+    ) -> None:
+        self._silences = silences
         self._wants = wants
         self._hidden: frozenset[Kind] = frozenset()  # of the package that is added now
         self._counts: Counter[str] = Counter()
@@ -438,9 +440,11 @@ class _SilencedCollector:
 
     def add(self, change: PackageChange) -> None:
         """Pass one package on, unless silences cover all of it that would be reported."""
-        hushes = [hush for hush in self._hushes if self._wants_any(change, hush) and hush.covers(change)]
-        self._counts.update(hush.name for hush in hushes)
-        self._hidden = frozenset(kind for hush in hushes for kind in hush.kinds)
+        silences = [
+            silence for silence in self._silences if self._wants_any(change, silence) and silence.covers(change)
+        ]
+        self._counts.update(silence.name for silence in silences)
+        self._hidden = frozenset(kind for silence in silences for kind in silence.kinds)
         if self._hidden:
             self._kinds[change.package] = self._hidden
         if self._wants_now(change.kinds):
@@ -450,8 +454,8 @@ class _SilencedCollector:
         """Return the other collector's result, how many packages each silence hid, and the hidden kinds by package."""
         return self._body.take(), self._counts, self._kinds
 
-    def _wants_any(self, change: PackageChange, hush: _Hush) -> bool:
-        silenced = change.kinds & hush.kinds
+    def _wants_any(self, change: PackageChange, silence: _CompiledSilence) -> bool:
+        silenced = change.kinds & silence.kinds
         return bool(silenced) and self._wants(silenced)
 
     def _wants_now(self, kinds: Set[Kind]) -> bool:
