@@ -1,6 +1,7 @@
-"""Dependency graphs, the causes of rebuilds as values, and how a night of rebuilds is divided among its causes.
+"""Dependency graphs, the causes of rebuilds as values, and the attribution of rebuilt specs to causes.
 
-Each spec is counted once, under the cause that explains most of what is left. docs/why.md describes the answers.
+Each spec is attributed to one cause: the one that explains most of the remaining specs. docs/why.md describes the
+answers.
 """
 
 from collections import Counter, defaultdict
@@ -11,31 +12,31 @@ from typing import Protocol
 
 from msgspec import Struct
 
-# What a compiler compiles; a dependency with one of these virtuals is a compiler.
+# Languages, which are virtuals: a dependency that provides one of them is a compiler.
 LANGUAGES = ("c", "cxx", "fortran")
 
 # Packages that come with a compiler, and change with it.
 RUNTIMES = frozenset({"compiler-wrapper", "gcc-runtime", "intel-oneapi-runtime", "llvm-runtime", "nvhpc-runtime"})
 
 
-# So many letters of a hash name a dependency: 60 bits, so that hardly ever two specs of a cache have the same ones.
+# The number of letters of a hash that name a dependency: 60 bits, so two specs of a cache hardly ever share them.
 NAME_LETTERS = 12
 
 
 def shared_names(hashes: Iterable[str]) -> frozenset[str]:
-    """Return the first letters that several of these hashes have; such a hash is its own name."""
+    """Return the first letters that several of these hashes share; such a hash is not shortened."""
     counts = Counter(spec_hash[:NAME_LETTERS] for spec_hash in hashes)
     return frozenset(name for name, count in counts.items() if count > 1)
 
 
 def name_of(spec_hash: str, shared: Set[str] = frozenset()) -> str:
-    """Return how dependents name a spec: by its first letters, or by its hash where others share those."""
+    """Return the shortened hash by which dependents name a spec; the whole hash if `shared` has the short one."""
     name = spec_hash[:NAME_LETTERS]
     return spec_hash if name in shared else name
 
 
 class Use(Struct, frozen=True, order=True, omit_defaults=True, gc=False):
-    """How specs depend on a package (build, link, run, test), and the virtuals that it provides them with."""
+    """How specs depend on a package (build, link, run, test), and which virtuals it provides for them."""
 
     name: str
     types: tuple[str, ...] = ()
@@ -43,31 +44,31 @@ class Use(Struct, frozen=True, order=True, omit_defaults=True, gc=False):
 
 
 class Dependency(Struct, frozen=True, order=True, omit_defaults=True, gc=False):
-    """An edge to another spec, and how it is used."""
+    """A dependency of a spec on another one, with how it is used."""
 
     name: str
-    hash: str  # as `name_of` shortens it
+    hash: str  # shortened by `name_of`
     types: tuple[str, ...] = ()
     virtuals: tuple[str, ...] = ()
 
     @property
     def use(self) -> Use:
-        """How it is used, without which spec it is."""
+        """How the dependency is used, without the hash."""
         return Use(self.name, self.types, self.virtuals)
 
     @property
     def languages(self) -> tuple[str, ...]:
-        """The languages for which it is the compiler."""
+        """The languages for which the dependency is the compiler."""
         return languages_of(self.virtuals)
 
 
 def languages_of(virtuals: Sequence[str]) -> tuple[str, ...]:
-    """Return the languages that something compiles that provides these virtuals."""
+    """Return the languages among `virtuals`, which are compiled by whatever provides them."""
     return tuple([language for language in LANGUAGES if language in virtuals]) if virtuals else ()
 
 
 class Ingredients(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False, rename={"uses": "dependencies"}):
-    """What goes into the hash of a spec beside what a document says of it and which specs it depends on."""
+    """The inputs to the hash of a spec, except what a document lists of it and the hashes of its dependencies."""
 
     recipe: str = ""  # the hash of the recipe of the package
     namespace: str = ""
@@ -78,21 +79,23 @@ class Ingredients(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fals
 
 
 class GraphNode(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """One concrete spec. Versions, compilers and variants are spelled as documents spell them."""
+    """One concrete spec. Versions, compilers and variants are spelled as in documents."""
 
     hash: str
     name: str
     version: str = ""
-    compiler: str = ""  # "" where nothing says which
+    compiler: str = ""  # "" if unknown
     os: str = ""
     target: str = ""
     variants: tuple[str, ...] = ()
     ingredients: Ingredients = Ingredients()
-    below: tuple[str, ...] = ()  # the specs it depends on, as `name_of` shortens them, in the order of their uses
+    below: tuple[
+        str, ...
+    ] = ()  # hashes of its dependencies, shortened by `name_of`, in the order of `ingredients.uses`
 
     @property
     def dependencies(self) -> Sequence[Dependency]:
-        """Its edges."""
+        """The dependencies of the spec."""
         edges = zip(self.ingredients.uses, self.below, strict=True)
         return [Dependency(use.name, name, use.types, use.virtuals) for use, name in edges]
 
@@ -103,26 +106,26 @@ class GraphNode(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False)
 
 
 class Graph(Protocol):
-    """Specs that can be found by package and hash."""
+    """A dependency graph, whose specs can be found by package and hash."""
 
     def find(self, package: str, name: str) -> GraphNode | None:
-        """Return the spec of that name or hash; None if the graph does not describe it."""
+        """Return the spec with that hash or shortened hash; None if the graph does not describe it."""
 
 
 class Nodes:
-    """A graph that is at hand as a whole."""
+    """A dependency graph that is completely in memory."""
 
     def __init__(self, nodes: Mapping[str, GraphNode]) -> None:
         """Take specs by hash."""
         self._named = by_name(nodes)
 
     def find(self, package: str, name: str) -> GraphNode | None:  # noqa: ARG002  a hash is enough
-        """Return the spec of that name or hash; None if the graph does not describe it."""
+        """Return the spec with that hash or shortened hash; None if the graph does not describe it."""
         return self._named.get(name)
 
 
 def by_name(nodes: Mapping[str, GraphNode]) -> Mapping[str, GraphNode]:
-    """Return specs by hash and by name; a name that several share is of none."""
+    """Return specs by hash and by shortened hash, unless several specs share the latter."""
     found = {spec_hash[:NAME_LETTERS]: node for spec_hash, node in nodes.items()}
     for name in shared_names(nodes) if len(found) < len(nodes) else ():
         del found[name]
@@ -133,7 +136,7 @@ Value = str | tuple[str, ...]
 
 
 class What(StrEnum):
-    """In what a spec differs."""
+    """The kind of difference between a spec and its predecessor."""
 
     VERSION = "version"
     VARIANTS = "variants"  # and compiler flags
@@ -148,50 +151,50 @@ class What(StrEnum):
     DEPENDENCY_ADDED = "dependency-added"
     DEPENDENCY_REMOVED = "dependency-removed"
     DEPENDENCY_CHANGED = "dependency-changed"
-    NOT_DESCRIBED = "not-described"  # its graph does not say what it is
-    TOO_MANY = "too-many"  # more causes than are told apart
-    SPACK = "spack"  # another Spack wrote it: nothing that is recorded differs, or only how compilers are written
+    NOT_DESCRIBED = "not-described"  # the graph lacks the spec
+    TOO_MANY = "too-many"  # more causes than are kept
+    SPACK = "spack"  # another version of Spack: nothing recorded differs, or only how compilers are written
     NOT_RECORDED = "not-recorded"  # there is no graph
 
 
 class Cause(Struct, frozen=True, kw_only=True):
-    """One difference of one package. Of variants and patches only those that differ; dependencies as name@version."""
+    """A difference in one package. Variants and patches have only what differs; dependencies are name@version."""
 
-    package: str  # "" where no package is to blame
+    package: str  # "" if the cause lies in no package
     what: What
     before: Value = ""
     after: Value = ""
-    languages: tuple[str, ...] = ()  # of a compiler
+    languages: tuple[str, ...] = ()  # for which a compiler changed
 
     @property
     def sort_key(self) -> tuple[object, ...]:
-        """By package, then by what differs."""
+        """A key that sorts by package, then by kind of difference."""
         return (self.package, self.what, _text(self.before), _text(self.after), self.languages)
 
 
-# Each cause with the shortest way to it: names from the spec that was asked for down to the one that differs.
+# Each cause with the shortest path to it: packages from the explained spec down to the one that differs.
 Causes = Mapping[Cause, tuple[str, ...]]
 
 
 class Explanation(Struct, frozen=True, kw_only=True):
-    """A spec, its nearest predecessor, and the causes of its other hash."""
+    """A spec, its nearest predecessor, and the causes of its different hash."""
 
     spec: GraphNode
     predecessor: GraphNode | None = None
-    is_beside: bool = False  # the predecessor is still there
+    is_beside: bool = False  # the predecessor still exists
     is_paired: bool = True  # the predecessor has the same operating system and target
-    is_match: bool = True  # the comparison pairs them, or they are alike in everything but the hash
+    is_match: bool = True  # the comparison pairs them, or they differ only in their hashes
     causes: tuple[Cause, ...] = ()
-    paths: Causes = MappingProxyType({})  # if they were asked for
+    paths: Causes = MappingProxyType({})  # if requested
 
 
 class LockChange(Struct, frozen=True, kw_only=True):
-    """What differs between two lock files; externals are not explained, only what depends on them."""
+    """The differences between two lock files. Externals are not explained, only specs that depend on them."""
 
     specs: int  # in the newer one, without externals
-    explained: tuple[Explanation, ...]  # those of the newer one that the older one does not have, roots first
-    added: tuple[GraphNode, ...]  # of packages that the older one does not have
-    removed: tuple[GraphNode, ...]  # of packages that the newer one does not have
+    explained: tuple[Explanation, ...]  # specs of the newer one that the older one lacks, roots first
+    added: tuple[GraphNode, ...]  # specs of packages that the older one lacks
+    removed: tuple[GraphNode, ...]  # specs of packages that the newer one lacks
     roots: frozenset[str]
 
 
@@ -205,7 +208,7 @@ def _text(value: Value) -> str:
 
 
 class Attributed(Struct, frozen=True, kw_only=True):
-    """A cause, all specs that have it, and how many of them are counted here and nowhere else."""
+    """A cause, the hashes of all specs that have it, and of those that are attributed to it and no other."""
 
     cause: Cause
     hashes: tuple[str, ...]
@@ -213,7 +216,10 @@ class Attributed(Struct, frozen=True, kw_only=True):
 
 
 def attribute(causes: Mapping[str, Iterable[Cause]]) -> tuple[Attributed, ...]:
-    """Return the causes of specs by hash, most specs first; `attributed` has each spec that has any cause once."""
+    """Return all causes with their specs, most specs first; each spec with a cause is attributed to exactly one.
+
+    `causes` has the causes of each spec by hash.
+    """
     alike: defaultdict[frozenset[Cause], list[str]] = defaultdict(list)
     for spec_hash, found in causes.items():
         alike[frozenset(found)].append(spec_hash)
@@ -233,10 +239,10 @@ def attribute(causes: Mapping[str, Iterable[Cause]]) -> tuple[Attributed, ...]:
 
 
 def assign(counts: Mapping[frozenset[Cause], int]) -> Mapping[frozenset[Cause], Cause]:
-    """Return under which of its causes each set of causes is counted; the mapping says how many specs have a set.
+    """Return the cause to which specs with each set of causes are attributed; `counts` has the number of these specs.
 
-    The cause of most specs takes them all, then that of most of the others, and so on; what another Spack wrote comes
-    last, since it says nothing of the software.
+    The cause of most specs takes all of them, then the cause of most of the rest, and so on. Another version of Spack
+    comes last, since it does not concern the software.
     """
     sets: defaultdict[Cause, list[frozenset[Cause]]] = defaultdict(list)
     sizes: Counter[Cause] = Counter()

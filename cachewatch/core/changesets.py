@@ -1,8 +1,8 @@
-"""What a comparison reads and what it returns: listings, pairs of tags and their readers; changesets and their totals.
+"""The inputs and results of a comparison: listings, pairs of tags and their readers; changesets and their totals.
 
-Folders (sources/folders.py), git repositories (git/catalogue.py) and build caches yield tag pairs. A catalogue
-has too many packages to hold, so an output format takes each one when it comes (Collector), in whichever process
-that is, and writes what it kept in order.
+Folders (sources/folders.py), git repositories (git/catalogue.py) and build caches yield tag pairs. A catalogue has too
+many packages to keep in memory, so the collector of an output format gets each package when it is compared, in
+whichever process that is, and keeps only what the format needs.
 """
 
 from collections import Counter
@@ -32,28 +32,28 @@ from cachewatch.core.names import DOCUMENT
 from cachewatch.core.statement_values import Items, Statement, StatementKind, is_of_tag
 from cachewatch.core.whole_tag import Observation
 
-# What documents have, about; git takes as long to tell their sizes as to read some of them.
+# The assumed size of a document: asking git for all sizes takes as long as reading some documents.
 USUAL_BYTES = 20_000
 
 
 class Blob(Struct, frozen=True, gc=False):
-    """The content of a document, not yet read: an object id in git, or a path."""
+    """The content of a document that is not read yet: an object id in git, or a path."""
 
     name: str
-    size: int = USUAL_BYTES  # bytes, or about as many
-    # Where an object id lies in the catalogue; kept apart, because there are many of them. Without a package, the
-    # folder is the path of a document that is elsewhere.
+    size: int = USUAL_BYTES  # bytes, perhaps estimated
+    # The path of an object id in the catalogue, in two parts to save memory. Without a package, `folder` is the path of
+    # a document that lies elsewhere.
     folder: str = ""
     package: str = ""
 
     @property
     def path(self) -> str:
-        """What to call it in messages."""
+        """The path of the document, for messages."""
         return f"{self.folder}/{self.package}/{DOCUMENT}" if self.package else self.folder or self.name
 
 
 class DocumentPair(Struct, frozen=True, gc=False):
-    """One package's documents in the two states; at most one of them is None."""
+    """The documents of a package in the two states; at most one of them is None."""
 
     package: str
     before: Blob | None
@@ -61,50 +61,50 @@ class DocumentPair(Struct, frozen=True, gc=False):
 
     @property
     def size(self) -> int:
-        """How many bytes there are to read, or about as many."""
+        """The bytes to read, perhaps estimated."""
         return sum(blob.size for blob in (self.before, self.after) if blob)
 
 
 class Listing(Struct, frozen=True):
-    """All documents of one tag on one side, by package."""
+    """All documents of one tag in one state, by package."""
 
     side: Side
     blobs: Mapping[str, Blob]
     reader: "Reader"
     diagnostics: tuple[Diagnostic, ...]
-    # A single document stands for its package alone, and a single tag for itself: the others are not missing.
+    # Whether it is only a single document, or a single tag; other packages or tags are then not missing.
     is_one_document: bool = False
     is_one_tag: bool = False
-    # Files of the same folder that are no documents, or cannot be read, each with the reason of the latter. Those of
-    # a folder that cannot be read are unknown, and its path ends in a slash.
+    # Files of the same folder that are not documents ("") or cannot be read (the reason). A path that ends in a slash
+    # is a folder that cannot be read.
     others: Mapping[str, str] = field(default_factory=dict)
 
 
 class Difference(Struct, frozen=True, kw_only=True):
-    """The documents of one tag that differ, by package, and how many there are in all."""
+    """The documents of one tag that differ, by package, and the number of all."""
 
     documents: tuple[DocumentPair, ...]
-    # How many packages have the same document on both sides. It takes time to count them, so ask late.
+    # Counts the packages with the same document on both sides, which takes time.
     count_unchanged: Callable[[], int]
     diagnostics: tuple[Diagnostic, ...] = ()
-    unreadable: tuple[Unreadable, ...] = ()  # documents that are no regular files
-    # What differs and nobody asked for: what happened to the whole tag is judged with it.
+    unreadable: tuple[Unreadable, ...] = ()  # documents that are not regular files
+    # Differing documents of packages that were not selected; the whole tag is judged with them.
     others: tuple[DocumentPair, ...] = ()
     count_other_unchanged: Callable[[], int] = lambda: 0
-    # The later documents of all packages that have the same on both sides, asked for or not.
+    # Returns the documents of all packages with the same document on both sides, selected or not.
     unchanged: Callable[[], Iterable[Blob]] = tuple
-    takes: Callable[[str], bool] = lambda _: True  # packages that were asked for
+    takes: Callable[[str], bool] = lambda _: True  # tells whether a package is selected
 
     @property
     def all_documents(self) -> tuple[DocumentPair, ...]:
-        """The documents that differ, asked for or not, by package."""
+        """The documents that differ, selected or not, by package."""
         if not self.others:
             return self.documents
         return tuple(sorted((*self.documents, *self.others), key=lambda pair: pair.package))
 
     @property
     def whole(self) -> "Difference":
-        """The same, as if everything had been asked for."""
+        """The same difference as if all packages were selected."""
         if not self.others and not self.count_other_unchanged():
             return self
         return replace(
@@ -117,62 +117,62 @@ class Difference(Struct, frozen=True, kw_only=True):
 
     @property
     def packages_before(self) -> int:
-        """How many packages the earlier state has."""
+        """The number of selected packages in the earlier state."""
         return self.count_unchanged() + len(self.documents) - self.packages_added
 
     @property
     def packages_after(self) -> int:
-        """How many packages the later state has."""
+        """The number of selected packages in the later state."""
         return self.count_unchanged() + len(self.documents) - self.packages_removed
 
     @property
     def packages_added(self) -> int:
-        """How many packages only the later state has."""
+        """The number of selected packages that only the later state has."""
         return sum(document.before is None for document in self.documents)
 
     @property
     def packages_removed(self) -> int:
-        """How many packages only the earlier state has."""
+        """The number of selected packages that only the earlier state has."""
         return sum(document.after is None for document in self.documents)
 
     @property
     def is_complete(self) -> bool:
-        """Whether every document of the tag differs, so that all of it will be seen."""
+        """Whether every document of the tag differs, so that the comparison will read all of them."""
         return not self.diagnostics and len(self.documents) >= max(self.packages_before, self.packages_after)
 
     @property
     def size(self) -> int:
-        """How many bytes there are to read."""
+        """The bytes to read, perhaps estimated."""
         return sum(document.size for document in self.documents)
 
 
 class TagPair(Struct, frozen=True, kw_only=True):
-    """Two states of one tag (or of two tags) and what differs between them."""
+    """Two states of one tag (or of two tags), with the documents that differ."""
 
     before: Side
     after: Side
     difference: Difference
-    # A tag that only one side has. A new one is compared with its predecessor, if it has any.
+    # Whether only one side has the tag. A new tag is compared with its predecessor, if it has one.
     is_new_tag: bool = False
     is_lost_tag: bool = False
 
 
 class Comparison(Struct, frozen=True, kw_only=True):
-    """Everything that `diff` was asked to compare, before any document is read."""
+    """Everything that `diff` is to compare, before any document is read."""
 
     pairs: tuple[TagPair, ...]
     readers: "Readers"
-    revisions_between: int | None = None  # None where that cannot be known
-    diagnostics: tuple[Diagnostic, ...] = ()  # of tags that cannot be compared at all
-    # The stacks that each side says its tags have, by tag; empty where it does not say.
+    revisions_between: int | None = None  # None if unknown
+    diagnostics: tuple[Diagnostic, ...] = ()  # about tags that cannot be compared at all
+    # Return the stacks that each side declares, by tag.
     stacks: tuple["TagStacks", "TagStacks"] = field(default_factory=lambda: (no_stacks, no_stacks))
-    # The names of the packages of all tags of either side, also of those that do not differ.
+    # Returns the names of the packages in all tags of both sides, even without differences.
     packages: Callable[[], Iterable[str]] = tuple
-    # The documents of the tags that are in no pair because nothing of them changed; None if there are too many to read.
+    # Returns the documents of the tags that did not change and so are in no pair; None if there are too many to read.
     other_documents: Callable[[], Iterable[Blob] | None] = tuple
 
 
-# What reading a blob gives: its bytes, or the reason why there are none.
+# The content of a blob: its bytes, or the reason why it cannot be read.
 Content = bytes | str
 
 
@@ -180,14 +180,14 @@ class Reader(Protocol):
     """Reads blobs, in order."""
 
     def read(self, blobs: Iterable[Blob]) -> Iterator[Content]:
-        """Yield the content of each blob, or raise SourceError if the source itself fails."""
+        """Yield the content of each blob. Raises SourceError if the source itself fails."""
 
     def again(self) -> "Reader":
         """Return another reader of the same blobs, for another process."""
 
 
 class Readers(Struct, frozen=True):
-    """The readers of the two sides; often one and the same."""
+    """The readers of the two sides, often the same one."""
 
     before: Reader
     after: Reader
@@ -199,56 +199,56 @@ class Readers(Struct, frozen=True):
 
 
 class TagStacks(Protocol):
-    """Asks a side for its list of tags, which few comparisons need."""
+    """A function that reads the list of tags of one side, which few comparisons need."""
 
     def __call__(self) -> Mapping[str, frozenset[str]]:
-        """Return the stacks of each tag."""
+        """Return the declared stacks of each tag."""
 
 
 def no_stacks() -> Mapping[str, frozenset[str]]:
-    """Say that nothing is known of the stacks of any tag."""
+    """Return no declarations of stacks."""
     return {}
 
 
 class Tally(Struct):
-    """The totals of what was selected, and what was seen of the whole tag."""
+    """The totals of the selected packages, and the observations on the whole tag."""
 
     specs: SpecCounts = field(default_factory=SpecCounts)
     changed: int = 0
     rebuilt_only: int = 0
-    unreferenced: int = 0  # newly
+    unreferenced: int = 0  # newly so
     kinds: Counter[Kind] = field(default_factory=Counter)
-    before: int = 0  # specs of what was selected, reported or not
+    before: int = 0  # selected specs of the earlier state, reported or not
     seen: Observation = field(default_factory=Observation)
-    selected: list[Items] | None = None  # None where nothing was left out
+    selected: list[Items] | None = None  # None if everything is selected
 
     def observe(self, change: PackageChange, items: Sequence[Items], values: PackageValues | None = None) -> None:
-        """Take a package of the tag, selected or not."""
+        """Add a changed package of the tag, selected or not, to the observations."""
         self.seen.add(change, items, values)
 
     def witness(self, document: Document) -> None:
-        """Take a package that did not change."""
+        """Add a package that did not change to the observations."""
         self.seen.witness(document)
 
     def note(self, change: PackageChange) -> None:
-        """Note the kinds of what was selected of one package, reported or not."""
+        """Add the kinds of changes of a selected package, reported or not."""
         self.kinds.update(change.kinds)
         self.before += change.counts.before
 
     def add(self, change: PackageChange) -> None:
-        """Count what is reported of one package."""
+        """Add the counts of a package that is reported."""
         self.specs += change.counts
         self.changed += change.status is Status.CHANGED
         self.rebuilt_only += change.kinds == {Kind.REBUILT} and change.status is Status.CHANGED
         self.unreferenced += len(change.newly_unreferenced)
 
     def select(self, items: Sequence[Items]) -> None:
-        """Take the items that were selected of one package, where not everything is."""
+        """Add the selected items of a package; nothing is stored if everything is selected."""
         if self.selected is not None:
             self.selected += items
 
     def join(self, other: "Tally") -> None:
-        """Add the counts of other packages of the same tag."""
+        """Add the tally of other packages of the same tag."""
         self.specs += other.specs
         self.changed += other.changed
         self.rebuilt_only += other.rebuilt_only
@@ -261,7 +261,7 @@ class Tally(Struct):
 
 
 def events_of(statements: Sequence[Statement], tag_event: Event | None) -> tuple[Event, ...]:
-    """Return what happened to the whole tag, from its statements."""
+    """Return the events that concern the whole tag: `tag_event`, if there is one, and those of its statements."""
     return (*([tag_event] if tag_event else []), *_events(statements))
 
 
@@ -279,47 +279,47 @@ _NO_EVENTS = (StatementKind.TAG_ADDED, StatementKind.TAG_REMOVED, StatementKind.
 
 
 class Collector(Protocol):
-    """What an output format keeps of each package."""
+    """Keeps what an output format needs of each package."""
 
     def add(self, change: PackageChange) -> None:
-        """Take one package."""
+        """Add the changes of one package."""
 
     def take(self) -> Any:
-        """Hand over what was taken, once; it may cross to another process."""
+        """Return what was kept; called once. The result may be sent to another process."""
 
 
 class NoCollector:
-    """Keeps nothing of packages: the statements on the whole tag say everything."""
+    """A collector that keeps nothing: the statements on the whole tag are enough."""
 
     def add(self, change: PackageChange) -> None:
-        """Take one package."""
+        """Do nothing."""
 
     def take(self) -> None:
-        """Hand over nothing."""
+        """Return nothing."""
 
 
 class ListCollector:
-    """Keeps a list, to which another class adds what it needs of each package."""
+    """A base for collectors that keep a list, to which subclasses add."""
 
     def __init__(self) -> None:
         self.kept: list[Any] = []
 
     def take(self) -> list[Any]:
-        """Hand over the list."""
+        """Return the list."""
         return self.kept
 
 
 class FactCollector(ListCollector):
-    """Keeps which values of each fact came to packages and went from them."""
+    """A collector of the values of each fact that packages gained and lost."""
 
     def add(self, change: PackageChange) -> None:
-        """Take the facts of one package."""
+        """Add the facts of one package, if any changed."""
         if any(change.facts.values()):
             self.kept.append((change.package, change.facts))
 
 
 class Batch(Struct, frozen=True):
-    """The result of comparing some packages that follow each other."""
+    """The result of comparing several consecutive packages."""
 
     tally: Tally
     diagnostics: tuple[Diagnostic, ...]
@@ -328,24 +328,24 @@ class Batch(Struct, frozen=True):
 
 
 class Report(Struct, frozen=True, kw_only=True):
-    """What there is to say about one pair of tags once all its packages are through."""
+    """The results of one pair of tags once all its packages are compared."""
 
     before: Side
     after: Side
     revisions_between: int | None
     packages: PackageCounts
     specs: SpecCounts
-    statements: tuple[Statement, ...] = ()  # of all that was selected, of whatever kind
+    statements: tuple[Statement, ...] = ()  # on everything selected, of all kinds
     events: tuple[Event, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
     unreadable: tuple[Unreadable, ...] = ()
-    own_kinds: frozenset[Kind] = frozenset()  # of the packages that were selected, reported or not
+    own_kinds: frozenset[Kind] = frozenset()  # kinds of changes of the selected packages, reported or not
     is_part: bool = False  # not everything was selected
-    # Which values of each fact came and went, by package; of reports that name them all.
+    # The added and removed values of each fact by package, only for reports that list them all.
     facts: Mapping[str, Mapping[str, Delta]] = field(default_factory=dict)
 
     def about(self, wants: Callable[[Set[Kind]], bool]) -> "Report":
-        """Return the same without the events that nobody asked for."""
+        """Return the report with only those events whose kind `wants` accepts."""
         return replace(self, events=tuple(event for event in self.events if wants({event.kind})))
 
     @property
@@ -364,22 +364,22 @@ class Report(Struct, frozen=True, kw_only=True):
 
     @property
     def is_partial(self) -> bool:
-        """Whether something could not be compared."""
+        """Whether a document could not be compared."""
         return any(diagnostic.is_loss for diagnostic in self.diagnostics)
 
     @property
     def adds_up(self) -> bool:
-        """Whether the totals prove each other."""
+        """Whether the totals are consistent."""
         return self.specs.adds_up and self.packages.adds_up
 
     @property
     def losses(self) -> int:
-        """How many documents could not be compared, or not wholly."""
+        """The number of documents that could not be compared, or only in part."""
         return len({diagnostic.path for diagnostic in self.diagnostics if diagnostic.is_loss})
 
 
 class Changeset:
-    """One pair of tags: ask for all that was collected, then for the report."""
+    """The comparison of one pair of tags. `collected` must be consumed before `report` is used."""
 
     def __init__(
         self,
@@ -397,10 +397,10 @@ class Changeset:
         self.tally = Tally()
         self._diagnostics: list[Diagnostic] = []
         self._unreadable: list[Unreadable] = []
-        self.explain: Callable[[], Sequence[Explanation]] | None = None  # why specs were rebuilt, if anybody asked
+        self.explain: Callable[[], Sequence[Explanation]] | None = None  # explains rebuilt specs, if requested
 
     def collected(self) -> Iterator[Any]:
-        """Yield what the output format's collector has of each batch, in the order of the packages."""
+        """Compare the packages, and yield what the output format's collector kept of each batch, in their order."""
         for batch in self._batches:
             self.tally.join(batch.tally)
             self._diagnostics += batch.diagnostics
@@ -408,12 +408,12 @@ class Changeset:
             yield batch.collected if self._convert is None else self._convert(batch.collected)
 
     def mapped(self, function: Callable[[Any], Any]) -> "Changeset":
-        """Return the same with what `function` makes of what was collected."""
+        """Return the changeset with `function` applied to what was collected of each batch."""
         first = self._convert
         convert = function if first is None else lambda collected: function(first(collected))
         return Changeset(self.before, self.after, self._batches, self._conclude, convert)
 
     @cached_property
     def report(self) -> Report:
-        """The totals and the events; everything that was collected must have been asked for."""
+        """The totals, statements and events; only valid when `collected` was consumed."""
         return self._conclude(self.tally, tuple(self._diagnostics), tuple(self._unreadable))

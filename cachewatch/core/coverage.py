@@ -1,9 +1,8 @@
-"""What a build cache has of an environment.
+"""Which binaries of an environment a build cache has.
 
-An environment needs binaries by their hashes, for its own operating systems and targets.
-`cover` holds them against what there is; `compare_coverage` says what became of them between
-two states of a cache, or what moving from one snapshot to another would gain and lose.
-Stacks mean nothing here: whoever installs takes a binary from wherever it was built.
+An environment needs binaries by their hashes, for its own operating systems and targets. `cover` compares them with the
+specs of a cache; `compare_coverage` tells what changed for them between two states of a cache, or what moving from one
+snapshot to another would gain and lose. Stacks do not matter here: binaries are installed whichever stack built them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,35 +21,35 @@ Holdings = Mapping[str, Mapping[str, Signature]]
 
 
 class Availability(StrEnum):
-    """How a cache stands to one binary that an environment needs: the best of these that holds."""
+    """How a cache provides one binary that an environment needs: the best of these that applies."""
 
-    THERE = "there"  # it is there, by its hash
-    REBUILT = "rebuilt"  # a build with another hash is there, equal in all attributes
-    USABLE = "usable"  # a build of the same version and system is there that these machines run
-    LOST = "lost"  # nothing of that version is: it needs a source build
+    THERE = "there"  # the same hash
+    REBUILT = "rebuilt"  # a build with another hash, equal in all attributes
+    USABLE = "usable"  # another build of the same version that these machines run
+    LOST = "lost"  # no such build: it must be built from source
 
 
 class Need(Struct, frozen=True, kw_only=True):
-    """One binary that an environment needs."""
+    """One binary that an environment needs, or an abstract spec."""
 
     package: str
-    version: str  # of an abstract spec, the versions that it allows: 1.2:1.4
-    hash: str = ""  # empty where only an abstract spec is known
+    version: str  # of an abstract spec, the range that it allows: 1.2:1.4
+    hash: str = ""  # empty for an abstract spec
     platform: str = ""
     os: str = ""
     target: str = ""
-    compiler: str = ""  # empty where it is unknown
-    variants: tuple[str, ...] | None = None  # None where they are unknown
+    compiler: str = ""  # empty if unknown
+    variants: tuple[str, ...] | None = None  # None if unknown
     is_root: bool = False
 
     @property
     def sort_key(self) -> tuple[str, str, str]:
-        """By package, then version and hash."""
+        """A key that sorts by package, then version and hash."""
         return (self.package, self.version, self.hash)
 
 
 class Environment(Struct, frozen=True, kw_only=True):
-    """What an environment needs of a cache; externals need nothing."""
+    """The binaries that an environment needs; externals are only counted."""
 
     name: str
     needs: tuple[Need, ...]  # sorted
@@ -58,58 +57,58 @@ class Environment(Struct, frozen=True, kw_only=True):
 
     @property
     def hashes(self) -> frozenset[str]:
-        """The hashes of all binaries."""
+        """The hashes of all needed binaries."""
         return frozenset(need.hash for need in self.needs if need.hash)
 
     @property
     def versions(self) -> frozenset[tuple[str, str]]:
-        """The packages and versions of all binaries."""
+        """The packages and versions of all needed binaries."""
         return frozenset((need.package, need.version) for need in self.needs)
 
     @property
     def packages(self) -> frozenset[str]:
-        """The packages of all binaries."""
+        """The packages of all needed binaries."""
         return frozenset(need.package for need in self.needs)
 
     @property
     def oses(self) -> frozenset[str]:
-        """The operating systems of its machines; empty where these are unknown, and so any may do."""
+        """The operating systems of its machines; empty if any may do, because one is unknown."""
         found = frozenset(need.os for need in self.needs)
         return frozenset() if "" in found else found
 
     @property
     def targets(self) -> frozenset[str]:
-        """The targets whose binaries its machines run; empty where these are unknown, and so any may do."""
+        """The targets whose binaries its machines run; empty if any may do, because one is unknown."""
         found = frozenset(need.target for need in self.needs)
         return frozenset() if "" in found else frozenset().union(*map(spack.runnable, found))
 
 
 class Resolution(Struct, frozen=True):
-    """One need, and what there is."""
+    """A need, and how the cache provides it."""
 
     need: Need
     standing: Availability
-    after_prune: Availability | None = None  # how it stands once what no stack builds is gone, if that is worse
-    others: tuple[str, ...] = ()  # hashes of other builds of the version that will do, the most alike first
-    differs: tuple[str, ...] = ()  # in what the most alike of them is not what is needed
-    versions: tuple[str, ...] = ()  # that are there for the same machines, oldest first; only where the version is not
-    elsewhere: tuple[str, ...] = ()  # the other systems that have the version, as linux-rhel8-zen4; likewise
-    # Why the hash of a rebuilt one is another, each with the names on the way to what differs; if that is recorded.
+    after_prune: Availability | None = None  # standing without the specs that no stack builds, if that is worse
+    others: tuple[str, ...] = ()  # hashes of other usable builds of the version, the most similar first
+    differs: tuple[str, ...] = ()  # attributes of the most similar one that differ from what is needed
+    versions: tuple[str, ...] = ()  # other versions for the same machines, oldest first; only if lost
+    elsewhere: tuple[str, ...] = ()  # other systems with the version, as linux-rhel8-zen4; only if lost
+    # Causes of another hash, each with the path of packages to what differs; only if rebuilt and recorded.
     causes: tuple[tuple[Cause, tuple[str, ...]], ...] = ()
 
     @property
     def is_met(self) -> bool:
-        """Whether there is what is asked for; an abstract spec asks for any build of its versions."""
+        """Whether the needed binary is there; for an abstract spec, whether any build of its versions is."""
         return self.standing is Availability.THERE or (not self.need.hash and self.standing is not Availability.LOST)
 
     @property
     def is_unreferenced(self) -> bool:
-        """Whether it is there, but no stack builds it any more, so that it may be pruned at any time."""
+        """Whether the need is met only by specs that no stack builds any more, which may be pruned at any time."""
         return self.is_met and self.after_prune is not None
 
     @property
     def loss_class(self) -> LossClass:
-        """What there is of it, in the words for what places and machines lose."""
+        """How the need is provided, in the classes that also describe losses of places and machines."""
         if self.is_met:
             return LossClass.GOING if self.is_unreferenced else LossClass.KEPT
         if self.standing is Availability.LOST:
@@ -120,47 +119,47 @@ class Resolution(Struct, frozen=True):
 
     @property
     def left(self) -> Availability:
-        """How it stands once what no stack builds is pruned."""
+        """The standing without the specs that no stack builds."""
         return self.after_prune or self.standing
 
     @property
     def suggestion(self) -> str:
-        """The newest version that is left for the same machines; empty if there is none."""
+        """The newest other version for the same machines; empty if there is none."""
         return self.versions[-1] if self.versions else ""
 
 
 class Coverage(Struct, frozen=True):
-    """All needs of an environment, and what there is."""
+    """An environment, and how a cache provides each of its needs."""
 
     environment: Environment
     needs: tuple[Resolution, ...]
 
     def of(self, standing: Availability) -> tuple[Resolution, ...]:
-        """Return those of one standing."""
+        """Return the needs with one standing."""
         return tuple(covered for covered in self.needs if covered.standing is standing)
 
     @property
     def met(self) -> int:
-        """How many needs are met."""
+        """The number of needs that are met."""
         return sum(covered.is_met for covered in self.needs)
 
     def of_class(self, wanted: LossClass) -> tuple[Resolution, ...]:
-        """Return those of one class."""
+        """Return the needs in one class."""
         return tuple(covered for covered in self.needs if covered.loss_class is wanted)
 
 
 class CoverageChange(Struct, frozen=True):
-    """What became of the binaries of an environment between two states; each list has what matters most first.
+    """The changes for the binaries of an environment between two states; each list has the most important first.
 
     `before.met - len(removed) + len(came) == after.met`.
     """
 
     before: Coverage
     after: Coverage
-    removed: tuple[Resolution, ...]  # were there and are not, with what is left of them
-    came: tuple[Resolution, ...]  # are there and were not
-    newly_lost: tuple[Resolution, ...]  # were not there, and lost the other build that they had
-    restored: tuple[Resolution, ...]  # are still not there, but have another build, which they had not
+    removed: tuple[Resolution, ...]  # no longer met, as in the later state
+    came: tuple[Resolution, ...]  # newly met
+    newly_lost: tuple[Resolution, ...]  # not met before either, but then had another build
+    restored: tuple[Resolution, ...]  # still not met, but now have another build
     newly_unreferenced: tuple[Resolution, ...]
 
     def __bool__(self) -> bool:
@@ -168,9 +167,9 @@ class CoverageChange(Struct, frozen=True):
 
 
 def cover(environment: Environment, holdings: Holdings, *, is_pruned: bool = True) -> Coverage:
-    """Hold what `environment` needs against what there is.
+    """Compare the needs of `environment` with the specs of a cache.
 
-    `is_pruned` tells whether specs that no stack builds will go, as they do from branches.
+    `is_pruned` tells whether specs that no stack builds will be removed, as happens in branches.
     """
     return Coverage(
         environment,
@@ -179,7 +178,7 @@ def cover(environment: Environment, holdings: Holdings, *, is_pruned: bool = Tru
 
 
 def compare_coverage(before: Coverage, after: Coverage) -> CoverageChange:
-    """Say what became of the binaries of one environment."""
+    """Return what changed for the binaries of one environment between two states of a cache."""
     nothing = {covered.need: covered for covered in cover(after.environment, {}).needs}
     had = nothing | {covered.need: covered for covered in before.needs}
     pairs = [(had[covered.need], covered) for covered in after.needs]
@@ -196,7 +195,7 @@ def compare_coverage(before: Coverage, after: Coverage) -> CoverageChange:
 
 
 def better(one: Resolution | None, other: Resolution) -> Resolution:
-    """Return what two caches together have of one need."""
+    """Return how two caches together provide one need."""
     if one is None:
         return other
     best, rest = sorted((one, other), key=_rank)
@@ -214,7 +213,7 @@ def better(one: Resolution | None, other: Resolution) -> Resolution:
 
 
 def best(one: Coverage, other: Coverage) -> Coverage:
-    """Return what two caches together have of one environment."""
+    """Return how two caches together provide one environment."""
     return Coverage(one.environment, tuple(map(better, one.needs, other.needs)))
 
 
@@ -231,7 +230,7 @@ def _is_lost(covered: Resolution) -> bool:
 
 
 def _worst_first(found: Iterable[Resolution]) -> tuple[Resolution, ...]:
-    # What somebody asked for by name comes before what that depends on.
+    # Roots, which the user named, come before their dependencies.
     return tuple(sorted(found, key=lambda c: (-_place(c.left), not c.need.is_root, c.need.sort_key)))
 
 
@@ -274,7 +273,7 @@ def _found(need: Need, specs: Mapping[str, Signature], *, is_pruned: bool) -> Re
 
 
 def _lost(need: Need, specs: Iterable[Signature], builds: Iterable[Signature], *, is_pruned: bool) -> Resolution:
-    # Nobody should take instead what may be pruned at any time.
+    # What may be pruned at any time is not suggested.
     built = (spec for spec in specs if _is_runnable(need, spec) and not (is_pruned and spec.is_unreferenced))
     versions = {version for spec in built for version in spec.versions}
     elsewhere = {f"{spec.platform}-{spec.os}-{spec.target}" for spec in builds}
@@ -298,7 +297,7 @@ def _is_runnable(need: Need, spec: Signature) -> bool:
 
 
 def _differences(need: Need, spec: Signature) -> tuple[str, ...]:
-    """Name what another build has that is not what is needed; what is unknown of either is no difference."""
+    """Return the attributes in which a build differs from a need; an unknown attribute is no difference."""
     found = []
     if need.target not in ("", spec.target):
         found.append(f"target {spec.target}")
@@ -314,7 +313,7 @@ def _has_another_compiler(need: Need, spec: Signature) -> bool:
 
 
 def _other_variants(needed: Iterable[str], there: Iterable[str]) -> list[str]:
-    """Return the variants that are not as they are needed, and `no NAME` for those that are not there at all."""
+    """Return the variants that differ from the needed ones, and `no NAME` for those that are missing."""
     needed, there = set(needed), set(there)
     lacking = {_name(variant) for variant in needed} - {_name(variant) for variant in there}
     return [*sorted(there - needed, key=_name), *(f"no {name}" for name in sorted(lacking))]
@@ -325,6 +324,6 @@ def _name(variant: str) -> str:
 
 
 def _distance(need: Need, spec: Signature) -> tuple[int, bool, int]:
-    """Return how far another build is from what is needed: by variants, then compiler, then target."""
+    """Return how different a build is from a need: by variants, then compiler, then target."""
     variants = set(spec.variants) ^ set(spec.variants if need.variants is None else need.variants)
     return (len(variants), _has_another_compiler(need, spec), -spack.closeness(spec.target))

@@ -1,9 +1,9 @@
-"""What a tag still has of what a package lost in a place, or for a machine.
+"""What a tag still has instead of the specs that a place or a machine lost.
 
-A place is one stack and one target; a machine is a platform, operating system and target. The question is what whoever
-installs there finds now, in whatever stack of the tag: the same binary, an equal one, another one, or nothing. The newest
-version that was there for each platform and operating system is judged, with each of its sets of variants; what is worst
-is the class of the loss.
+A place is one stack and one target; a machine is a platform, operating system and target. The question is what a user
+on such a machine finds now, in any stack of the tag: the same binary, an equal one, another one, or nothing. The newest
+version that the place had for each platform and operating system is judged, with each of its sets of variants; the
+worst of these classes is that of the loss.
 """
 
 from collections import defaultdict
@@ -25,7 +25,7 @@ from cachewatch.core.model import (
 )
 from cachewatch.core.spack import NO_COMPILER, is_newer, newest, sorted_versions
 
-# Variants that say nothing about what a binary can do for whoever installs it.
+# Variants that do not matter to the users of a binary.
 _IGNORED = ("patches=", "build_system=")
 _ORDER = list(LossClass)
 
@@ -33,27 +33,27 @@ _System = tuple[str, str]  # platform and operating system
 
 
 class Remains:
-    """What a tag has now of one package, beside the specs that only some places lost."""
+    """The current specs of a package in a tag, with which lost specs are compared."""
 
     def __init__(
         self, after: Iterable[Signature], restacked: Iterable[StackChange] = (), *, is_pruned: bool = True
     ) -> None:
         """Take all specs of the later state, and the kept ones whose stacks changed.
 
-        `is_pruned` tells whether specs that no stack builds will go, as they do from branches.
+        `is_pruned` tells whether specs that no stack builds will be removed, as happens in branches.
         """
         self._is_pruned = is_pruned
         self._kept: defaultdict[Signature, list[Signature]] = defaultdict(list)
         for one in restacked:
             self._kept[one.before].append(one.after)
         self._by_system: defaultdict[_System, list[Signature]] = defaultdict(list)
-        self._there: dict[tuple[_System, str], _There] = {}  # what runs on a target
+        self._there: dict[tuple[_System, str], _There] = {}  # the specs that run on a target
         for signature in after:
             if signature.stacks:
                 self._by_system[signature.platform, signature.os].append(signature)
 
     def judge(self, before: Iterable[Signature], target: str) -> Loss:
-        """Return the loss of a place, or of a machine, that had the specs `before`."""
+        """Return the loss of a place or machine of this target that had the specs `before`."""
         systems: defaultdict[_System, list[Signature]] = defaultdict(list)
         for signature in before:
             systems[signature.platform, signature.os].append(signature)
@@ -91,7 +91,7 @@ class Remains:
 
 
 class _There:
-    """What a platform and operating system has that runs on a target."""
+    """The specs for one platform and operating system that run on one target."""
 
     def __init__(self, specs: Iterable[Signature]) -> None:
         self._builds: defaultdict[str, defaultdict[frozenset[str], list[Signature]]] = defaultdict(
@@ -109,7 +109,7 @@ class _There:
         self._newest = newest(versions) if versions else ""
 
     def without_equal(self, version: str, variants: frozenset[str]) -> Loss:
-        """Return the loss of a binary that is nowhere: there is another build of its version, a newer version, or neither."""
+        """Return the loss of a binary without an equal: there is another build, another version, or nothing."""
         if version in self._builds:
             others = self._builds[version]
             nearest = min(others, key=lambda one: (len(one ^ variants), min(others[one])))
@@ -129,12 +129,12 @@ class _There:
 
 
 def variants_of(signature: Signature) -> frozenset[str]:
-    """Return the variants that matter to whoever installs a binary."""
+    """Return the variants that matter to the users of a binary."""
     return frozenset(filter(does_matter, signature.variants))
 
 
 def does_matter(variant: str) -> bool:
-    """Tell whether a variant says something about what a binary can do."""
+    """Tell whether a variant matters to the users of a binary."""
     return not variant.startswith(_IGNORED)
 
 
@@ -150,16 +150,17 @@ def judge_losses(
     *,
     is_pruned: bool,
 ) -> tuple[Mapping[Place, Loss], tuple[MachineLoss, ...]]:
-    """Return the loss of each lost place, and the machines that the other places lost.
+    """Return the loss of each lost place, and the machines that other places lost.
 
-    `before` and `after` are the signatures of both states, and `restacked` the kept specs whose stacks changed.
+    `judged` are the verdicts on all places, `before` and `after` the signatures of both states, and `restacked` the
+    kept specs whose stacks changed. `is_pruned` tells whether specs that no stack builds will be removed.
     """
     lost = {
         place: _systems(one.before) - _systems(one.after)
         for place, one in judged.items()
         if one.verdict is Verdict.LOST
     }
-    # What a record does not give is no machine.
+    # A platform or operating system that records do not give is no machine.
     lost |= {
         place: systems
         for place, one in judged.items()

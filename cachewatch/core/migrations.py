@@ -1,8 +1,8 @@
-"""Which compilers, operating systems, targets and variants took the place of which, by packages and stack.
+"""Find compilers, operating systems, targets and variants that replaced others in many packages of a stack.
 
 A package went from A to B in a stack if that had A and not B before, and has B and not A now; it has B beside A if A is
 still there; it is no longer with A if it keeps other builds only. What at least five packages of a stack did, and four
-fifths of those that had A, is one change of the tag, told in one statement for all packages and stacks that did the same.
+fifths of those that had A, is one change of the tag, in one statement for all packages and stacks that did the same.
 """
 
 from collections import defaultdict
@@ -17,13 +17,13 @@ from cachewatch.core.model import Kind, MatchKind, PackageChange, Signature, Sta
 from cachewatch.core.spack import NO_COMPILER
 from cachewatch.core.statement_values import Attribute, StatementKind
 
-# Fewer packages than this are told one by one, whatever happened to them.
+# With fewer packages than this, each has a statement of its own.
 FEW_PACKAGES = 5
 _SHARE = 0.8  # of the packages of a stack that had the old value
 _MOST = 100  # changes of one comparison, and pairs of an old and a new value of a package in a stack
 
 
-# Of which kind the values of a stack are, in the order in which they are held.
+# The kinds of values of a stack, in the order of `_Held`.
 _KINDS = (Kind.COMPILER, Kind.OS, Kind.TARGET, Kind.VARIANT)
 _NOT_GIVEN = ("", NO_COMPILER)
 
@@ -33,7 +33,7 @@ _Steps = Mapping[str, tuple["Step", ...]]
 
 
 class Step(NamedTuple):
-    """What a package did in a stack; a package that is no longer with a value has no later one."""
+    """One change of a value of a package in a stack; without a new value (`after`), the old one is just gone."""
 
     kind: StatementKind
     before: Attribute
@@ -41,19 +41,19 @@ class Step(NamedTuple):
 
 
 class PackageValues(Struct, frozen=True):
-    """What became of the values of one package, in each stack that had it and has it."""
+    """The values (compilers, systems, targets, variants) of one package that changed, by stack."""
 
-    had: Mapping[str, _Held] = {}  # before, by stack
+    had: Mapping[str, _Held] = {}  # in the earlier state
     gone: Mapping[str, frozenset[Attribute]] = {}
     new: Mapping[str, frozenset[Attribute]] = {}
     steps: _Steps = {}
 
     def gone_with(self, signature: Signature) -> frozenset[Attribute]:
-        """Return the values of a vanished spec that its stacks have no more."""
+        """Return the values of a vanished spec that its stacks no longer have."""
         return _with(signature, self.gone)
 
     def new_with(self, signature: Signature) -> frozenset[Attribute]:
-        """Return the values of a new spec that its stacks did not have."""
+        """Return the values of a new spec that its stacks did not have before."""
         return _with(signature, self.new)
 
 
@@ -66,7 +66,7 @@ def _with(signature: Signature, found: Mapping[str, frozenset[Attribute]]) -> fr
 
 
 def values_of(change: PackageChange) -> PackageValues:
-    """Return what became of the values of a package."""
+    """Return the changes of the values of a package."""
     if not _is_touched(change):
         return PackageValues()
     versions = [_versions(side.counts) for side in (change.specs_before, change.specs_after)]
@@ -80,12 +80,12 @@ def values_of(change: PackageChange) -> PackageValues:
     return PackageValues(had, gone, new, steps)
 
 
-# Specs that were matched so differ in hash or version alone.
+# Specs matched in these ways differ only in hash or version.
 _SAME_VALUES = (MatchKind.REBUILT, MatchKind.UPGRADED, MatchKind.DOWNGRADED)
 
 
 def _is_touched(change: PackageChange) -> bool:
-    """Tell whether any stack may have another value than before."""
+    """Tell whether any stack may have other values than before."""
     return change.status is Status.CHANGED and (
         bool(change.gone or change.new or change.restacked)
         or any(match.kind not in _SAME_VALUES for match in change.matches)
@@ -101,7 +101,7 @@ def _versions(signatures: Iterable[Signature]) -> Mapping[str, set[str]]:
 
 
 def _by_stack(signatures: Iterable[Signature], kept: Mapping[str, Set[str]]) -> Mapping[str, _Held]:
-    """Return all values by stack, but variants only of versions that are `kept` in it."""
+    """Return all values by stack, but the variants only of versions that the stack has in both states (`kept`)."""
     together: defaultdict[tuple[tuple[str, ...], tuple[str, ...]], tuple[set[str], ...]] = defaultdict(
         lambda: (set(), set(), set(), set())
     )
@@ -144,7 +144,7 @@ def _steps(had: _Held, gone: Set[Attribute], new: Set[Attribute]) -> Iterator[St
             continue
         kind = StatementKind.MIGRATION if name in left else StatementKind.BESIDE
         pairs = left.get(name) or old.get(name, ()), came[name]
-        # of so many values, none took the place of another one
+        # with so many values, none can be said to have replaced another one
         if len(pairs[0]) * len(pairs[1]) <= _MOST:
             yield from (Step(kind, before, after) for before, after in product(*pairs))
 
@@ -157,7 +157,7 @@ def _by_name(values: Iterable[Attribute]) -> Mapping[tuple[Kind, str], Sequence[
 
 
 class ValueChange(Struct, frozen=True, kw_only=True):
-    """What happened alike to the values of several packages."""
+    """The same change of values in several packages."""
 
     kind: StatementKind
     before: tuple[Attribute, ...]
@@ -168,12 +168,12 @@ class ValueChange(Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """What names it within the changes of one tag."""
+        """A name that is unique among the changes of one tag."""
         sides = (" ".join(value.text for value in side) for side in (self.before, self.after))
         return " -> ".join(filter(None, sides))
 
     def explains(self, package: str, stacks: Set[str], gone: Set[Attribute], new: Set[Attribute]) -> bool:
-        """Tell whether it is why specs with these values went from stacks, or came to them."""
+        """Tell whether it is why specs of a package with the values `gone` left `stacks`, or with `new` joined them."""
         return (
             package in self.packages
             and not stacks.isdisjoint(self.stacks)
@@ -182,14 +182,16 @@ class ValueChange(Struct, frozen=True, kw_only=True):
 
 
 class SeenValues(Struct):
-    """What was seen of the values of the packages of one tag."""
+    """The observed changes of values of the packages of one tag."""
 
-    had: dict[str, Mapping[str, _Held]] = field(default_factory=dict)  # before, by package and stack
+    had: dict[str, Mapping[str, _Held]] = field(
+        default_factory=dict
+    )  # values of the earlier state by package and stack
     documents: dict[str, tuple[Signature, ...]] = field(default_factory=dict)  # of packages that still have all values
     steps: dict[Step, dict[str, list[str]]] = field(default_factory=dict)  # packages by stack
 
     def add(self, change: PackageChange, values: PackageValues) -> None:
-        """Take one package that changed."""
+        """Add one package that changed."""
         if values.had:
             self.had[change.package] = values.had
         elif not _is_touched(change) and change.status is Status.CHANGED:
@@ -199,7 +201,7 @@ class SeenValues(Struct):
                 self.steps.setdefault(step, {}).setdefault(stack, []).append(change.package)
 
     def join(self, other: "SeenValues") -> None:
-        """Add what was seen of other packages."""
+        """Add the observations of other packages."""
         self.had |= other.had
         self.documents |= other.documents
         for step, stacks in other.steps.items():
@@ -211,7 +213,7 @@ class SeenValues(Struct):
 def judge_values(
     seen: SeenValues, unchanged: Callable[[], Mapping[str, Collection[Signature]]]
 ) -> tuple[ValueChange, ...]:
-    """Return what happened to values of the whole tag, most packages first.
+    """Return the changes of values that concern the whole tag, most packages first.
 
     `unchanged` reads the documents that did not change, whose packages still have what they had.
     """
@@ -249,7 +251,7 @@ _Had = Mapping[tuple[str, Attribute], Sequence[str]]
 
 
 def _had(seen: SeenValues, unchanged: Mapping[str, Collection[Signature]], wanted: Set[Attribute]) -> _Had:
-    """Return the packages that had each wanted value in a stack that they are still in."""
+    """Return the packages that had each of the wanted values in a stack that they are still in."""
     found: defaultdict[tuple[str, Attribute], list[str]] = defaultdict(list)
     by_kind = [{value.text: value for value in wanted if value.kind is kind} for kind in _KINDS]
     for package, stacks in seen.had.items():

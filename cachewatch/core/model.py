@@ -1,7 +1,7 @@
-"""The values that cachewatch works with: what was published, what changed, and the facts of a package.
+"""The values that cachewatch works with: published specs, their changes, and the facts of a package.
 
-All values are frozen, and nothing here reads, writes or formats. The words are those of the README; a spec is one
-built binary, and its signature is all that is known of it but the hash.
+All values are frozen, and nothing here reads, writes or formats. The words are those of the README; a spec is one built
+binary, and its signature is everything that is known of it but the hash.
 """
 
 from collections import Counter
@@ -17,13 +17,13 @@ from msgspec.structs import astuple
 
 
 class _Word(StrEnum):
-    """A word that is counted so often that it is hashed as the text that it is."""
+    """A text constant that is hashed like plain text, because it is counted very often."""
 
     __hash__ = str.__hash__
 
 
 class Kind(_Word):
-    """What can happen to a package or a tag, in the words of reports, JSON and `--kind`."""
+    """The kinds of changes to a package or a tag, as named in reports, JSON and `--kind`."""
 
     TAG_ADDED = "tag-added"
     TAG_REMOVED = "tag-removed"
@@ -68,7 +68,7 @@ class Kind(_Word):
 
 
 class Status(_Word):
-    """What became of a package's document."""
+    """Whether the document of a package was added, removed or changed."""
 
     ADDED = "added"
     REMOVED = "removed"
@@ -76,7 +76,7 @@ class Status(_Word):
 
 
 class MatchKind(_Word):
-    """How a vanished and a new spec were paired."""
+    """How a new spec that is paired with a vanished one differs from it."""
 
     REBUILT = "rebuilt"
     MOVED = "moved"
@@ -87,7 +87,7 @@ class MatchKind(_Word):
 
 
 class Verdict(_Word):
-    """What happened to a package in one place: the first of these that holds."""
+    """What happened to a package in one place (a stack on a target): the first of these that applies."""
 
     GAINED = "gained"
     LOST = "lost"
@@ -100,16 +100,16 @@ class Verdict(_Word):
     SAME = "same"
 
 
-# Another version is the newest one of the place.
+# The verdicts by which another version is now the newest of the place.
 REGRADED = (Verdict.UPGRADED, Verdict.DOWNGRADED)
 
 
 class SpecClass(_Word):
-    """What a spec is that was not paired."""
+    """Why a vanished or new spec has no counterpart with which it is paired."""
 
     PRUNED = "pruned"  # had no stack
     LOST = "lost"  # a place of it is lost
-    REPLACED = "replaced"  # its version left a place that went up or down
+    REPLACED = "replaced"  # its version left a place that was up- or downgraded
     RETIRED = "retired"  # its version left another place
     DROPPED = "dropped"  # its combination left a place
     SURPLUS = "surplus"
@@ -135,24 +135,24 @@ NEW_CLASSES = frozenset(SpecClass) - VANISHED_CLASSES
 
 
 class DiagnosticKind(_Word):
-    """Why a document was not, or not wholly, believed."""
+    """Why a document could not be used, or not completely."""
 
     NOT_COMPARABLE = "not-comparable"
     UNREADABLE = "unreadable"
     INCONSISTENT = "inconsistent"
-    REUSED_HASH = "reused-hash"  # a published binary is another one now
+    REUSED_HASH = "reused-hash"  # a hash now names another binary
 
 
 class CompilerForm(IntEnum):
-    """How a document writes the compilers of its specs."""
+    """How a document spells the compilers of its specs."""
 
     NEW = 0  # gcc@11.4.0, or none
     OLD = 1  # as before Spack 1.0: gcc@=11.4.0
-    MISSING = 2  # no record has one: it is left out, or empty
+    MISSING = 2  # no record names one
 
 
 class Signature(Struct, frozen=True, order=True, cache_hash=True, gc=False):
-    """All that is known of a spec but its hash and size, in one spelling (see core/spack.py); sorted by all fields."""
+    """Everything known of a spec but its hash and size, spelled uniformly (see core/spack.py); sorted by all fields."""
 
     versions: tuple[str, ...]
     compiler: str
@@ -175,33 +175,37 @@ class Spec(Struct, frozen=True, gc=False):
     signature: Signature
 
 
-# What begins the key of a spec whose record names no hash; no hash begins so.
+# The prefix of the key of a spec whose record has no hash; no hash begins with it.
 NO_HASH = "-"
 
 
 def known_hash(key: str) -> str | None:
-    """Return the hash of a spec by its key; None where its record names none."""
+    """Return the hash of a spec from its key, or None if its record has no hash."""
     return None if key.startswith(NO_HASH) else key
 
 
 class Specs(Mapping[str, Signature]):
-    """Specs by hash. Which hashes there are and how many of each signature is known; which has which, once asked."""
+    """The specs of a document by hash.
+
+    `hashes` and the number of specs of each signature (`counts`) are known at once; which hash has which signature is
+    read only when it is needed.
+    """
 
     def __init__(
         self, hashes: frozenset[str], counts: Counter[Signature], pairs: Iterable[tuple[str, Signature]]
     ) -> None:
-        """Take `hashes` and `counts` as what `pairs` amount to; those are not looked at before somebody asks."""
+        """Take pairs of hash and signature, iterated only when needed; `hashes` and `counts` must agree with them."""
         self.hashes = hashes
         self.counts = counts
         self._pairs = pairs
 
     @classmethod
     def of(cls, signatures: Mapping[str, Signature]) -> "Specs":
-        """Return these specs."""
+        """Return specs from signatures by hash."""
         return cls(frozenset(signatures), Counter(signatures.values()), signatures.items())
 
     def by_record(self) -> "Specs":
-        """Return these specs by keys that are made of what they are, and a number for each that is equal."""
+        """Return the same specs under keys made from their signatures, numbered where several are equal."""
         numbers: Counter[Signature] = Counter()
         found = {}
         for signature in self.values():
@@ -210,17 +214,17 @@ class Specs(Mapping[str, Signature]):
         return Specs.of(found)
 
     def only(self, hashes: Set[str]) -> "Specs":
-        """Return those of `hashes`."""
+        """Return the specs with these hashes."""
         return self if hashes >= self.hashes else Specs.of({h: s for h, s in self.items() if h in hashes})
 
     def without(self, hashes: Set[str]) -> "Specs":
-        """Return those of other hashes."""
+        """Return the specs with other hashes than these."""
         if self.hashes.isdisjoint(hashes):
             return self
         return Specs.of({h: s for h, s in self.items() if h not in hashes})
 
     def __reduce__(self) -> tuple[Callable[[Mapping[str, Signature]], "Specs"], tuple[Mapping[str, Signature]]]:
-        """Let another process have the same."""
+        """Pickle the specs with all their signatures."""
         return Specs.of, (self._by_hash,)
 
     def __getitem__(self, spec_hash: str) -> Signature:
@@ -244,7 +248,7 @@ class Specs(Mapping[str, Signature]):
         return self._by_hash.values()
 
     def in_order(self) -> Iterator[tuple[str, Signature]]:
-        """Yield hashes with their signatures, by hash."""
+        """Yield hashes with their signatures, sorted by hash."""
         by_hash = self._by_hash
         return ((spec_hash, by_hash[spec_hash]) for spec_hash in sorted(by_hash))
 
@@ -254,12 +258,12 @@ class Specs(Mapping[str, Signature]):
 
 
 class Diagnostic(Struct, frozen=True):
-    """A document, or part of one, that could not be used as it stands."""
+    """A problem with a document, or with part of one."""
 
     path: str
     kind: DiagnosticKind
     message: str
-    # Whether something is missing from the comparison because of it.
+    # Whether the comparison is incomplete because of it.
     is_loss: bool = True
 
 
@@ -270,32 +274,32 @@ class Unreadable(Struct, frozen=True, kw_only=True):
     reason: str
     before: bool = False
     after: bool = False
-    blob: str | None = None  # the object id of the later document, if it ended the process that read it
+    blob: str | None = None  # object id of the later document, if the process that read it ended
 
 
 class Document(Struct, frozen=True, kw_only=True):
-    """What one `specs.md` says of one package."""
+    """The parsed contents of one `specs.md`: the specs of one package in one tag."""
 
     package: str
     tag: str
     specs: Specs
-    facts: Mapping[str, frozenset[str]]  # the values of each fact over the specs
+    facts: Mapping[str, frozenset[str]]  # the values of each fact (see FACTS) among the specs
     compiler_form: CompilerForm = CompilerForm.NEW
-    has_hashes: bool = True  # whether each record names one
+    has_hashes: bool = True  # whether each record has a hash
     diagnostics: tuple[Diagnostic, ...] = ()
 
 
 class Side(Struct, frozen=True, kw_only=True):
     """One of the two states that are compared."""
 
-    name: str  # as asked for
-    revision: str | None = None  # 40 or 64 hex digits; None where there is no git
+    name: str  # as the user named it
+    revision: str | None = None  # 40 or 64 hex digits; None without git
     tag: str | None = None
     time: str | None = None  # RFC 3339, UTC
 
 
 class Delta(Struct, frozen=True, gc=False):
-    """The values of one fact that came and went, sorted."""
+    """The added and removed values of one fact, sorted."""
 
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
@@ -314,7 +318,7 @@ class StackVersions(Struct, frozen=True, gc=False):
 
 
 class Place(NamedTuple):
-    """Where a package can be there or not: one stack and one target."""
+    """One stack on one target, in which a package can be present or not."""
 
     stack: str
     target: str
@@ -322,48 +326,48 @@ class Place(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def places_in(stacks: tuple[str, ...], target: str) -> frozenset[Place]:
-    """Return the place of each of `stacks`. Few differ in a whole tag, so whoever asks gets the same values."""
+    """Return the places of these stacks on a target. The same value is returned for the same stacks, to save memory."""
     return frozenset([place_in(stack, target) for stack in stacks])
 
 
 @lru_cache(maxsize=1024)
 def place_in(stack: str, target: str) -> Place:
-    """Return a place; the same value for whoever asks, which crosses to another process once."""
+    """Return a place. The same value is returned each time, so that pickling writes it once."""
     return Place(stack, target)
 
 
 class LossClass(_Word):
-    """What the tag still has of what a place or machine lost: the first of these that holds."""
+    """What a tag still has instead of what a place or machine lost: the first of these that applies."""
 
     KEPT = "kept"  # the same binary, which another stack builds
-    EQUAL = "equal"  # another binary of the version with the same variants, which these machines run
+    EQUAL = "equal"  # another binary of the version with the same variants that these machines run
     GOING = "going"  # the same binary, which no stack builds any more: it may be pruned at any time
     OTHER = "other"  # the version with other variants, or a newer version
     GONE = "gone"  # nothing that these machines run, or only older versions
 
 
-# Those that readers have to know of.
+# The classes that readers must know about.
 MISSED = (LossClass.GOING, LossClass.OTHER, LossClass.GONE)
 
 
 class Loss(Struct, frozen=True, kw_only=True):
-    """What is there now of the newest version that a place or machine lost, and where."""
+    """What a tag still has instead of the newest version that a place or machine lost."""
 
     loss_class: LossClass
-    version: str  # that is lost; empty where its records name none
-    there: str = ""  # the other version, if there is one: a newer one (other), or the newest of the older ones (gone)
-    stacks: tuple[str, ...] = ()  # that build what is there
-    compiler: str = ""  # of what is there, if it is another one than that of what is lost
-    variants: tuple[str, ...] = ()  # which what is there has and what is lost had not
+    version: str  # the lost version; empty if its records name none
+    there: str = ""  # another version that is present: a newer one (other), or the newest of the older ones (gone)
+    stacks: tuple[str, ...] = ()  # that build what is present
+    compiler: str = ""  # of what is present, if it differs from that of what is lost
+    variants: tuple[str, ...] = ()  # of what is present that what is lost did not have
 
     @property
     def is_missed(self) -> bool:
-        """Whether readers have to know of it: the tag has no equal binary that some stack builds."""
+        """Whether readers must know about it: the tag has no equal binary that some stack builds."""
         return self.loss_class in MISSED
 
 
 class Machine(Struct, frozen=True, order=True):
-    """What a binary is built for."""
+    """The platform, operating system and target that a binary is built for."""
 
     platform: str
     os: str
@@ -371,7 +375,7 @@ class Machine(Struct, frozen=True, order=True):
 
 
 class PlaceChange(Struct, frozen=True, kw_only=True):
-    """What happened to a package in one place, with its versions there, oldest first."""
+    """The change of a package in one place, with its versions there, oldest first."""
 
     stack: str
     target: str
@@ -379,63 +383,63 @@ class PlaceChange(Struct, frozen=True, kw_only=True):
     after: tuple[str, ...]
     verdict: Verdict
     kinds: frozenset[Kind]
-    loss: Loss | None = None  # of a lost place
-    machines: frozenset[Machine] = frozenset()  # of a lost or gained place
+    loss: Loss | None = None  # if the place is lost
+    machines: frozenset[Machine] = frozenset()  # if the place is lost or gained
 
 
 class MachineLoss(Struct, frozen=True, kw_only=True):
-    """A platform and operating system for which a place had the package, which it keeps for others."""
+    """A platform and operating system for which a place lost the package, while it keeps it for others."""
 
     stack: str
     machine: Machine
-    versions: tuple[str, ...]  # that it had for this machine, oldest first
+    versions: tuple[str, ...]  # lost for this machine, oldest first
     loss: Loss
 
 
 class SignatureCount(Struct, frozen=True, gc=False):
-    """So many specs of one signature and class, which only their hashes tell apart."""
+    """The number of unpaired specs of one signature and class, which differ only in their hashes."""
 
     signature: Signature
     count: int
     spec_class: SpecClass
-    counterpart: Signature | None = None  # of another compiler, system or target, in the same stack
+    counterpart: Signature | None = None  # with another compiler, system or target in the same stack
 
 
 class SpecMatch(Struct, frozen=True, gc=False):
-    """`count` specs of one signature whose place specs of another took; which took which is unknowable."""
+    """`count` vanished specs of one signature that are paired with new specs; which one with which cannot be known."""
 
     kind: MatchKind
     before: Signature
     after: Signature
     count: int
-    # Where only some specs are chosen, and of the pair only the new one, or only the old one.
+    # Whether only the new spec, or only the old spec, is in a selection of specs.
     entered: bool = False
     left: bool = False
 
 
 class StackChange(Struct, frozen=True, gc=False):
-    """A kept hash that other stacks build now; no stacks after means that it is unreferenced."""
+    """A kept hash that other stacks build now; without stacks in `after`, it is unreferenced."""
 
     hash: str
     before: Signature
     after: Signature
-    # Where only some specs are chosen, and this one only now, or not any more.
+    # Whether it came into a selection of specs, or left it.
     entered: bool = False
     left: bool = False
 
     @property
     def gained(self) -> tuple[str, ...]:
-        """The stacks that build it now and did not."""
+        """The stacks that build it now and did not before."""
         return tuple(sorted(set(self.after.stacks) - set(self.before.stacks)))
 
     @property
     def lost(self) -> tuple[str, ...]:
-        """The stacks that built it and do not any more."""
+        """The stacks that no longer build it."""
         return tuple(sorted(set(self.before.stacks) - set(self.after.stacks)))
 
 
 class SpecCounts(Struct, frozen=True, gc=False):
-    """How many specs there were and what became of them; they add up, or cachewatch is wrong."""
+    """The numbers of specs, of added and removed ones, and of each way in which these changed; they add up."""
 
     before: int = 0
     after: int = 0
@@ -466,7 +470,7 @@ class SpecCounts(Struct, frozen=True, gc=False):
     extended: int = 0
     new_combination: int = 0
     extra_copy: int = 0
-    # Of a selection: specs of pairs of which the other spec is not in it, and kept specs that came into it or left it.
+    # In a selection: specs paired with one outside of it, and kept specs that came into it or left it.
     entered: int = 0  # of `added`
     left: int = 0  # of `removed`
 
@@ -475,7 +479,7 @@ class SpecCounts(Struct, frozen=True, gc=False):
 
     @property
     def paired(self) -> int:
-        """Vanished specs for which something took the place."""
+        """The number of vanished specs that are paired with new ones."""
         return self.rebuilt + self.moved + self.upgraded + self.downgraded + self.recompiled + self.reconfigured
 
     @property
@@ -493,51 +497,51 @@ class SpecCounts(Struct, frozen=True, gc=False):
 
 
 class PackageChange(Struct, frozen=True, kw_only=True):
-    """Everything that happened to one package between two states of one tag."""
+    """All changes of one package between two states of one tag."""
 
     package: str
     status: Status
-    facts: Mapping[str, Delta]  # by the names in FACTS
+    facts: Mapping[str, Delta]  # by name, see FACTS
     stack_versions: tuple[StackVersions, ...]
-    places: tuple[PlaceChange, ...]  # in which something happened
+    places: tuple[PlaceChange, ...]  # those that changed
     machines_lost: tuple[MachineLoss, ...] = ()
     counts: SpecCounts
     matches: tuple[SpecMatch, ...]
-    gone: tuple[SignatureCount, ...]  # vanished without anything in their place
-    new: tuple[SignatureCount, ...]  # came without anything that they replace
-    came: Specs  # and `went`: a hash that names another spec now is in both
-    went: Specs
+    gone: tuple[SignatureCount, ...]  # vanished specs that are not paired
+    new: tuple[SignatureCount, ...]  # new specs that are not paired
+    came: Specs  # new specs; a hash that now names another spec is in `came` and `went`
+    went: Specs  # vanished specs
     restacked: tuple[StackChange, ...]
-    unreferenced: tuple[str, ...]  # hashes that no stack builds any more, all of them
+    unreferenced: tuple[str, ...]  # all hashes that no stack builds any more
     newly_unreferenced: tuple[Spec, ...]
     kinds: frozenset[Kind]
-    # The values of each fact on either side, for what happens to a whole tag.
+    # The values of each fact on either side, for judging the whole tag.
     before: Mapping[str, frozenset[str]]
     after: Mapping[str, frozenset[str]]
-    # All specs of either side, in one form.
+    # All specs of either side, with compilers in the same form.
     specs_before: Specs
     specs_after: Specs
     is_compiler_unknown: bool = False  # one of the two documents writes compilers in another form
-    is_pruned: bool = True  # specs that no stack builds will go
+    is_pruned: bool = True  # specs that no stack builds will be removed some day
 
     @property
     def added(self) -> tuple[Spec, ...]:
-        """The specs of `added_specs`, by hash; few who ask for counts want to see them."""
+        """The specs of `added_specs`, sorted by hash."""
         return tuple(Spec(spec_hash, signature) for spec_hash, signature in self.added_specs.in_order())
 
     @property
     def removed(self) -> tuple[Spec, ...]:
-        """The specs of `removed_specs`, by hash."""
+        """The specs of `removed_specs`, sorted by hash."""
         return tuple(Spec(spec_hash, signature) for spec_hash, signature in self.removed_specs.in_order())
 
     @property
     def added_specs(self) -> Specs:
-        """The specs whose hash is new, and the kept ones that came into the selection."""
+        """The specs with a new hash, and the kept ones that came into the selection."""
         return _and_kept(self.came, {kept.hash: kept.after for kept in self.restacked if kept.entered})
 
     @property
     def removed_specs(self) -> Specs:
-        """The specs whose hash is gone, and the kept ones that left the selection."""
+        """The specs whose hash vanished, and the kept ones that left the selection."""
         return _and_kept(self.went, {kept.hash: kept.before for kept in self.restacked if kept.left})
 
 
@@ -550,7 +554,7 @@ FACTS = ("versions", "stacks", "compilers", "oses", "platforms", "targets", "var
 
 
 class PackageCounts(Struct, frozen=True, kw_only=True):
-    """How many packages a tag had, and what became of them."""
+    """The numbers of packages of a tag before and after, and of those added, removed and changed."""
 
     before: int = 0
     after: int = 0
@@ -566,7 +570,7 @@ class PackageCounts(Struct, frozen=True, kw_only=True):
 
 
 class Event(Struct, frozen=True):
-    """Something that happened to a whole tag, with what it explains."""
+    """An event that concerns a whole tag, with the numbers of packages and specs that it explains."""
 
     kind: Kind
     name: str
@@ -574,10 +578,10 @@ class Event(Struct, frozen=True):
     specs: int
 
 
-# The values of a package under the names in model.FACTS.
+# The values of a package by name of the fact, see FACTS.
 Facts = Mapping[str, frozenset[str]]
 
-# What a signature has of each fact.
+# Return the values of a signature for each fact.
 VALUES: Mapping[str, Callable[[Signature], tuple[str, ...]]] = {
     "versions": lambda s: s.versions,
     "stacks": lambda s: s.stacks,
@@ -588,7 +592,7 @@ VALUES: Mapping[str, Callable[[Signature], tuple[str, ...]]] = {
     "variants": lambda s: s.variants,
 }
 
-# Of which kind a change of each fact is, gone and come.
+# The kinds of change if a value of each fact is removed, and if one is added.
 _KINDS_OF_FACTS = {
     "versions": (Kind.VERSION_REMOVED, Kind.VERSION_ADDED),
     "stacks": (Kind.STACK_REMOVED, Kind.STACK_ADDED),
@@ -603,9 +607,9 @@ NO_FACTS: Facts = dict.fromkeys(FACTS, frozenset())
 
 
 def facts_of(signatures: Collection[Signature]) -> Facts:
-    """Return the values of each fact over `signatures`."""
+    """Return the values of each fact among `signatures`."""
     return {
-        # Many have the same, so equal lists are found first.
+        # Many signatures have equal lists, of which each is read once.
         "versions": _all_of({s.versions for s in signatures}),
         "stacks": _all_of({s.stacks for s in signatures}),
         "compilers": frozenset([s.compiler for s in signatures]),
@@ -617,7 +621,7 @@ def facts_of(signatures: Collection[Signature]) -> Facts:
 
 
 def kind_of_fact(name: str, *, is_added: bool) -> Kind:
-    """Return of which kind of change it is that a value of this fact came or went."""
+    """Return the kind of change if a value of this fact is added, or else removed."""
     return _KINDS_OF_FACTS[name][is_added]
 
 

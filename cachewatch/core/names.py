@@ -1,9 +1,9 @@
-"""Names: the order of tags, which files are documents, which names are similar, and how to show names safely.
+"""Names: the order of tags, which files are documents, similar names, and how to display names safely.
 
-`develop` is rebuilt every day, `develop-2025-06-01` is one day of it, `v0.23.1` a release. Documents are at
-`_cache/<tag>/<package>/specs.md`, where a pattern says, or else wherever a text file has records in its front
-matter (documents/parsing.py).
-Names come from strangers: control and look-alike characters are escaped before a terminal, log or table shows them.
+`develop` is rebuilt every day, `develop-2025-06-01` is a snapshot of one day, `v0.23.1` a release. Documents are at
+`_cache/<tag>/<package>/specs.md`, or where a pattern says, or else wherever a text file has records in its front matter
+(documents/parsing.py). Names are untrusted: control and look-alike characters are escaped before a terminal, log or
+table shows them.
 """
 
 import re
@@ -21,24 +21,24 @@ _RELEASE = re.compile(r"v\d+(\.\d+)*")
 
 
 def series(tag: str) -> str | None:
-    """Return the series that `tag` is one of: the branch of a snapshot, `v` for a release, or None."""
+    """Return the series of a tag: the branch of a snapshot, `v` for a release, or None for any other tag."""
     if match := _SNAPSHOT.fullmatch(tag):
         return match["series"]
     return "v" if _RELEASE.fullmatch(tag) else None
 
 
 def is_snapshot(tag: str) -> bool:
-    """Tell whether `tag` is one day of a branch; old ones are retired in time."""
+    """Tell whether `tag` is the snapshot of a branch on one day; old ones are deleted at some time."""
     return _SNAPSHOT.fullmatch(tag) is not None
 
 
 def is_mutable(tag: str | None) -> bool:
-    """Tell whether specs still come to and go from `tag`; a prune never touches the others."""
+    """Tell whether specs are still added to `tag` and pruned from it; snapshots and releases stay unchanged."""
     return tag is None or series(tag) is None
 
 
 def predecessors(tags: Iterable[str]) -> dict[str, str]:
-    """Return, for each of `tags` that has one, the newest of them that is older in the same series."""
+    """Return, for each of `tags` that has one, the tag before it in its series."""
     found: dict[str, str] = {}
     newest: dict[str, str] = {}  # by series
     for tag in sorted(tags, key=version_key):
@@ -50,7 +50,7 @@ def predecessors(tags: Iterable[str]) -> dict[str, str]:
 
 
 def in_order(tags: Iterable[str]) -> list[str]:
-    """Sort tags as the catalogue lists them: branches, releases from the newest, snapshots from the newest."""
+    """Sort tags in the order of the catalogue: branches, releases from the newest, snapshots from the newest."""
     newest_first = sorted(tags, key=version_key, reverse=True)
     return sorted(newest_first, key=_rank)
 
@@ -69,12 +69,12 @@ DEFAULT_TAG = "develop"
 # The catalogue of Spack's public build caches.
 PUBLIC_REPOSITORY = "https://github.com/spack/cache.spack.io.git"
 
-# Beside the documents of a recorded build cache: what each spec of a package was made of, and, in the folder of a
-# tag, the specs that are no binaries. No rule of the layout takes them for documents.
+# Files beside the documents of a recorded build cache: the dependencies of the specs of a package, and, in the folder
+# of a tag, the specs without a binary. No layout takes them for documents.
 PACKAGE_GRAPH = "graph.json"
 TAG_GRAPH = ".graph.json"
 
-# Chooses packages by name.
+# Tells whether a package of this name is selected.
 Wanted = Callable[[str], bool]
 
 _NAME = re.compile(rb"[A-Za-z0-9._+@-]{1,128}")
@@ -85,12 +85,12 @@ _AS_REGEX = {"{tag}": "(?P<tag>[^/]+)", "{package}": "(?P<package>[^/]+)", "*": 
 
 
 def is_name(name: bytes) -> bool:
-    """Tell whether a tag or a package can be called `name`."""
+    """Tell whether `name` is allowed as the name of a tag or package."""
     return _NAME.fullmatch(name) is not None and name.strip(b".") != b"" and name.lower() != b".git"
 
 
 class Layout(Struct, frozen=True, dict=True):
-    """Where documents are; without a pattern, `_cache/` or else wherever a file is one.
+    """Where the documents of a repository are; without a pattern, in `_cache/`, or else any file that is a document.
 
     A pattern is a path such as `catalogue/{tag}/{package}/specs.md`. Each placeholder, and `*`, stands for one name or
     a part of it.
@@ -100,7 +100,7 @@ class Layout(Struct, frozen=True, dict=True):
 
     @classmethod
     def parse(cls, pattern: str) -> "Layout":
-        """Return the layout of a pattern that a user wrote; raises UsageError with what is wrong with it."""
+        """Return the layout of a pattern that a user wrote. Raises UsageError if the pattern is invalid."""
         pattern = pattern.removeprefix("./")
         problem = _problem(pattern)
         if problem:
@@ -109,12 +109,12 @@ class Layout(Struct, frozen=True, dict=True):
 
     @property
     def reads_contents(self) -> bool:
-        """Whether it takes the content of a document to know its tag."""
+        """Whether the content of a document must be read to know its tag."""
         return "{tag}" not in self.pattern
 
     @property
     def wanted(self) -> str:
-        """What is looked for, in words."""
+        """A description of the files that are searched for."""
         if self.pattern:
             return f"files {self.pattern}"
         return (
@@ -124,39 +124,39 @@ class Layout(Struct, frozen=True, dict=True):
 
     @property
     def catalogue(self) -> str:
-        """The folder of all tags where packages have folders as upstream has them; "" if this layout has none."""
+        """The folder of all tags if they and packages are folders in it, as in Spack's repository; "" otherwise."""
         fixed = self.pattern.removesuffix(_AS_UPSTREAM) if self.pattern else CATALOGUE
         return "" if "{" in fixed or "*" in fixed else fixed
 
     @property
     def folder(self) -> str:
-        """The folder below which all documents are; "" is everywhere."""
+        """The folder that contains all documents; "" for anywhere."""
         fixed, _, _ = re.split(r"[{*]", self.pattern, maxsplit=1)[0].rpartition("/")
         return fixed
 
     @property
     def pathspecs(self) -> tuple[str, ...]:
-        """What git is to look at for all files that may be documents."""
+        """The pathspecs with which git finds all files that may be documents."""
         if self.pattern:
             return (f":(glob){re.sub(r'{tag}|{package}', '*', self.pattern)}",)
         return (f":(literal){CATALOGUE}", *(f":(glob)**/*{ending}" for ending in _ENDINGS))
 
     def may_be(self, path: str) -> bool:
-        """Tell whether the file at `path`, with slashes and from the root on, may be a document."""
+        """Tell whether the file at `path`, relative to the root and with slashes, may be a document."""
         return self._regex.fullmatch(path) is not None if self.pattern else path.endswith(_ENDINGS)
 
     def may_be_called(self, name: str) -> bool:
-        """Tell whether a file of this name may be a document in some folder."""
+        """Tell whether a file with this name may be a document, in some folder."""
         return bool(self.pattern) or name.endswith(_ENDINGS)
 
     def names(self, path: str, title: str = "", category: str = "") -> tuple[str, str]:
-        """Return the tag and the package of the document at `path`, which says itself that it is of the other two."""
+        """Return the tag and package of the document at `path`, which itself names `category` (a tag) and `title`."""
         if self.pattern:
             found = self._regex.fullmatch(path)
             named = found.groupdict() if found else {}
             return named.get("tag") or category or DEFAULT_TAG, named.get("package") or title
         *folders, name = path.split("/")
-        # Where each package has a folder, the file has any name.
+        # If each package has its own folder, the file may have any name.
         is_alone = bool(folders) and (folders[-1] == title or name == DOCUMENT)
         package = title or (folders[-1] if is_alone else name.rpartition(".")[0])
         return category or "".join(folders[:-1][-1:] if is_alone else folders[-1:]) or DEFAULT_TAG, package
@@ -167,12 +167,12 @@ class Layout(Struct, frozen=True, dict=True):
         return re.compile("".join(_AS_REGEX.get(part, re.escape(part)) for part in parts))
 
 
-# What holds unless somebody says otherwise.
+# The layout if the user names none.
 ANYWHERE = Layout()
 
 
 def why_contested(paths: Sequence[str]) -> str:
-    """Say that these files are of one package and tag."""
+    """Return the message that these files are documents of the same package and tag."""
     more = f" and {len(paths) - 2} more" if len(paths) > 2 else ""
     return f"{paths[0]} and {paths[1]}{more} are documents of the same package and tag; keep one of them"
 
@@ -190,12 +190,12 @@ def _problem(pattern: str) -> str:
 
 
 def similar(name: str, names: Iterable[str], most: int = 3) -> list[str]:
-    """Return up to `most` of `names` that are like `name`, the most similar first."""
+    """Return up to `most` of `names` that resemble `name`, the most similar first."""
     return get_close_matches(name, list(names), most)
 
 
 def did_you_mean(name: str, names: Iterable[str], most: int = 3) -> str:
-    """Ask, as the end of a sentence, which of `names` was meant by `name`; "" where none is like it."""
+    """Return the end of a message that suggests similar names ("; did you mean ...?"), or "" if none is similar."""
     near = similar(name, names, most)
     return f"; did you mean {' or '.join(near)}?" if near else ""
 
@@ -207,36 +207,35 @@ IGNORABLE = (
 )
 # The rest of the category Cf: marks that enclose or annotate what follows.
 _FORMATS = "\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\ufff9-\ufffb\U000110bd\U000110cd\U00013430-\U0001343f"
-# C0 and C1 controls, separators of lines and paragraphs, halves of
-# characters, and what is no character.
+# C0 and C1 controls, separators of lines and paragraphs, surrogates, and noncharacters.
 _CONTROLS = "\x00-\x1f\x7f-\x9f\u2028\u2029"
 _HALVES = "\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff" + "".join(
     f"{chr(plane + 0xFFFE)}{chr(plane + 0xFFFF)}" for plane in range(0x10000, 0x110000, 0x10000)
 )
 
-# What turns the text around it.
+# Characters that change the direction of text.
 _TURNING = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
 
-# What HTML and XML may not hold, or must not: signs of emoji may stand in the templates of users. Tab and newline stay.
+# Characters that HTML and XML must not contain. Those of emoji are allowed, and so are tab and newline.
 UNFIT = "\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff\U000e0000-\U000e007f" + _TURNING + _HALVES
-# What is not plainly visible. Both are insides of classes of regular expressions.
+# Characters that are not visible. Both are the contents of character classes of regular expressions.
 UNSEEN = _CONTROLS + IGNORABLE + _FORMATS + _HALVES
 _UNSEEN = re.compile(f"[{UNSEEN}]")
 _NOT_ASCII = re.compile(r"[^ -~]")
 
 
 def safe(text: str) -> str:
-    """Return `text` with everything that is not plainly visible written as an escape."""
+    """Return `text` with every character that is not visible written as an escape."""
     return _UNSEEN.sub(_escape, text) if not text.isascii() or not text.isprintable() else text
 
 
 def safe_name(text: str) -> str:
-    """Return a name of strangers' as it can be shown: in ASCII, so that none looks like another."""
+    """Return an untrusted name for display: in ASCII, with escapes, so that no name looks like another."""
     return _NOT_ASCII.sub(_escape, text) if not text.isascii() or not text.isprintable() else text
 
 
 def safe_lines(text: str) -> str:
-    """Return `text` of several lines, each of them safe."""
+    """Return a text of several lines, each made safe for display."""
     return "\n".join(map(safe, text.split("\n")))
 
 

@@ -1,7 +1,7 @@
 """Select specs and kinds of change by patterns.
 
-Patterns are globs or `/regular expressions/`. Those of one list are alternatives, lists of different things must
-all agree, and a pattern that begins with `!` excludes and wins.
+Patterns are globs or `/regular expressions/`. The patterns of one list are alternatives, lists for different things
+must all match, and a pattern that begins with `!` excludes and takes precedence.
 """
 
 import re
@@ -17,7 +17,7 @@ from cachewatch.core.names import similar
 from cachewatch.core.spack import Versions, compiler
 from cachewatch.errors import ConfigError, UsageError
 
-# What each kind means, and whether a digest tells it unless asked not to; worst first.
+# The meaning of each kind, and whether digests report it by default; worst first.
 MEANINGS: Mapping[Kind, tuple[str, bool]] = {
     Kind.TAG_ADDED: ("a tag appeared; it is compared with the one before it in its series", True),
     Kind.TAG_REMOVED: ("a tag is gone", True),
@@ -66,7 +66,7 @@ DEFAULT = frozenset(kind for kind, (_, is_default) in MEANINGS.items() if is_def
 _ORDER = tuple(MEANINGS)
 _WHOLE_PACKAGE = (Kind.PACKAGE_ADDED, Kind.PACKAGE_REMOVED)
 
-# Words that mean several kinds, for `changes:` in the configuration.
+# Names of groups of kinds, for `changes:` in the configuration.
 GROUPS: Mapping[str, frozenset[Kind]] = {
     "default": DEFAULT,
     "all": frozenset(Kind),
@@ -84,7 +84,7 @@ GROUPS: Mapping[str, frozenset[Kind]] = {
 
 
 def kinds_named(word: str) -> frozenset[Kind]:
-    """Return the kinds that one word means: a kind, or a group of them."""
+    """Return the kinds that a word names: a kind or a group of kinds. Raises UsageError for any other word."""
     if word in GROUPS:
         return GROUPS[word]
     if word in tuple(Kind):
@@ -95,9 +95,9 @@ def kinds_named(word: str) -> frozenset[Kind]:
 
 
 def chosen_kinds(words: Iterable[str]) -> frozenset[Kind]:
-    """Return what a list such as `[default, -compiler, +rebuilt]` amounts to, word by word.
+    """Return the kinds that a list such as `[default, -compiler, +rebuilt]` selects.
 
-    A list that begins with a sign changes the default; one that does not begins with nothing.
+    A list whose first word has a sign changes the default; any other list starts with nothing.
     """
     words = tuple(words)
     chosen = DEFAULT if not words or words[0].startswith(("+", "-")) else frozenset()
@@ -120,11 +120,11 @@ class Globs:
         self._excluded = _matchers(tuple(p[1:] for p in self.patterns if p.startswith("!")))
 
     def __reduce__(self) -> tuple[type["Globs"], tuple[tuple[str, ...]]]:
-        """Let another process compile them anew."""
+        """Pickle only the patterns, which are compiled again."""
         return Globs, (self.patterns,)
 
     def __call__(self, name: str) -> bool:
-        """Tell whether `name` is chosen."""
+        """Tell whether the patterns select `name`."""
         if self.is_open:
             return True
         if self.excludes(name):
@@ -136,13 +136,13 @@ class Globs:
         return any(matches(name) for matches in self._excluded)
 
     def deciding(self, name: str) -> str | None:
-        """Return the pattern that decides on `name`: one that excludes it, else the first that includes it."""
+        """Return the pattern that decides on `name`: one that excludes it, else the first that includes it, if any."""
         excluding = (p for p in self.patterns if p.startswith("!") and matcher(p[1:])(name))
         including = (p for p in self.patterns if not p.startswith("!") and matcher(p)(name))
         return next(excluding, None) or next(including, None)
 
     def meant(self, names: Iterable[str]) -> str:
-        """Ask which of `names` was meant, as nothing matched; what is excluded was not."""
+        """Return the end of a message that suggests names similar to the patterns, none of which matched, or ""."""
         allowed = [name for name in names if not self.excludes(name)]
         included = [pattern for pattern in self.patterns if not pattern.startswith("!")]
         near = dict.fromkeys(name for pattern in included for name in similar(pattern, allowed))
@@ -155,19 +155,19 @@ def is_expression(pattern: str) -> bool:
 
 
 def is_plain(pattern: str) -> bool:
-    """Tell whether `pattern` (without !) is a name."""
+    """Tell whether `pattern` (without !) is a plain name."""
     return not is_expression(pattern) and not re.search(r"[*?\[]", pattern)
 
 
 def matcher(pattern: str) -> Matches:
-    """Compile one pattern (without !); a regular expression matches anywhere unless it says ^ or $."""
+    """Compile a pattern (without !). A regular expression matches anywhere unless it has ^ or $."""
     if not is_expression(pattern):
         return re.compile(translate(pattern)).fullmatch
     return _expression(pattern)
 
 
 def _expression(pattern: str) -> Matches:
-    """Compile a regular expression with RE2, which never goes back: strangers choose the names that it is put to."""
+    """Compile a regular expression with RE2, which never backtracks, because it is applied to untrusted names."""
     options = re2.Options()
     options.log_errors = False
     try:
@@ -177,20 +177,20 @@ def _expression(pattern: str) -> Matches:
         raise ConfigError(
             f"{pattern!r} is not a regular expression that RE2 knows (it has no look-around and no references back): {problem}"
         ) from error
-    # RE2 takes UTF-8, in which half a character cannot be written.
+    # RE2 takes UTF-8, which cannot encode surrogates.
     return lambda name: search(name.encode("utf-8", "replace").decode())
 
 
 @lru_cache(maxsize=4096)
 def _matchers(patterns: tuple[str, ...]) -> Sequence[Matches]:
-    """Return what matches any of `patterns`; all globs are one expression."""
+    """Return functions of which one matches if any of `patterns` does; all globs are compiled into one."""
     globs = "|".join(translate(pattern) for pattern in patterns if not is_expression(pattern))
     expressions = [matcher(pattern) for pattern in patterns if is_expression(pattern)]
     return [re.compile(globs).fullmatch, *expressions] if globs else expressions
 
 
 class Selection(Struct, frozen=True, kw_only=True):
-    """What to look at, and which kinds of change to report."""
+    """The specs and packages to look at, and the kinds of change to report."""
 
     tags: Globs = field(default_factory=Globs)
     packages: Globs = field(default_factory=Globs)
@@ -203,16 +203,16 @@ class Selection(Struct, frozen=True, kw_only=True):
 
     @property
     def takes_all_specs(self) -> bool:
-        """Whether every spec of a chosen package is chosen."""
+        """Whether every spec of a selected package is selected."""
         return all(key.is_open for key in (self.stacks, self.targets, self.oses, self.compilers, self.versions))
 
     @property
     def of_specs(self) -> tuple[tuple[str, ...], ...]:
-        """The patterns that choose specs of a package, by which two selections can be told apart."""
+        """The patterns that select specs of a package, for comparing selections."""
         return tuple(key.patterns for key in (self.stacks, self.targets, self.oses, self.compilers, self.versions))
 
     def chooses(self, signature: Signature) -> bool:
-        """Tell whether a spec of this signature is chosen."""
+        """Tell whether specs of this signature are selected."""
         return (
             self.targets(signature.target)
             and self.oses(signature.os)
@@ -223,29 +223,29 @@ class Selection(Struct, frozen=True, kw_only=True):
 
     @property
     def narrows_builds(self) -> bool:
-        """Whether only some compilers or operating systems are chosen."""
+        """Whether only some compilers or operating systems are selected."""
         return not (self.compilers.is_open and self.oses.is_open)
 
     @property
     def narrows_versions(self) -> bool:
-        """Whether only some versions are chosen."""
+        """Whether only some versions are selected."""
         return not self.versions.is_open
 
     def sees_build(self, signature: Signature) -> bool:
-        """Tell whether a spec is of a chosen compiler and operating system, whatever its stacks and target."""
+        """Tell whether a spec has a selected compiler and operating system; its stacks and target do not matter."""
         return self.compilers(signature.compiler) and self.oses(signature.os)
 
     def sees_version(self, signature: Signature) -> bool:
-        """Tell whether a spec is of a chosen version."""
+        """Tell whether a spec has a selected version."""
         return self.versions.is_open or any(map(self.versions, signature.versions))
 
     @property
     def sees_stack(self) -> Globs | None:
-        """What to say of stacks; None is everything."""
+        """The patterns of the stacks to report; None means all."""
         return None if self.stacks.is_open else self.stacks
 
     def wants(self, kinds: Set[Kind]) -> bool:
-        """Tell whether a change of these kinds is to be reported; all else follows from a package that came or is gone."""
+        """Tell whether a change of these kinds is reported; never if an added or removed package is excluded."""
         if (worst := min(kinds, key=_ORDER.index, default=_ORDER[-1])) in _WHOLE_PACKAGE and self.kinds.excludes(worst):
             return False
         return self.kinds.is_open or any(map(self.kinds, kinds))
@@ -262,7 +262,7 @@ def select(
     versions: Iterable[str] = (),
     kinds: Iterable[str] = (),
 ) -> Selection:
-    """Return what these patterns select; no patterns select everything."""
+    """Return the selection by these patterns; without any, everything is selected."""
     return Selection(
         tags=Globs(tags),
         packages=Globs(packages),
@@ -276,7 +276,7 @@ def select(
 
 
 def every_kind(patterns: Iterable[str]) -> Iterator[str]:
-    """Yield patterns of kinds; the name of a group means each of its kinds. Raises UsageError for what matches none."""
+    """Yield the patterns with groups replaced by their kinds. Raises UsageError for a pattern that matches no kind."""
     for pattern in patterns:
         name = pattern.removeprefix("!")
         mark = pattern.removesuffix(name)
@@ -291,7 +291,7 @@ def every_kind(patterns: Iterable[str]) -> Iterator[str]:
 
 
 def every_compiler(patterns: Iterable[str]) -> Iterator[str]:
-    """Yield patterns of compilers; a name without a version means every version, in today's spelling."""
+    """Yield the patterns in the spelling of Spack 1.0; a name without a version also means all its versions."""
     for pattern in patterns:
         name = pattern.removeprefix("!")
         mark = pattern.removesuffix(name)
@@ -317,12 +317,12 @@ _FIELDS: Mapping[str, Callable[[Signature], tuple[str, ...]]] = {
 }
 
 
-# What belongs to the spec before it, as on Spack's command line.
+# The beginnings of words that continue the spec before them, as on Spack's command line.
 _CONTINUES = re.compile(r"[+~%@]|[\w-]+=")
 
 
 def spec_texts(words: Iterable[str]) -> list[str]:
-    """Return specs, each with the words behind it that belong to it."""
+    """Return the specs in the words of a command line, joining each with the words that continue it."""
     specs: list[str] = []
     for word in words:
         if specs and _CONTINUES.match(word):
@@ -333,7 +333,7 @@ def spec_texts(words: Iterable[str]) -> list[str]:
 
 
 class SpecPattern:
-    """What chooses specs, as Spack writes it: NAME@VERSIONS%COMPILER+VARIANT KEY=VALUE target=T os=O /HASH."""
+    """A filter for specs in Spack's syntax: NAME@VERSIONS%COMPILER+VARIANT KEY=VALUE target=T os=O /HASH."""
 
     def __init__(self, text: str) -> None:
         begin = _NAME.match(text)
@@ -352,7 +352,7 @@ class SpecPattern:
             end = part.end()
 
     def __call__(self, spec_hash: str, signature: Signature) -> bool:
-        """Tell whether a spec is one of those."""
+        """Tell whether a spec matches; its package is not checked."""
         return all(test(spec_hash, signature) for test in self._tests)
 
     @staticmethod

@@ -1,10 +1,10 @@
-"""What Spack says of values: the order of versions, one spelling of each value, and which targets run on which machines.
+"""Spack's rules for values: the order of versions, uniform spellings, and which targets run on which machines.
 
 The rules of versions are those of `spack.version`: segments of digits or letters, separators without meaning, words
-below numbers, a few words above all numbers, pre-releases, and git references, which are versions of their own even where
+below numbers, a few words above all numbers, pre-releases, and git references, which are versions of their own even if
 they are assigned the number of another. Strings and Python packages are ordered otherwise.
 
-Two documents that say the same must compare equal, so every value is respelled before a comparison. The renamed
+Two documents with the same meaning must compare equal, so every value is respelled before a comparison. The renamed
 compilers are those of `spack/aliases.py` in Spack 1.0 (where `intel-oneapi-compiler-classic` lacks the s that the
 package name has). Which targets are compatible is known from archspec, as in Spack.
 """
@@ -35,9 +35,9 @@ VersionKey = tuple[bool, tuple[Segment, ...], Prerelease, str, str]
 
 @lru_cache(maxsize=65536)
 def version_key(version: str) -> VersionKey:
-    """Return what to sort `version` by; versions that Spack calls equal differ only in the last part.
+    """Return a key that sorts versions; for versions that Spack considers equal, only its last part differs.
 
-    The part before that is the git reference: two references of one number are neither newer nor older.
+    The part before that is the git reference: of two references with the same number, none is newer.
     """
     reference, number = _parted(version)
     if reference and (not number or ":" in number):  # no number was assigned, so its place is unknown
@@ -52,7 +52,7 @@ def version_identity(version: str) -> VersionKey:
 
 
 def agrees(version: str, other: str) -> bool:
-    """Tell whether two texts may name one version: Spack calls them equal, or one lacks the git reference (git.x=1.2 and 1.2)."""
+    """Tell whether two texts can be one version: equal in Spack, or one without git reference (git.x=1.2 and 1.2)."""
     one, another = version_identity(version), version_identity(other)
     return one[:3] == another[:3] and one[4] == another[4] and (one[3] == another[3] or not (one[3] and another[3]))
 
@@ -63,23 +63,23 @@ def sorted_versions(versions: Iterable[str]) -> list[str]:
 
 
 def newest(versions: Iterable[str]) -> str:
-    """Return the newest of `versions`, of which there must be at least one."""
+    """Return the newest of `versions`, which must not be empty."""
     return max(versions, key=version_key)
 
 
 def is_newer(version: str, than: str) -> bool:
-    """Tell whether `version` comes after `than`; of spellings of one version (1-2 and 1.2) neither does."""
+    """Tell whether `version` is newer than `than`; spellings of the same version (1-2 and 1.2) are not."""
     return version_key(version)[:3] > version_key(than)[:3]
 
 
 class VersionRange(Struct, frozen=True):
-    """What Spack means by `@low:high`: from `low` up to everything that begins with `high`.
+    """A version range as in Spack's `@low:high`: from `low` up to everything that begins with `high`.
 
-    `1.2` is short for `1.2:1.2`, so it has 1.2.3 in it; `=1.2` is that version alone. A git reference or
-    commit without a number is that reference, whatever its number.
+    `1.2` is short for `1.2:1.2`, so it includes 1.2.3; `=1.2` is that version alone. A git reference or commit without
+    a number is that reference, whatever its number.
     """
 
-    low: str = ""  # empty is unbounded
+    low: str = ""  # unbounded if empty
     high: str = ""
     exactly: str = ""
 
@@ -98,12 +98,15 @@ class VersionRange(Struct, frozen=True):
 
 
 def parse_ranges(text: str) -> tuple[VersionRange, ...]:
-    """Understand `@1.2:`, `@:2`, `@1.2.3`, `@=1.2` and lists of them, `@1.2:1.4,2:`; the @ may be left out."""
+    """Parse `@1.2:`, `@:2`, `@1.2.3`, `@=1.2` and lists of them (`@1.2:1.4,2:`); the @ may be omitted.
+
+    Raises ConfigError for anything else.
+    """
     return tuple(_parse_range(part, text) for part in text.removeprefix("@").split(","))
 
 
 class Versions:
-    """Versions that ranges choose; a range with ! before it excludes, and wins. Without any, all are chosen."""
+    """A filter for versions by ranges. A range with ! excludes, and takes precedence; without any, it selects all."""
 
     def __init__(self, patterns: Iterable[str] = ()) -> None:
         self.patterns = tuple(patterns)
@@ -112,11 +115,11 @@ class Versions:
         self._excluded = [r for p in self.patterns if p.startswith("!") for r in parse_ranges(p[1:])]
 
     def __reduce__(self) -> tuple[type["Versions"], tuple[tuple[str, ...]]]:
-        """Let another process read them anew."""
+        """Pickle only the patterns, which are parsed again."""
         return Versions, (self.patterns,)
 
     def __call__(self, version: str) -> bool:
-        """Tell whether `version` is chosen."""
+        """Tell whether `version` is selected."""
         if any(version in excluded for excluded in self._excluded):
             return False
         return not self._included or any(version in included for included in self._included)
@@ -145,7 +148,7 @@ def _is_git(version: str) -> bool:
 
 
 def _parted(version: str) -> tuple[str, str]:
-    """Return the git reference of a version, empty if it is none, and the number that was assigned to it."""
+    """Return the git reference of a version, empty if it has none, and the number that is assigned to it."""
     if not _is_git(version):
         return "", version
     reference, _, number = version.removeprefix("git.").partition("=")
@@ -153,7 +156,7 @@ def _parted(version: str) -> tuple[str, str]:
 
 
 def _end_of(high: str) -> tuple[bool, tuple[Segment, ...], Prerelease]:
-    """Return the key that lies behind everything that begins with `high`."""
+    """Return the key after those of all versions that begin with `high`."""
     _, segments, prerelease, *_ = version_key(high)
     if prerelease[0] != _FINAL[0]:
         number = str(int(prerelease[2] or 0) + 1) if len(prerelease) > 1 else "0"
@@ -175,7 +178,7 @@ def _next(segment: Segment) -> Segment:
 
 
 def _split_prerelease(segments: list[str]) -> tuple[list[str], Prerelease]:
-    """Take a word such as `rc`, and its number, off the end of `segments`, unless nothing is left of them."""
+    """Split a word such as `rc`, and its number, off the end of `segments`, unless nothing else is left."""
     if len(segments) > 1 and segments[-1] in _PRERELEASES:
         return segments[:-1], (_PRERELEASES.index(segments[-1]),)
     if len(segments) > 2 and segments[-2] in _PRERELEASES and segments[-1].isdigit():
@@ -198,10 +201,10 @@ def _magnitude(digits: str) -> tuple[int, str]:
     return len(significant), significant
 
 
-# What a compiler is called where a document names none.
+# The name for the compiler of a spec without one.
 NO_COMPILER = "none"
 
-# The stack that is the union of all others, and so is not one.
+# The name of the union of all stacks, which is not a stack itself.
 UNION_STACK = "root"
 
 _PATCH_DIGITS = 7  # of the checksum of a patch
@@ -221,7 +224,7 @@ _PACKAGE_OF_COMPILER = {
 
 @lru_cache(maxsize=4096)
 def compiler(text: str | None) -> str:
-    """Spell a compiler as Spack 1.0 does: `gcc@=11.4.0` is `gcc@11.4.0`, `oneapi` its package."""
+    """Spell a compiler as Spack 1.0 does: `gcc@=11.4.0` becomes `gcc@11.4.0`, `oneapi` the name of its package."""
     if text is None or text in _UNNAMED:
         return NO_COMPILER
     name, at, version = text.partition("@")
@@ -229,20 +232,20 @@ def compiler(text: str | None) -> str:
 
 
 def is_old_compiler(text: str | None) -> bool:
-    """Tell whether `text` is written as before Spack 1.0, with `@=`."""
+    """Tell whether a compiler is spelled as before Spack 1.0, with `@=`."""
     return text is not None and "@=" in text
 
 
 @lru_cache(maxsize=256)
 def variants(texts: tuple[str, ...]) -> tuple[str, ...]:
-    """Spell and sort variants: `x:=b,a` is `x=a,b`, `-x` is `~x`, quotes around a value mean nothing."""
+    """Spell and sort variants: `x:=b,a` becomes `x=a,b`, `-x` becomes `~x`, and quotes around values are removed."""
     # As Spack lists them: by name, whatever the sign before it.
     return tuple(sorted(sorted(set(map(_variant, texts))), key=_variant_name))
 
 
 @lru_cache(maxsize=4096)
 def stacks(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Sort stacks as a set, without the union."""
+    """Return the sorted names of stacks without duplicates and without the union `root`."""
     return tuple(sorted(set(names) - {UNION_STACK}))
 
 
@@ -264,7 +267,7 @@ def _variant(text: str) -> str:
 def _values(name: str, listed: str) -> str:
     """Sort the values of a variant, which are a set, and shorten checksums of patches as upstream does."""
     if listed.startswith("-"):
-        return listed  # flags of a compiler, in which commas are something else
+        return listed  # compiler flags, in which commas have another meaning
     values = listed.split(",")
     return ",".join(sorted({value[:_PATCH_DIGITS] for value in values} if name == "patches" else set(values)))
 
@@ -275,9 +278,9 @@ def _variant_name(variant: str) -> str:
 
 @cache
 def runnable(target: str) -> frozenset[str]:
-    """Return the targets whose binaries run on machines of `target`: it and its ancestors.
+    """Return the targets whose binaries run on machines of `target`: itself and its ancestors.
 
-    Of a target that archspec does not know, only its own binaries are known to run there.
+    For a target that archspec does not know, this is only the target itself.
     """
     from archspec.cpu import TARGETS  # noqa: PLC0415  slow to load, and seldom needed
 
@@ -286,10 +289,10 @@ def runnable(target: str) -> frozenset[str]:
 
 
 def runs(machine: str, target: str) -> bool:
-    """Tell whether machines of the target `machine` run what was built for `target`."""
+    """Tell whether machines of the target `machine` run binaries built for `target`."""
     return machine == target or target in runnable(machine)
 
 
 def closeness(target: str) -> int:
-    """Return how much of a machine's target another one that it runs makes use of: the higher, the more."""
+    """Return how specialized a target is: of the targets that a machine runs, the highest uses most of it."""
     return len(runnable(target))

@@ -1,7 +1,7 @@
-"""Statements as values: each is one cause with all items that it explains. Also the order in which they are told.
+"""Statements as values, each on one cause with all items that it explains, and the order of their kinds.
 
-An item is a vanished spec, a new spec, or a kept one whose stacks changed; the two of a pair stay together.
-Every item is in exactly one statement. The rules are in docs/laws.md.
+An item is a vanished spec, a new spec, or a kept one whose stacks changed; the two of a pair stay together. Every item
+is in exactly one statement. The rules are in docs/laws.md.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from cachewatch.core.model import Kind, Loss, LossClass, Machine, MatchKind, Pla
 
 
 class StatementKind(StrEnum):
-    """What a statement is about, in the order in which statements take their items."""
+    """The kinds of statements, in the order in which they take their items."""
 
     TAG_REMOVED = "tag-removed"
     TAG_ADDED = "tag-added"
@@ -50,11 +50,11 @@ class StatementKind(StrEnum):
     EXTRA_COPY = "extra-copy"
     REBUILT = "rebuilt"
 
-    __hash__ = str.__hash__  # it is hashed with every story; an enumeration's own takes longer
+    __hash__ = str.__hash__  # faster than that of an enumeration; it is hashed with every story
 
 
 class Severity(StrEnum):
-    """Whether readers have to act on a statement, want to know it, or may ignore it."""
+    """Whether readers must act on a statement, want to know about it, or may ignore it."""
 
     ATTENTION = "attention"
     NEWS = "news"
@@ -68,10 +68,10 @@ Told = MatchKind | SpecClass | Verdict
 
 class _KindRow(NamedTuple):
     severity: Severity
-    of: tuple[Told, ...] = ()  # the matches, classes and verdicts that are told as this, unless a rule above takes them
+    of: tuple[Told, ...] = ()  # the matches, classes and verdicts for this kind, unless an earlier kind takes them
 
 
-# All that is known of each kind of statement but its words (report/words.py).
+# The properties of each kind of statement but its words (report/words.py).
 _ROWS = {
     StatementKind.TAG_REMOVED: _KindRow(Severity.ATTENTION),
     StatementKind.TAG_ADDED: _KindRow(Severity.NEWS),
@@ -105,7 +105,7 @@ _ROWS = {
     StatementKind.EXTRA_COPY: _KindRow(Severity.ROUTINE, (SpecClass.EXTRA_COPY,)),
     StatementKind.REBUILT: _KindRow(Severity.ROUTINE, (MatchKind.REBUILT,)),
 }
-# As what each match, class and verdict is told.
+# The kind of statement for each match, class and verdict.
 TOLD_AS: Mapping[Told, StatementKind] = {told: kind for kind, row in _ROWS.items() for told in row.of}
 
 
@@ -115,41 +115,41 @@ def is_of_tag(kind: StatementKind) -> bool:
 
 
 def severity_of(kind: StatementKind) -> Severity:
-    """Return how much a statement of this kind matters."""
+    """Return the severity of statements of this kind."""
     return _ROWS[kind].severity
 
 
 class Attribute(NamedTuple):
-    """A compiler, operating system, target or variant."""
+    """A value of a compiler, operating system, target or variant."""
 
     kind: Kind
     text: str
 
     @property
     def name(self) -> str:
-        """What of a package it is: two values of one variant exclude each other, of two variants they do not."""
+        """The kind of the value, or the name of its variant; values with the same name exclude each other."""
         return self.text.lstrip("+~-").partition("=")[0] if self.kind is Kind.VARIANT else self.kind
 
 
 class Story(Struct, frozen=True, kw_only=True, cache_hash=True, gc=False):
-    """What happened to some items, seen from their package: one line of a report."""
+    """What happened to some items of one package: the contents of one line of a report."""
 
     kind: StatementKind
-    before: tuple[str, ...] = ()  # versions, or what of a configuration was there
+    before: tuple[str, ...] = ()  # versions, or parts of a configuration
     after: tuple[str, ...] = ()
-    places: frozenset[Place] = frozenset()  # in which it happened
-    stays: frozenset[Place] = frozenset()  # of these, where the older of the two versions is still, or was before
-    behind: tuple[str, ...] = ()  # stacks of the package whose newest version is older than the new one
-    of_stacks: int = 0  # stacks that have the package now
+    places: frozenset[Place] = frozenset()  # where it happened
+    stays: frozenset[Place] = frozenset()  # of these, where the older of the two versions still is, or was before
+    behind: tuple[str, ...] = ()  # stacks whose newest version of the package is older than the new one
+    of_stacks: int = 0  # number of stacks that have the package now
     pairs: tuple[tuple[str, str], ...] = ()  # of an upgrade or a downgrade: newest versions before and after
     machine: Machine | None = None  # of a lost machine
     is_system: bool = False  # `before` and `after` are platforms, operating systems and targets
-    versions: tuple[str, ...] = ()  # of these specs, where `before` and `after` are systems
-    remaining: tuple[str, ...] = ()  # systems, and targets, that other such specs of these stacks have on both sides
+    versions: tuple[str, ...] = ()  # of these specs, if `before` and `after` are systems
+    remaining: tuple[str, ...] = ()  # systems and targets of other such specs in these stacks on both sides
 
 
 class Counts(Struct, frozen=True, gc=False):
-    """How many items there are."""
+    """The numbers of items."""
 
     vanished: int = 0
     new: int = 0
@@ -170,77 +170,77 @@ class Counts(Struct, frozen=True, gc=False):
 
     @property
     def total(self) -> int:
-        """All items; the two of a pair are two."""
+        """The number of all items; a pair counts as two."""
         return self.vanished + self.new + self.kept
 
     @property
     def stayed(self) -> int:
-        """Kept specs that neither came into the selection nor left it."""
+        """The number of kept specs that neither came into the selection nor left it."""
         return self.kept - self.entered - self.left
 
     @property
     def beside(self) -> int:
-        """How many new specs took no place of an old one."""
+        """The number of new specs that are not paired with an old one."""
         return self.new - self.vanished - self.alone
 
     @property
     def specs(self) -> int:
-        """How many specs that is, the two of a pair as one."""
+        """The number of specs; a pair counts as one."""
         return max(self.vanished, self.new) + self.kept
 
 
 class Items(Struct, frozen=True, kw_only=True, gc=False):
-    """Items of one package to which the same happened."""
+    """Items of one package with the same change."""
 
     package: str
-    stories: tuple[Story, ...]  # as which it can be told; the first that no other statement explains
-    left: frozenset[str] = frozenset()  # stacks
-    joined: frozenset[str] = frozenset()
+    stories: tuple[Story, ...]  # possible descriptions; the first that no other statement explains is used
+    left: frozenset[str] = frozenset()  # stacks that they left
+    joined: frozenset[str] = frozenset()  # stacks that they joined
     staying: frozenset[str] = frozenset()  # of these stacks, those that have the version before and after
-    stacks: frozenset[str] = frozenset()  # that have or had them
-    gone_values: frozenset[Attribute] = frozenset()  # of vanished specs, which their stacks have no more
-    new_values: frozenset[Attribute] = frozenset()  # of new specs, which their stacks did not have
-    is_again: bool = False  # the same thing came again, in place of the old one or beside it
-    is_prunable: bool = False  # nothing is missed but a copy, an older version, or what no stack built
+    stacks: frozenset[str] = frozenset()  # all that have or had them
+    gone_values: frozenset[Attribute] = frozenset()  # of vanished specs, that their stacks no longer have
+    new_values: frozenset[Attribute] = frozenset()  # of new specs, that their stacks did not have before
+    is_again: bool = False  # the same build was added again, in place of the old one or beside it
+    is_prunable: bool = False  # only a copy, an older version, or what no stack built is removed
     counts: Counts = Counts()
     kinds: frozenset[Kind] = frozenset()
-    # Of the package, with its first items alone: what its places lost, and how versions changed in others.
+    # Only with the first items of a package: the losses of its places, and its up- and downgrades in others.
     losses: tuple["OwnedLoss", ...] = ()
     regraded: tuple[Story, ...] = ()
 
 
 class Stay(Struct, frozen=True, kw_only=True):
-    """Since when something that was removed had been there, without a break."""
+    """How long something that was removed had been present without interruption."""
 
     day: str  # 2026-03-02, UTC
     or_before: bool = False
-    days: float | None = None  # until it was removed; None where that cannot be told
-    is_least: bool = False  # these are the days up to the revision that was told last; when it was removed is not known
+    days: float | None = None  # until it was removed; None if unknown
+    is_least: bool = False  # `days` ends at the revision reported last, as the removal is not dated
 
 
 class OwnedLoss(Struct, frozen=True, kw_only=True):
-    """A lost place or machine, and the package that it lost."""
+    """A lost place or machine of a package."""
 
     package: str
     place: Place
-    machine: Machine | None = None  # which the place lost while it keeps others
-    versions: tuple[str, ...] = ()  # that were there, oldest first
-    loss: Loss | None  # None with a whole tag
+    machine: Machine | None = None  # that the place lost while it keeps others
+    versions: tuple[str, ...] = ()  # lost versions, oldest first
+    loss: Loss | None  # None if the whole tag is lost
 
     @property
     def name(self) -> str:
-        """What names the place, `e4s (zen4)`, or the machine, `e4s (rhel8, zen4)`."""
+        """The name of the place, `e4s (zen4)`, or of the machine, `e4s (rhel8, zen4)`."""
         system = (self.machine.os,) if self.machine else ()
         return f"{self.place.stack} ({', '.join((*system, self.place.target))})"
 
     @property
     def sort_key(self) -> tuple[object, ...]:
-        """By package, place and machine; the place itself comes first."""
+        """A key that sorts by package, place and machine; the place itself comes first."""
         return (self.package, self.place, self.machine is not None, self.machine)
 
 
 class Turnover(Struct, frozen=True):
-    """How many hashes of the earlier state are gone, and what became of their binaries."""
+    """The number of hashes of the earlier state that are gone, by what happened to their binaries."""
 
     before: int
     rebuilt: int
@@ -249,35 +249,35 @@ class Turnover(Struct, frozen=True):
 
     @property
     def gone(self) -> int:
-        """How many hashes are gone."""
+        """The number of all hashes that are gone."""
         return self.rebuilt + self.pruned + self.others
 
 
 class Line(Struct, frozen=True, kw_only=True):
-    """One line of a statement: what happened to one package, with all of its items and kinds."""
+    """One line of a statement: a change of one package with its items and kinds."""
 
     package: str
     story: Story
     left: frozenset[str] = frozenset()
     joined: frozenset[str] = frozenset()
-    staying: frozenset[str] = frozenset()  # of these, as in Items
+    staying: frozenset[str] = frozenset()  # of these stacks, as in Items
     is_move: bool = False  # the same specs left stacks and joined others
     stacks: frozenset[str] = frozenset()
     counts: Counts
     kinds: frozenset[Kind]
-    values: tuple[str, ...] = ()  # compilers and the like that its packages went to at the same time
-    stay: Stay | None = None  # of what was removed; where no history is indexed, nothing is known of it
+    values: tuple[str, ...] = ()  # compilers and the like to which its packages changed at the same time
+    stay: Stay | None = None  # how long removed specs had been present, if the history is indexed
 
 
 class Effect(Struct, frozen=True, gc=False):
-    """What followed from a statement, and is not counted again elsewhere."""
+    """A consequence of a statement, which is not counted again elsewhere."""
 
     kind: StatementKind
     packages: tuple[str, ...]
 
 
 class CauseCount(Struct, frozen=True):
-    """Of how many rebuilt specs something is the cause, and of which packages; each spec is counted once."""
+    """A cause, with the number of rebuilt specs attributed to it and their packages; each spec counts once."""
 
     cause: Cause
     specs: int
@@ -285,7 +285,7 @@ class CauseCount(Struct, frozen=True):
 
 
 class Statement(Struct, frozen=True, kw_only=True):
-    """One cause, and everything that it explains."""
+    """One cause with everything that it explains."""
 
     kind: StatementKind
     name: str = ""  # of the tag, stack, package or place
@@ -295,11 +295,11 @@ class Statement(Struct, frozen=True, kw_only=True):
     places: tuple[Place, ...] = ()
     stacks: tuple[str, ...] = ()
     counts: Counts = Counts()
-    of: int | None = None  # items of the whole tag, where only some are selected
-    of_packages: int = 0  # packages of the whole tag before, where it is about the whole tag
-    exceptions: tuple[str, ...] = ()  # packages to which it did not happen, though it could have
+    of: int | None = None  # items of the whole tag, if only some are selected
+    of_packages: int = 0  # packages of the whole tag before, if it is about the whole tag
+    exceptions: tuple[str, ...] = ()  # packages to which the same could have happened, but did not
     effects: tuple[Effect, ...] = ()
-    causes: tuple[CauseCount, ...] = ()  # of rebuilds, most specs first; empty where no graph is recorded
+    causes: tuple[CauseCount, ...] = ()  # of rebuilds, most specs first; empty without a recorded graph
     lines: tuple[Line, ...] = ()
     kinds: frozenset[Kind] = frozenset()
     losses: tuple[OwnedLoss, ...] = ()  # the lost places and machines that it explains
@@ -308,22 +308,22 @@ class Statement(Struct, frozen=True, kw_only=True):
 
     @property
     def id(self) -> str:
-        """What names it within the changes of one tag, for JSON."""
+        """A name that is unique among the changes of one tag, for JSON."""
         return ":".join(filter(None, (self.kind, self.name or "+".join((*self.before, "", *self.after)).strip("+"))))
 
     @property
     def worst(self) -> LossClass | None:
-        """The worst class of its losses; None without any."""
+        """The worst class of its losses, or None."""
         order = list(LossClass)
         return max((one.loss.loss_class for one in self.losses if one.loss), key=order.index, default=None)
 
     @property
     def is_harmless(self) -> bool:
-        """Whether a place or machine lost only what the tag still has, so that whoever installs misses nothing."""
+        """Whether it is about a lost place or machine whose lost specs the tag still has, or equal ones."""
         is_loss = self.kind in (StatementKind.PLACE_LOST, StatementKind.MACHINE_LOST)
         return is_loss and self.worst in (None, LossClass.KEPT, LossClass.EQUAL)
 
 
 def graded(statement: Statement) -> Statement:
-    """Return a statement with its severity: a place that lost only what the cache still has needs no attention."""
+    """Return a statement with its severity, which is lower if it is harmless."""
     return replace(statement, severity=Severity.NEWS if statement.is_harmless else severity_of(statement.kind))

@@ -1,7 +1,7 @@
-"""What happened to a tag as a whole, judged on all of its packages whatever somebody selected.
+"""Judge what happened to a tag as a whole, on all of its packages, whatever is selected.
 
-An Observation counts while packages stream by. Documents that did not change are not read;
-where they decide (does one of them still have that stack?), they are read once.
+An Observation counts while packages are compared one after the other. Documents that did not change are read only if
+they matter (does one of them still have that stack?), and once.
 """
 
 from collections import Counter
@@ -34,33 +34,33 @@ _NOTED = ("compilers", "oses", "targets")
 
 Declared = tuple[frozenset[str] | None, frozenset[str] | None]
 
-# How many specs of each signature a package has.
+# The number of specs of each signature of a package.
 Contents = Mapping[Signature, int]
-# The documents that did not change, by package.
+# Reads the documents that did not change; returns their contents by package.
 Survey = Callable[[], Mapping[str, Contents]]
 
 _Machines = dict[str, dict[str, frozenset[Machine]]]  # by stack and package
 
 
 class Observation(Struct):
-    """What was seen of all packages of one tag."""
+    """The observations on all packages of one tag, for judging the tag."""
 
     items: list[Items] = field(default_factory=list)
-    # How many packages each stack has, before and after.
+    # The number of packages of each stack, before and after.
     traces: tuple[Counter[str], Counter[str]] = field(default_factory=lambda: (Counter(), Counter()))
-    facts: set[tuple[str, str]] = field(default_factory=set)  # values that any package had or has
+    facts: set[tuple[str, str]] = field(default_factory=set)  # values of any package, before or after
     values: SeenValues = field(default_factory=SeenValues)
-    # What packages have in the stacks that they left, and in those that they joined.
+    # The machines of packages in the stacks that they left, and in those that they joined.
     left: _Machines = field(default_factory=dict)
     joined: _Machines = field(default_factory=dict)
     specs_before: int = 0
     places_before: int = 0
     places_lost: Counter[str] = field(default_factory=Counter)  # by stack
     packages_lost: int = 0  # that lost a place
-    packages_again: int = 0  # most of which came again
+    packages_again: int = 0  # of which most specs were built again
 
     def add(self, change: PackageChange, items: Sequence[Items], values: PackageValues | None = None) -> None:
-        """Take one package, of which `values` are known or not."""
+        """Add a changed package; `values` are its changes of values, if they were computed already."""
         self.items += items
         self.specs_before += change.counts.before
         self.traces[0].update(change.before["stacks"])
@@ -80,7 +80,7 @@ class Observation(Struct):
                 machines[change.package] = machines.get(change.package, frozenset()) | place.machines
 
     def witness(self, document: Document) -> None:
-        """Take a package of which nothing but the form of its document changed."""
+        """Add a package whose specs did not change."""
         if document.specs:
             self.traces[0].update(document.facts["stacks"])
             self.traces[1].update(document.facts["stacks"])
@@ -90,7 +90,7 @@ class Observation(Struct):
             self.values.documents[document.package] = tuple(document.specs.counts)
 
     def join(self, other: "Observation") -> None:
-        """Add what was seen of other packages of the tag."""
+        """Add the observations of other packages of the tag."""
         self.items += other.items
         for side in (0, 1):
             self.traces[side].update(other.traces[side])
@@ -108,7 +108,7 @@ class Observation(Struct):
             self.facts.update((name, value) for value in facts[name])
 
     def moved_stacks(self) -> tuple[set[str], set[str]]:
-        """Return the stacks that no compared package has any more, and those that none had."""
+        """Return the stacks that none of the compared packages has any more, and those that none had before."""
         had, has = map(set, self.traces)
         return had - has, has - had
 
@@ -118,7 +118,7 @@ def _count_places(signatures: Iterable[Signature]) -> int:
 
 
 def _lost_places(change: PackageChange) -> Counter[str]:
-    """Count the lost places of each stack that no other target of it makes up for."""
+    """Return the number of lost places of each stack, less those that it gained on other targets."""
     net: Counter[str] = Counter()
     for place in change.places:
         net[place.stack] += (place.verdict is Verdict.LOST) - (place.verdict is Verdict.GAINED)
@@ -134,34 +134,34 @@ def _is_again(change: PackageChange, items: Iterable[Items]) -> bool:
 
 
 class Merge(Struct, frozen=True):
-    """Stacks that were removed, and those that joined and have nine tenths of their packages for the same machines."""
+    """Stacks that were removed, and new stacks that have nine tenths of their packages for the same machines."""
 
     removed: tuple[str, ...]
     joined: tuple[str, ...]
 
     @property
     def name(self) -> str:
-        """What names it within the changes of one tag."""
+        """A name that is unique among the changes of one tag."""
         return f"{', '.join(self.removed)} -> {', '.join(self.joined)}"
 
 
 class Judgement(Struct, frozen=True, kw_only=True):
-    """What is true of the whole tag."""
+    """The events that concern the whole tag."""
 
-    whole: StatementKind | None = None  # the tag itself came or went, with all that it has
-    lost: tuple[str, ...] = ()  # stacks, those of most items first
+    whole: StatementKind | None = None  # set if the tag itself was added or removed
+    lost: tuple[str, ...] = ()  # stacks that left the tag, those with most items first
     gained: tuple[str, ...] = ()
     merges: tuple[Merge, ...] = ()
     values: tuple[ValueChange, ...] = ()
     is_prune: bool = False
     is_wave: bool = False
-    suspicion: str = ""  # what makes it suspicious
-    packages: int = 0  # of the earlier state
+    suspicion: str = ""  # the reason why it is suspicious
+    packages: int = 0  # number in the earlier state
     counts: Mapping[tuple[StatementKind, str], int] = field(default_factory=dict)  # items of each statement by name
     survey: Survey = dict
 
     def merge_of(self, stack: str) -> Merge | None:
-        """Return the merge that a stack left or joined by, if it did."""
+        """Return the merge by which a stack left or joined the tag, or None."""
         return next((one for one in self.merges if stack in (*one.removed, *one.joined)), None)
 
 
@@ -177,9 +177,9 @@ def judge(
 ) -> Judgement:
     """Judge the whole tag.
 
-    `declared` are the stacks that the tag says it has on either side, where it says so; `survey` reads the documents
-    that did not change, and is asked at most once. Only of neighbours, between which one revision lies, it can be told
-    that a loss is suspicious. `is_pruned` tells whether specs that no stack builds will go, as they do from branches.
+    `declared` are the stacks that the tag itself declares on either side, if it does; `survey` reads the documents that
+    did not change, and is called at most once. Only between neighbours, with one revision between them, can a loss be
+    suspicious. `is_pruned` tells whether specs that no stack builds will be removed, as happens in branches.
     """
     unchanged = _Unchanged(survey)
     if not (packages.before and packages.after):
@@ -201,7 +201,7 @@ def judge(
 
 
 class _Unchanged:
-    """Asks the survey at most once."""
+    """The documents that did not change, which are read at most once."""
 
     def __init__(self, survey: Survey) -> None:
         self._survey = survey
@@ -246,7 +246,7 @@ def _most_first(stacks: Iterable[str], items: Iterable[Items], field_name: str) 
 
 
 def _merges(seen: Observation, lost: Iterable[str], gained: Iterable[str]) -> tuple[Merge, ...]:
-    """Return the stacks that were merged or renamed, together where they joined the same ones."""
+    """Return the stacks that were merged or renamed; those that went into the same stacks are one merge."""
     found: list[tuple[set[str], set[str]]] = []
     for stack in sorted(lost):
         packages = seen.left.get(stack, {})

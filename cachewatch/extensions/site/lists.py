@@ -116,7 +116,7 @@ _HASH_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789")
 
 
 def index_file(packages: Sequence[str], catalogue: SiteContents, totals: Totals) -> bytes:
-    """Return the file that is loaded once somebody searches; `packages` are in the order of their numbers."""
+    """Return the script of everything but hashes, which a search loads; `packages` are in the order of numbers."""
     presents = presents_of(catalogue)
     stacks = sorted({*totals.stacks, *(stack for present in presents.values() for stack in present.stacks)})
     targets = sorted({target for present in presents.values() for target in present.targets})
