@@ -34,6 +34,7 @@ from cachewatch.config.types import (
 from cachewatch.errors import ConfigError
 from cachewatch.hooks import extensions, models
 from cachewatch.http.addresses import is_loopback
+from cachewatch.report.values import MAX_HTML
 
 _LEAST_HTML = 10_000
 MAIL_TYPES = ("email", "sendmail", "maildir")
@@ -132,7 +133,7 @@ class MailConfig(WithSecrets, ChannelConfig):
         if_left_out="no attachment",
     )
     max_html: Annotated[Size, FromText(_html_size)] = key(
-        "maximum size of the HTML part, at least 10kB; e-mail clients cut off at 100kB", 90_000, if_left_out="90kB"
+        "maximum size of the HTML part, at least 10kB; e-mail clients cut off at 100kB", MAX_HTML, if_left_out="90kB"
     )
 
     @model_validator(mode="after")

@@ -35,6 +35,7 @@ from cachewatch.config.types import (
 from cachewatch.core.model import Kind
 from cachewatch.core.selection import DEFAULT, GROUPS, Globs, chosen_kinds, kinds_named
 from cachewatch.errors import ConfigError
+from cachewatch.report.values import USUAL_ROWS
 from cachewatch.runtime.files import shipped_template
 
 _CRON = {"type": "object", "properties": {"cron": {"type": "string"}}, "required": ["cron"]}
@@ -165,7 +166,7 @@ class Urgent(ConfigSection):
 class Limit(ConfigSection):
     """How large a digest may be."""
 
-    rows: Annotated[int, whole_number(1, 100_000)] = key("maximum lines of each list", 25)
+    rows: Annotated[int, whole_number(1, 100_000)] = key("maximum lines of each list", USUAL_ROWS)
     hold_above: Annotated[int, whole_number(1, 10**9)] = key(
         "number of changed specs above which operators must confirm a digest", 5000
     )

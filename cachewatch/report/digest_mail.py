@@ -22,7 +22,7 @@ from cachewatch.report.first_screen import advice
 from cachewatch.report.formats import MOST_CSV
 from cachewatch.report.headline import fitted
 from cachewatch.report.templates import render_all, source
-from cachewatch.report.values import Attachment, Digest, Form, Notice, RenderedDigest
+from cachewatch.report.values import MAX_HTML, USUAL_ROWS, Attachment, Digest, Form, Notice, RenderedDigest
 from cachewatch.report.words_file import Words, words
 
 Context = dict[str, Any]
@@ -32,24 +32,23 @@ _PLAIN_CSV = 1_000_000
 # Compressed, for all readers together: each gets a message of their own, and all are stored at once.
 _MOST_FOR_ALL = 16 * MOST_CSV
 
-MAX_HTML = 90_000  # bytes: Gmail cuts what is longer than about 102,000
-
 _MOST_BULLETS = 5
 _LONGEST_SUBJECT = 200  # of a template
-_FULL = DigestForm(rows=25, tags=30, others=20, longest=110)
 _FORMS = ("html", "txt", "md", "chat", "subject", "feed.html", "page.html")
 _FORM = re.compile(r"(\.(feed\.html|page\.html|html|txt|md|chat|subject))?(\.j2)?$")
 # What only mail needs: its readers have no styles of their own.
 _STYLES = re.compile(r' (?:style|class)="[^"]*"')
 
 # Of what a chat shows, its template names a few.
-_BRIEF = DigestForm(rows=25, tags=_MOST_BULLETS, others=_MOST_BULLETS, longest=60, has_links=False)
+_BRIEF = DigestForm(rows=USUAL_ROWS, tags=_MOST_BULLETS, others=_MOST_BULLETS, longest=60, has_links=False)
 
-# What is left out when it does not fit, one after the other.
+# What is left out when it does not fit, one after the other; no list has more rows than the digest says.
 _STEPS = (
-    _FULL,
-    DigestForm(rows=25, tags=30, others=20, longest=110, has_links=False),
-    DigestForm(rows=25, tags=30, others=10, longest=80, has_links=False, has_details=False),
+    DigestForm(tags=30, others=20, longest=110),
+    DigestForm(tags=30, others=20, longest=110, has_links=False),
+    DigestForm(tags=30, others=10, longest=80, has_links=False, has_details=False),
+    DigestForm(rows=200, tags=30, others=10, longest=80, has_links=False, has_details=False),
+    DigestForm(rows=50, tags=30, others=10, longest=80, has_links=False, has_details=False),
     DigestForm(rows=12, tags=30, others=10, longest=80, has_links=False, has_details=False),
     DigestForm(rows=5, tags=20, others=5, longest=60, has_links=False, has_details=False),
     DigestForm(rows=2, tags=20, others=3, longest=60, has_links=False, has_details=False),
@@ -122,10 +121,9 @@ class DigestRenderer:
         digest, names, head = self._digest, self._names, self._head
         table = None if shortness or not self._attach else _table(digest, readers=len(self._to))
         budget = self._max_html // 2 if shortness else self._max_html
-        forms = _STEPS[_BEGIN[min(shortness, 2)] :]
-        html, told = _fitting_html(
-            names, budget, ({**head, **_shown(digest, form, table, names.words)} for form in forms)
-        )
+        forms = (replace(form, rows=min(form.rows, digest.rows)) for form in _STEPS[_BEGIN[min(shortness, 2)] :])
+        shown = (_shown(digest, form, table, names.words) for form in dict.fromkeys(forms))
+        html, told = _fitting_html(names, budget, ({**head, **each} for each in shown))
         is_page = Form.PAGE in self._wanted and not shortness
         page, whole = _page(names, digest, head) if is_page else ("", told)
         lasting = whole if self._is_archived else told

@@ -40,6 +40,7 @@ from cachewatch.core.model import (
 from cachewatch.core.statement_values import Counts, Line, OwnedLoss, Statement, StatementKind, Story, severity_of
 from cachewatch.report.headline import WIDEST
 from cachewatch.report.values import (
+    MAX_HTML,
     Digest,
     Example,
     Notice,
@@ -299,7 +300,6 @@ def _line(
 
 
 _CLIPPED = 102_000  # bytes of HTML, about where Gmail cuts
-_ROOMY = 90_000  # leaves room for what lists and gateways add
 _MOST_STYLE = 16_000  # bytes of <style> that Gmail keeps
 _WIDEST_TEXT = 78
 _LONGEST_LINE = 998  # bytes that SMTP allows
@@ -400,7 +400,7 @@ def _html(html: str, bases: tuple[str, ...]) -> Iterator[LintFinding]:
     size = len(html.encode())
     if size > _CLIPPED:
         yield LintFinding(Grade.ERROR, "html", f"{size:,} bytes: Gmail cuts after {_CLIPPED:,}, and with it the end")
-    elif size > _ROOMY:
+    elif size > MAX_HTML:
         yield LintFinding(Grade.WARNING, "html", f"{size:,} bytes, close to the {_CLIPPED:,} that Gmail shows")
     reader = _MarkupReader(bases)
     reader.feed(html)

@@ -123,6 +123,10 @@ class Silenced(Struct, frozen=True):
     until: str
 
 
+USUAL_ROWS = 25  # of a list in a digest
+MAX_HTML = 90_000  # bytes of a mail: Gmail cuts what is longer than about 102,000; lists and gateways add some
+
+
 class Digest(Struct, frozen=True, kw_only=True, dict=True):
     """All that a template may say; docs/templates.md describes what templates are given of it."""
 
@@ -149,7 +153,7 @@ class Digest(Struct, frozen=True, kw_only=True, dict=True):
     zone: str = "UTC"  # in which times are said
     operator: str = ""  # who runs this, as people may write to them
     links: str = ""  # base of links to the catalogue's pages; empty for none
-    rows: int = 25  # of each list, at most
+    rows: int = USUAL_ROWS  # of each list, at most
 
     @cached_property
     def assessment(self) -> Assessment:

@@ -23,9 +23,9 @@ from cachewatch.core.coverage import CoverageChange
 from cachewatch.core.remembered import Fact, MetBinaries, OpenAction, confirmed
 from cachewatch.core.statement_values import StatementKind, is_of_tag
 from cachewatch.errors import TemplateError
-from cachewatch.report.digest_mail import MAX_HTML, DigestRenderer
+from cachewatch.report.digest_mail import DigestRenderer
 from cachewatch.report.headline import clauses_of_statements
-from cachewatch.report.values import Digest, Form, Message, RenderedDigest, Silenced, TagDigest
+from cachewatch.report.values import MAX_HTML, Digest, Form, Message, RenderedDigest, Silenced, TagDigest
 from cachewatch.report.words import names, number
 from cachewatch.runtime.log import Log
 from cachewatch.service import streams as notice_sentences

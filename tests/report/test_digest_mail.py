@@ -22,7 +22,7 @@ from cachewatch.report import words as statement_phrases
 from cachewatch.report.digest_mail import render_digest, render_notice
 from cachewatch.report.digest_view import package_url
 from cachewatch.report.headline import clauses_of_statements
-from cachewatch.report.values import PLACE, Digest, Notice, TagDigest
+from cachewatch.report.values import MAX_HTML, PLACE, Digest, Notice, TagDigest
 
 
 def test_a_letter_of_the_demo(demo_repository: Path) -> None:
@@ -179,6 +179,16 @@ def test_the_budget_is_kept(tmp_path: Path, budget: int) -> None:
     assert "Stop these mails" in rendered.html
     assert [attached.name for attached in rendered.attachments] == ["changes.csv"]
     assert rendered.attachments[0].content.count(b"spec-removed") == 400
+
+
+@pytest.mark.parametrize(("rows", "shown"), [(10, [10, 10]), (60, [60, 60]), (1000, [134, 200])])
+def test_a_list_has_as_many_rows_as_are_asked_for(tmp_path: Path, rows: int, shown: list[int]) -> None:
+    """More than usual, too, as far as they fit."""
+    html = render_digest(replace(crowded(tmp_path), rows=rows)).html
+
+    found = [[row for row in listed if not row.lstrip().startswith("and ")] for _, listed in Tables(html).tables]
+    assert list(map(len, found)) == shown
+    assert len(html.encode()) <= MAX_HTML
 
 
 def test_nothing_is_attached_unless_asked_for(tmp_path: Path) -> None:

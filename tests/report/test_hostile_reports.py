@@ -14,9 +14,9 @@ from helpers import catalogue, history, record
 
 from cachewatch.core.names import safe
 from cachewatch.report.data import csv_table
-from cachewatch.report.digest_mail import MAX_HTML, render_digest
+from cachewatch.report.digest_mail import render_digest
 from cachewatch.report.samples import lint_digest
-from cachewatch.report.values import RenderedDigest
+from cachewatch.report.values import MAX_HTML, RenderedDigest
 
 HOSTILE = {
     "element": "<x-cw onmouseover=alert(1)>",
