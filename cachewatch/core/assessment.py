@@ -1,6 +1,6 @@
-"""What readers are to do and why: decided once, before any word of a digest is chosen.
+"""Decide what readers should do and why, before any word of a digest is chosen.
 
-Subject, body, colours, JSON and headers of mail show what is decided here. The rules are in docs/laws.md.
+Subject, body, colours, JSON and headers of mail all show what is decided here. The rules are in docs/laws.md.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ from cachewatch.core.statement_values import OwnedLoss, Statement, StatementKind
 
 
 class Verb(StrEnum):
-    """What readers are to do, the most pressing first."""
+    """What readers should do, the most urgent first."""
 
     WAIT = "wait"
     BUILD = "build"
@@ -27,7 +27,7 @@ class Verb(StrEnum):
 
 
 class Level(StrEnum):
-    """How bad it is; colours follow it."""
+    """How bad the news of a digest is; colours depend on it."""
 
     ALARM = "alarm"
     NOTICE = "notice"
@@ -35,7 +35,7 @@ class Level(StrEnum):
 
 
 class Rank(IntEnum):
-    """What is said first."""
+    """The order in which a digest reports facts."""
 
     SUSPICION = 0
     PIN_GONE = 1
@@ -57,16 +57,16 @@ class Rank(IntEnum):
 
 
 class Because(StrEnum):
-    """For what cause readers are to do something; each has its words in templates/words.toml."""
+    """The reason why readers should do something; each has its words in templates/words.toml."""
 
     SUSPICIOUS = "suspicious"
-    CONFIRMED = "confirmed"  # it was suspicious, and operators say that it is so
+    CONFIRMED = "confirmed"  # it was suspicious, and operators confirmed it
     ENVIRONMENT_GONE = "environment-gone"
     ENVIRONMENT_OTHER = "environment-other"
     ENVIRONMENT_EQUAL = "environment-equal"
     ENVIRONMENT_GOING = "environment-going"
     PIN_GONE = "pin-gone"
-    PIN_ENDING = "pin-ending"  # it is among the oldest snapshots, which go first
+    PIN_ENDING = "pin-ending"  # it is among the oldest snapshots, which are deleted first
     SNAPSHOT_LACKS = "snapshot-lacks"
     SNAPSHOT = "snapshot"
     TAG_REMOVED = "tag-removed"
@@ -81,7 +81,7 @@ class Because(StrEnum):
 
 
 class ComparedTag(Struct, frozen=True, kw_only=True):
-    """What is told of one tag of one source."""
+    """One tag of one source with the statements that a digest reports."""
 
     source: str
     tag: str
@@ -93,20 +93,20 @@ class ComparedTag(Struct, frozen=True, kw_only=True):
 
 
 class PinState(Struct, frozen=True, kw_only=True):
-    """A snapshot that readers stay with, and what is known of moving to the newest one of its series."""
+    """A pinned snapshot, and the consequences of moving to the newest one of its series."""
 
     source: str
     tag: str
     is_gone: bool = False
-    is_ending: bool = False  # it is among the oldest snapshots, which go first
-    newest: str = ""  # if that is another one
-    others: tuple[str, ...] = ()  # newer ones beside that
-    move: CoverageChange | None = None  # for the environment, where there is one
-    statements: tuple[Statement, ...] | None = None  # of the comparison with the newest, where there is no environment
+    is_ending: bool = False  # it is among the oldest snapshots, which are deleted first
+    newest: str = ""  # newest snapshot of the series, if it is another one
+    others: tuple[str, ...] = ()  # other newer snapshots
+    move: CoverageChange | None = None  # the comparison with the newest for the environment, if there is one
+    statements: tuple[Statement, ...] | None = None  # the comparison with the newest without an environment
 
 
 class Alternative(Struct, frozen=True):
-    """The snapshot that has most of an environment."""
+    """The snapshot that has most binaries of an environment, with their number and the number of all."""
 
     tag: str
     has: int
@@ -117,44 +117,44 @@ class Known(Struct, frozen=True, kw_only=True):
     """What is remembered of earlier digests of the same subscription."""
 
     since: Mapping[tuple[str, Verb, str], str] = field(default_factory=dict)  # day by source, verb and name
-    met: frozenset[str] = frozenset()  # hashes of the environment that were ever there
+    met: frozenset[str] = frozenset()  # hashes of the environment that were ever present
     confirmed: frozenset[tuple[str, str]] = frozenset()  # source and tag of which operators confirmed a suspicion
 
 
 class Action(Struct, frozen=True, kw_only=True):
-    """Something that readers are to do."""
+    """Something that readers should do."""
 
     verb: Verb
     because: Because
     source: str = ""
-    tag: str = ""  # that it is about; to stay with, or to move to
-    name: str = ""  # of the stack, or the other snapshot; the day before which lock files were made
+    tag: str = ""  # that it is about; the one to stay with or to move to
+    name: str = ""  # of the stack or the other snapshot; or the day before which lock files are outdated
     names: tuple[str, ...] = ()  # packages
-    others: tuple[str, ...] = ()  # snapshots that would do as well
-    count: int = 0  # packages, or binaries of an environment
-    since: str = ""  # the day on which its cause was first told; empty if that is today
+    others: tuple[str, ...] = ()  # other suitable snapshots
+    count: int = 0  # number of packages, or of binaries of an environment
+    since: str = ""  # day on which its cause was first reported; empty if in this digest
 
     @property
     def subjects(self) -> tuple[str, ...]:
-        """By what it is remembered: packages, or what happened to a snapshot."""
+        """The names under which it is remembered: packages, or the cause and the name of a snapshot."""
         if self.because in (Because.PIN_GONE, Because.PIN_ENDING):
             return (f"{self.because} {self.name}",)
         return self.names or (self.name,)
 
 
 class Fact(Struct, frozen=True, kw_only=True):
-    """One thing that happened, in the tags that it happened in."""
+    """One event to report, such as a statement, with the tags in which it occurred."""
 
     rank: Rank
-    kind: str  # of the statement, or what else is told: environment, pin-gone, snapshot
+    kind: str  # of the statement, or else: environment, pin-gone, snapshot
     statement: Statement | None = None
-    worst: LossClass | None = None  # of what it owns
+    worst: LossClass | None = None  # the worst class of its losses
     tags: tuple[ComparedTag, ...] = ()
     pin: PinState | None = None
 
     @property
     def packages(self) -> tuple[str, ...]:
-        """The packages that it is about: of losses, those of the worst class."""
+        """The packages that it is about; of losses, those with the worst class."""
         if self.statement is None:
             return ()
         if self.worst is None or self.statement.kind not in LOSSES:
@@ -163,7 +163,7 @@ class Fact(Struct, frozen=True, kw_only=True):
 
 
 class AssessedLoss(Struct, frozen=True, kw_only=True):
-    """A lost place or machine, and the statement that owns it."""
+    """A lost place or machine, with the statement that reports it."""
 
     tag: ComparedTag
     statement: Statement
@@ -177,53 +177,53 @@ class AssessedLoss(Struct, frozen=True, kw_only=True):
 
 
 class EnvironmentState(Struct, frozen=True, kw_only=True):
-    """The binaries of an environment by what the cache has of them."""
+    """The binaries of an environment, by what the cache still has of them."""
 
     change: CoverageChange
-    by_class: Mapping[LossClass, tuple[Resolution, ...]]  # of those that were ever there
-    new: frozenset[str]  # keys of those to which something happened since the last digest
-    not_here: tuple[Resolution, ...]  # that were never there
+    by_class: Mapping[LossClass, tuple[Resolution, ...]]  # of those that were ever present
+    new: frozenset[str]  # keys of those that became worse since the last digest
+    not_here: tuple[Resolution, ...]  # that were never present
 
     @property
     def is_news(self) -> bool:
-        """Whether anything happened to it."""
+        """Whether anything changed for the environment."""
         return bool(self.new or self.change.came or self.change.restored)
 
     def of(self, wanted: LossClass, *, is_new: bool | None = None) -> tuple[Resolution, ...]:
-        """Return those of one class; only new, or only older ones, if asked for."""
+        """Return the binaries in one class; `is_new` keeps only those that became worse lately, or only the others."""
         found = self.by_class.get(wanted, ())
         return tuple(one for one in found if is_new is None or (key_of(one) in self.new) is is_new)
 
 
 class Assessment(Struct, frozen=True, kw_only=True):
-    """What readers are to do, how bad it is, and why."""
+    """What readers should do, how bad the news is, and why."""
 
     actions: tuple[Action, ...]  # worst first
     level: Level
-    facts: tuple[Fact, ...]  # in the order in which they are said
+    facts: tuple[Fact, ...]  # in the order of the report
     losses: tuple[AssessedLoss, ...]
     environment: EnvironmentState | None = None
     alternative: Alternative | None = None
 
     @property
     def due(self) -> tuple[Action, ...]:
-        """What this digest is the first to ask for."""
+        """The actions that this digest is the first to ask for."""
         return tuple(one for one in self.actions if not one.since)
 
     @property
     def still_open(self) -> tuple[Action, ...]:
-        """What earlier digests asked for."""
+        """The actions that earlier digests already asked for."""
         return tuple(one for one in self.actions if one.since)
 
 
-# A place or machine that was lost, and nothing else.
+# Statements on lost places and machines.
 LOSSES = (StatementKind.PLACE_LOST, StatementKind.MACHINE_LOST)
 _VALUES = (StatementKind.MIGRATION, StatementKind.BESIDE, StatementKind.NO_LONGER)
 _RANKS = {
     StatementKind.SUSPICIOUS: Rank.SUSPICION,
     StatementKind.TAG_REMOVED: Rank.GONE,
     StatementKind.PACKAGE_REMOVED: Rank.GONE,
-    StatementKind.STACK_REMOVED: Rank.HARMLESS,  # unless it owns what is worse
+    StatementKind.STACK_REMOVED: Rank.HARMLESS,  # unless it has worse losses
     StatementKind.PLACE_LOST: Rank.HARMLESS,
     StatementKind.MACHINE_LOST: Rank.HARMLESS,
     StatementKind.STACK_MERGED: Rank.MERGED,
@@ -262,10 +262,11 @@ def assess(
     alternative: Alternative | None = None,
     is_unknown: bool = False,
 ) -> Assessment:
-    """Decide what readers are to do about what happened to `tags`.
+    """Decide what readers should do about the changes in `tags`.
 
-    `tags` hold what is told: what a silence hides is not among it. `is_unknown` tells that what changed in some
-    source cannot be known.
+    The statements of `tags` are those that are reported, without silenced ones. `is_unknown` means that the changes in
+    some source are unknown. `known` has the facts of earlier digests, and `alternative` the best snapshot for the
+    environment.
     """
     known = known or Known()
     waiting = frozenset(
@@ -286,7 +287,7 @@ def assess(
     actions = [*_waits(facts), *_of_environment(own, tags, is_new=False), *_of_pins(pins)]
     actions += _looks([one for one in facts if not _is_compared_with(one, pins)], has_environment=own is not None)
     actions = [each for action in actions for each in _dated(action, known)]
-    actions += _of_environment(own, tags, is_new=True)  # whatever was asked for before, something happened to these now
+    actions += _of_environment(own, tags, is_new=True)  # not dated, because these became worse now
     actions.sort(key=lambda one: (_VERBS.index(one.verb), _CAUSES.index(one.because), one.since))
     return Assessment(
         actions=tuple(actions),
@@ -309,7 +310,7 @@ def assess(
 
 
 def _facts(tags: Sequence[ComparedTag], known: Known, *, has_environment: bool) -> Iterator[Fact]:
-    """Yield what happened to tags; what is the same in several is one."""
+    """Yield the facts of all tags; equal statements in several tags are one fact."""
     same: dict[object, tuple[Statement, list[ComparedTag]]] = {}
     for tag in tags:
         if tag.base:
@@ -318,7 +319,7 @@ def _facts(tags: Sequence[ComparedTag], known: Known, *, has_environment: bool) 
             if tag.base and one.kind is StatementKind.TAG_ADDED and one.name == tag.tag:
                 continue
             if has_environment and one.kind is StatementKind.TURNOVER:
-                continue  # of its binaries it is said one by one
+                continue  # its binaries are reported one by one
             key = (one.kind, one.name, one.before, one.after, one.packages, bool(tag.base))
             same.setdefault(key, (one, []))[1].append(tag)
     for one, found in same.values():
@@ -327,19 +328,19 @@ def _facts(tags: Sequence[ComparedTag], known: Known, *, has_environment: bool) 
 
 
 def _kind_of(one: Statement, tag: ComparedTag) -> str:
-    """Tell what has words of its own: what has been missing for long, and new snapshots beside the newest."""
+    """Return the kind of a statement, or a special one for packages missing for long and for more new snapshots."""
     if one.kind is StatementKind.PACKAGE_REMOVED and not one.name:
         return "missing"
     return "snapshot-named" if one.kind is StatementKind.TAG_ADDED and one.name != tag.tag else one.kind
 
 
 def _rank(one: Statement, tags: Sequence[ComparedTag], known: Known, *, has_environment: bool) -> Rank:
-    """Rank a statement by its kind and by the worst that it owns; of an environment, its binaries say what is lost."""
+    """Rank a statement by its kind and its worst loss. With an environment, losses count by its binaries instead."""
     rank = _RANKS.get(one.kind, Rank.REST)
     if one.kind is StatementKind.SUSPICIOUS:
         return Rank.GONE if all((tag.source, tag.tag) in known.confirmed for tag in tags) else rank
     if one.kind in (StatementKind.TAG_REMOVED, StatementKind.TAG_ADDED):
-        # That an old snapshot goes is routine.
+        # The deletion of an old snapshot is routine.
         of_snapshot = {StatementKind.TAG_REMOVED: Rank.PRUNE, StatementKind.TAG_ADDED: Rank.SNAPSHOT}
         return of_snapshot[one.kind] if is_snapshot(one.name) else rank
     if has_environment:
@@ -347,7 +348,7 @@ def _rank(one: Statement, tags: Sequence[ComparedTag], known: Known, *, has_envi
         return Rank.REST if is_loss and one.worst not in (LossClass.KEPT, LossClass.EQUAL) else rank
     if one.worst in MISSED:
         rank = min(rank, Rank.GONE if one.worst is LossClass.GONE else Rank.MISSED)
-    # What a new snapshot lacks is no alarm.
+    # What a new snapshot lacks is not an alarm.
     return max(rank, Rank.MISSED) if tags[0].base else rank
 
 
@@ -358,7 +359,7 @@ def _worst(statements: Iterable[Statement]) -> LossClass | None:
 
 
 def packages_of(losses: Iterable[OwnedLoss], wanted: LossClass) -> tuple[str, ...]:
-    """Return the packages of which some loss is of this class, and none is of a worse one."""
+    """Return the packages whose worst loss has the class `wanted`."""
     worst: dict[str, int] = {}
     for one in losses:
         if one.loss is not None:
@@ -367,13 +368,13 @@ def packages_of(losses: Iterable[OwnedLoss], wanted: LossClass) -> tuple[str, ..
 
 
 def lacking(statements: Iterable[Statement], wanted: LossClass = LossClass.GONE) -> tuple[str, ...]:
-    """Return the packages that something is lost of, with this as the worst class."""
+    """Return the packages whose worst loss in any of the statements has the class `wanted`."""
     statements = list(statements)
     return packages_of((lost for one in statements for lost in one.losses), wanted)
 
 
 def key_of(covered: Resolution) -> str:
-    """Return what names a binary of an environment: its hash, or what it is."""
+    """Return a key for a binary of an environment: its hash, or else package and version."""
     need = covered.need
     return need.hash or f"{need.package}@{need.version}"
 
@@ -381,9 +382,9 @@ def key_of(covered: Resolution) -> str:
 def state_of(
     change: CoverageChange, met: frozenset[str] = frozenset(), waiting: frozenset[str] = frozenset()
 ) -> EnvironmentState:
-    """Say what the cache has of each binary; `met` are the hashes that were there at any time.
+    """Return what the cache has of each binary; `met` are the hashes that were ever present.
 
-    Binaries that are not there of packages that are `waiting`, as publishing may have failed, are set aside.
+    Missing binaries of packages in `waiting`, which publishing may have failed for, are left out.
     """
     was_there = {key_of(one) for one in change.before.needs if one.is_met} | met
     had_build = {key_of(one) for one in change.newly_lost}
@@ -397,7 +398,7 @@ def state_of(
         else:
             not_here.append(one)
     gone = {key_of(one) for one in change.before.needs if one.loss_class is LossClass.GONE}
-    worse = (one for one in by_class.get(LossClass.GONE, ()) if key_of(one) not in gone)  # a newer version was left
+    worse = (one for one in by_class.get(LossClass.GONE, ()) if key_of(one) not in gone)  # they had a newer version
     new = (*change.removed, *change.newly_lost, *change.newly_unreferenced, *worse)
     return EnvironmentState(
         change=change,
@@ -455,7 +456,7 @@ def _of_pins(pins: Iterable[PinState]) -> Iterator[Action]:
 
 
 def _lost_by_moving(pin: PinState) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the packages that the newest snapshot lacks, and those that it has in another way only."""
+    """Return the packages that the newest snapshot lacks, and those that it has only in other builds or versions."""
     if pin.move is not None:
         return (
             tuple(dict.fromkeys(o.need.package for o in pin.move.removed if o.loss_class is LossClass.GONE)),
@@ -470,13 +471,13 @@ def _lost_by_moving(pin: PinState) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _is_compared_with(fact: Fact, pins: Iterable[PinState]) -> bool:
-    """Tell whether it happened between a pinned snapshot and the newest one, of which `stay` and `move` speak."""
+    """Tell whether the fact compares a pinned snapshot with the newest one, which `stay` and `move` already cover."""
     pinned = {(pin.source, pin.tag) for pin in pins if not pin.is_gone}
     return bool(fact.tags) and all((tag.source, tag.base) in pinned for tag in fact.tags)
 
 
 def _looks(facts: Sequence[Fact], *, has_environment: bool) -> Iterator[Action]:
-    """Yield what to look after where there is neither an environment nor a pin."""
+    """Yield what to look after, for readers without an environment or a pin."""
     found: dict[tuple[Because, str, str], list[Fact]] = {}
     for one in facts:
         statement = one.statement
@@ -505,13 +506,13 @@ def _because(fact: Fact) -> Because | None:
     if fact.worst in MISSED and fact.worst is not None:
         return Because(fact.worst.value)
     if kind in (StatementKind.REBUILD_WAVE, StatementKind.TURNOVER) and any(tag.base for tag in fact.tags):
-        return None  # the earlier snapshot still has what lock files name
+        return None  # the earlier snapshot still has the binaries that lock files name
     if kind is StatementKind.REBUILD_WAVE and fact.statement and not fact.statement.counts.beside:
         return None
     return _LOOKED_AT_LAST.get(kind) if kind else None
 
 
-# What to look after because of the kind alone: whatever is lost with it, or if nothing is.
+# Reasons that depend only on the kind of statement: those that come before losses, and those that come after them.
 _LOOKED_AT = {
     StatementKind.SUSPICIOUS: Because.CONFIRMED,
     StatementKind.TAG_REMOVED: Because.TAG_REMOVED,
@@ -531,9 +532,9 @@ def _action(verb: Verb, because: Because, tag: ComparedTag, names: tuple[str, ..
 
 
 def _dated(action: Action, known: Known) -> Iterator[Action]:
-    """Part an action by the days on which its causes were first told."""
+    """Divide an action by the days on which its causes were first reported."""
     if action.verb is Verb.LOOK:
-        yield action  # whether readers did it cannot be seen
+        yield action  # nobody can see whether readers did it
         return
     subjects = action.subjects
     days = {subject: known.since.get((action.source, action.verb, subject), "") for subject in subjects}

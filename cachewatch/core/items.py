@@ -1,7 +1,7 @@
-"""A package change in, its items out: each with the stories as which it can be told.
+"""Divide the changes of a package into items, each with the stories by which a report can describe it.
 
-Which story is told is only known when the whole tag is through (statements.py): a place that
-is lost because its stack left is the stack's story.
+Which story is used is only known when the whole tag is compared (statements.py): if a place is lost because its stack
+left the tag, this is part of the statement on the stack.
 """
 
 from collections import defaultdict
@@ -45,13 +45,13 @@ from cachewatch.core.statement_values import (
 SeesStack = Callable[[str], bool]
 
 _PRUNABLE = (SpecClass.PRUNED, SpecClass.SURPLUS, SpecClass.RETIRED)
-# Of these, another operating system, platform or target in the same stacks is told instead.
+# For specs of these classes, a change to another system or target in the same stacks is described instead.
 _SYSTEM_CLASSES = (SpecClass.DROPPED, SpecClass.SURPLUS, SpecClass.NEW_COMBINATION, SpecClass.EXTRA_COPY)
 _ChangedFact = tuple[Kind, frozenset[str], Callable[[Signature], tuple[str, ...]]]
 
 
 class _EqualItems(Struct, frozen=True, kw_only=True):
-    """Some equal items: what they were, and what they are now."""
+    """Equal items: their signature before and after, their number, and a story if no place has one."""
 
     before: Signature | None
     after: Signature | None
@@ -63,7 +63,7 @@ class _EqualItems(Struct, frozen=True, kw_only=True):
 
 
 class _Told(Struct, frozen=True):
-    """What the places of an item have to say, and which they are."""
+    """What changed in the places of an item, and which stacks these are."""
 
     stories: tuple[Story, ...]
     left: frozenset[str]
@@ -74,7 +74,7 @@ class _Told(Struct, frozen=True):
 
 
 class _Others(Struct, frozen=True):
-    """What the specs of one side of some places are built with."""
+    """The compilers, systems, targets and variants of the specs on one side."""
 
     compilers: frozenset[str]
     oses: frozenset[str]
@@ -90,7 +90,7 @@ class _Sum(Struct):
 
 
 def _counts_of(match: SpecMatch) -> Counts:
-    """Return how many specs of a pair are chosen; where only some are, it may be one of the two."""
+    """Return the numbers of a match; in a selection, only one of the two specs may be selected."""
     new, vanished = (0 if is_out else match.count for is_out in (match.left, match.entered))
     return Counts(vanished, new, alone=new - vanished)
 
@@ -98,12 +98,12 @@ def _counts_of(match: SpecMatch) -> Counts:
 def items_of(
     change: PackageChange, sees_stack: SeesStack | None = None, *, values: PackageValues | None = None
 ) -> tuple[Items, ...]:
-    """Return all items of `change`, of which `values` are known or not; of stacks, only those that are seen are named."""
+    """Return all items of `change`, naming only stacks that `sees_stack` accepts; `values` are computed if missing."""
     return _ItemsReader(change, sees_stack, values or values_of(change)).items()
 
 
 class _ItemsReader:
-    """Reads one change; equal items become one."""
+    """Reads the items of one change, and adds up equal ones."""
 
     def __init__(self, change: PackageChange, sees_stack: SeesStack | None, values: PackageValues) -> None:
         self._change = change
@@ -204,7 +204,7 @@ class _ItemsReader:
         )
 
     def _system_change(self, old: Signature | None, new: Signature | None, own: SpecClass) -> Story | None:
-        """Return that specs are for another platform, system or target than the ones they took the place of, if so."""
+        """Return a story if specs were replaced by ones for another platform, operating system or target, else None."""
         if old is None or new is None:
             return None
         if own not in _SYSTEM_CLASSES or self._is_loss(old):
@@ -271,7 +271,7 @@ class _ItemsReader:
         self._add_kinds_of_facts(step, found.kinds)
 
     def _told(self, step: _EqualItems) -> _Told:
-        """Return what the places of an item have to say: the same for all of a version that are built for the same."""
+        """Return what changed in the places of an item, computed once for all items with equal versions and places."""
         key = (_built_for(step.before), _built_for(step.after), step.counts.kept)
         found = self._known_told.get(key)
         if found is None:
@@ -285,7 +285,7 @@ class _ItemsReader:
         is_moved = not (old and new) or old != new
         stories = tuple(dict.fromkeys(self._stories(step, old, new)))
         kinds = {kind for place in places if place in self._judged for kind in self._judged[place].kinds}
-        # A spec of neither version of an upgrade is no part of it, though it is in the same place.
+        # A spec with neither version of an upgrade is not part of it, even in the same place.
         kinds -= {Kind(kind) for kind in {TOLD_AS[verdict] for verdict in REGRADED} - {one.kind for one in stories}}
         if self._change.status is not Status.CHANGED:
             kinds |= {Kind.PACKAGE_ADDED, Kind.PACKAGE_REMOVED}
@@ -322,7 +322,7 @@ class _ItemsReader:
             )
 
     def _add_empty(self) -> None:
-        """Note that a document without specs came or went."""
+        """Add an item for a document without specs that was added or removed."""
         kind = {
             Status.ADDED: StatementKind.PACKAGE_ADDED,
             Status.REMOVED: StatementKind.PACKAGE_REMOVED,
@@ -338,19 +338,19 @@ class _ItemsReader:
             yield replace(key, stacks=frozenset(found.stacks), counts=found.counts, kinds=kinds)
 
     def _whole(self, made: Iterable[Items]) -> tuple[Items, ...]:
-        """Sort, and give the first items the kinds that only the package as a whole has."""
+        """Sort the items, and give the first ones the kinds, losses and up- and downgrades of the whole package."""
         ordered = sorted(made, key=lambda one: (RANKS[one.stories[0].kind], one.stories[0].before, -one.counts.total))
         if not ordered:
             return ()
         missing = self._change.kinds.difference(*(one.kinds for one in ordered))
-        # What is rebuilt or pruned with the whole tag says nothing else of its package.
+        # A rebuild or prune of the whole tag must not get other kinds of the package.
         place = next((n for n, one in enumerate(ordered) if not (one.is_again or one.is_prunable)), 0)
         ordered[place] = replace(ordered[place], kinds=ordered[place].kinds | missing)
         ordered[0] = replace(ordered[0], losses=tuple(self._losses()), regraded=tuple(self._regraded.values()))
         return tuple(ordered)
 
     def _losses(self) -> Iterator[OwnedLoss]:
-        """Yield what the package lost, place by place, and for machines that places keep others of."""
+        """Yield the lost places of the package, and the machines lost by places that keep others."""
         for place in self._change.places:
             if place.verdict is Verdict.LOST and self._sees(place.stack):
                 yield OwnedLoss(
@@ -370,7 +370,7 @@ class _ItemsReader:
                 )
 
     def _is_loss(self, signature: Signature) -> bool:
-        """Tell whether a place or a machine that had a spec has nothing of its package any more."""
+        """Tell whether a place or machine that had this spec lost the whole package."""
         places = self._places(signature)
         return any(
             (place in self._judged and self._judged[place].verdict is Verdict.LOST)
@@ -379,7 +379,10 @@ class _ItemsReader:
         )
 
     def _stories(self, step: _EqualItems, old: frozenset[Place], new: frozenset[Place]) -> Iterator[Story]:
-        """Yield what the places of an item have to say, by rank."""
+        """Yield the stories of the places of an item, those of the first statements first.
+
+        `old` and `new` are the places before and after.
+        """
         change, before, after = self._change, step.before, step.after
         if change.status is Status.REMOVED:
             yield Story(kind=StatementKind.PACKAGE_REMOVED, before=change_versions(change.before))
@@ -424,16 +427,16 @@ class _ItemsReader:
             yield Story(kind=StatementKind.EXTENDED, after=_sorted(came))
 
     def _still_built(self, signature: Signature) -> tuple[str, ...]:
-        """Return those versions of `signature` of which some stack has a build, if none has this one."""
+        """Return the versions of `signature` that some stack builds, if no stack builds this signature."""
         if signature.stacks:
             return ()
         built = {version for one in self._change.specs_after.counts if one.stacks for version in one.versions}
         return tuple(version for version in signature.versions if version in built)
 
     def _regraded_places(self) -> Mapping[StatementKind, Story]:
-        """Return how the newest version changed, in all places of the package: one story for upgrades, one for downgrades.
+        """Return one story for all upgraded places of the package, and one for all downgraded ones.
 
-        It names all versions that came to these places or went from them, and the newest of each side.
+        It names all versions that these places gained or lost, and the newest of each side.
         """
         found: defaultdict[StatementKind, list[Place]] = defaultdict(list)
         for place, judged in self._judged.items():
@@ -469,12 +472,12 @@ class _ItemsReader:
 
     @cached_property
     def _changed(self) -> tuple[Sequence[_ChangedFact], Sequence[_ChangedFact]]:
-        """The values of facts that went and those that came."""
+        """The values of facts that were removed, and those that were added."""
         return _changed_facts(self._change, is_added=False), _changed_facts(self._change, is_added=True)
 
     @cached_property
     def _versions_in(self) -> tuple[Mapping[str, Set[str]], Mapping[str, Set[str]]]:
-        """The versions of each stack, before and now."""
+        """The versions in each stack, before and after."""
         found: tuple[defaultdict[str, set[str]], ...] = (defaultdict(set), defaultdict(set))
         for versions, side in zip(found, (self._change.specs_before, self._change.specs_after), strict=True):
             for stack, one in {(stack, s.versions) for s in side.counts for stack in s.stacks}:
@@ -483,7 +486,7 @@ class _ItemsReader:
 
     @cached_property
     def _newest_in(self) -> Mapping[str, str]:
-        """The newest version of each stack that has the package now."""
+        """The newest version in each stack that now has the package."""
         versions: defaultdict[str, set[str]] = defaultdict(set)
         for stacks, has in {(s.stacks, s.versions) for s in self._change.specs_after.counts if s.versions}:
             for stack in filter(self._sees, stacks):
@@ -491,7 +494,7 @@ class _ItemsReader:
         return {stack: newest(has) for stack, has in versions.items()}
 
     def _add_kinds_of_facts(self, step: _EqualItems, kinds: set[Kind]) -> None:
-        """Add the kinds of the values that came or went with an item."""
+        """Add to `kinds` the kinds of the values that were added or removed with an item."""
         for signature, changed in zip((step.before, step.after), self._changed, strict=True):
             if signature is not None:
                 for kind, values, names in changed:
@@ -505,12 +508,12 @@ class _ItemsReader:
         return places if self._sees_all else frozenset(place for place in places if self._sees(place.stack))
 
     def _stacks(self, one: Signature | None, other: Signature | None) -> frozenset[str]:
-        """Return the stacks of `one` that `other` is not in."""
+        """Return the stacks of `one` that `other` does not have."""
         stacks = set(one.stacks if one else ()) - set(other.stacks if other else ())
         return frozenset(filter(self._sees, stacks))
 
     def _configuration(self, signature: Signature, *, is_before: bool) -> tuple[str, ...]:
-        """Name what of `signature` its places have on one side only."""
+        """Return the compiler, system and variants of `signature` that its places have on one side only."""
         others = self._others(signature.target, signature.stacks, is_before=is_before)
         named = []
         if signature.compiler not in others.compilers and signature.compiler != NO_COMPILER:
@@ -525,9 +528,9 @@ class _ItemsReader:
     def _others(
         self, target: str | None, stacks: tuple[str, ...], versions: tuple[str, ...] | None = None, *, is_before: bool
     ) -> _Others:
-        """Return what the specs of the other side are built with that are in any of `stacks`.
+        """Return the values of the specs on the other side that are in any of `stacks`.
 
-        `target` and `versions` choose those that are for it, and that have them.
+        With `target` or `versions`, only specs with these are considered.
         """
         key = (target, stacks, versions, is_before)
         if key not in self._found_others:
@@ -549,7 +552,7 @@ class _ItemsReader:
 
 
 def _changed_facts(change: PackageChange, *, is_added: bool) -> list[_ChangedFact]:
-    """Return the values of facts that came or went, each with its kind and how to find them in a signature."""
+    """Return the added or removed values of facts, with their kind and the function that finds them in a signature."""
     found = []
     for name in VALUES:
         delta = change.facts[name]
@@ -565,12 +568,12 @@ def change_versions(facts: Mapping[str, frozenset[str]]) -> tuple[str, ...]:
 
 
 def _built_for(signature: Signature | None) -> Hashable:
-    """Return all of a spec that matters to what its places have to say."""
+    """Return the fields of a signature on which the stories of its places depend."""
     return signature and (signature.versions, signature.stacks, signature.target, signature.platform, signature.os)
 
 
 def _unlike(one: Signature, other: Signature) -> tuple[str, ...]:
-    """Name compiler and variants of `one` that `other` does not have."""
+    """Return the compiler and variants of `one` that `other` does not have."""
     compiler = [] if one.compiler == other.compiler else [one.compiler]
     variants = set(other.variants)
     return (*compiler, *(v for v in one.variants if v not in variants))

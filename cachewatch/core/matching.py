@@ -1,10 +1,10 @@
 """Match vanished with new specs, and derive from that the verdict of each place, the class of each spec, and the kinds.
 
-Nearly every hash changes when a dependency is rebuilt, so a new hash says little. Specs are matched by what they
-were built as, with fewer fields from step to step: where all is equal, a spec was rebuilt; where all but the version
-is, upgraded; and so on. Specs with equal keys can only be counted, so matches are counts of signatures, never pairs
-of hashes. Matching never crosses operating systems and targets; `matched_across` finds migrations afterwards.
-A place is one stack and one target, and gets the first verdict that holds.
+Nearly every hash changes when a dependency is rebuilt, so a new hash means little. Specs are matched by what they were
+built as, with fewer fields from step to step: if all are equal, a spec was rebuilt; if all but the version are,
+upgraded; and so on. Specs with equal keys can only be counted, so matches are counts of signatures, never pairs of
+hashes. Matching never crosses operating systems and targets; `matched_across` finds migrations afterwards. A place is
+one stack and one target, and gets the first verdict that applies.
 """
 
 from collections import Counter, defaultdict
@@ -53,7 +53,7 @@ _Age = list[
 ]  # what versions are sorted by, without references and spellings
 
 
-# Operating system, platform and target are in every key: another machine is another thing.
+# Operating system, platform and target are in every key: specs for different machines never match.
 def _all_but_stacks(s: Signature) -> Hashable:
     return (s.os, s.platform, s.target, s.versions, s.compiler, s.variants)
 
@@ -79,7 +79,7 @@ _KEYS: tuple[tuple[MatchKind, Key], ...] = (
 
 
 class _Order(Struct, frozen=True):
-    """The one order in which every step takes signatures, and how new each one is; found once for all steps."""
+    """The order in which all steps take signatures, and the age of versions; computed once for all steps."""
 
     ranks: Mapping[Signature, int]
     ages: Mapping[tuple[str, ...], _Age]  # by the versions of a signature
@@ -89,23 +89,23 @@ class _Order(Struct, frozen=True):
         return sorted(signatures, key=self.ranks.__getitem__)
 
     def rest(self, counts: Counts) -> tuple[tuple[Signature, int], ...]:
-        """Return what is left of `counts`, newest versions first."""
+        """Return the remaining `counts`, newest versions first."""
         return tuple([(signature, counts[signature]) for signature in self.of(counts)])
 
 
 class Account(Struct, frozen=True):
-    """Where every vanished and every new spec went, each once."""
+    """The result of matching: each vanished and each new spec is counted once, as matched or not."""
 
     matches: tuple[SpecMatch, ...]
-    gone: tuple[tuple[Signature, int], ...]  # newest versions first
+    gone: tuple[tuple[Signature, int], ...]  # not matched, newest versions first
     new: tuple[tuple[Signature, int], ...]
 
 
 def account(vanished: Counts, new: Counts, *, is_compiler_unknown: bool = False) -> Account:
-    """Match `vanished` with `new` as far as the keys reach. Both counts are used up.
+    """Match `vanished` with `new` specs; both counts are modified.
 
-    With `is_compiler_unknown`, one of the two documents writes compilers as before Spack
-    1.0 and the other does not: a spec without compiler then matches any compiler.
+    With `is_compiler_unknown`, one of the two documents writes compilers as before Spack 1.0 and the other does not: a
+    spec without compiler then matches any compiler.
     """
     matches = _take_equal(vanished, new)
     if not vanished and not new:
@@ -123,7 +123,7 @@ def account(vanished: Counts, new: Counts, *, is_compiler_unknown: bool = False)
 
 
 def _take_equal(vanished: Counts, new: Counts) -> list[SpecMatch]:
-    """Take what was merely rebuilt off both counts; often that is all."""
+    """Match specs with equal signatures, and subtract them from both counts; often nothing else is left."""
     matches = []
     for signature in sorted(vanished.keys() & new.keys()):
         went, came = vanished.pop(signature), new.pop(signature)
@@ -136,7 +136,10 @@ def _take_equal(vanished: Counts, new: Counts) -> list[SpecMatch]:
 
 
 def _take(kind: MatchKind, vanished: Counts, new: Counts, keys: tuple[Key, Key], order: _Order) -> list[SpecMatch]:
-    """Pair what is equal under its side's key, newest versions first, and take it off both counts."""
+    """Match signatures with equal keys, newest versions first, and subtract them from both counts.
+
+    `keys` are the key functions for the vanished and for the new signatures.
+    """
     key, key_of_new = keys
     queues = _queues(new, key_of_new, order)
     ages = order.ages
@@ -162,7 +165,7 @@ def _take(kind: MatchKind, vanished: Counts, new: Counts, keys: tuple[Key, Key],
 
 
 def _take_without_compiler(kind: MatchKind, vanished: Counts, new: Counts, key: Key, order: _Order) -> list[SpecMatch]:
-    """Pair specs of unknown compiler with those of a known one, and take them off both counts."""
+    """Match specs without a known compiler with those that have one, and subtract them from both counts."""
 
     def blind(signature: Signature) -> Hashable:
         return key(replace(signature, compiler=NO_COMPILER))
@@ -199,7 +202,7 @@ def _order(signatures: Iterable[Signature]) -> _Order:
 
 
 def _regraded(before: _Age, after: _Age) -> MatchKind | None:
-    """Return in which direction a version changed, if it did."""
+    """Return whether the versions were upgraded or downgraded; None if neither is newer."""
     if before == after:
         return None
     return MatchKind.UPGRADED if after > before else MatchKind.DOWNGRADED
@@ -210,14 +213,14 @@ def _drop_empty(counts: Counts) -> None:
         del counts[signature]
 
 
-# Which of target, operating system and compiler have to be equal: all of them first, none of them last.
+# Whether target, operating system and compiler must be equal: first all of them, last none.
 _EQUAL = sorted(product((True, False), repeat=3), key=lambda equal: -sum(equal))
 
 
 def matched_across(
     gone: Sequence[SignatureCount], new: Sequence[SignatureCount]
 ) -> tuple[tuple[SignatureCount, ...], tuple[SignatureCount, ...]]:
-    """Return both sides with the counterpart of each spec that has one.
+    """Return both sides with the counterpart of each spec that has one, even for another machine.
 
     Counterparts share a stack, their versions and their variants; those that differ least come first.
     """
@@ -243,7 +246,7 @@ def matched_across(
 
 
 class _Free:
-    """The new specs that are no counterpart yet, by whatever makes them one: nobody looks at them one by one."""
+    """The new specs without a counterpart yet, indexed by all keys under which they can be found."""
 
     def __init__(self, new: Sequence[SignatureCount], wanted: Mapping[tuple[object, ...], int]) -> None:
         self.left = [alike.count for alike in new]
@@ -257,7 +260,7 @@ class _Free:
                         self._queues[key].append(number)
 
     def take(self, signature: Signature, count: int) -> Iterator[tuple[int, int]]:
-        """Take `count` counterparts of `signature`, and yield their numbers and how many of each."""
+        """Take up to `count` counterparts of `signature`, and yield the index of each in `new` with their number."""
         built = self._wanted[_built(signature)]
         for differing in range(4):
             keys = [key for equal in _EQUAL if sum(equal) == 3 - differing for key in _keys(signature, built, equal)]
@@ -269,7 +272,7 @@ class _Free:
                 yield number, taken
 
     def _first(self, queues: Iterable[list[int]]) -> int | None:
-        """Return the first of those that are left, and forget those that are not."""
+        """Return the lowest index in the queues with specs left, and remove used ones from the queues."""
         for queue in queues:
             while queue and not self.left[queue[-1]]:
                 queue.pop()
@@ -287,9 +290,9 @@ def _keys(signature: Signature, built: int, equal: Iterable[bool]) -> Iterator[t
 
 
 class Combination(NamedTuple):
-    """What a spec is to those who install it."""
+    """The properties of a spec that matter to those who install it in a place."""
 
-    version: str  # empty where the spec names none
+    version: str  # empty if the spec has none
     compiler: str
     os: str
     platform: str
@@ -298,12 +301,12 @@ class Combination(NamedTuple):
 
 Contents = Set[Combination]
 
-# What of a combination, beside the version, came or went, and the kind of change that this is.
+# The kind of change if these fields of combinations differ.
 _ATTRIBUTES = {"compiler": Kind.COMPILER, "os": Kind.OS, "platform": Kind.OS, "variants": Kind.VARIANT}
 
 
 class PlaceJudgement(Struct, frozen=True):
-    """The verdict of one place, and what left it and came to it."""
+    """The verdict on one place, with its combinations on both sides and those that it lost and gained."""
 
     verdict: Verdict
     before: Contents
@@ -315,7 +318,7 @@ class PlaceJudgement(Struct, frozen=True):
 
     @property
     def kinds(self) -> frozenset[Kind]:
-        """The kinds of change that this is."""
+        """The kinds of change of this verdict."""
         kinds = {Kind(TOLD_AS[self.verdict])}
         if self.verdict in (Verdict.NARROWED, Verdict.WIDENED):
             kinds |= {
@@ -327,21 +330,21 @@ class PlaceJudgement(Struct, frozen=True):
 
 
 def combinations_of(signature: Signature, *, is_compiler_unknown: bool) -> list[Combination]:
-    """Return what a spec of `signature` is, once for each of its versions."""
+    """Return the combination of a spec for each of its versions, without compiler if that is unknown on one side."""
     compiler = NO_COMPILER if is_compiler_unknown else signature.compiler
     rest = (compiler, signature.os, signature.platform, signature.variants)
     return [Combination(version, *rest) for version in signature.versions or ("",)]
 
 
 def places_of(signature: Signature) -> frozenset[Place]:
-    """Return the places of a spec; one that no stack builds has none."""
+    """Return the places of a spec; none if no stack builds it."""
     return places_in(signature.stacks, signature.target)
 
 
 def judge_places(
     touched: frozenset[Place], before: Iterable[Signature], after: Iterable[Signature], *, is_compiler_unknown: bool
 ) -> dict[Place, PlaceJudgement]:
-    """Return the verdict of each of the `touched` places in which something happened."""
+    """Return the verdict on each of the `touched` places that changed."""
     if not touched:
         return {}
     had, has = (_contents(touched, side, is_compiler_unknown=is_compiler_unknown) for side in (before, after))
@@ -350,7 +353,7 @@ def judge_places(
 
 
 def place_changes(judged: Mapping[Place, PlaceJudgement], losses: Mapping[Place, Loss]) -> tuple[PlaceChange, ...]:
-    """Return the verdicts as reports and JSON have them: with versions, oldest first, and with the loss of lost places."""
+    """Return the verdicts for reports: with versions, oldest first, and with the losses of lost places."""
     return tuple(
         PlaceChange(
             stack=place.stack,
@@ -367,12 +370,12 @@ def place_changes(judged: Mapping[Place, PlaceJudgement], losses: Mapping[Place,
 
 
 def loss_kinds(loss: Loss | None) -> frozenset[Kind]:
-    """Return the kind of change that a loss of this class is."""
+    """Return the kind of change for the class of a loss; none if readers need not know about it."""
     return frozenset({Kind(loss.loss_class)} if loss is not None and loss.is_missed else ())
 
 
 def _moved(judgement: PlaceJudgement) -> Contents:
-    """Return what a place lost or gained as a whole; nothing for another verdict."""
+    """Return all combinations of a place that was lost or gained; none for another verdict."""
     if judgement.verdict is Verdict.LOST:
         return judgement.before
     return judgement.after if judgement.verdict is Verdict.GAINED else frozenset()
@@ -400,14 +403,14 @@ def _judge(before: Contents, after: Contents) -> PlaceJudgement:
 
 
 def verdict_of(old: Set[str], new: Set[str], left: Contents = frozenset(), came: Contents = frozenset()) -> Verdict:
-    """Return what happened, by the versions and the combinations of versions with compilers and variants."""
+    """Return the verdict from the versions of both sides, and from the combinations that a place lost and gained."""
     if not old or not new:
         return Verdict.GAINED if new else Verdict.LOST
     if is_newer(newest(new), newest(old)):
         return Verdict.UPGRADED
     if is_newer(newest(old), newest(new)):
         return Verdict.DOWNGRADED
-    # What is left is at most another reference of the same number, which is neither newer nor older.
+    # At most another git reference of the same number is left, which is neither newer nor older.
     for verdict, is_so in (
         (Verdict.RETIRED, old - new),
         (Verdict.EXTENDED, new - old),
@@ -426,7 +429,7 @@ def _named(contents: Contents) -> tuple[str, ...]:
 def class_of_vanished(
     signature: Signature, judged: Mapping[Place, PlaceJudgement], *, is_compiler_unknown: bool
 ) -> SpecClass:
-    """Return the class of a vanished spec: the first that holds."""
+    """Return the class of a vanished spec without a match: the first that applies."""
     if not signature.stacks:
         return SpecClass.PRUNED
     found = [judged[place] for place in places_of(signature) if place in judged]
@@ -446,7 +449,7 @@ def class_of_vanished(
 def class_of_new(
     signature: Signature, judged: Mapping[Place, PlaceJudgement], *, is_compiler_unknown: bool
 ) -> SpecClass:
-    """Return the class of a new spec: the first that holds."""
+    """Return the class of a new spec without a match: the first that applies."""
     if not signature.stacks:
         return SpecClass.UNREFERENCED_NEW
     found = [judged[place] for place in places_of(signature) if place in judged]
@@ -473,7 +476,7 @@ def count_specs(
     after: int,
     unreferenced: int,
 ) -> SpecCounts:
-    """Count specs by kind of match and class; `before`, `after` and `unreferenced` are taken as they are."""
+    """Count specs by kind of match and by class; `before`, `after` and `unreferenced` are only passed on."""
     by_kind = dict.fromkeys(MatchKind, 0)
     entered, left = (sum(getattr(kept, name) for kept in restacked) for name in ("entered", "left"))
     for match in matches:
@@ -512,7 +515,7 @@ def count_specs(
 
 
 def _moves(matches: Iterable[SpecMatch], restacked: Iterable[StackChange]) -> Iterator[tuple[Signature, Signature]]:
-    """Yield the specs that other stacks build now, before and after."""
+    """Yield the specs that other stacks build now, each before and after."""
     yield from ((match.before, match.after) for match in matches if match.kind is MatchKind.MOVED)
     yield from ((kept.before, kept.after) for kept in restacked)
 
@@ -528,10 +531,10 @@ def kinds_of(
     has_unreferenced: bool,
     machines_lost: Iterable[MachineLoss] = (),
 ) -> frozenset[Kind]:
-    """Return every kind of change that holds for the package; there is no other source of them.
+    """Return every kind of change of a package; kinds are determined nowhere else.
 
-    The versions of a package that came or went did so with it; it has no other compilers, systems, targets or variants
-    than before: it had none, or has none.
+    An added or removed package has versions that are added or removed, but no other compilers, systems, targets or
+    variants than before.
     """
     matched = {match.kind for match in matches}
     moves = tuple(_moves(matches, restacked))
@@ -562,5 +565,5 @@ def kinds_of(
 
 
 def machine_kinds(lost: MachineLoss) -> frozenset[Kind]:
-    """Return the kinds of change that a lost machine is."""
+    """Return the kinds of change of a lost machine."""
     return loss_kinds(lost.loss) | {Kind.MACHINE_LOST}

@@ -1,9 +1,9 @@
-"""Compare two documents of one package, and say what happened to the package. The laws are in docs/laws.md.
+"""Compare two documents of one package, and describe the changes of the package. The rules are in docs/laws.md.
 
-Read `compare_all` first. Both sides are brought into one form; DeepDiff then says what was added and removed; matching
-and judging (matching.py) start from its answer. Only rebuilt specs and changed stacks of kept specs are known without
-it. A selection is applied last, to the judged package: so a pair stays a pair, and a verdict is of the whole place.
-Only chosen specs are counted: of a pair of which one is chosen, it came into the selection or left it.
+Read `compare_all` first. Both sides are brought into one form; DeepDiff then reports what was added and removed;
+matching and judging (matching.py) start from its report. Only rebuilt specs and changed stacks of kept specs are known
+without it. A selection is applied last, to the judged package: so a pair stays a pair, and a verdict is of the whole
+place. Only selected specs are counted: if one of a pair is selected, it came into the selection or left it.
 """
 
 import gc
@@ -63,13 +63,13 @@ Counts = Counter[Signature]
 
 
 class SpecSide(Struct, frozen=True):
-    """One side of a package: its facts, and how many specs of each signature have a hash that the other side lacks."""
+    """One side of a package: its facts, and the number of specs of each signature whose hash the other side lacks."""
 
     facts: Facts
     specs: Counts
 
 
-# Both sides of a package; None where it has no document.
+# Both sides of a package; None if it has no document there.
 SpecSides = tuple[SpecSide | None, SpecSide | None]
 
 
@@ -77,14 +77,14 @@ _Values = defaultdict[str, list[str]]  # by the names of facts
 
 
 class Reported(Struct, frozen=True):
-    """What DeepDiff says was removed from one package, and what was added to it: of each a pair."""
+    """What DeepDiff reports for one package: in each pair, first what was removed and then what was added."""
 
-    package: list[bool] = field(default_factory=lambda: [False, False])  # whether it was the package itself
+    package: list[bool] = field(default_factory=lambda: [False, False])  # whether it is the package itself
     facts: tuple[_Values, _Values] = field(default_factory=lambda: (_Values(list), _Values(list)))
     specs: tuple[Counts, Counts] = field(default_factory=lambda: (Counter(), Counter()))
 
     def delta(self, name: str) -> Delta:
-        """Return the values of a fact that were added and removed."""
+        """Return the added and removed values of a fact."""
         removed, added = (tuple(sorted(side.get(name, ()))) for side in self.facts)
         return Delta(added, removed)
 
@@ -109,7 +109,7 @@ def report_differences(pairs: Mapping[str, SpecSides]) -> Mapping[str, Reported]
     reported: defaultdict[str, Reported] = defaultdict(Reported)
     if before or after:
         _read_report(before, after, {key: signature for signature, key in keys.items()}, reported)
-        gc.collect(0)  # what DeepDiff makes of a difference names itself
+        gc.collect(0)  # DeepDiff's results have cycles of references
     return reported
 
 
@@ -117,7 +117,7 @@ _Plain = dict[str, dict[str, dict[str, int]]]
 
 
 def _plain(sides: SpecSides, keys: dict[Signature, str]) -> tuple[_Plain | None, _Plain | None]:
-    """Return both sides of a package as plain mappings, without the facts and the versions that are equal."""
+    """Return both sides of a package as plain mappings, without equal facts and versions; `keys` numbers signatures."""
     had, has = (NO_FACTS if side is None else side.facts for side in sides)
     facts = [name for name in FACTS if had[name] != has[name]]
     old, new = (_by_version(side.specs, keys) if side else {} for side in sides)
@@ -146,7 +146,7 @@ def _read_report(
     signatures: Mapping[str, Signature],
     reported: Mapping[str, Reported],
 ) -> None:
-    """Ask DeepDiff, and sort what it reports by package."""
+    """Call DeepDiff, and add what it reports to `reported`, by package."""
     report = DeepDiff(before, after, view="tree", threshold_to_diff_deeper=0, ignore_private_variables=False)
     for level in chain.from_iterable(report.values()):
         package, *path = _path(level)
@@ -164,7 +164,7 @@ def _read_report(
 
 
 def _path(level: Any) -> list[str]:
-    """Return the keys that lead to a difference, from the package on."""
+    """Return the keys that lead to a difference, beginning with the package."""
     keys = []
     while (level := level.up) is not None:
         keys.append((level.t1_child_rel or level.t2_child_rel).param)
@@ -172,7 +172,7 @@ def _path(level: Any) -> list[str]:
 
 
 def _leaves(path: list[str], value: Any) -> Iterator[tuple[list[str], int]]:
-    """Yield each count or truth below `path` with its own path."""
+    """Yield each count or True below `path`, with its own path."""
     if isinstance(value, dict):
         for key, inner in value.items():
             yield from _leaves([*path, key], inner)
@@ -181,7 +181,7 @@ def _leaves(path: list[str], value: Any) -> Iterator[tuple[list[str], int]]:
 
 
 def known_compilers(delta: Delta, before: frozenset[str], after: frozenset[str]) -> Delta:
-    """Return `delta` without what is missing only because a side that names no compiler may have any."""
+    """Return `delta` without compilers that may not differ, because the other side names no compiler."""
     return Delta(
         added=() if NO_COMPILER in before else tuple(c for c in delta.added if c != NO_COMPILER),
         removed=() if NO_COMPILER in after else tuple(c for c in delta.removed if c != NO_COMPILER),
@@ -192,19 +192,19 @@ Hash = TypeVar("Hash", str, bytes | str)
 
 
 class Aligned(NamedTuple):
-    """Both sides in one form."""
+    """Both sides in one form, with the hashes that they share."""
 
     old: Specs
     new: Specs
-    kept: frozenset[str]  # hashes by which both name the same spec
-    differing: tuple[str, ...]  # of these, all whose signatures are perhaps not equal
+    kept: frozenset[str]  # hashes that name the same spec on both sides
+    differing: tuple[str, ...]  # of these, all whose signatures may differ
 
 
 def in_one_form(package: str, old: Specs, new: Specs, *, has_hashes: bool = True) -> Aligned:
-    """Return both sides with each version in one spelling, and each kept hash written in one way.
+    """Return both sides with each version in one spelling, and each kept hash with one signature.
 
-    So what is only written differently did not change. Comparisons and the history index both keep the hashes of here.
-    Where not all of them have hashes, those are kept that are equal.
+    So differences in writing are no changes. Comparisons and the history index use the same kept hashes. Unless all
+    records have hashes (`has_hashes`), equal records are kept instead.
     """
     spellings = spellings_of(version for side in (old, new) for s in side.counts for version in s.versions)
     if spellings:
@@ -227,29 +227,26 @@ def in_one_form(package: str, old: Specs, new: Specs, *, has_hashes: bool = True
 def reused_hashes(
     before: Mapping[Hash, Signature], after: Mapping[Hash, Signature], common: Iterable[Hash]
 ) -> frozenset[Hash]:
-    """Return those of the `common` hashes that name another spec in `after` than in `before`, and so are not kept."""
+    """Return the hashes among `common` that name another spec in `after` than in `before`, and so are not kept."""
     return frozenset([spec_hash for spec_hash in common if not is_same_spec(before[spec_hash], after[spec_hash])])
 
 
 @lru_cache(maxsize=4096)
 def is_same_spec(before: Signature, after: Signature) -> bool:
-    """Tell whether two records of one hash agree in everything that both of them give, their stacks aside."""
+    """Tell whether two records of one hash agree in everything that both of them give, except their stacks."""
     return not any(True for _ in _disagreeing(before, after))
 
 
 def together(before: Signature, after: Signature) -> Signature:
-    """Return what two records that agree say of a spec: of each attribute the value that says more."""
-    # What is not given is smaller than all else, a name without a version smaller than with one; and whichever record
-    # comes first, the result is the same.
+    """Combine two records that agree: of each attribute, take the value that is more precise."""
+    # A missing value is smaller than all others, and a name without a version smaller than one with it. The order of
+    # the two records does not matter.
     pairs = zip(astuple(before), astuple(after), strict=True)
     return Signature(*(max(pair, key=lambda value: (value != NO_COMPILER, value)) for pair in pairs))
 
 
 def describe_reused(went: Specs, came: Specs) -> str:
-    """Say of which hashes both the old and the new spec are among what went and came, and how the first two differ.
-
-    The text is empty if there is no such hash.
-    """
+    """Return a text on the hashes that are in both `went` and `came`, with the difference of the first one, or ""."""
     hashes = sorted(went.hashes & came.hashes)
     if not hashes:
         return ""
@@ -260,12 +257,12 @@ def describe_reused(went: Specs, came: Specs) -> str:
 
 
 def describe_changes(before: Signature, after: Signature) -> str:
-    """Say in what two specs differ whose hash is the same: version 0.3.1, now 0.4.0."""
+    """Return the differences of two specs with the same hash in words: "version 0.3.1, now 0.4.0"."""
     return "; ".join(_difference(name, before, after) for name in _disagreeing(before, after))
 
 
 def _difference(name: str, before: Signature, after: Signature) -> str:
-    """Say what one of two specs has of an attribute, and the other has not."""
+    """Return the difference of one attribute of two specs in words."""
     old, new = ((found,) if isinstance(found := getattr(one, name), str) else found for one in (before, after))
     gone, come = ([value for value in one if value not in other] for one, other in ((old, new), (new, old)))
     had, has = (", ".join(map(safe_name, found)) for found in (gone, come))
@@ -274,7 +271,7 @@ def _difference(name: str, before: Signature, after: Signature) -> str:
 
 
 def _disagreeing(before: Signature, after: Signature) -> Iterable[str]:
-    """Yield the attributes of which both records say something, and not the same."""
+    """Yield the attributes that both records give, but with different values."""
     return (name for name, (_, agree) in _ATTRIBUTES.items() if not agree(getattr(before, name), getattr(after, name)))
 
 
@@ -298,7 +295,7 @@ def _has_same_versions(before: tuple[str, ...], after: tuple[str, ...]) -> bool:
     )
 
 
-# The attributes of a spec that its hash stands for: what messages call each, and whether two values of it agree.
+# The attributes that a hash determines: the word for messages, and a function that tells whether two values agree.
 _ATTRIBUTES: Mapping[str, tuple[str, Callable[[Any, Any], bool]]] = {
     "versions": ("version", _has_same_versions),
     "compiler": ("compiler", _is_same_compiler),
@@ -310,7 +307,7 @@ _ATTRIBUTES: Mapping[str, tuple[str, Callable[[Any, Any], bool]]] = {
 
 
 def spellings_of(versions: Iterable[str]) -> Mapping[str, str]:
-    """Return what to write for versions that are written in several ways (1.2, 1-2); empty where none is."""
+    """Return the spelling to use for each version that is also written in another way (1.2, 1-2)."""
     distinct = set(versions)
     spelling_of: dict[VersionKey, str] = {}
     for version in sorted(distinct, key=_by_dots):
@@ -343,7 +340,7 @@ def _with(specs: Specs, rewritten: Mapping[str, Signature]) -> Specs:
 
 
 def _rewritten(package: str, old: Specs, new: Specs, kept: Iterable[str]) -> Mapping[str, Signature]:
-    """Return the `kept` specs that are written differently, each as the two records together say it."""
+    """Return the `kept` specs that are written differently, each with both records combined."""
     rewritten = {}
     for spec_hash in sorted(kept):
         before, after = old[spec_hash], new[spec_hash]
@@ -362,7 +359,7 @@ def _log(package: str, spec_hash: str, form: Iterable[str]) -> None:
 def judge_versions(
     stacks: set[str], before: Iterable[Signature], after: Iterable[Signature]
 ) -> Iterator[StackVersions]:
-    """Judge versions stack by stack: one package can go up in one and down in another."""
+    """Yield the changed versions of each stack with a verdict: a package can go up in one stack and down in another."""
     if not stacks:
         return
     had, has = _versions(stacks, before), _versions(stacks, after)
@@ -373,7 +370,7 @@ def judge_versions(
 
 
 def _versions(stacks: set[str], signatures: Iterable[Signature]) -> Mapping[str, Set[str]]:
-    """Return the versions that each of `stacks` has."""
+    """Return the versions in each of `stacks`."""
     versions: defaultdict[str, set[str]] = defaultdict(set)
     for those, has in {(signature.stacks, signature.versions) for signature in signatures}:
         for stack in stacks.intersection(those):
@@ -382,7 +379,7 @@ def _versions(stacks: set[str], signatures: Iterable[Signature]) -> Mapping[str,
 
 
 class Pair(Struct, frozen=True):
-    """The documents of one package; None where there is none."""
+    """The documents of one package on both sides; None if there is none."""
 
     package: str
     before: Document | None
@@ -390,9 +387,9 @@ class Pair(Struct, frozen=True):
 
 
 class _Prepared(Struct, frozen=True, kw_only=True):
-    """A package of which something differs: both sides in one form, and which of their specs are on no other side.
+    """A package with differences: both sides in one form, and the specs that only one side has.
 
-    A hash that names another spec now is in `went` and in `came`.
+    A hash that now names another spec is in `went` and in `came`.
     """
 
     package: str
@@ -407,7 +404,7 @@ class _Prepared(Struct, frozen=True, kw_only=True):
 
     @property
     def sides(self) -> SpecSides:
-        """Return what DeepDiff compares."""
+        """Return the two sides for DeepDiff."""
         return (
             None if self.had is None else SpecSide(self.had, self.went.counts),
             None if self.has is None else SpecSide(self.has, self.came.counts),
@@ -417,16 +414,16 @@ class _Prepared(Struct, frozen=True, kw_only=True):
 def compare(
     package: str, before: Document | None, after: Document | None, *, is_pruned: bool = True
 ) -> PackageChange | None:
-    """Return what happened to `package`, or None if nothing but the form of its document changed."""
+    """Return the changes of `package`, or None if at most the form of its document changed."""
     (change,) = compare_all([Pair(package, before, after)], is_pruned=is_pruned)
     return change
 
 
 def compare_all(pairs: Iterable[Pair], *, is_pruned: bool = True) -> Iterator[PackageChange | None]:
-    """Yield what happened to each of different packages, in one call of DeepDiff for all of them.
+    """Yield the changes of each of several packages, for all of which DeepDiff is called once.
 
-    `is_pruned` tells whether specs that no stack builds will disappear from this tag, which
-    is so in develop and not in releases and snapshots.
+    `is_pruned` tells whether specs that no stack builds will be removed from this tag, as happens in `develop` but not
+    in releases and snapshots.
     """
     prepared = [_prepare(pair) for pair in pairs]
     reported = report_differences({one.package: one.sides for one in prepared if one is not None})
@@ -435,7 +432,7 @@ def compare_all(pairs: Iterable[Pair], *, is_pruned: bool = True) -> Iterator[Pa
 
 
 def _prepare(pair: Pair) -> _Prepared | None:
-    """Bring both sides into one form, and part what was kept from the rest; None if nothing happened."""
+    """Bring both sides into one form, and separate kept specs from the others; None if nothing changed."""
     before, after = pair.before, pair.after
     old, new = (Specs.of({}) if side is None else side.specs for side in (before, after))
     has_hashes = all(side.has_hashes for side in (before, after) if side is not None)
@@ -460,14 +457,14 @@ def _prepare(pair: Pair) -> _Prepared | None:
 
 
 def _facts_in(document: Document | None, specs: Specs) -> Facts | None:
-    """Return the facts of `specs`, which a `document` that holds just them has already."""
+    """Return the facts of `specs`; those of `document` if it has the same specs."""
     if document is None:
         return None
     return document.facts if specs is document.specs else facts_of(specs.counts)
 
 
 def _change_of(one: _Prepared, reported: Reported, *, is_pruned: bool) -> PackageChange | None:
-    """Return what happened to a package: what DeepDiff reported, rebuilt specs, and kept specs in other stacks."""
+    """Return the changes of a package: those that DeepDiff reported, rebuilt specs, and kept specs in other stacks."""
     unknown = one.is_compiler_unknown
     vanished, new = reported.specs
     rebuilt = {s: count for s, count in one.went.counts.items() if one.came.counts.get(s) == count}
@@ -549,7 +546,7 @@ def _known(facts: Mapping[str, Delta], one: _Prepared) -> Mapping[str, Delta]:
 
 
 def _touched(signatures: Iterable[Signature], restacked: Iterable[StackChange]) -> frozenset[Place]:
-    """Return the places in which something may have happened."""
+    """Return the places that may have changed."""
     touched = {places_of(signature) for signature in signatures}
     touched |= {places_in(kept.gained + kept.lost, kept.after.target) for kept in restacked}
     return frozenset[Place]().union(*touched)
@@ -558,7 +555,7 @@ def _touched(signatures: Iterable[Signature], restacked: Iterable[StackChange]) 
 def _applied(
     before: Mapping[Signature, int], reported: Reported, restacked: Sequence[StackChange]
 ) -> Mapping[Signature, int]:
-    """Return the specs there are after what was reported; what was rebuilt is as it was."""
+    """Return the counted specs of the later state: the earlier ones with the reported changes applied."""
     vanished, new = reported.specs
     if not (vanished or new or restacked):
         return before
@@ -578,7 +575,7 @@ def _unreferenced(specs: Specs) -> tuple[str, ...]:
 
 
 def _newly_unreferenced(one: _Prepared, reported: Reported) -> tuple[Spec, ...]:
-    """Return the kept specs that lost their last stack, and the new ones that have none, unless they were rebuilt."""
+    """Return the kept specs that lost their last stack, and the new ones without any, except rebuilt ones."""
     vanished, new = reported.specs
     more = {s for s, count in new.items() if s.is_unreferenced and count > vanished[s]}
     hashes = {kept.hash for kept in one.restacked if kept.after.is_unreferenced}
@@ -588,7 +585,7 @@ def _newly_unreferenced(one: _Prepared, reported: Reported) -> tuple[Spec, ...]:
 
 
 def _restacked(old: Specs, new: Specs, kept: Iterable[str]) -> tuple[StackChange, ...]:
-    """Return those of the `kept` hashes whose stacks changed."""
+    """Return the `kept` hashes whose stacks changed."""
     moved = (h for h in kept if old[h].stacks != new[h].stacks)
     return tuple(StackChange(spec_hash, old[spec_hash], new[spec_hash]) for spec_hash in sorted(moved))
 
@@ -601,7 +598,7 @@ SeesStack = Callable[[str], bool]
 
 
 class _ChosenSpecs(Struct, frozen=True):
-    """How many of the vanished and of the new specs of each signature are chosen, and which kept ones moved."""
+    """The selected specs among the changed ones: vanished and new ones by signature, and kept ones in other stacks."""
 
     vanished: Counter[Signature]
     new: Counter[Signature]
@@ -612,7 +609,7 @@ class _ChosenSpecs(Struct, frozen=True):
         return not (self.vanished or self.new or self.restacked)
 
     def signatures(self) -> Iterator[Signature]:
-        """Yield each signature to which something happened."""
+        """Yield the signature of each of these specs; for kept ones both."""
         yield from self.vanished
         yield from self.new
         for kept in self.restacked:
@@ -621,10 +618,10 @@ class _ChosenSpecs(Struct, frozen=True):
 
 
 def part_of(change: PackageChange, selection: Selection) -> PackageChange | None:
-    """Return what of `change` happened to specs that are chosen, or took or lost their place to one; None for nothing.
+    """Return the part of `change` that concerns selected specs or specs paired with these, or None if there is none.
 
-    Of stacks, only what is seen is said. Where compilers, systems or versions are chosen, a place that lost all of
-    these is lost, whatever else it has.
+    Only selected stacks are named. If compilers, systems or versions are selected, a place that lost all of these is
+    lost, whatever else it has.
     """
     chooses, sees_stack = selection.chooses, selection.sees_stack
     is_seen = sees_stack or (lambda _: True)
@@ -695,9 +692,9 @@ def part_of(change: PackageChange, selection: Selection) -> PackageChange | None
 def _chosen_places(
     change: PackageChange, touched: frozenset[Place], selection: Selection
 ) -> tuple[tuple[PlaceChange, ...], tuple[MachineLoss, ...]]:
-    """Return what happened in the `touched` places to the builds of the chosen compilers, systems and versions.
+    """Return the changes of the `touched` places, judged only on builds with selected compilers, systems and versions.
 
-    What took the place of a chosen version is told too, so that other verdicts are of all versions.
+    What replaced a selected version is reported too, so verdicts other than losses are of all versions.
     """
     if not (selection.narrows_builds or selection.narrows_versions):
         return (
@@ -722,7 +719,7 @@ _TwoSided = TypeVar("_TwoSided", SpecMatch, StackChange)
 
 
 def _chosen_sides(changes: Iterable[_TwoSided], chooses: Chooses) -> Iterator[_TwoSided]:
-    """Yield the changes of which a side is chosen, and note where it is only one."""
+    """Yield the changes of which a side is selected, marked if it is only one."""
     for one in changes:
         is_before, is_after = chooses(one.before), chooses(one.after)
         if is_before and is_after:
@@ -749,7 +746,7 @@ def _added_up(counted: Iterable[tuple[Signature, int]]) -> Counter[Signature]:
 
 
 def _some(specs: Specs, wanted: Mapping[Signature, int]) -> Specs:
-    """Return as many specs of each signature as are wanted; which of equals is the same, so the first by hash."""
+    """Return the wanted number of specs of each signature, the first by hash: equal specs cannot be told apart."""
     if specs.counts == wanted:
         return specs
     left = dict(wanted)
@@ -762,7 +759,7 @@ def _some(specs: Specs, wanted: Mapping[Signature, int]) -> Specs:
 
 
 def _still(change: PackageChange, chooses: Chooses) -> Counter[Signature]:
-    """Count the chosen specs to which nothing happened."""
+    """Count the selected specs without any change."""
     kept = change.specs_before.counts - change.went.counts
     kept.subtract(k.before for k in change.restacked)
     return Counter({signature: count for signature, count in kept.items() if count > 0 and chooses(signature)})
@@ -773,7 +770,7 @@ def _of(change: PackageChange, spec_hash: str) -> Signature:
 
 
 def _chosen_facts(facts: Mapping[str, Delta], chosen: _ChosenSpecs, is_seen: SeesStack) -> Mapping[str, Delta]:
-    """Return those facts that came or went with a chosen spec."""
+    """Return the values of facts that were added or removed with a selected spec."""
     signatures = list(chosen.signatures())
     part = {}
     for name, delta in facts.items():

@@ -47,7 +47,10 @@ def version_key(version: str) -> VersionKey:
 
 
 def version_identity(version: str) -> VersionKey:
-    """Return what is equal of two versions if Spack calls them equal (1-2 and 1.2); signs that it does not know differ."""
+    """Return a value that is equal for two versions if Spack considers them equal (1-2 and 1.2).
+
+    Signs that Spack does not know make versions unequal.
+    """
     return (*version_key(version)[:4], "".join(_UNKNOWN.findall(_parted(version)[1])))
 
 

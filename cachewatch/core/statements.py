@@ -1,8 +1,8 @@
-"""Make statements of changes: each item goes to the first kind that matches, in the order of StatementKind.
+"""Combine changes into statements: each item goes to the first kind that matches, in the order of StatementKind.
 
-`items_of` takes a package apart; an Observation sees all packages of a tag; `judge` finds what happened to the tag
-as a whole; `statements_of` tells the items that were selected. `select_statements` drops nothing: what it does not
-show line by line is still there to be summed up. The rules are in docs/laws.md.
+`items_of` divides the changes of a package into items; an Observation collects all packages of a tag; `judge` finds
+what happened to the tag as a whole; `statements_of` makes statements of the selected items. `select_statements` drops
+nothing: statements that are not shown line by line remain in `rest`, to be summed up. The rules are in docs/laws.md.
 """
 
 from collections import Counter, defaultdict
@@ -35,10 +35,10 @@ from cachewatch.core.statement_values import (
 )
 from cachewatch.core.whole_tag import Judgement, Merge
 
-# Told package by package.
+# A statement for each package.
 _BY_PACKAGE = (StatementKind.PACKAGE_REMOVED, StatementKind.PACKAGE_ADDED)
 BY_VERSION = (StatementKind.UPGRADED, StatementKind.DOWNGRADED)
-# Told apart where the same specs left other stacks.
+# In these, lines are separate if the same specs also left other stacks.
 _BY_MOVE = (StatementKind.PLACE_GAINED, StatementKind.RETIRED, StatementKind.EXTENDED)
 _LOSSES = (StatementKind.PLACE_LOST, StatementKind.MACHINE_LOST)
 _STACKS = (StatementKind.STACK_MERGED, StatementKind.STACK_REMOVED, StatementKind.STACK_ADDED)
@@ -46,7 +46,7 @@ _VALUES = (StatementKind.MIGRATION, StatementKind.BESIDE, StatementKind.NO_LONGE
 
 
 class _Head(Struct, frozen=True):
-    """What tells one statement from another."""
+    """What distinguishes one statement from another."""
 
     kind: StatementKind
     name: str = ""
@@ -55,15 +55,15 @@ class _Head(Struct, frozen=True):
 
 
 class _Taken(Struct):
-    """What one statement explains."""
+    """The items and losses that one statement explains."""
 
     items: list[tuple[Items, Story]] = field(default_factory=list)
     losses: list[OwnedLoss] = field(default_factory=list)
-    rows: dict[str, Story] = field(default_factory=dict)  # what its packages are told as, items or none
+    rows: dict[str, Story] = field(default_factory=dict)  # stories of packages, with or without items
 
 
 class _Assignment:
-    """Assigns items, losses and changed versions to statements: each to the first that explains it."""
+    """Assigns items, losses and changed versions to the first statement that explains them."""
 
     def __init__(self, judgement: Judgement, tag: str) -> None:
         self._judgement = judgement
@@ -76,7 +76,7 @@ class _Assignment:
                 self._values[package].append(one)
 
     def of_items(self, items: Items) -> tuple[_Head, Story]:
-        """Return the statement that takes these items, and what they are told as in it."""
+        """Return the statement for these items, and the story by which it describes them."""
         first, judgement = items.stories[0], self._judgement
         if judgement.whole is not None:
             return _Head(judgement.whole, self._tag), first
@@ -89,7 +89,7 @@ class _Assignment:
         return _Head(story.kind, name), story
 
     def _of_tag(self, items: Items, story: Story) -> _Head | None:
-        """Return the statement on the whole tag that takes these items, stacks aside."""
+        """Return the statement on the whole tag that explains these items, except those on stacks."""
         judgement = self._judgement
         if judgement.suspicion and story.kind in (StatementKind.PACKAGE_REMOVED, *_LOSSES):
             return self._suspicious
@@ -102,7 +102,7 @@ class _Assignment:
         return _Head(StatementKind.REBUILD_WAVE) if judgement.is_wave and items.is_again else None
 
     def of_loss(self, lost: OwnedLoss, *, is_removed: bool) -> _Head:
-        """Return the statement that owns a lost place or machine; `is_removed` tells that the package is gone."""
+        """Return the statement for a lost place or machine; `is_removed` means that the whole package was removed."""
         judgement, place = self._judgement, lost.place
         if judgement.whole is not None:
             return _Head(judgement.whole, self._tag)
@@ -118,7 +118,7 @@ class _Assignment:
         return _Head(StatementKind.MACHINE_LOST if lost.machine else StatementKind.PLACE_LOST, lost.name)
 
     def values_of(self, package: str, stacks: Set[str]) -> tuple[str, ...]:
-        """Return the values that a package went to in these stacks, for the row of its upgrade."""
+        """Return the compilers and the like to which a package changed in these stacks, for the line on its upgrade."""
         found = (one for one in self._values[package] if one.kind is not StatementKind.NO_LONGER)
         return tuple(value.text for one in found if not stacks.isdisjoint(one.stacks) for value in one.after)
 
@@ -127,7 +127,7 @@ class _Assignment:
         return _Head(StatementKind.SUSPICIOUS, self._judgement.suspicion)
 
     def _of_stacks(self, left: Set[str], joined: Set[str]) -> _Head | None:
-        """Return the statement on the stack that every change of place is due to."""
+        """Return the statement on a stack if every change of place is due to stacks that left or joined the tag."""
         if not (left or joined) or not (left <= self._lost and joined <= self._gained):
             return None
         stack = min(left | joined, key=self._ranks.__getitem__)
@@ -136,13 +136,13 @@ class _Assignment:
         return _Head(StatementKind.STACK_REMOVED if stack in self._lost else StatementKind.STACK_ADDED, stack)
 
     def _story(self, items: Items) -> Story:
-        """Return the first story that a stack which left or joined the tag does not tell."""
+        """Return the first story that is not due to a stack that left or joined the tag."""
         told = {StatementKind.PLACE_LOST: self._lost, StatementKind.PLACE_GAINED: self._gained}
         for story in items.stories:
             if story.kind not in told or {place.stack for place in story.places} - told[story.kind]:
                 return story
         last = items.stories[-1]
-        # Nothing of it is missed in the stacks that are left.
+        # The remaining stacks lack nothing.
         return replace(last, kind=_INSTEAD.get(last.kind, last.kind))
 
 
@@ -157,7 +157,7 @@ def _of_values(change: ValueChange) -> _Head:
 
 
 def _is_of(value: Attribute, lost: OwnedLoss) -> bool:
-    """Tell whether a place or machine was lost because a package is no longer built for this target or system."""
+    """Tell whether `lost` means that the package is no longer built for the target or operating system `value`."""
     if value.kind is Kind.TARGET:
         return value.text == lost.place.target
     return value.kind is Kind.OS and lost.machine is not None and value.text == lost.machine.os
@@ -166,10 +166,11 @@ def _is_of(value: Attribute, lost: OwnedLoss) -> bool:
 def statements_of(
     items: Iterable[Items], judgement: Judgement, tag: str = "", part: tuple[int, Callable[[str], bool]] | None = None
 ) -> tuple[Statement, ...]:
-    """Return everything that happened to `items` of a tag, most important first.
+    """Return statements on all `items` of a tag, most important first.
 
-    Each item, lost place, lost machine and package with changed versions is in exactly one statement. `part` tells that
-    they are only some of the tag, of how many packages, and which; statements on the whole tag then say of how many.
+    Each item, lost place, lost machine and package with changed versions is in exactly one statement. If the items are
+    only a selection, `part` has the number of packages of the whole tag and a function that tells which are selected;
+    statements on the whole tag then have the total numbers, too.
     """
     assignment = _Assignment(judgement, tag)
     found: defaultdict[_Head, _Taken] = defaultdict(_Taken)
@@ -204,16 +205,17 @@ def statements_of(
 
 
 def _home(items: Items, story: Story, judgement: Judgement) -> _Head:
-    """Return the statement that counts the items that several places lost: the one on the first of them."""
+    """Return the statement that counts items lost by several places: the one on the first of these."""
     place = min((place for place in story.places if place.stack not in judgement.lost), default=None)
     lost = OwnedLoss(package=items.package, place=place, machine=story.machine, loss=None) if place else None
     return _Head(story.kind, lost.name if lost else "")
 
 
 def turnover_of(items: Sequence[Items], before: int, unchanged: Callable[[], int]) -> Statement | None:
-    """Say how many hashes are gone, where that is more than half of those that there were.
+    """Return a statement on the number of hashes that are gone, if these are more than half.
 
-    `before` counts the specs of the packages that changed, and `unchanged` those of the others, which takes time.
+    `before` is the number of specs of the packages that changed; `unchanged` counts those of the others, which takes
+    time.
     """
     gone = [one for one in items if one.counts.vanished]
     vanished = sum(one.counts.vanished for one in gone)
@@ -274,7 +276,7 @@ def _statement(head: _Head, taken: _Taken, assignment: _Assignment, judgement: J
 
 
 def _sides(head: _Head, lines: Sequence[Line]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return what was there before and what is there now: values, stacks or versions."""
+    """Return what the statement shows as before and after: values, stacks or versions."""
     if head.values is not None:
         return tuple(value.text for value in head.values.before), tuple(value.text for value in head.values.after)
     if head.merge is not None:
@@ -301,7 +303,7 @@ def _kinds(head: _Head, taken: _Taken) -> Iterator[Kind]:
 
 
 def _effects(kind: StatementKind, taken: _Taken) -> Iterator[Effect]:
-    """Yield what else happened because of a stack or of values, by package."""
+    """Yield the other consequences of a statement on a stack or on values, by package."""
     if kind not in (*_STACKS, *_VALUES):
         return
     packages: defaultdict[StatementKind, set[str]] = defaultdict(set)
@@ -342,7 +344,7 @@ def _lines(head: _Head, taken: _Taken, assignment: _Assignment) -> Iterator[Line
 
 
 def _line(package: str, group: Sequence[tuple[Items | None, Story]]) -> Line:
-    """Return one line for what happened to a package, with all of its items."""
+    """Return one line for the changes of a package, with all of their items."""
     stories = list(dict.fromkeys(story for _, story in group))
     story, members = stories[0], [items for items, _ in group if items is not None]
     if story.kind in _LOSSES:
@@ -366,7 +368,7 @@ def _line(package: str, group: Sequence[tuple[Items | None, Story]]) -> Line:
 
 
 def _joined(stories: Sequence[Story]) -> Story:
-    """Return one story for several that are told in one line."""
+    """Return one story that combines those of one line."""
     by_version = stories[0].kind in BY_VERSION
     before, after = (
         tuple(sorted_versions({version for one in stories for version in getattr(one, side)}))
@@ -391,19 +393,19 @@ Wants = Callable[[Set[Kind]], bool]
 
 
 class Selected(Struct, frozen=True):
-    """Statements that are select_statements, and what is left of all others."""
+    """The selected statements, and the rest of all others."""
 
     statements: tuple[Statement, ...] = ()
     rest: tuple[Statement, ...] = ()
 
 
 def of_kinds(statements: Iterable[Statement], wants: Wants) -> tuple[Statement, ...]:
-    """Return the statements of the kinds that somebody asked for, without lines of other kinds."""
+    """Return the statements of the wanted kinds, without lines of other kinds."""
     return select_statements(statements, lambda line: wants(line.kinds), wants).statements
 
 
 def select_statements(statements: Iterable[Statement], wants_line: WantsLine, wants: Wants) -> Selected:
-    """Part what is select_statements from the rest: whole tags by their own kinds, all else line by line."""
+    """Divide statements into selected ones and the rest: on whole tags by their kinds, all others line by line."""
     shown: list[Statement] = []
     rest: list[Statement] = []
     for one in statements:
@@ -419,7 +421,7 @@ def select_statements(statements: Iterable[Statement], wants_line: WantsLine, wa
 
 
 def _with(statement: Statement, lines: list[Line]) -> Iterator[Statement]:
-    """Yield the statement with no other than these lines; nothing, if there are none."""
+    """Yield the statement with only these lines, or nothing if there are none."""
     if len(lines) == len(statement.lines):
         yield statement
     elif lines:
@@ -440,19 +442,19 @@ _REBUILT = (StatementKind.REBUILD_WAVE, StatementKind.REBUILT)
 
 
 class RebuiltSpecs(Struct, frozen=True, kw_only=True):
-    """New specs of one package that are as older ones were, with other hashes for the same causes."""
+    """New specs of one package with the same signature as older ones, whose hashes differ for the same causes."""
 
     package: str
     signature: Signature
     causes: frozenset[Cause]
     count: int
-    is_beside: bool = False  # copies more than before
+    is_beside: bool = False  # additional copies
 
 
 def with_causes(
     statements: Iterable[Statement], rebuilt: Sequence[RebuiltSpecs], chooses: Callable[[Signature], bool]
 ) -> tuple[Statement, ...]:
-    """Add to statements of rebuilt specs for which causes; only specs of the chosen signatures count."""
+    """Add causes to statements on rebuilt specs, counting the specs whose signatures `chooses` accepts."""
     chosen = [one for one in rebuilt if chooses(one.signature)]
     return tuple(
         replace(one, causes=_causes_of(one, chosen)) if chosen and one.kind in _REBUILT else one for one in statements
@@ -460,7 +462,7 @@ def with_causes(
 
 
 def _causes_of(statement: Statement, rebuilt: Iterable[RebuiltSpecs]) -> tuple[CauseCount, ...]:
-    """Return the causes, most specs first; each spec is counted under one."""
+    """Return the causes of the specs in a statement, most specs first; each spec is attributed to one."""
     packages = set(statement.packages)
     takes_copies = statement.kind is StatementKind.REBUILD_WAVE
     own = [one for one in rebuilt if one.package in packages and (takes_copies or not one.is_beside)]
@@ -479,7 +481,7 @@ def _causes_of(statement: Statement, rebuilt: Iterable[RebuiltSpecs]) -> tuple[C
 
 
 def in_order(statements: Iterable[Statement]) -> tuple[Statement, ...]:
-    """Sort statements by the rank of their kind; of one kind, those with the most specs and stacks come first."""
+    """Sort statements by the rank of their kind, and those of one kind by their numbers of items and stacks."""
     return tuple(sorted(statements, key=_rank))
 
 
