@@ -206,7 +206,7 @@ class TagStacks(Protocol):
 
 
 def no_stacks() -> Mapping[str, frozenset[str]]:
-    """Return no declarations of stacks."""
+    """Return an empty mapping: no tag declares its stacks."""
     return {}
 
 

@@ -90,7 +90,7 @@ class Resolution(Struct, frozen=True):
     standing: Availability
     after_prune: Availability | None = None  # standing without the specs that no stack builds, if that is worse
     others: tuple[str, ...] = ()  # hashes of other usable builds of the version, the most similar first
-    differs: tuple[str, ...] = ()  # attributes of the most similar one that differ from what is needed
+    differs: tuple[str, ...] = ()  # attributes of the most similar one that differ from the need
     versions: tuple[str, ...] = ()  # other versions for the same machines, oldest first; only if lost
     elsewhere: tuple[str, ...] = ()  # other systems with the version, as linux-rhel8-zen4; only if lost
     # Causes of another hash, each with the path of packages to what differs; only if rebuilt and recorded.

@@ -74,7 +74,7 @@ class _Told(Struct, frozen=True):
 
 
 class _Others(Struct, frozen=True):
-    """The compilers, systems, targets and variants of the specs on one side."""
+    """The compilers, systems, targets and variants of the specs on one side, in some stacks."""
 
     compilers: frozenset[str]
     oses: frozenset[str]

@@ -358,7 +358,7 @@ class Loss(Struct, frozen=True, kw_only=True):
     there: str = ""  # another version that is present: a newer one (other), or the newest of the older ones (gone)
     stacks: tuple[str, ...] = ()  # that build what is present
     compiler: str = ""  # of what is present, if it differs from that of what is lost
-    variants: tuple[str, ...] = ()  # of what is present that what is lost did not have
+    variants: tuple[str, ...] = ()  # that what is present has and what is lost did not have
 
     @property
     def is_missed(self) -> bool:
@@ -509,7 +509,7 @@ class PackageChange(Struct, frozen=True, kw_only=True):
     matches: tuple[SpecMatch, ...]
     gone: tuple[SignatureCount, ...]  # vanished specs that are not paired
     new: tuple[SignatureCount, ...]  # new specs that are not paired
-    came: Specs  # new specs; a hash that now names another spec is in `came` and `went`
+    came: Specs  # new specs; a hash that now names another spec is in both `came` and `went`
     went: Specs  # vanished specs
     restacked: tuple[StackChange, ...]
     unreferenced: tuple[str, ...]  # all hashes that no stack builds any more

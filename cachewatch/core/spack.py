@@ -242,7 +242,7 @@ def is_old_compiler(text: str | None) -> bool:
 @lru_cache(maxsize=256)
 def variants(texts: tuple[str, ...]) -> tuple[str, ...]:
     """Spell and sort variants: `x:=b,a` becomes `x=a,b`, `-x` becomes `~x`, and quotes around values are removed."""
-    # As Spack lists them: by name, whatever the sign before it.
+    # In Spack's order: by name, without the sign before it.
     return tuple(sorted(sorted(set(map(_variant, texts))), key=_variant_name))
 
 

@@ -315,7 +315,7 @@ def _effects(kind: StatementKind, taken: _Taken) -> Iterator[Effect]:
 
 
 def _lines(head: _Head, taken: _Taken, assignment: _Assignment) -> Iterator[Line]:
-    """Yield a line for everything that differs but for where, most items first; one a package for losses and versions."""
+    """Yield lines, each on one kind of change of a package; all losses or versions of a package share a line."""
     found: dict[tuple[object, ...], list[tuple[Items | None, Story]]] = {}
     for items, story in taken.items:
         if head.kind in (*_LOSSES, *BY_VERSION):

@@ -21,7 +21,7 @@ class Validator(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What identifies an index, so that an unchanged index need not be read again."""
 
     layout: str = ""  # v2, v3 or oci
-    etag: str = ""  # of the file that is asked for first
+    etag: str = ""  # of the file that is requested first
     digest: str = ""  # sha256 of the index, in hex
 
 

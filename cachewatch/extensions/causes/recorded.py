@@ -442,7 +442,7 @@ def _of_versions(graph: RecordedGraph, package: str, versions: str | None) -> fr
 def _birth(
     repository: Repository, until: Revision, tag: str, package: str, hashes: frozenset[str] | None
 ) -> tuple[Revision | None, Revision]:
-    """Return the newest revision that added any of the hashes, or that changed the package, after the one before it."""
+    """Return the newest revision that added any of `hashes`, or changed the package, as a pair (parent, revision)."""
     path = f"{CATALOGUE}/{tag}/{package}/{DOCUMENT}"
     changed = [
         line.decode() for line in repository.run(["rev-list", "--first-parent", until.commit, "--", path]).split()

@@ -61,7 +61,7 @@ class Life(Struct, frozen=True, kw_only=True):
 
 
 class Blame(Struct, frozen=True, kw_only=True):
-    """The answer to `cachewatch history blame`. `died` is of the last document that lost the hash; None until then."""
+    """The answer to `cachewatch history blame`. `died` is when the last document lost the hash; None if any has it."""
 
     schema: str = BLAME_SCHEMA
     indexed: IndexPoint
@@ -107,7 +107,7 @@ def _rows(index: Index, beginning: str) -> dict[str, list[_IndexRow]]:
     """Return the intervals of each hash that begins with `beginning`."""
     if len(beginning) < _FEWEST_LETTERS:
         raise UsageError(f"/{beginning}: write at least {_FEWEST_LETTERS} letters of the hash; 7 are usually enough")
-    # Some hashes are other texts, whatever they begin with.
+    # Hashes that are not base32 all have the same prefix.
     low, high = prefix_range(beginning) if _BASE32.issuperset(beginning[:8]) else (UNUSUAL, UNUSUAL)
     found: defaultdict[str, list[_IndexRow]] = defaultdict(list)
     values = {"low": low, "high": high, "unusual": UNUSUAL, "newest": index.newest}

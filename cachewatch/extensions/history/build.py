@@ -100,7 +100,7 @@ def on_cluster(git_dir: str, address: str) -> Engine:
     """
 
     def engine(units: Sequence[Unit]) -> Iterator[Answer]:
-        # Dask itself tries again what a worker that ended had, as often as this says.
+        # Dask itself repeats the work of a worker that ended, at most so many times.
         with _client(address) as client, client.get_executor(retries=_ATTEMPTS) as executor:
             waiting = iter(units)
             asked = {executor.submit(follow_unit, git_dir, unit): unit for unit in islice(waiting, _AT_ONCE)}

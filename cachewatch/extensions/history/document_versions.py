@@ -82,7 +82,7 @@ class DocumentVersions(Struct, frozen=True):
 
 
 class _Uncertain(Exception):
-    """The first revision that is read has a link in place of a folder, and what the folder was before is unknown."""
+    """A link is in place of a folder in the first revision that is read, so what the folder was before is unknown."""
 
 
 def first_parents(repository: Repository, end: str = "HEAD") -> list[ChainRevision]:
@@ -188,7 +188,7 @@ def _changes(repository: Repository, pairs: Sequence[_Pair[Key]]) -> Iterator[tu
     for (place, name), found in entries.items():
         change = found[0]
         if len(found) > 1:
-            # Of a folder that replaces a link, or the other way round, git says that one went and the other came.
+            # If a folder replaces a link, or the other way round, git reports one as removed and the other as added.
             went, came = sorted(found, key=lambda each: bool(each.after))[:2]
             is_one = len(found) == 2 and not went.after and not came.before
             change = came._replace(before_mode=went.before_mode, before=went.before)
@@ -218,7 +218,7 @@ def _diff_trees(
     while match := _PRINTED.match(printed, position):
         position = match.end()
         pair, was, mode, *ids, name = match.groups()
-        if pair:  # as it was asked for; git passes over one that it cannot read
+        if pair:  # git repeats each line of its input, but skips a pair that it cannot read
             number += 1
             if lines[number : number + 1] != [pair.decode()]:
                 raise damaged

@@ -216,7 +216,7 @@ def _plain(sql: str) -> str:
 
 def _header(path: Path) -> bytes:
     try:
-        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:  # nobody waits for a pipe
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:  # does not wait for a pipe
             if not S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise _not_an_index(path)
             return file.read(_HEADER_BYTES)
@@ -247,7 +247,7 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA synchronous = NORMAL")
         if _version(connection, path) != VERSION:
             connection.execute("BEGIN IMMEDIATE")
-            if _version(connection, path) != VERSION:  # nobody else made them meanwhile
+            if _version(connection, path) != VERSION:  # no other process created them meanwhile
                 make_tables(connection)
             connection.execute("COMMIT")
         _check_tables(connection, path)
@@ -309,7 +309,7 @@ def explained(path: Path) -> Iterator[None]:
         if is_text or (code is not None and code & 0xFF in _DAMAGED):
             raise damaged(path, error) from error
         raise StateError(f"{path}: {error}; try again, or name another file with --db") from error
-    except UnicodeDecodeError as error:  # what SQLite would have said has bytes of the file in it
+    except UnicodeDecodeError as error:  # SQLite's message contains bytes of the file
         raise damaged(path, MALFORMED) from error
 
 

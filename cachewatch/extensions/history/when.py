@@ -98,7 +98,7 @@ def find_when(index: Index, package: str, tag: str, wanted: Wanted) -> When:
 
 
 def baseline_of(index: Index, tag: int, package: int) -> int | None:
-    """Return the number of the revision whose specs of this document were added then or before, if there is one."""
+    """Return the document's baseline: the number of a revision whose specs were added then or before; None if none."""
     query = "SELECT baseline FROM document WHERE tag = ? AND package = ?"
     return next((number for (number,) in index.rows(query, (tag, package))), None)
 

@@ -169,7 +169,7 @@ def locked(path: Path) -> Iterator[None]:
     make_folder(path)
     lock = path.with_name(f"{path.name}.lock")
     try:
-        # The umask says who else may update the index.
+        # The umask determines who else may update the index.
         handle = open_lock(lock, mode=0o666)
     except OSError as error:
         raise unwritable(lock, error) from error

@@ -293,7 +293,7 @@ def _with_causes(repository: Repository, report: Report, number: int, causes: di
     """Return the report with causes of rebuilds, and put the causes of each rebuilt package into `causes`."""
     before, after = ((side.revision or "", side.tag or "") for side in (report.before, report.after))
     step = None
-    with suppress(DocumentError):  # of a graph that cannot be read, nothing is said
+    with suppress(DocumentError):  # a graph that cannot be read has no causes
         step = GraphStep.between(repository, before, after)
     if step is None or not step.is_recorded:
         return report

@@ -37,7 +37,7 @@ def file_name(name: str) -> str:
     if _PLAIN.fullmatch(name) and not _DEVICES.fullmatch(name):
         return name
     readable = re.sub(r"[^a-z0-9]+", "-", name[:_LONGEST_NAME].lower()).strip("-")[:40]
-    # No plain name holds a ~, so none is taken for another.
+    # No plain name contains a ~, so two names never get the same file.
     return f"{readable or 'x'}~{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
 
 
