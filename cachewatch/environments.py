@@ -101,7 +101,7 @@ def file_of(path: Path) -> Path:
 
 
 def read_lock(data: bytes, name: str) -> Environment:
-    """Return the environment in a lock file; raises UsageError if it is none, with `name` as its name."""
+    """Return the environment in the bytes of a lock file; `name` is its name, also in a UsageError."""
     nodes, roots = _parts(data, name)
     needs = [_need(spec_hash, nodes, roots) for spec_hash, node in nodes.items() if node.external is None]
     return Environment(name=name, needs=_sorted(needs), externals=len(nodes) - len(needs))

@@ -93,7 +93,7 @@ class Hooks:
 
     @_declares(firstresult=True)
     def open_state(self, address: Any) -> Any:
-        """Open the state at `address` in a database; None if the extension has no such databases.
+        """Return the state at `address`, in a database; None if the extension has no such databases.
 
         The result has `open`, `open_to_read` and `exists`.
         """

@@ -205,7 +205,7 @@ def _json(rendered: RenderedDigest) -> Mapping[str, Any]:
 
 
 def _mattermost(rendered: RenderedDigest) -> Mapping[str, Any]:
-    """Return a message with one attachment, the form that also older clients show."""
+    """Return a message with one attachment, a form that older clients show too."""
     brief = _brief(rendered)
     attachment = {
         "fallback": brief.title,
@@ -317,7 +317,7 @@ class AppriseChannel:
 
     @contextmanager
     def open(self, sent_history: SentHistory) -> Iterator[Transport]:  # noqa: ARG002  the contract of a channel
-        """Begin a run."""
+        """Begin a run of deliveries."""
         yield self
 
     def deliver(self, message: Message) -> DeliveryResult:

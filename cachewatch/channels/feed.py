@@ -58,7 +58,7 @@ class FeedChannel:
 
     @contextmanager
     def open(self, sent_history: SentHistory) -> Iterator[Transport]:
-        """Begin a run."""
+        """Begin a run of deliveries; `sent_history` returns the entries that were sent before."""
         self._sent_history = sent_history
         yield self
 

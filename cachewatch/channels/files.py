@@ -169,7 +169,7 @@ class FileChannel:
 
     @contextmanager
     def open(self, sent_history: SentHistory) -> Iterator[Transport]:
-        """Begin a run; at its end, files older than `keep` are removed."""
+        """Begin a run of deliveries; at its end, files older than `keep` are removed."""
         self._sent_history = sent_history
         yield self
         if self._config.keep is not None:
@@ -206,7 +206,7 @@ class FileChannel:
         return path.with_name(f"{path.stem}-{sha256(message.key.encode()).hexdigest()[:8]}{path.suffix}")
 
     def _is_outdated(self, message: Message) -> bool:
-        """Tell whether the file has the latest digest, and a later one than this was already written."""
+        """Tell whether the path is one for the latest digest, and a later digest was already written to it."""
         if self._place.fields & {"period", "key"}:
             return False
         return any(sent.created > message.created for sent in self._sent_history(message.target, 1))

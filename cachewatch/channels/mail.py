@@ -341,7 +341,7 @@ class SendmailChannel(MailChannel):
 
     @contextmanager
     def open(self, sent_history: SentHistory) -> Iterator[Transport]:  # noqa: ARG002  the contract of a channel
-        """Begin a run."""
+        """Begin a run of deliveries."""
         yield self
 
     def deliver(self, message: Message) -> DeliveryResult:
@@ -396,7 +396,7 @@ class MaildirChannel(MailChannel):
 
     @contextmanager
     def open(self, sent_history: SentHistory) -> Iterator[Transport]:  # noqa: ARG002  the contract of a channel
-        """Begin a run."""
+        """Begin a run of deliveries."""
         yield self
 
     def deliver(self, message: Message) -> DeliveryResult:

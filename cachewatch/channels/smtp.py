@@ -1,7 +1,7 @@
 """Deliver mail through an SMTP server: one connection per run, one transaction per recipient.
 
 The timeout of smtplib applies to each read, so a server that sends a byte now and then, or endless lines, could hold a
-session for ever. Therefore each attempt has a deadline at which the connection is shut down, and replies a maximal
+session for ever. Therefore each attempt has a deadline at which the connection is shut down, and each reply a limit of
 size.
 """
 
@@ -231,7 +231,7 @@ class EmailChannel(MailChannel):
 
     @contextmanager
     def open(self, sent_history: SentHistory) -> Iterator[Transport]:  # noqa: ARG002  the contract of a channel
-        """Begin a run; it connects when the first message is sent."""
+        """Begin a run of deliveries; it connects when the first message is sent."""
         transport = _SmtpTransport(self._smtp, self.envelope_sender)
         try:
             yield transport

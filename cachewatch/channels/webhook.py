@@ -52,7 +52,7 @@ class WebhookChannel:
 
     @contextmanager
     def open(self, sent_history: SentHistory) -> Iterator[Transport]:  # noqa: ARG002  the contract of a channel
-        """Begin a run."""
+        """Begin a run of deliveries, each by a connection of its own."""
         yield self
 
     def deliver(self, message: Message) -> DeliveryResult:

@@ -109,7 +109,7 @@ def open_catalogue(repo: str | None, line: "ProgressLine | None" = None, *, aske
 
 
 def open_as_fetched(repo: str | None) -> "Repository | None":
-    """Open the same repository silently and without the network; None if it was never fetched."""
+    """Open the repository of `open_catalogue` silently and without the network; None if it was never fetched."""
     if repo is None and (here := _here()) is not None:
         return here
     default = _Default(repo, "") if repo is not None else _default()

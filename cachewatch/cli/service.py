@@ -446,7 +446,7 @@ def _say(
 
 
 def _earlier(service: Context, stream: Stream, state: StreamState) -> str:
-    """Return one of HEAD~1 to HEAD~3 since which something changed, or "" if none is known."""
+    """Return the nearest of HEAD~1 to HEAD~3 since which something changed, or "" if none is known."""
     unfetched = [each for each in stream.sources if state.sources[each.name].revision is None]
     if unfetched:
         return "HEAD~1" if all(each.type == "git" and not _is_here(each) for each in unfetched) else ""

@@ -178,7 +178,7 @@ class Memory:
                 self._size -= dropped
 
     def recall(self, name: Hashable, find: Callable[[], Any], size: int | None = None) -> Any:
-        """Return the value kept under `name`, or else keep and return that of `find`; `size` defaults to its own."""
+        """Return the value kept under `name`; else keep that of `find`, whose own `size` counts unless one is given."""
         if name in self._found:
             self._found.move_to_end(name)
             return self._found[name][0]
