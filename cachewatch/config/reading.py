@@ -35,7 +35,7 @@ def read_whole(node: ConfigNode, context: ConfigContext) -> Config:
     except ValidationError as error:
         for each in error.errors(include_url=False, include_input=False):
             context.note(node.at(_without_type(each["loc"])), each["msg"])
-    context.raise_mistakes()  # a key that stands twice breaks nothing, and is a mistake still
+    context.raise_mistakes()  # also those that break nothing, such as a repeated key
     if config is None:
         raise ConfigError(f"{node.file}: is not a valid configuration")
     _check_environments(config, node, context)
@@ -175,14 +175,14 @@ def _read_tree(path: Path, context: ConfigContext, read: Callable[[], bytes]) ->
     except Broken:
         raise
     except UnicodeDecodeError as error:
-        line, said = content[: error.start].count(b"\n") + 1, "is not UTF-8 text; save it as UTF-8"
+        line, message = content[: error.start].count(b"\n") + 1, "is not UTF-8 text; save it as UTF-8"
     except yaml.YAMLError as error:
-        line, said = _line(error, content), _explain(error)
+        line, message = _line(error, content), _explain(error)
     except OSError as error:
-        said = f"cannot be read: {error.strerror}"
+        message = f"cannot be read: {error.strerror}"
     except ConfigError as error:
-        said = str(error)
-    context.mistakes.append(Mistake(str(path), line, "", said))
+        message = str(error)
+    context.mistakes.append(Mistake(str(path), line, "", message))
     raise Broken
 
 
@@ -261,9 +261,9 @@ def _line(error: yaml.YAMLError, content: bytes) -> int:
 
 
 def _explain(error: yaml.YAMLError) -> str:
-    said = " ".join(str(error).split())
-    problem = getattr(error, "problem", None) or getattr(error, "reason", None) or said
-    hint = next((hint for words, hint in _HINTS.items() if words in said), "check the line, and the one above it")
+    text = " ".join(str(error).split())
+    problem = getattr(error, "problem", None) or getattr(error, "reason", None) or text
+    hint = next((hint for words, hint in _HINTS.items() if words in text), "check the line, and the one above it")
     return f"is not YAML: {problem}; {hint}"
 
 

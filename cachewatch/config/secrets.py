@@ -21,7 +21,7 @@ from cachewatch.errors import ConfigError
 _MOST_BYTES = 2**16
 
 # Secrets that were removed from the environment, so that no child process gets them; kept for the next reading.
-_taken: dict[str, str] = {}
+_removed: dict[str, str] = {}
 
 
 class Secret:
@@ -46,7 +46,7 @@ class Given(Struct, frozen=True):
 
 
 class Hidden(FromText):
-    """The type of a secret; `check` raises an error that does not repeat it."""
+    """The type of a secret; the errors of its check `parse` do not repeat it."""
 
     def read(self, value: Any, info: ValidationInfo) -> Any:
         """Return the secret, read from wherever the configuration file says it is."""
@@ -140,10 +140,10 @@ def read_secret_file(name: str, folder: Path) -> str:
 
 def _from_environment(name: str) -> str:
     if name in os.environ:
-        _taken[name] = os.environ.pop(name)
-    if name not in _taken:
+        _removed[name] = os.environ.pop(name)
+    if name not in _removed:
         raise ConfigError(f"the environment variable {name} is not set")
-    return _taken[name]
+    return _removed[name]
 
 
 class ReadLater(Hidden):

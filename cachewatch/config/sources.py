@@ -46,8 +46,8 @@ def _repository(text: str, context: ConfigContext) -> str:
         except ValueError as error:
             raise ConfigError(f"{text!r} is not a URL: {error}") from error
         if password is not None:
-            said = "contains a password, which would end up in logs; remove it and name a file under `credentials:`"
-            raise ConfigError(said)
+            message = "contains a password, which would end up in logs; remove it and name a file under `credentials:`"
+            raise ConfigError(message)
         return text
     is_scp_like = _SCP_LIKE.fullmatch(text) and "/" not in text.partition(":")[0]
     return text if is_scp_like else str(path_in(context.folder, text))

@@ -48,14 +48,14 @@ def disagreements(meta: Any, records: Records, facts: Facts) -> Iterator[str]:
         yield f"meta is larger than {MAX_PATIENT_BYTES // 2**20} MiB; the specs are used"
         return
     try:
-        said = _read(meta)
+        read_meta = _read(meta)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         yield f"meta cannot be read ({error}); the specs are used"
         return
     listed = len(records.specs)
-    if said.num_specs is not None and said.num_specs != listed:
-        yield f"meta says {said.num_specs} specs, there are {listed}; the specs are used"
-    for name, values, found in _pairs(said, records.compiler_form, facts):
+    if read_meta.num_specs is not None and read_meta.num_specs != listed:
+        yield f"meta says {read_meta.num_specs} specs, there are {listed}; the specs are used"
+    for name, values, found in _pairs(read_meta, records.compiler_form, facts):
         if values is not None and values != found:
             differing = ", ".join(sorted(values ^ found)[:5])
             yield f"meta and the specs name different {name} ({differing}); the specs are used"
@@ -71,15 +71,15 @@ def _read(meta: Any) -> _Meta:
         return msgspec.convert(json.loads(meta, parse_float=str), _Meta, strict=False)
 
 
-def _pairs(said: _Meta, form: CompilerForm, facts: Facts) -> Iterator[tuple[str, set[str] | None, frozenset[str]]]:
-    yield "versions", said.versions, facts["versions"]
+def _pairs(meta: _Meta, form: CompilerForm, facts: Facts) -> Iterator[tuple[str, set[str] | None, frozenset[str]]]:
+    yield "versions", meta.versions, facts["versions"]
     unnamed = {spack.NO_COMPILER} if form is CompilerForm.MISSING else set()
-    compilers = None if said.compilers is None else set(map(spack.compiler, said.compilers)) - unnamed
+    compilers = None if meta.compilers is None else set(map(spack.compiler, meta.compilers)) - unnamed
     yield "compilers", compilers, facts["compilers"] - unnamed
-    yield "operating systems", said.oss, facts["oses"]
-    yield "platforms", said.platforms, facts["platforms"]
-    yield "targets", said.targets, facts["targets"]
-    yield "stacks", None if said.stacks is None else said.stacks - {spack.UNION_STACK}, facts["stacks"]
+    yield "operating systems", meta.oss, facts["oses"]
+    yield "platforms", meta.platforms, facts["platforms"]
+    yield "targets", meta.targets, facts["targets"]
+    yield "stacks", None if meta.stacks is None else meta.stacks - {spack.UNION_STACK}, facts["stacks"]
 
 
 TOO_LARGE = f"larger than {MAX_BYTES // 2**20} MiB, which no document is"
@@ -217,10 +217,10 @@ def recognize(
     """
     candidates = [(path, key) for path, key in files if layout.may_be(path)]
     keys = [key for _, key in candidates]
-    said = claims(keys) if layout.reads_contents else (Claim() for _ in keys)
+    claimed = claims(keys) if layout.reads_contents else (Claim() for _ in keys)
     found: dict[str, dict[str, list[tuple[str, Key]]]] = {}
     diagnostics: list[Diagnostic] = []
-    for (path, key), claim in zip(candidates, said, strict=True):
+    for (path, key), claim in zip(candidates, claimed, strict=True):
         if claim is None and not layout.pattern:
             continue
         tag, package = layout.names(path, claim.title, claim.category) if claim else layout.names(path)

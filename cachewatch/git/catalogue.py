@@ -195,7 +195,7 @@ def read_package(repository: Repository, revision: Revision, package: str) -> Pa
 def document_in(
     repository: Repository, commit: str, tag: str, package: str, others: Collection[str] = ()
 ) -> Blob | str | None:
-    """Return the document of `package` in `tag` of a revision; a text with the reason if it cannot be read, or None.
+    """Return the document of `package` in `tag` of a revision; None without one, a text why if it cannot be read.
 
     A document of the revisions `others` whose file was replaced by something else counts as unreadable.
     """
@@ -274,8 +274,8 @@ def _nothing_to_compare(
 ) -> str:
     there = tag_names.in_order(had.ids.keys() | has.ids.keys())
     if not there:
-        said = nothing_found(repository, after.commit, after.name)
-        return f"{_where(repository)}neither revision has documents; {said}"
+        explanation = nothing_found(repository, after.commit, after.name)
+        return f"{_where(repository)}neither revision has documents; {explanation}"
     asked = wanted if isinstance(wanted, Globs) else Globs()
     listed = f"there are {', '.join(there[:8])}{', ...' if len(there) > 8 else ''}"
     named = "".join(f" {pattern}" for pattern in asked.patterns)

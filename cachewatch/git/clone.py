@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 
 _KEEP = "refs/cachewatch/keep/"
 _CLONING_SECONDS = 6 * 3600.0
-# Somebody may push while we fetch; nobody does so three times.
+# How often a fetch is repeated because somebody pushed meanwhile.
 _ATTEMPTS = 3
 
 
@@ -109,7 +109,7 @@ class Mirror:
             self._failures = 0
             try:
                 upkeep.pack(self.folder)
-            except SourceError as error:  # what was fetched is none the worse
+            except SourceError as error:  # the update itself succeeded
                 logger.warning("%s", redact(str(error)))
                 if problem := upkeep.damage(self.folder, thoroughly=True):
                     return replace(self._clone(lock, tip, problem), before=done.before, rewritten=done.rewritten)

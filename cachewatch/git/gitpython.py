@@ -32,7 +32,7 @@ from cachewatch.errors import BrokenSource, SourceError
 
 # cachewatch itself looks for git, with its own error message.
 os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")
-# It would run `git version` with our whole environment, and the secrets that nobody has taken out of it yet.
+# At its import, GitPython would run `git version` with our whole environment, which may still contain secrets.
 os.environ["GIT_PYTHON_GIT_EXECUTABLE"] = os.devnull
 
 import git
@@ -110,7 +110,7 @@ _READING_SECONDS = 120.0
 _FETCHING_SECONDS = 3600.0
 _POLL_SECONDS = 0.005  # between two looks at whether a process has ended
 _ENDING_SECONDS = 5.0
-# How long a guarded command may take to clean up, and how much later it is certainly gone.
+# How long a guarded command may take to clean up, and after how much longer it is considered ended.
 _CLEANING_SECONDS = 5
 _GRACE_SECONDS = 10.0
 # How a guarded command ends that was ended: by `timeout`, SIGTERM or SIGKILL.
@@ -158,14 +158,14 @@ class Process(git.Git.AutoInterrupt):
         Git is ended after `seconds`, if it prints no message for `silence` seconds, or if it prints more than `most`
         bytes. `report` is called with each line of its messages.
         """
-        output, said, last, tell = bytearray(), b"", monotonic(), report or (lambda _: None)
-        deadline = last + seconds
+        output, messages, last_message, tell = bytearray(), b"", monotonic(), report or (lambda _: None)
+        deadline = last_message + seconds
         try:
             with selectors.DefaultSelector() as waiting:
                 for pipe in (self.stdout, self.stderr):
                     waiting.register(pipe, selectors.EVENT_READ)
                 while waiting.get_map() and len(output) <= most:
-                    until = deadline if silence is None else min(deadline, last + silence)
+                    until = deadline if silence is None else min(deadline, last_message + silence)
                     ready = waiting.select(max(0.0, until - monotonic()))
                     if not ready:
                         break
@@ -176,7 +176,7 @@ class Process(git.Git.AutoInterrupt):
                         elif key.fileobj is self.stdout:
                             output += chunk
                         else:
-                            said, last = (said + chunk)[-LONGEST_WORDS:], monotonic()
+                            messages, last_message = (messages + chunk)[-LONGEST_WORDS:], monotonic()
                             for line in chunk.replace(b"\r", b"\n").splitlines():
                                 tell(line.decode("utf-8", "replace"))
                 if not waiting.get_map():
@@ -185,7 +185,7 @@ class Process(git.Git.AutoInterrupt):
             code = self.end()
         if len(output) > most:
             return GitResult(code, b"", f"fatal: git printed more than {most:,} bytes; that is no catalogue")
-        return GitResult(code, bytes(output), said.decode("utf-8", "replace"))
+        return GitResult(code, bytes(output), messages.decode("utf-8", "replace"))
 
     def end(self) -> int:
         """End git and the processes that it started, if they still run; close its pipes and return its exit code."""
@@ -204,7 +204,7 @@ class Process(git.Git.AutoInterrupt):
             self.status = process.wait()
         return self.status or 0
 
-    _terminate = end  # type: ignore[assignment]  # what GitPython calls where nobody refers to it any more
+    _terminate = end  # type: ignore[assignment]  # GitPython calls this when the last reference is deleted
 
 
 class _Messages(io.FileIO):
@@ -506,8 +506,8 @@ def clone(url: str, folder: Path, report: Report | None) -> None:
         with _without_variables():
             Repo.clone_from(url, folder, progress=progress, bare=True, filter="blob:none")
     except GitError as error:
-        said = "\n".join(progress.error_lines or progress.other_lines)
-        raise SourceError(f"{url}: {explain(said)}") from error
+        messages = "\n".join(progress.error_lines or progress.other_lines)
+        raise SourceError(f"{url}: {explain(messages)}") from error
     finally:  # with Ctrl-C it has not ended yet
         for process in tuple(_running):
             if process.thread == get_ident():

@@ -91,10 +91,10 @@ class Recording:
         self._stream = cast("BinaryIO", tempfile.TemporaryFile())  # noqa: SIM115  closed by close()
         self._marks = 0
         self._changes: dict[str, int | None] = {}
-        said = (folder / "HEAD").read_text("utf-8").strip()
-        if not said.startswith(f"ref: {_BRANCHES}"):
+        head_ref = (folder / "HEAD").read_text("utf-8").strip()
+        if not head_ref.startswith(f"ref: {_BRANCHES}"):
             raise UsageError(f"{folder}: its HEAD is no branch, to which a revision could be added")
-        self._branch = said.removeprefix("ref: ")
+        self._branch = head_ref.removeprefix("ref: ")
         self.head, self._time = self._commit_of(self._branch)
         newest = self._repository.objects().get(self.head) if self.head else None
         if newest and f"\ncommitter {AUTHOR} ".encode() not in newest.content.partition(b"\n\n")[0]:

@@ -112,7 +112,7 @@ _ID = r"[0-9a-f]{40}|[0-9a-f]{64}"
 _BRANCHES, _TAGS = "refs/heads/", "refs/tags/"
 _LIST_SECONDS = 120.0
 _LARGEST_LIST = 16 * 2**20  # of 200,000 branches
-# A name that may stand in a refspec: git's own rules, and no glob.
+# A name that is valid in a refspec: git's own rules, and no glob.
 _BRANCH = re.compile(r"(?![/.@-])(?!.*(?:\.\.|//|@\{|\.lock$|[/.]$))[^\x00-\x20\x7f~^:?*\[\\]{1,200}")
 
 # Advice for errors that only a person can repair, by patterns of messages of git, ssh or the kernel. A server may write
@@ -216,7 +216,7 @@ class Remote:
         return _BRANCH.fullmatch(name) is not None and self._list([NAME, f"{_TAGS}{name}"]) != ""
 
     def fetch_also(self, folder: Path, what: str, *, is_partial: bool = False) -> None:
-        """Fetch a further ref, or a commit of any branch, with its history."""
+        """Fetch `what`, a ref or the id of a commit of any branch, with its history."""
         self._fetch(folder, ["--update-shallow", NAME, what], is_partial=is_partial)
 
     def fetch_objects(self, folder: Path, ids: Iterable[str]) -> None:
@@ -257,7 +257,7 @@ class Remote:
         if left <= 0:
             raise self._no_answer(self.seconds)
         settings = [(f"remote.{NAME}.url", self._address), *self._access.settings, *config]
-        # The repository of another user may name helpers of its own; those hear no other protocol.
+        # The repository of another user may configure helpers; they may not use any other protocol.
         only = {"GIT_ALLOW_PROTOCOL": "file"} if self.is_path else {}
         # To ask needs no repository: in the root folder, the configuration of none can join in.
         seconds_left = min(seconds, left)
@@ -273,14 +273,14 @@ class Remote:
         return answer
 
     def _failure(self, answer: GitResult, seconds: float) -> SourceError:
-        said = answer.error
-        if answer.code in ENDED and "fatal:" not in said:
+        messages = answer.error
+        if answer.code in ENDED and "fatal:" not in messages:
             return self._no_answer(seconds)
-        reason = redact(explain(said) if said.strip() else f"git ended with code {answer.code}", self._address)
+        reason = redact(explain(messages) if messages.strip() else f"git ended with code {answer.code}", self._address)
         for pattern, advice in _FOR_THE_ADMINISTRATOR.items():
-            if re.search(pattern, f"{said} code {answer.code}"):
+            if re.search(pattern, f"{messages} code {answer.code}"):
                 return BrokenSource(f"{self.name}: {advice} (git: {reason})")
-        kind = Unreachable if _OF_THE_WAY.search(said) else SourceError
+        kind = Unreachable if _OF_THE_WAY.search(messages) else SourceError
         return kind(f"{self.name}: {reason}")
 
     def _no_answer(self, seconds: float) -> SourceError:

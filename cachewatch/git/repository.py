@@ -208,7 +208,7 @@ class ObjectPipe:
     def __init__(self, git: Git, path: Path) -> None:
         self._path = path
         self._process: Process = git.open(["cat-file", "--batch"])
-        # Let git run ahead while we work on what it read before; only Linux can.
+        # A larger pipe lets git read ahead while we work; only Linux can set its size.
         with suppress(AttributeError, OSError):
             fcntl.fcntl(self._process.stdout, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
         self._requests = self._process.stdin
@@ -295,7 +295,7 @@ class ObjectPipe:
             self._requests.write(lines)
             self._requests.flush()
         except (BrokenPipeError, ValueError):
-            pass  # git ended; the reading side says why
+            pass  # git ended; reading its output raises the error
 
     def _header(self) -> _Header | None:
         """Read the line that git prints before an object; None if there is no such object."""
@@ -325,7 +325,7 @@ class ObjectPipe:
 
     def _last_words(self) -> str:
         if self._process.proc is not None:
-            with suppress(OSError):  # what was not taken cannot be flushed
+            with suppress(OSError):  # buffered input cannot be flushed to an ended process
                 self._requests.close()
             self._said.messages += self._process.listen(_ENDING_SECONDS).error
         return explain(self._said.messages)
@@ -354,9 +354,9 @@ class _Answers(io.RawIOBase):
             return 0  # it has ended, and the numbers of its pipes may be those of other files
         while ready := dict(self._waiting.poll(_ANSWER_SECONDS * 1000)):
             if self._errors in ready:
-                said = os.read(self._errors, _BUFFER_BYTES).decode("utf-8", "replace")
-                self.messages = (self.messages + said)[-LONGEST_WORDS:]
-                if not said:
+                messages = os.read(self._errors, _BUFFER_BYTES).decode("utf-8", "replace")
+                self.messages = (self.messages + messages)[-LONGEST_WORDS:]
+                if not messages:
                     self._waiting.unregister(self._errors)
             if self._answers in ready:
                 return os.readv(self._answers, [buffer])

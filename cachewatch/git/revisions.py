@@ -56,8 +56,8 @@ class Revision(Struct, frozen=True):
 def resolve(repository: Repository, name: str) -> Revision:
     """Return the revision that `name` means; raise UnknownRevision, with a hint, if there is none.
 
-    A name is anything that git resolves, a date (the newest revision up to the end of that day, UTC), `yesterday` or `3
-    days ago`. `:TAG` after it selects one catalogue tag of the revision.
+    A name is anything that git resolves, `yesterday`, `3 days ago` or a date (the newest revision up to the end of that
+    day, UTC). `:TAG` after it selects one catalogue tag of the revision.
     """
     now = datetime.now(UTC)
     revision, colon, tag_name = name.rpartition(":")

@@ -56,10 +56,7 @@ class _Listed(Struct, frozen=True):
 
 
 class Arrangement:
-    """A cache of where documents lie in each revision, for one layout.
-
-    Its keys are ids, so it serves any repository.
-    """
+    """A cache of where documents lie in each revision, for one layout. Keys are ids, so it serves any repository."""
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
@@ -343,7 +340,7 @@ def arrangement_of(layout: Layout) -> Arrangement:
 
 
 def catalogues_of(repository: Repository, commits: Sequence[str]) -> list[str | None]:
-    """Return the id of the catalogue tree of each of `commits`; None for one without documents."""
+    """Return the id of each commit's catalogue tree (a folder for each tag, as in `_cache/`); None without documents."""
     arrangement = arrangement_of(repository.layout)
     arrangement.add(repository, [commit for commit in commits if commit not in arrangement.catalogues])
     return [arrangement.catalogues[commit] for commit in commits]
@@ -443,7 +440,7 @@ class TreeDifference:
         self._unreadable: list[tuple[Unreadable, str]] = []  # each with its path
         odd = frozenset(self._odd)
         same = self._compare([name for name in differing if name not in odd], old, new)
-        # A list: what is asked later must not keep the two states in memory until then.
+        # A list, so that the functions that are called later do not keep both listings in memory.
         self._same = [
             (name, _tree(entry))
             for name, entry in new.items()
@@ -519,7 +516,7 @@ def blobs_of(repository: Repository, folder: str, trees: Sequence[tuple[bytes, s
 
 
 def document_of(repository: Repository, folder: str, tree: str | None, package: str) -> Blob | str | None:
-    """Return the document of `package` in a tree of packages; a text with the reason if it cannot be one, or None."""
+    """Return the document of `package` in a tree of packages; None without one, a text why if it cannot be read."""
     entry = listing(repository, tree).get(package.encode("utf-8", "replace")) if tree else None
     if _is_odd(entry):
         return REPLACED

@@ -118,14 +118,14 @@ def taken(lock: int, seconds: float) -> bool:
             return True
 
 
-def _let_go() -> None:
+def _close_locks() -> None:
     """Close our locks in a forked process: a lock is held until every copy of its file descriptor is closed."""
     for lock in _held:
         os.close(lock)
     _held.clear()
 
 
-os.register_at_fork(after_in_child=_let_go)
+os.register_at_fork(after_in_child=_close_locks)
 
 
 # What a fetch leaves free on the disk, in bytes.

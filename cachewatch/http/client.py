@@ -34,7 +34,7 @@ class RequestLimits(Struct, frozen=True, kw_only=True):
     """The limits of time and size for requests."""
 
     seconds: float = 600.0  # for one answer, with all attempts and pauses
-    total: float = inf  # seconds for all answers to one client, without what is done between them
+    total: float = inf  # seconds for all answers to one client, without the time between requests
     silence: float = 30.0  # seconds without a byte after which an attempt is given up
     size: int = 512 * 2**20  # bytes of one answer, unpacked
     attempts: int = 4

@@ -30,14 +30,15 @@ from cachewatch.hooks import extensions
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _LOCK = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-_LEFTOVER = 24 * 3600.0  # seconds; nobody writes one file for so long
+_LEFTOVER = 24 * 3600.0  # seconds after which a temporary file is no longer being written
 _NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 
 
 def publish(path: Path, data: bytes, *, base: Path, mode: int) -> None:
     """Write `data` to `path`, below `base`, atomically and safely on the disk; an OSError leaves no file behind.
 
-    `base` and folders below it are made if they are missing; the folder above `base` must exist.
+    `mode` are the permissions of the file. `base` and folders below it are made if they are missing; the folder above
+    `base` must exist.
     """
     with _opened(path.parent, base=base, mode=mode) as folder:
         _sweep(folder)
@@ -180,7 +181,7 @@ def _replace(folder: int, name: str, data: bytes, mode: int, *, is_durable: bool
 
 
 def _made_and_opened(name: str, folder: int | None, mode: int) -> int:
-    """Open a folder, made if it is missing, and return its file descriptor; links are followed only without `folder`."""
+    """Open the folder `name` in `folder` (a file descriptor), made if missing; links are followed only without it."""
     flags = _FOLDER if folder is None else _FOLDER | os.O_NOFOLLOW
     try:
         return os.open(name, flags, dir_fd=folder)
@@ -305,7 +306,7 @@ def shared_kind(folder: Path, mounts: Path | None = None) -> str:
     """Return the type of the network or cluster file system that holds `folder`; "" if its file system is local."""
     folder, best, kind = folder.resolve(), Path("/"), ""
     for point, found in _mounts(mounts or MOUNTS):
-        # Of what is mounted at one place, the last hides the others.
+        # Of several file systems mounted at one path, the last one hides the others.
         if folder.is_relative_to(point) and point.is_relative_to(best):
             best, kind = point, found
     return kind if _SHARED.fullmatch(kind) else ""

@@ -48,7 +48,7 @@ _PRELOADED = [
 class Limits(Struct, frozen=True, kw_only=True):
     """The memory and processor time that a worker may use."""
 
-    megabytes: int = 1024  # of address space, beyond what it begins with
+    megabytes: int = 1024  # of address space, beyond its initial size
     seconds: float = 10.0  # of processor time for one piece of work
     seconds_per_megabyte: float = 10.0  # more, for each megabyte of it
 
@@ -173,7 +173,7 @@ class _KilledFromOutside(WorkFailed):
 
 def _serve(connection: Connection, megabytes: int) -> None:
     """Do the work that arrives on `connection`, until its other end is closed."""
-    _leave_alone(connection.fileno())
+    _detach(connection.fileno())
     _limit_memory(megabytes)
     with suppress(EOFError, ConnectionError):
         while True:
@@ -199,7 +199,7 @@ def _answer(function: Callable[..., Any], arguments: Sequence[Any]) -> tuple[Any
         return None, WorkFailed(f"cachewatch failed on it: {error!r}; please report it")
 
 
-def _leave_alone(ours: int) -> None:
+def _detach(ours: int) -> None:
     """Close all inherited files but `ours`, and reset signals, so that this process uses nothing of its parent's."""
     gc.freeze()
     for number in (signal.SIGTERM, signal.SIGHUP):
@@ -389,8 +389,8 @@ def _work_on(
     number: int,
     pipes: Sequence[tuple[Connection, Connection]],
 ) -> None:
-    # Ctrl-C is for the process that collects the results; it ends the others. What it
-    # handles is not for us, and should it be killed, a pipe that nobody reads ends us.
+    # Ctrl-C is handled by the process that collects the results, which then ends the others.
+    # Its signal handlers are reset here; if it is killed, writing to its closed pipe ends us.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for name in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(name, signal.SIG_DFL)
@@ -403,7 +403,7 @@ def _work_on(
         try:
             for result in map(make_work(), items):
                 writer.send((result, None))
-        except Exception as error:  # noqa: BLE001  whatever it is, it is raised where it can be told
+        except Exception as error:  # noqa: BLE001  the collecting process raises it
             writer.send((None, error))
 
 

@@ -182,7 +182,7 @@ def _list_tag(name: str, folder: str, tag: str, *, is_one_tag: bool = False) -> 
     blobs = {}
     for package in _entries(folder):
         file = f"{package.path}/{DOCUMENT}"
-        if is_name(os.fsencode(package.name)) and _lies_in(package, file):
+        if is_name(os.fsencode(package.name)) and _may_have_document(package, file):
             blobs[package.name] = Blob(file, _size(file))
     return Listing(Side(name=name, tag=tag), blobs, FileReader(), (), is_one_tag=is_one_tag)
 
@@ -273,8 +273,8 @@ def with_unread(mine: list[Listing], theirs: list[Listing]) -> list[Listing]:
         for tag, package in unknown:
             blobs.setdefault(tag, {})[package] = Blob(root + place)
         places.add(place)
-    told = {root + place for place in places}
-    diagnostics = tuple(each for each in mine[0].diagnostics if each.path not in told)
+    unread_paths = {root + place for place in places}
+    diagnostics = tuple(each for each in mine[0].diagnostics if each.path not in unread_paths)
     side, reader = mine[0].side, mine[0].reader
     return [
         Listing(replace(side, tag=tag), of, reader, diagnostics if tag == side.tag else (), others=others)
@@ -380,7 +380,7 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return True
 
 
-def _lies_in(package: os.DirEntry[str], file: str) -> bool:
+def _may_have_document(package: os.DirEntry[str], file: str) -> bool:
     """Tell whether the package folder `package` has the document `file`, or may have it but cannot be read."""
     try:
         if not package.is_dir():
@@ -397,7 +397,7 @@ def _size(file: str) -> int:
     try:
         return Path(file).stat().st_size
     except OSError:
-        return 0  # reading it says why
+        return 0  # reading it raises the error
 
 
 def record_folder(
@@ -412,7 +412,7 @@ def record_folder(
     blobs = [blob for listing in listings for blob in listing.blobs.values()]
     reader, others = listings[0].reader, listings[0].others
     found = [each for listing in listings for each in listing.diagnostics]
-    told = {each.path for each in found}
+    reported = {each.path for each in found}
     root = f"{name.rstrip('/')}/"
     found += no_documents(root + path for path, why in others.items() if not why and _claim(root + path) is None)
     with open_recording(repository) as recording:
@@ -426,14 +426,14 @@ def record_folder(
                 problem = problem or "the name of the file has control characters, or is not UTF-8"
             if isinstance(content, bytes) and not problem:
                 _put(recording, before, path, content)
-            elif blob.name not in told:
+            elif blob.name not in reported:
                 found.append(Diagnostic(blob.name, DiagnosticKind.UNREADABLE, problem))
         with suppress(OSError):  # the file of stacks only helps to name them
             _put(recording, before, TAGS_FILE, read_beginning(f"{name}/{TAGS_FILE}", _LARGEST_TAGS))
         for path in sorted(before.keys() - present - {TAGS_FILE}):
             if path not in others and not any(each.endswith("/") and path.startswith(each) for each in others):
                 recording.remove(path)
-            elif path in others and not others[path] and root + path not in told:
+            elif path in others and not others[path] and root + path not in reported:
                 message = (
                     "what was recorded of it stays: now it is no document, or not the only one of its package and tag"
                 )

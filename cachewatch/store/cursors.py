@@ -55,7 +55,7 @@ class Unread(Struct, frozen=True, kw_only=True):
 
 
 class CursorUpdate(Struct, frozen=True, kw_only=True):
-    """The cursor of a tag moves to `revision`, or None if the tag is gone; `unread` replaces its unreadable documents."""
+    """The new cursor of a tag: a revision, or None if the tag was removed; `unread` are its unreadable documents."""
 
     tag: str
     revision: str | None

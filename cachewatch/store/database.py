@@ -19,7 +19,7 @@ from cachewatch.errors import StateError
 from cachewatch.store import schema
 from cachewatch.store.schema import metadata
 
-__all__ = ["Connection", "Database"]  # whoever only hands a connection on takes it from here
+__all__ = ["Connection", "Database"]  # modules that only pass a connection on import it from here
 
 
 class Database(ABC):
@@ -58,7 +58,7 @@ class Database(ABC):
         return False
 
     def job(self) -> AbstractContextManager[None]:
-        """Make `write` in this thread also raise StateError if another process may have led since the job began."""
+        """Inside the `with`, let `write` of this thread also raise StateError if another process may have led since."""
         return nullcontext()
 
     def leader(self) -> str | None:
@@ -125,7 +125,7 @@ def copy_rows(source: Connection, target: Connection, *, but: Collection[str] = 
         for rows in _batches(source, table):
             target.execute(insert(table), rows)
             count += len(rows)
-        _go_on_counting(target, table)
+        _set_next_number(target, table)
     return count
 
 
@@ -141,7 +141,7 @@ def _batches(source: Connection, table: Table) -> Iterator[list[dict[str, Any]]]
             yield [dict(row) for row in rows]
 
 
-def _go_on_counting(target: Connection, table: Table) -> None:
+def _set_next_number(target: Connection, table: Table) -> None:
     """Set the next automatic number of `table` after those copied; only PostgreSQL needs that."""
     if target.dialect.name != "postgresql":
         return

@@ -208,12 +208,12 @@ def _alert(row: Row[Any]) -> OpenAlert:
 
 
 def configuration(connection: Connection) -> Row[Any] | None:
-    """Return the row with the working host, the hash of its configuration and the last kept delivery; None if unknown."""
+    """Return the row of the host that works on a shared state, or did last (see the table `configuration`); or None."""
     return connection.execute(select(schema.configuration)).one_or_none()
 
 
 def put_configuration(connection: Connection, host: str, hash_: str, last_kept: int) -> None:
-    """Store the configuration in force: of which host, its hash, and the last delivery that another host made."""
+    """Store which host works on the state, the hash of its configuration, and the last delivery of another host."""
     connection.execute(delete(schema.configuration))
     connection.execute(insert(schema.configuration).values(host=host, hash=hash_, last_kept=last_kept))
 

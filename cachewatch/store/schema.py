@@ -171,7 +171,7 @@ digests = Table(
     Column("reason", Text, nullable=False, server_default=""),  # why it is held, or was dropped
     Column("moves", LargeBinary, nullable=False),  # the advances of cursors that belong to it, encoded
     Column("rendered", LargeBinary, nullable=False),
-    Column("checksum", LargeBinary, nullable=False),  # of the moves, then of what was rendered
+    Column("checksum", LargeBinary, nullable=False),  # the checksum of `moves`, then that of `rendered`
     Index("digests_held", "subscription", "stream", sqlite_where=text("state = 'held'")),
     Index("digests_by_stream", "subscription", "stream", "created"),
     Index("digests_by_creation", "created"),

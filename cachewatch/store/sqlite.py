@@ -113,7 +113,7 @@ class SqliteDatabase(Database):
         draft = draft_of(target)
         try:
             draft.unlink(missing_ok=True)  # of a run that was killed
-            # VACUUM refuses transactions, and what it writes INTO is not flushed.
+            # VACUUM cannot run in a transaction, and does not flush the file that it writes.
             self._execute("VACUUM INTO ?", (str(draft),))
             _flush(draft)
             if os.path.lexists(target):
@@ -154,7 +154,7 @@ class SqliteDatabase(Database):
 
     def _advise(self, error: DatabaseError) -> str:
         said = str(error.orig or error)
-        code = getattr(error.orig, "sqlite_errorcode", 0) & 0xFF  # the rest says which kind of it
+        code = getattr(error.orig, "sqlite_errorcode", 0) & 0xFF  # the higher bits only detail it
         with suppress(OSError):
             disk = os.statvfs(self.path.parent)
             if code == sqlite3.SQLITE_IOERR and disk.f_bavail * disk.f_frsize < _SCARCE_BYTES:
@@ -255,7 +255,7 @@ def _advice_for_missing(folder: Path, said: str) -> str:
 
 def _make_engine(path: Path, pragmas: Iterable[str] = (), **options: Any) -> Engine:
     """Return an SQLAlchemy engine for the database at `path`; each connection sets `pragmas` and the usual ones."""
-    # Connections stay open in a pool: SQLite folds its log into the database whenever the last one closes.
+    # Connections stay open in a pool: SQLite copies its log into the database whenever the last one closes.
     engine = create_engine(f"sqlite:///{path}", pool_size=4, max_overflow=32, hide_parameters=True, **options)
 
     @event.listens_for(engine, "connect")
