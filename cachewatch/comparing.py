@@ -298,7 +298,11 @@ def conclude(
     if judgement is None:
         judgement = judge_tag(compared, tally, is_counted=tally.selected is not None)
     selected = tally.seen.items if tally.selected is None else tally.selected
-    part = None if tally.selected is None else (packages.before, pair.difference.takes)
+    part = (
+        None
+        if tally.selected is None
+        else (packages.before, lambda package, stack: pair.difference.takes(package) and selection.stacks(stack))
+    )
     statements = statements_of(selected, judgement, tag, part)
     statements = with_turnover(statements, selected, tally.before, packages, judgement, selection)
     return Report(

@@ -3,16 +3,16 @@
 Subject, body, colours, JSON and headers of mail all show what is decided here. The rules are in docs/laws.md.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum, StrEnum
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from cachewatch.core.coverage import CoverageChange, Resolution
+from cachewatch.core.coverage import Availability, CoverageChange, Resolution
 from cachewatch.core.model import MISSED, LossClass
 from cachewatch.core.names import is_snapshot
-from cachewatch.core.statement_values import OwnedLoss, Statement, StatementKind
+from cachewatch.core.statement_values import BACK_SHARE, OwnedLoss, Statement, StatementKind
 
 
 class Verb(StrEnum):
@@ -20,6 +20,7 @@ class Verb(StrEnum):
 
     WAIT = "wait"
     BUILD = "build"
+    COPY = "copy"
     RECONCRETIZE = "reconcretize"
     STAY = "stay"
     MOVE = "move"
@@ -62,6 +63,7 @@ class Because(StrEnum):
     SUSPICIOUS = "suspicious"
     CONFIRMED = "confirmed"  # it was suspicious, and operators confirmed it
     ENVIRONMENT_GONE = "environment-gone"
+    ENVIRONMENT_LAST = "environment-last"  # it may be pruned at any time, and no equal build is there
     ENVIRONMENT_OTHER = "environment-other"
     ENVIRONMENT_EQUAL = "environment-equal"
     ENVIRONMENT_GOING = "environment-going"
@@ -101,6 +103,7 @@ class PinState(Struct, frozen=True, kw_only=True):
     is_ending: bool = False  # it is among the oldest snapshots, which are deleted first
     newest: str = ""  # newest snapshot of the series, if it is another one
     others: tuple[str, ...] = ()  # other newer snapshots
+    best: str = ""  # of these, the newest that lacks nothing, if the newest of all lacks something
     move: CoverageChange | None = None  # the comparison with the newest for the environment, if there is one
     statements: tuple[Statement, ...] | None = None  # the comparison with the newest without an environment
 
@@ -119,6 +122,9 @@ class Known(Struct, frozen=True, kw_only=True):
     since: Mapping[tuple[str, Verb, str], str] = field(default_factory=dict)  # day by source, verb and name
     met: frozenset[str] = frozenset()  # hashes of the environment that were ever present
     confirmed: frozenset[tuple[str, str]] = frozenset()  # source and tag of which operators confirmed a suspicion
+    waiting: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)  # what is missing while that lasts
+    suspected: frozenset[tuple[str, tuple[str, ...]]] = frozenset()  # source and days of what was suspicious
+    tasks: tuple["Action", ...] = ()  # that earlier digests asked for, and that nobody sees done
 
 
 class Action(Struct, frozen=True, kw_only=True):
@@ -132,13 +138,18 @@ class Action(Struct, frozen=True, kw_only=True):
     names: tuple[str, ...] = ()  # packages
     others: tuple[str, ...] = ()  # other suitable snapshots
     count: int = 0  # number of packages, or of binaries of an environment
+    worst: LossClass | None = None  # of what went with a stack
     since: str = ""  # day on which its cause was first reported; empty if in this digest
 
     @property
     def subjects(self) -> tuple[str, ...]:
-        """The names under which it is remembered: packages, or the cause and the name of a snapshot."""
+        """The names under which it is remembered: packages, the cause and a snapshot or tag, or the lock files of a tag."""
         if self.because in (Because.PIN_GONE, Because.PIN_ENDING):
             return (f"{self.because} {self.name}",)
+        if self.because in (Because.OLD_BUILDS, Because.TURNOVER):
+            return (f"lock-files {self.tag}",)
+        if self.verb in (Verb.WAIT, Verb.LOOK):
+            return (f"{self.because} {self.tag} {self.name}",)
         return self.names or (self.name,)
 
 
@@ -194,6 +205,10 @@ class EnvironmentState(Struct, frozen=True, kw_only=True):
         found = self.by_class.get(wanted, ())
         return tuple(one for one in found if is_new is None or (key_of(one) in self.new) is is_new)
 
+    def for_cause(self, wanted: Because, *, is_new: bool | None = None) -> tuple[Resolution, ...]:
+        """Return those with which something is to be done for one cause, likewise."""
+        return tuple(one for name in self.by_class for one in self.of(name, is_new=is_new) if cause_of(one) is wanted)
+
 
 class Assessment(Struct, frozen=True, kw_only=True):
     """What readers should do, how bad the news is, and why."""
@@ -204,6 +219,12 @@ class Assessment(Struct, frozen=True, kw_only=True):
     losses: tuple[AssessedLoss, ...]
     environment: EnvironmentState | None = None
     alternative: Alternative | None = None
+    is_wait_over: bool = False  # readers who were told to wait need not do so any longer
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether readers are to wait."""
+        return any(one.verb is Verb.WAIT for one in self.actions)
 
     @property
     def due(self) -> tuple[Action, ...]:
@@ -243,12 +264,22 @@ _RANKS = {
     StatementKind.REBUILT: Rank.PRUNE,
 }
 _ORDER = list(LossClass)
-_CLASSES = {
-    LossClass.GONE: Because.ENVIRONMENT_GONE,
-    LossClass.OTHER: Because.ENVIRONMENT_OTHER,
-    LossClass.GOING: Because.ENVIRONMENT_GOING,
-    LossClass.EQUAL: Because.ENVIRONMENT_EQUAL,
+# For what causes something is to be done about binaries of an environment, and what.
+ENVIRONMENT = {
+    Because.ENVIRONMENT_GONE: Verb.BUILD,
+    Because.ENVIRONMENT_LAST: Verb.COPY,
+    Because.ENVIRONMENT_OTHER: Verb.RECONCRETIZE,
+    Because.ENVIRONMENT_EQUAL: Verb.RECONCRETIZE,
+    Because.ENVIRONMENT_GOING: Verb.RECONCRETIZE,
 }
+# What is asked of those who have no environment that is watched, and remembered: whether they did it cannot be seen.
+TASKS = (
+    Because.STACK_REMOVED,
+    Because.GOING,
+    Because.OTHER,
+    Because.OLD_BUILDS,
+    Because.TURNOVER,
+)
 _VERBS, _CAUSES = list(Verb), list(Because)
 _NOTICED = (StatementKind.DOWNGRADED, StatementKind.NO_LONGER, StatementKind.TURNOVER, StatementKind.UNREFERENCED)
 
@@ -269,29 +300,38 @@ def assess(
     environment.
     """
     known = known or Known()
-    waiting = frozenset(
-        package
+    suspicious = {
+        (tag.source, tag.tag): one.packages
         for tag in tags
         for one in tag.statements
         if one.kind is StatementKind.SUSPICIOUS and (tag.source, tag.tag) not in known.confirmed
-        for package in one.packages
-    )
+    }
+    waiting = frozenset(package for found in (*suspicious.values(), *known.waiting.values()) for package in found)
     own = None if environment is None else state_of(environment, known.met, waiting)
+    waits = list(_waits(suspicious, known))
     gone_pins = [pin for pin in pins if pin.is_gone]
     facts = [
         *(Fact(rank=Rank.PIN_GONE, kind="pin-gone", pin=pin) for pin in gone_pins),
-        *([Fact(rank=Rank.ENVIRONMENT, kind="environment")] if own and own.is_news else []),
+        *([Fact(rank=Rank.ENVIRONMENT, kind="environment")] if own and own.is_news and not waits else []),
         *_facts(tags, known, has_environment=own is not None),
     ]
     facts.sort(key=lambda one: (one.rank, -_ORDER.index(one.worst) if one.worst else 0))
-    actions = [*_waits(facts), *_of_environment(own, tags, is_new=False), *_of_pins(pins)]
+    actions = [*_of_environment(own, tags, is_new=False), *_of_pins(pins)]
     actions += _looks([one for one in facts if not _is_compared_with(one, pins)], has_environment=own is not None)
     actions = [each for action in actions for each in _dated(action, known)]
     actions += _of_environment(own, tags, is_new=True)  # not dated, because these became worse now
+    is_over = not waits and _is_over(facts, known)
+    if is_over:
+        asked = {each for one in actions for each in one.subjects}
+        actions += (one for one in known.tasks if asked.isdisjoint(one.subjects))
+    places = {(one.source, one.tag) for one in waits}
+    actions = [*waits, *(one for one in actions if not (waits and _can_wait(one, places)))]
     actions.sort(key=lambda one: (_VERBS.index(one.verb), _CAUSES.index(one.because), one.since))
     return Assessment(
         actions=tuple(actions),
-        level=_level(
+        level=Level.ALARM
+        if waits
+        else _level(
             facts,
             own,
             is_notice=is_unknown or any(tag.is_incomplete for tag in tags) or any(pin.is_ending for pin in pins),
@@ -305,7 +345,8 @@ def assess(
             if lost.loss is not None
         ),
         environment=own,
-        alternative=alternative if own is not None and any(own.by_class.get(one) for one in _CLASSES) else None,
+        alternative=alternative if own is not None and any(map(own.for_cause, ENVIRONMENT)) else None,
+        is_wait_over=is_over,
     )
 
 
@@ -373,6 +414,26 @@ def lacking(statements: Iterable[Statement], wanted: LossClass = LossClass.GONE)
     return packages_of((lost for one in statements for lost in one.losses), wanted)
 
 
+def lost_packages(statements: Iterable[Statement]) -> tuple[str, ...]:
+    """Return the packages that a new snapshot lacks in some place."""
+    statements = list(statements)
+    return tuple(sorted({*lacking(statements), *removed_packages(statements)}))
+
+
+def removed_packages(statements: Iterable[Statement]) -> frozenset[str]:
+    """Return the packages that a tag has nowhere any more."""
+    return frozenset(
+        package for one in statements if one.kind is StatementKind.PACKAGE_REMOVED for package in one.packages
+    )
+
+
+def cause_of(covered: Resolution) -> Because | None:
+    """Return for what cause something is to be done about a binary of an environment; None if nothing is."""
+    if covered.loss_class is LossClass.GOING and covered.left is not Availability.REBUILT:
+        return Because.ENVIRONMENT_LAST
+    return None if covered.loss_class is LossClass.KEPT else Because(f"environment-{covered.loss_class}")
+
+
 def key_of(covered: Resolution) -> str:
     """Return a key for a binary of an environment: its hash, or else package and version."""
     need = covered.need
@@ -387,7 +448,7 @@ def state_of(
     Missing binaries of packages in `waiting`, which publishing may have failed for, are left out.
     """
     was_there = {key_of(one) for one in change.before.needs if one.is_met} | met
-    had_build = {key_of(one) for one in change.newly_lost}
+    had_build = {key_of(one) for one in (*change.newly_lost, *change.newly_going)}
     by_class: dict[LossClass, list[Resolution]] = {}
     not_here = []
     for one in change.after.needs:
@@ -399,7 +460,7 @@ def state_of(
             not_here.append(one)
     gone = {key_of(one) for one in change.before.needs if one.loss_class is LossClass.GONE}
     worse = (one for one in by_class.get(LossClass.GONE, ()) if key_of(one) not in gone)  # they had a newer version
-    new = (*change.removed, *change.newly_lost, *change.newly_unreferenced, *worse)
+    new = (*change.removed, *change.newly_lost, *change.newly_going, *worse)
     return EnvironmentState(
         change=change,
         by_class={name: tuple(found) for name, found in by_class.items()},
@@ -408,22 +469,43 @@ def state_of(
     )
 
 
-def _waits(facts: Iterable[Fact]) -> Iterator[Action]:
-    for one in facts:
-        if one.rank is Rank.SUSPICION:
-            for tag in one.tags:
-                names = one.statement.packages if one.statement else ()
-                yield _action(Verb.WAIT, Because.SUSPICIOUS, tag, names)
+def _waits(suspicious: Mapping[tuple[str, str], tuple[str, ...]], known: Known) -> Iterator[Action]:
+    """Yield for which tags readers are to wait: for what is suspicious now, and for what they still wait for."""
+    for (source, tag), names in (dict(known.waiting) | dict(suspicious)).items():
+        wait = Action(verb=Verb.WAIT, because=Because.SUSPICIOUS, source=source, tag=tag, names=names, count=len(names))
+        since = known.since.get((source, Verb.WAIT, wait.subjects[0]), "")
+        if (source, tag) in suspicious:
+            yield wait
+        elif since:
+            yield replace(wait, since=since)
+
+
+def _is_over(facts: Iterable[Fact], known: Known) -> bool:
+    """Tell whether nobody waits any more: for what is back, for what operators confirmed, or for too long."""
+    if any(verb is Verb.WAIT for _, verb, _ in known.since):
+        return True
+    back = (one for one in facts if one.statement is not None and one.kind == StatementKind.RETURNED)
+    return any(
+        len(one.packages) >= BACK_SHARE * one.statement.of_packages
+        and any((tag.source, one.statement.before) in known.suspected for tag in one.tags)
+        for one in back
+        if one.statement is not None
+    )
+
+
+def _can_wait(action: Action, places: Collection[tuple[str, str]]) -> bool:
+    """Tell whether an action installs or re-concretizes what may be missing for a while only."""
+    return action.because in ENVIRONMENT or (action.because in TASKS and (action.source, action.tag) in places)
 
 
 def _of_environment(own: EnvironmentState | None, tags: Sequence[ComparedTag], *, is_new: bool) -> Iterator[Action]:
     if own is None:
         return
     tag = tags[0] if len(tags) == 1 else None
-    for loss_class, because in _CLASSES.items():
-        if found := own.of(loss_class, is_new=is_new):
+    for because, verb in ENVIRONMENT.items():
+        if found := own.for_cause(because, is_new=is_new):
             yield Action(
-                verb=Verb.BUILD if loss_class is LossClass.GONE else Verb.RECONCRETIZE,
+                verb=verb,
                 because=because,
                 source=tag.source if tag else "",
                 tag=tag.tag if tag else "",
@@ -439,12 +521,13 @@ def _of_pins(pins: Iterable[PinState]) -> Iterator[Action]:
                 verb=Verb.MOVE,
                 because=Because.PIN_GONE,
                 source=pin.source,
-                tag=pin.newest,
+                tag=pin.best or pin.newest,
                 name=pin.tag,
-                others=pin.others,
+                others=(pin.newest,) if pin.best else pin.others,
+                names=lost_by_moving(pin)[0] if pin.best else (),
             )
         elif pin.newest and (pin.move is not None or pin.statements is not None):
-            lost, others = _lost_by_moving(pin)
+            lost, others = lost_by_moving(pin)
             verb, because = (Verb.STAY, Because.SNAPSHOT_LACKS) if lost else (Verb.MOVE, Because.SNAPSHOT)
             tag, name = (pin.tag, pin.newest) if lost else (pin.newest, pin.tag)
             names = lost or others
@@ -455,30 +538,28 @@ def _of_pins(pins: Iterable[PinState]) -> Iterator[Action]:
             )
 
 
-def _lost_by_moving(pin: PinState) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the packages that the newest snapshot lacks, and those that it has only in other builds or versions."""
+def lost_by_moving(pin: PinState) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the packages that another snapshot lacks, and those that it has only in other builds or versions."""
     if pin.move is not None:
         return (
             tuple(dict.fromkeys(o.need.package for o in pin.move.removed if o.loss_class is LossClass.GONE)),
             tuple(dict.fromkeys(o.need.package for o in pin.move.removed if o.loss_class is LossClass.OTHER)),
         )
     statements = pin.statements or ()
-    gone = {*lacking(statements)} | {
-        package for one in statements if one.kind is StatementKind.PACKAGE_REMOVED for package in one.packages
-    }
+    gone = lost_packages(statements)
     older = {package for one in statements if one.kind is StatementKind.DOWNGRADED for package in one.packages}
-    return tuple(sorted(gone)), tuple(sorted({*lacking(statements, LossClass.OTHER), *older} - gone))
+    return gone, tuple(sorted({*lacking(statements, LossClass.OTHER), *older}.difference(gone)))
 
 
 def _is_compared_with(fact: Fact, pins: Iterable[PinState]) -> bool:
-    """Tell whether the fact compares a pinned snapshot with the newest one, which `stay` and `move` already cover."""
-    pinned = {(pin.source, pin.tag) for pin in pins if not pin.is_gone}
+    """Tell whether the fact compares a pinned snapshot with one that `stay` and `move` already cover."""
+    pinned = {(pin.source, pin.tag) for pin in pins if pin.best or not pin.is_gone}
     return bool(fact.tags) and all((tag.source, tag.base) in pinned for tag in fact.tags)
 
 
 def _looks(facts: Sequence[Fact], *, has_environment: bool) -> Iterator[Action]:
     """Yield what to look after, for readers without an environment or a pin."""
-    found: dict[tuple[Because, str, str], list[Fact]] = {}
+    found: dict[tuple[Because, str, str, bool, LossClass | None], list[Fact]] = {}
     for one in facts:
         statement = one.statement
         if statement is None or one.rank in (Rank.SUSPICION, Rank.PRUNE):
@@ -486,17 +567,19 @@ def _looks(facts: Sequence[Fact], *, has_environment: bool) -> Iterator[Action]:
         because = _because(one)
         if because is None or (has_environment and because not in (Because.CONFIRMED, Because.TAG_REMOVED)):
             continue
+        tag = one.tags[0]
         name = statement.name if because in (Because.STACK_REMOVED, Because.TAG_REMOVED) else ""
         if because in (Because.OLD_BUILDS, Because.TURNOVER):
-            name = one.tags[0].day
-        found.setdefault((because, one.tags[0].source, name), []).append(one)
-    for (because, _, name), group in found.items():
+            name = tag.day
+        worst = one.worst if because is Because.STACK_REMOVED else None
+        found.setdefault((because, tag.source, name, bool(tag.base), worst), []).append(one)
+    for (because, _, name, _, worst), group in found.items():
         names = tuple(dict.fromkeys(package for one in group for package in one.packages))
-        if because is Because.STACK_REMOVED and group[0].statement is not None:
+        if worst is not None and group[0].statement is not None:
             gone = {package for one in facts if one.kind == "package-removed" for package in one.packages}
-            lost = packages_of(group[0].statement.losses, group[0].worst or LossClass.GONE)
+            lost = packages_of(group[0].statement.losses, worst)
             names = tuple(package for package in lost if package not in gone) or lost
-        yield _action(Verb.LOOK, because, group[0].tags[0], names, name)
+        yield replace(_action(Verb.LOOK, because, group[0].tags[0], names, name), worst=worst)
 
 
 def _because(fact: Fact) -> Because | None:

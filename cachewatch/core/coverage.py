@@ -91,6 +91,7 @@ class Resolution(Struct, frozen=True):
     after_prune: Availability | None = None  # standing without the specs that no stack builds, if that is worse
     others: tuple[str, ...] = ()  # hashes of other usable builds of the version, the most similar first
     differs: tuple[str, ...] = ()  # attributes of the most similar one that differ from the need
+    lacks_compiler: bool = False  # no compiler is known of it, but of the other builds
     versions: tuple[str, ...] = ()  # other versions for the same machines, oldest first; only if lost
     elsewhere: tuple[str, ...] = ()  # other systems with the version, as linux-rhel8-zen4; only if lost
     # Causes of another hash, each with the path of packages to what differs; only if rebuilt and recorded.
@@ -109,8 +110,10 @@ class Resolution(Struct, frozen=True):
     @property
     def loss_class(self) -> LossClass:
         """How the need is provided, in the classes that also describe losses of places and machines."""
-        if self.is_met:
-            return LossClass.GOING if self.is_unreferenced else LossClass.KEPT
+        if self.is_met and not self.is_unreferenced:
+            return LossClass.KEPT
+        if self.is_met or self.after_prune is Availability.LOST:
+            return LossClass.GOING
         if self.standing is Availability.LOST:
             is_newer_there = bool(self.suggestion) and is_newer(self.suggestion, self.need.version)
             return LossClass.OTHER if is_newer_there else LossClass.GONE
@@ -160,10 +163,10 @@ class CoverageChange(Struct, frozen=True):
     came: tuple[Resolution, ...]  # newly met
     newly_lost: tuple[Resolution, ...]  # not met before either, but then had another build
     restored: tuple[Resolution, ...]  # still not met, but now have another build
-    newly_unreferenced: tuple[Resolution, ...]
+    newly_going: tuple[Resolution, ...]  # no stack builds them any more, or all that would do in their place
 
     def __bool__(self) -> bool:
-        return any((self.removed, self.came, self.newly_lost, self.restored, self.newly_unreferenced))
+        return any((self.removed, self.came, self.newly_lost, self.restored, self.newly_going))
 
 
 def cover(environment: Environment, holdings: Holdings, *, is_pruned: bool = True) -> Coverage:
@@ -190,7 +193,7 @@ def compare_coverage(before: Coverage, after: Coverage) -> CoverageChange:
         came=_worst_first(new for old, new in pairs if new.is_met and not old.is_met),
         newly_lost=_worst_first(new for old, new in unmet if _is_lost(new) and not _is_lost(old)),
         restored=_worst_first(new for old, new in unmet if _is_lost(old) and not _is_lost(new)),
-        newly_unreferenced=_worst_first(new for old, new in pairs if new.is_unreferenced and not old.is_unreferenced),
+        newly_going=_worst_first(new for old, new in pairs if _is_going(new) and not _is_going(old)),
     )
 
 
@@ -229,6 +232,10 @@ def _is_lost(covered: Resolution) -> bool:
     return covered.standing is Availability.LOST
 
 
+def _is_going(covered: Resolution) -> bool:
+    return covered.loss_class is LossClass.GOING
+
+
 def _worst_first(found: Iterable[Resolution]) -> tuple[Resolution, ...]:
     # Roots, which the user named, come before their dependencies.
     return tuple(sorted(found, key=lambda c: (-_place(c.left), not c.need.is_root, c.need.sort_key)))
@@ -259,7 +266,10 @@ def _found(need: Need, specs: Mapping[str, Signature], *, is_pruned: bool) -> Re
     equal = {spec for spec in usable if need.hash and not _differences(need, spec)}
     if equal:
         return Resolution(
-            need, Availability.REBUILT, others=tuple(sorted(h for h, spec in specs.items() if spec in equal))
+            need,
+            Availability.REBUILT,
+            others=tuple(sorted(h for h, spec in specs.items() if spec in equal)),
+            lacks_compiler=_lacks_compiler(need, equal),
         )
     distances = {spec: _distance(need, spec) for spec in usable}
     others = sorted((distances[spec], spec_hash) for spec_hash, spec in specs.items() if spec in usable)
@@ -269,6 +279,7 @@ def _found(need: Need, specs: Mapping[str, Signature], *, is_pruned: bool) -> Re
         Availability.USABLE,
         others=tuple(spec_hash for _, spec_hash in others),
         differs=_differences(need, nearest),
+        lacks_compiler=_lacks_compiler(need, usable),
     )
 
 
@@ -310,6 +321,10 @@ def _differences(need: Need, spec: Signature) -> tuple[str, ...]:
 
 def _has_another_compiler(need: Need, spec: Signature) -> bool:
     return need.compiler not in ("", NO_COMPILER, spec.compiler) and spec.compiler != NO_COMPILER
+
+
+def _lacks_compiler(need: Need, specs: Iterable[Signature]) -> bool:
+    return need.compiler in ("", NO_COMPILER) and all(spec.compiler != NO_COMPILER for spec in specs)
 
 
 def _other_variants(needed: Iterable[str], there: Iterable[str]) -> list[str]:

@@ -148,6 +148,8 @@ class _ItemsReader:
             otherwise = Story(kind=kind, before=old, after=_unlike(after, before), remaining=stays)
         elif kind is StatementKind.MOVED:
             otherwise = Story(kind=kind, before=before.versions)
+        elif not (before.stacks or after.stacks):  # no stack has either version
+            otherwise = Story(kind=StatementKind.PRUNED, before=before.versions)
         else:
             pair = ("".join(before.versions[-1:]), "".join(after.versions[-1:]))
             otherwise = Story(kind=kind, before=before.versions, after=after.versions, pairs=(pair,))

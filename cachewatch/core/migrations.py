@@ -164,7 +164,9 @@ class ValueChange(Struct, frozen=True, kw_only=True):
     after: tuple[Attribute, ...]
     packages: frozenset[str]
     stacks: frozenset[str]
-    exceptions: tuple[str, ...] = ()  # packages that still have the old values in these stacks
+    exceptions: tuple[
+        tuple[str, str], ...
+    ] = ()  # packages that still have the old values, and in which of these stacks
 
     @property
     def name(self) -> str:
@@ -272,8 +274,8 @@ def _had(seen: SeenValues, unchanged: Mapping[str, Collection[Signature]], wante
     return found
 
 
-def _exceptions(stacks: Set[str], steps: Iterable[Step], seen: SeenValues, had: _Had) -> tuple[str, ...]:
-    """Return the packages that still have any of the old values in these stacks."""
+def _exceptions(stacks: Set[str], steps: Iterable[Step], seen: SeenValues, had: _Had) -> tuple[tuple[str, str], ...]:
+    """Return the packages that still have any of the old values in these stacks, and in which."""
     before = {step.before for step in steps}
     left = {
         (stack, step.before, package)
@@ -285,7 +287,7 @@ def _exceptions(stacks: Set[str], steps: Iterable[Step], seen: SeenValues, had: 
     return tuple(
         sorted(
             {
-                package
+                (package, stack)
                 for stack, value in product(stacks, before)
                 for package in had.get((stack, value), ())
                 if (stack, value, package) not in left

@@ -1,6 +1,6 @@
 """Facts that a subscription keeps, beside its cursors, for later digests: what vanished, what was reported of it."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime
 from enum import StrEnum
 from typing import ClassVar
@@ -9,6 +9,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.core import names as tag_names
+from cachewatch.core.assessment import Action
+from cachewatch.core.statement_values import BACK_SHARE
 
 
 class DepartureKind(StrEnum):
@@ -61,9 +63,14 @@ class Departure(Struct, frozen=True, kw_only=True, tag="departure"):
     @property
     def is_waiting(self) -> bool:
         """Whether readers are asked to wait, because publishing may have failed and most packages are not back."""
-        there = {package for _, told in self.back for package in told}
-        is_back = len(there) >= BACK_SHARE * len(self.packages)
+        is_back = len(self.packages) - len(self.left) >= BACK_SHARE * len(self.packages)
         return self.is_suspicious and not (self.is_confirmed or self.is_settled or is_back)
+
+    @property
+    def left(self) -> tuple[str, ...]:
+        """The packages that no stream has told as back."""
+        there = {package for _, told in self.back for package in told}
+        return tuple(package for package in self.packages if package not in there)
 
     def joined(self, later: "Departure") -> "Departure":
         """Return this fact combined with the same fact from a later digest."""
@@ -91,6 +98,7 @@ class OpenAction(Struct, frozen=True, kw_only=True, tag="action"):
     since: str  # the day of the revision of its cause
     last_said: datetime
     lock: str = ""  # checksum of the environment's lock file; if it changes, somebody acted
+    task: Action | None = None  # of which nobody sees whether it was done
     revision: ClassVar[str | None] = None
 
     @property
@@ -153,7 +161,6 @@ class MetBinaries(Struct, frozen=True, kw_only=True, tag="met"):
 
 
 Fact = Departure | OpenAction | AnnouncedWave | SeenPin | StillMissing | MetBinaries
-BACK_SHARE = 0.9  # of the packages that vanished; if as many returned, it counts as back
 
 
 class Remembered(Struct, frozen=True):
@@ -172,12 +179,13 @@ class Remembered(Struct, frozen=True):
         """The departures for which readers wait, because publishing may have failed."""
         return tuple(one for one in self.facts if isinstance(one, Departure) and one.is_waiting)
 
-    def was_suspicious(self, source: str, days: tuple[str, ...]) -> bool:
-        """Tell whether anything is suspicious that a source had on the first of two days but not on the second."""
-        return any(
-            one.is_suspicious and not (one.is_confirmed or one.is_settled)
+    @property
+    def suspected(self) -> frozenset[tuple[str, tuple[str, ...]]]:
+        """The sources, with the last day that had it and the first that lacked it, of what readers were to wait for."""
+        return frozenset(
+            (one.source, (one.last.day, one.first.day))
             for one in self.facts
-            if isinstance(one, Departure) and (one.source, (one.last.day, one.first.day)) == (source, days)
+            if isinstance(one, Departure) and one.is_suspicious and not (one.is_confirmed or one.is_settled)
         )
 
     @property
@@ -222,6 +230,15 @@ class Remembered(Struct, frozen=True):
             one for one in self.facts if not isinstance(one, OpenAction) or (one.stream, one.lock) == (stream, lock)
         )
         return Remembered(tuple(kept))
+
+    def with_back(self, keys: Collection[str], stream: str) -> "Remembered":
+        """Return this with departures of which a stream tells that all of it is back."""
+        return Remembered(
+            tuple(
+                replace(one, back=((stream, one.packages),)) if isinstance(one, Departure) and one.key in keys else one
+                for one in self.facts
+            )
+        )
 
     def learned(self, facts: Iterable[Fact]) -> "Remembered":
         """Return all facts together with those of a digest."""

@@ -75,6 +75,12 @@ def is_newer(version: str, than: str) -> bool:
     return version_key(version)[:3] > version_key(than)[:3]
 
 
+def falls(version: str, to: str) -> bool:
+    """Tell whether the first number of a version is smaller than it was, as 1.0.5 after 5.8.0, which few mean."""
+    before, after = (one.partition(".")[0] for one in (version, to))
+    return before.isdecimal() and after.isdecimal() and int(after) < int(before)
+
+
 class VersionRange(Struct, frozen=True):
     """A version range as in Spack's `@low:high`: from `low` up to everything that begins with `high`.
 

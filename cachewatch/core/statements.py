@@ -164,14 +164,18 @@ def _is_of(value: Attribute, lost: OwnedLoss) -> bool:
 
 
 def statements_of(
-    items: Iterable[Items], judgement: Judgement, tag: str = "", part: tuple[int, Callable[[str], bool]] | None = None
+    items: Iterable[Items],
+    judgement: Judgement,
+    tag: str = "",
+    part: tuple[int, Callable[[str, str], bool]] | None = None,
 ) -> tuple[Statement, ...]:
     """Return statements on all `items` of a tag, most important first.
 
     Each item, lost place, lost machine and package with changed versions is in exactly one statement. If the items are
-    only a selection, `part` has the number of packages of the whole tag and a function that tells which are selected;
-    statements on the whole tag then have the total numbers, too.
+    only a selection, `part` has the number of packages of the whole tag and a function that tells which packages are
+    selected in which stacks; statements on the whole tag then have the total numbers, too.
     """
+    packages, takes = part or (0, lambda _package, _stack: True)
     assignment = _Assignment(judgement, tag)
     found: defaultdict[_Head, _Taken] = defaultdict(_Taken)
     for one in items:
@@ -184,23 +188,17 @@ def statements_of(
             found[head].losses.append(lost if judgement.whole is None else replace(lost, loss=None))
         for row in one.regraded if judgement.whole is None else ():
             found[_Head(row.kind, one.package)].rows[one.package] = row
-    made = [_statement(head, taken, assignment, judgement) for head, taken in found.items()]
+    made = [_statement(head, taken, assignment, judgement, takes) for head, taken in found.items()]
     if part is not None:
-        packages, takes = part
         of = judgement.counts
         made = [
-            replace(
-                one,
-                of=of.get((one.kind, one.name), 0),
-                of_packages=packages,
-                exceptions=tuple(filter(takes, one.exceptions)),
-            )
-            if is_of_tag(one.kind)
-            else one
+            replace(one, of=of.get((one.kind, one.name), 0), of_packages=packages) if is_of_tag(one.kind) else one
             for one in made
         ]
     if judgement.suspicion and not any(one.kind is StatementKind.SUSPICIOUS for one in made):
-        made.append(_statement(_Head(StatementKind.SUSPICIOUS, judgement.suspicion), _Taken(), assignment, judgement))
+        made.append(
+            _statement(_Head(StatementKind.SUSPICIOUS, judgement.suspicion), _Taken(), assignment, judgement, takes)
+        )
     return in_order(made)
 
 
@@ -244,14 +242,16 @@ def counted(items: Iterable[Items], judgement: Judgement, tag: str) -> Judgement
     return replace(judgement, counts=counts)
 
 
-def _statement(head: _Head, taken: _Taken, assignment: _Assignment, judgement: Judgement) -> Statement:
+def _statement(
+    head: _Head, taken: _Taken, assignment: _Assignment, judgement: Judgement, takes: Callable[[str, str], bool]
+) -> Statement:
     lines = tuple(_lines(head, taken, assignment))
     places = {place for line in lines for place in line.story.places}
     if head.kind in (*_LOSSES, *_STACKS, StatementKind.SUSPICIOUS, *_VALUES):
         places |= {lost.place for lost in taken.losses}
     if head.kind in _LOSSES:
         places = {lost.place for lost in taken.losses} or places
-    values = head.values
+    exceptions = head.values.exceptions if head.values else ()
     before, after = _sides(head, lines)
     stacks = {stack for items, _ in taken.items for stack in items.stacks} | {place.stack for place in places}
     return graded(
@@ -264,7 +264,7 @@ def _statement(head: _Head, taken: _Taken, assignment: _Assignment, judgement: J
             places=tuple(sorted(places)),
             stacks=tuple(sorted({place.stack for place in places} if head.kind in _LOSSES else stacks)),
             counts=sum((line.counts for line in lines), start=Counts()),
-            exceptions=values.exceptions if values else (),
+            exceptions=tuple(dict.fromkeys(package for package, stack in exceptions if takes(package, stack))),
             effects=tuple(_effects(head.kind, taken)),
             of_packages=judgement.packages if is_of_tag(head.kind) else 0,
             lines=lines,

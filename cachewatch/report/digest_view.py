@@ -36,7 +36,7 @@ _PUBLIC_CATALOGUE = "github.com/spack/cache.spack.io"
 _PUBLIC_MIRROR = "https://binaries.spack.io/{tag}"
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-=")
 _LONGEST_WORD = 100
-_USUAL_PLATFORM = "linux"
+_USUAL_PLATFORM, _USUAL_TARGET = "linux", "x86_64_v4"
 _MOST_SPANS = 50
 _MOST = 10**9
 _LONGEST_LINE = 1000
@@ -84,7 +84,7 @@ def view(digest: Digest, form: DigestForm = WHOLE, *, clean: Clean = str, own: W
         "advice": clean(first_screen.advice(digest, said)),
         "actions": [made.action(one) for one in found.actions],
         "todo": made.said(first_screen.todo(digest, said)),
-        "has_action": bool(found.due),
+        "has_action": bool(found.due) or found.is_waiting,
         "happened": made.said(first_screen.happened(digest, said, rows)),
         "still_open": made.said(first_screen.still_open(digest, said)),
         "sections": [made.section(section) for section in (listed if form.tags else ())],
@@ -398,8 +398,17 @@ def install_line(package: str, version: str, *, spec_hash: str = "", platform: s
 
 
 def _install_words(example: Example) -> str | None:
-    plain = is_plain(example.package) and is_plain(example.version)
-    return f"{example.package}@{example.version}" if plain else None
+    target = _target(example)
+    is_harmless = all(map(is_plain, (example.package, example.version, target or "any")))
+    return f"{example.package}@{example.version}{target and f' target={target}'}" if is_harmless else None
+
+
+def _target(example: Example) -> str:
+    """Return the target that an install has to name, as usual machines cannot run it; empty where they can."""
+    targets = sorted({one.target for one in example.machines if one.platform == _USUAL_PLATFORM})
+    if any(spack.runs(_USUAL_TARGET, one) for one in targets):
+        return ""
+    return next((one for one in targets if all(spack.runs(other, one) for other in targets)), "")
 
 
 def is_plain(name: str) -> bool:

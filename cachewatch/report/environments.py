@@ -6,10 +6,11 @@ Also what moving a pinned snapshot means.
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from cachewatch.core.assessment import Assessment, EnvironmentState
+from cachewatch.core.assessment import Assessment, Because, EnvironmentState, cause_of
 from cachewatch.core.coverage import Availability, Coverage, Resolution
 from cachewatch.core.model import LossClass
 from cachewatch.core.names import safe
+from cachewatch.core.spack import falls
 from cachewatch.report.causes import causes_json
 from cachewatch.report.data import encode
 from cachewatch.report.text import Palette
@@ -179,11 +180,21 @@ def headlines_of(found: Assessment, words: Words) -> Sequence[str]:
     missed = sum(len(new[one]) for one in (LossClass.OTHER, LossClass.EQUAL, LossClass.GOING))
     if new[LossClass.OTHER] and missed > len(new[LossClass.OTHER]):
         return words.forms("environment", "several", missed, **counts)
-    for loss_class in (LossClass.OTHER, LossClass.EQUAL, LossClass.GOING):
+    is_unsure = any(one.lacks_compiler for one in new[LossClass.EQUAL])
+    is_last = all(cause_of(one) is Because.ENVIRONMENT_LAST for one in new[LossClass.GOING])
+    keys = {
+        LossClass.OTHER: "other",
+        LossClass.EQUAL: "same" if is_unsure else "equal",
+        LossClass.GOING: "last" if is_last else "going",
+    }
+    for loss_class, key in keys.items():
         if n := len(new[loss_class]):
-            forms = words.forms("environment", loss_class, n, **counts)
+            forms = words.forms("environment", key, n, **counts)
             if loss_class is LossClass.EQUAL and n >= _NEARLY * total:
-                forms = [*words.forms("environment", "every" if n == total else "nearly", n, **counts), *forms]
+                forms = [
+                    *words.forms("environment", "every" if n == total else "nearly", n, **counts)[is_unsure:],
+                    *forms,
+                ]
             return forms
     key, n = ("came", len(change.came)) if change.came else ("restored", len(change.restored))
     return words.forms("environment", key, n, **counts)
@@ -204,6 +215,8 @@ def binary_said(covered: Resolution, words: Words) -> str:
         version=safe(covered.need.version),
         there=safe(covered.suggestion),
         differs=f"with {safe(', '.join(covered.differs))}" if covered.differs else "",
+        for_target=f" for {safe(covered.need.target)}" if covered.elsewhere and covered.need.target else "",
+        mistake=words.text("todo", "mistake") if falls(covered.need.version, covered.suggestion) else "",
     )
 
 

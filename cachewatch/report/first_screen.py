@@ -7,14 +7,24 @@ from zoneinfo import ZoneInfo
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cachewatch.core.assessment import LOSSES, Action, AssessedLoss, Because, Fact, Rank, Verb
-from cachewatch.core.coverage import Availability, Resolution
+from cachewatch.core.assessment import (
+    ENVIRONMENT,
+    LOSSES,
+    Action,
+    AssessedLoss,
+    Because,
+    Fact,
+    Rank,
+    Verb,
+    lost_packages,
+)
+from cachewatch.core.coverage import Resolution
 from cachewatch.core.model import LossClass
 from cachewatch.core.names import safe, safe_name
-from cachewatch.core.remembered import BACK_SHARE
+from cachewatch.core.spack import falls
 from cachewatch.core.statement_values import RANKS, Line, Severity, Statement, StatementKind, is_of_tag, severity_of
 from cachewatch.report.environments import binaries_said
-from cachewatch.report.headline import Clause, capitalized, clauses_of, day_of, is_pinned_base, lost_packages
+from cachewatch.report.headline import Clause, capitalized, clauses_of, day_of, is_pinned_base, only_for
 from cachewatch.report.values import Digest, TagDigest, base_of
 from cachewatch.report.words import (
     MOST_NAMES,
@@ -75,30 +85,37 @@ def todo(digest: Digest, words: Words) -> list[str]:
     """Return what this digest is the first to ask for, worst first; what is said where there is nothing else."""
     found = digest.assessment
     said = list(dict.fromkeys(_sentence(group, digest, words) for group in _by_command(found.due)))
-    if said and found.alternative and any(one.because in _OF_ENVIRONMENT for one in found.due):
+    if said and found.alternative and any(one.because in ENVIRONMENT for one in found.due):
         other = found.alternative
         said.append(words.say("todo", "alternative", tag=safe(other.tag), has=f"{other.has:,}", of=f"{other.of:,}"))
-    if _is_waiting(digest):
-        return [" ".join((said[0], words.text("todo", "paused"))), *said[1:]]
-    is_back = any(_is_over(one, digest) for one in found.facts)
-    back = words.text("todo", "back_open" if found.still_open else "back") if is_back else ""
-    if said or found.actions:
-        said = said or [words.text("todo", "nothing_new")]
-        return [" ".join(filter(None, (said[0], back))), *said[1:]]
-    parts = [words.text("todo", "nothing"), back]
-    if old := [] if found.environment else _replaced_versions(digest):
-        parts.append(words.say("todo", "nothing_but", len(old), names=old[0]))
-    elif not found.environment:
-        parts += [words.say("todo", "pruned", day=day_of(day)) for day in _announced_days(digest)]
-    return [" ".join(filter(None, parts))]
+    if found.is_waiting:
+        first = found.actions[0]
+        if first.since:
+            return [_sentence([first], digest, words, "still-"), *said]
+        is_asked = any(one.verb != Verb.WAIT for one in digest.remembered.actions)
+        return [" ".join((said[0], words.text("todo", "paused"))) if is_asked else said[0], *said[1:]]
+    over = words.text("todo", "over_open" if found.still_open else "over") if found.is_wait_over else ""
+    if not said:
+        nothing = words.text("todo", "nothing_new" if found.actions else "nothing").rstrip(".")
+        said = [f"{nothing}{_unless(digest, words)}."]
+    return [" ".join(filter(None, (over, said[0]))), *said[1:]]
 
 
-def _is_over(fact: Fact, digest: Digest) -> bool:
-    """Tell whether something is back for which readers were to wait, as publishing might have failed."""
-    one = fact.statement
-    if one is None or one.kind is not StatementKind.RETURNED or len(one.packages) < BACK_SHARE * one.of_packages:
-        return False
-    return any(digest.remembered.was_suspicious(tag.source, one.before) for tag in fact.tags)
+def _unless(digest: Digest, words: Words) -> str:
+    """Say for which lock files there is something to do though nothing is to be done in general."""
+    if digest.environment is not None:
+        return ""
+    cases = [words.say("todo", "unless_before", day=day_of(day)) for day in _announced_days(digest)]
+    if old := _replaced_versions(digest):
+        cases.append(words.say("todo", "unless_old", len(old), names=old[0]))
+    elif any(
+        one.kind is StatementKind.REBUILT
+        for tag in digest.tags
+        if tag.report.before.tag == tag.report.after.tag
+        for one in (*tag.statements, *tag.rest)
+    ):
+        cases.append(words.text("todo", "unless_build"))
+    return words.say("todo", "unless", cases=" or ".join(cases)) if cases else ""
 
 
 def _announced_days(digest: Digest) -> list[str]:
@@ -129,20 +146,8 @@ def _by_command(actions: Iterable[Action]) -> list[list[Action]]:
     """Put what one command does for an environment together; all else stands alone."""
     groups: dict[object, list[Action]] = {}
     for one in actions:
-        groups.setdefault(one.verb if one.because in _OF_ENVIRONMENT else one, []).append(one)
+        groups.setdefault(one.verb if one.because in ENVIRONMENT else one, []).append(one)
     return list(groups.values())
-
-
-def _is_waiting(digest: Digest) -> bool:
-    return any(one.verb is Verb.WAIT for one in digest.assessment.actions)
-
-
-_OF_ENVIRONMENT = {
-    Because.ENVIRONMENT_GONE: LossClass.GONE,
-    Because.ENVIRONMENT_OTHER: LossClass.OTHER,
-    Because.ENVIRONMENT_EQUAL: LossClass.EQUAL,
-    Because.ENVIRONMENT_GOING: LossClass.GOING,
-}
 
 
 def advice(digest: Digest, words: Words) -> str:
@@ -153,7 +158,7 @@ def advice(digest: Digest, words: Words) -> str:
 
 def still_open(digest: Digest, words: Words) -> list[str]:
     """Return what earlier digests asked for, with the first day, the oldest first; nothing while readers are to wait."""
-    if _is_waiting(digest):
+    if digest.assessment.is_waiting:
         return []
     groups = sorted(_by_command(digest.assessment.still_open), key=lambda group: min(one.since for one in group))
     return [
@@ -173,28 +178,43 @@ def _days(group: Sequence[Action]) -> str:
 
 def _sentence(group: Sequence[Action], digest: Digest, words: Words, prefix: str = "") -> str:
     """Say what to do, of an environment for all of its binaries at once."""
-    if group[0].because not in _OF_ENVIRONMENT:
+    if group[0].because not in ENVIRONMENT:
         return _action(group[0], digest, words, prefix)
-    parts = []
+    parts, older = [], []
     for because in dict.fromkeys(one.because for one in group):
         same = [one for one in group if one.because is because]
-        names = {name: None for one in same for name in one.names}
         count = sum(one.count for one in same)
-        is_named = because in (Because.ENVIRONMENT_GONE, Because.ENVIRONMENT_OTHER)
+        own = _resolutions(because, {name for one in same for name in one.names}, digest)
+        if because in (Because.ENVIRONMENT_GONE, Because.ENVIRONMENT_OTHER):
+            parts.append(binaries_said(own, words))
+            older += [
+                f"{one.need.package}@{one.need.version}"
+                for one in own
+                if one.loss_class is LossClass.GONE and one.suggestion
+            ]
+            continue
+        names = [f"{one.need.package} {one.need.version}".strip() for one in own]
         is_few = count <= MOST_NAMES or because is Because.ENVIRONMENT_GOING
-        own = _resolutions(because, names, digest)
+        is_unsure = any(one.lacks_compiler for one in own)
+        said = "environment-same" if is_unsure and because is Because.ENVIRONMENT_EQUAL else because
         values = {
-            "named": f" ({and_more(list(names), words)})" if is_few else "",
+            "names": and_more(names, words),
+            "named": f" ({and_more(list(dict.fromkeys(one.need.package for one in own)), words)})" if is_few else "",
             "compilers": _compilers(own),
-            "then": _after_prune(own, words),
+            "then": words.text("todo", "then_same" if is_unsure else "then_equal"),
         }
-        part = words.say("todo", because, count, **values)
-        parts.append(binaries_said(own, words) if is_named else part)
-    is_named = group[0].verb is Verb.BUILD or {one.because for one in group} == {Because.ENVIRONMENT_OTHER}
-    key = "open-named" if prefix and is_named else f"{prefix}{group[0].verb}"
+        parts.append(words.say("todo", said, count, **values))
+    key = f"{prefix}{group[0].verb}"
     if key == "open-reconcretize" and any(one.verb is Verb.RECONCRETIZE for one in digest.assessment.due):
         key = "open-too"
-    return words.say("todo", key, sum(one.count for one in group), parts="; ".join(parts))
+    return words.say(
+        "todo",
+        key,
+        sum(one.count for one in group),
+        parts="; ".join(parts),
+        other="other " if digest.assessment.actions[0].verb is Verb.BUILD else "",
+        require=words.say("todo", "require", names=and_more(older, words)) if older else "",
+    )
 
 
 def _action(one: Action, digest: Digest, words: Words, prefix: str = "") -> str:
@@ -206,8 +226,10 @@ def _action(one: Action, digest: Digest, words: Words, prefix: str = "") -> str:
     )
     if one.because is Because.GONE and is_of_snapshot:
         key = "gone-snapshot"
-    if one.because is Because.STACK_REMOVED and not _is_gone(one, digest):
-        key = "stack-removed-missed"
+    if one.because is Because.PIN_GONE and one.names:
+        key = "pin-gone-best"
+    if one.because is Because.STACK_REMOVED and one.worst is not LossClass.GONE:
+        key = f"stack-removed-{one.worst}"
     changes = {clause.items[0] for clause in _clauses_of(digest, one, words) if clause.items}
     return words.say(
         "todo",
@@ -216,10 +238,12 @@ def _action(one: Action, digest: Digest, words: Words, prefix: str = "") -> str:
         name=safe_name(one.name),
         tag=safe_name(one.tag),
         day=day_of(one.name),
+        since=day_of(one.since),
         names=and_more(one.names, words),
         Count=next((word for n, word in _COUNTS if n == one.count), f"{one.count:,}"),
         to=f" to {safe_name(one.tag)}" if one.tag else "",
         in_tag=f" in {safe_name(one.tag)}" if is_of_snapshot else "",
+        newest=and_more(one.others, words),
         without=f" without {and_more(one.names, words)}" if one.names else "",
         others=f"; {and_more(one.names, words)} {'is' if one.count == 1 else 'are'} there in another way"
         if one.names
@@ -228,17 +252,20 @@ def _action(one: Action, digest: Digest, words: Words, prefix: str = "") -> str:
         else "",
         for_machines=_machines_of(one, digest),
         change=", ".join(sorted(changes)),
+        mistake=words.text("todo", "mistake") if _is_fall(one, digest) else "",
     )
 
 
 def _machines_of(action: Action, digest: Digest) -> str:
-    """Name the target that lost what an action is about, if it is one alone."""
-    targets = {
-        one.lost.place.target
+    """Name the target that lost what an action is about, if it is one alone, and others still have it."""
+    found = [
+        one
         for one in digest.assessment.losses
-        if one.lost.package in action.names and one.statement.kind is not StatementKind.PACKAGE_REMOVED
-    }
-    return f" for {safe_name(targets.pop())}" if len(targets) == 1 else ""
+        if one.lost.package in action.names and (one.tag.source, one.tag.tag) == (action.source, action.tag)
+    ]
+    targets = {one.lost.place.target for one in found}
+    is_whole = any(one.statement.kind is StatementKind.PACKAGE_REMOVED for one in found)
+    return f" for {safe_name(targets.pop())}" if len(targets) == 1 and not is_whole else ""
 
 
 def _clauses_of(digest: Digest, one: Action, words: Words) -> Iterator[Clause]:
@@ -247,18 +274,19 @@ def _clauses_of(digest: Digest, one: Action, words: Words) -> Iterator[Clause]:
         yield from clauses_of(digest, facts, words)
 
 
-def _is_gone(one: Action, digest: Digest) -> bool:
+def _is_fall(action: Action, digest: Digest) -> bool:
+    """Tell whether the first number of a version that an action is about became smaller."""
     return any(
-        fact.statement.name == one.name and fact.worst is LossClass.GONE
-        for fact in digest.assessment.facts
-        if fact.statement is not None and fact.kind == StatementKind.STACK_REMOVED
+        falls(*pair)
+        for line, _ in _lines(digest, StatementKind.DOWNGRADED)
+        for pair in line.story.pairs
+        if line.package in action.names
     )
 
 
 def _resolutions(because: Because, names: Collection[str], digest: Digest) -> list[Resolution]:
     own = digest.assessment.environment
-    found = own.of(_OF_ENVIRONMENT[because]) if own else ()
-    return [each for each in found if each.need.package in names]
+    return [each for each in (own.for_cause(because) if own else ()) if each.need.package in names]
 
 
 def _compilers(found: Iterable[Resolution]) -> str:
@@ -267,12 +295,6 @@ def _compilers(found: Iterable[Resolution]) -> str:
     others = Counter(text.removeprefix(start) for one in found for text in one.differs if text.startswith(start))
     named = ", ".join(f"{count:,} with {safe(name)}" for name, count in others.most_common(MOST_NAMES))
     return f" ({named})" if named else ""
-
-
-def _after_prune(found: Sequence[Resolution], words: Words) -> str:
-    """Say what a prune leaves."""
-    lacking = sum(one.left is not Availability.REBUILT for one in found)
-    return words.say("todo", "then_some", lacking) if lacking else words.text("todo", "then_equal")
 
 
 def happened(digest: Digest, words: Words, rows: int, most: int = _MOST_SAID) -> list[str]:
@@ -316,7 +338,7 @@ def _snapshot(digest: Digest, clause: Clause, words: Words) -> str:
     (tag,) = clause.first.tags
     lost = lost_packages(tag.statements)
     facts = [one for one in digest.assessment.facts if tag in one.tags and one.kind in _CLAUSES]
-    said = [f"{number(len(lost), 'package')} gone"] if lost else []
+    said = [f"{number(len(lost), 'package')} gone{only_for(tag.statements, words)}"] if lost else []
     for each in clauses_of(digest, facts, words):
         shown = each.items[:2] if each.kind != StatementKind.PACKAGE_ADDED else []
         more = len(each.items) - len(shown)
@@ -432,6 +454,13 @@ def _losses(
 ) -> Section:
     # What a whole stack had elsewhere, its sentence says.
     own = [one for one in losses if one.loss_class in classes and (one.statement.kind in LOSSES or len(classes) == 1)]
+    is_snapshot = bool(own) and all(is_pinned_base(digest, one.tag.base) for one in own)
+    is_harmless = len(classes) > 1
+    name = "harmless" if is_harmless else classes[0].value
+    key = "gone_snapshot" if name == "gone" and is_snapshot else name
+    is_whole = any(one.statement.kind is StatementKind.PACKAGE_REMOVED for one in own)
+    machines = sorted({", ".join(filter(None, (_os(one), one.lost.place.target))) for one in own})
+    few = machines[0] if len(machines) == 1 and not is_whole and not is_harmless else ""
     by_package: dict[tuple[str, str, str], list[AssessedLoss]] = {}
     for one in own:
         by_package.setdefault((one.lost.package, one.tag.source, one.tag.tag), []).append(one)
@@ -442,7 +471,11 @@ def _losses(
     found: dict[tuple[str, str, str], list[tuple[AssessedLoss, TagDigest]]] = {}
     for (package, source, tag), group in by_package.items():
         since = dict.fromkeys(stays.get((id(one.statement), package), "") for one in group)
-        cells = (package, _lost(group), "; ".join(filter(None, (_lost_where(group, words, digest), *since))))
+        cells = (
+            package,
+            _lost(group),
+            "; ".join(filter(None, (_lost_where(group, words, digest, is_named=bool(few) or is_harmless), *since))),
+        )
         found.setdefault(cells, []).append((group[0], tags[source, tag]))
     rows = tuple(
         Row(
@@ -456,12 +489,6 @@ def _losses(
         )
         for (package, said, there), group in found.items()
     )
-    is_snapshot = bool(own) and all(is_pinned_base(digest, one.tag.base) for one in own)
-    name = "harmless" if len(classes) > 1 else classes[0].value
-    key = "gone_snapshot" if name == "gone" and is_snapshot else name
-    is_whole = any(one.statement.kind is StatementKind.PACKAGE_REMOVED for one in own)
-    machines = sorted({", ".join(filter(None, (_os(one), one.lost.place.target))) for one in own})
-    few = machines[0] if len(machines) == 1 and not is_whole and key in ("gone", "going") else ""
     named = words.say("sections", "machines", machines=safe(few)) if few else ""
     return Section(
         name=name,
@@ -481,8 +508,10 @@ def _lost(group: Sequence[AssessedLoss]) -> str:
     return safe(", ".join(filter(None, versions)))
 
 
-def _lost_where(group: Sequence[AssessedLoss], words: Words, digest: Digest) -> str:
-    first = group[0]
+def _lost_where(group: Sequence[AssessedLoss], words: Words, digest: Digest, *, is_named: bool) -> str:
+    """Say where a package was lost; for which machines, unless the heading names them."""
+    first = next((one for one in group if one.statement.kind is StatementKind.PACKAGE_REMOVED), group[0])
+    targets = set() if is_named else {one.lost.place.target for one in group}
     stacks = {one.lost.place.stack for one in group}
     if first.statement.kind is StatementKind.PACKAGE_REMOVED:
         said = words.text("sections", "everywhere")
@@ -490,7 +519,11 @@ def _lost_where(group: Sequence[AssessedLoss], words: Words, digest: Digest) -> 
         said = words.say("sections", "with_stack", name=safe(first.statement.name))
     else:
         said = stacks_named(stacks, _FEW_STACKS)
-        systems = sorted({_os(one) for one in group} - {""})
+    if first.statement.kind is not StatementKind.PACKAGE_REMOVED:
+        systems = [
+            *sorted({_os(one) for one in group} - {""}),
+            *(sorted(targets) if len(targets) <= _FEW_MACHINES else ()),
+        ]
         said += f" ({', '.join(map(safe, systems))})" if systems else ""
     reasons = list(dict.fromkeys(reason_of(one.lost.loss, words) for one in group if one.lost.loss))
     several = len({span.source for span in digest.spans}) > 1

@@ -9,7 +9,19 @@ from functools import cached_property
 from itertools import zip_longest
 from zoneinfo import ZoneInfo
 
-from cachewatch.core.assessment import LOSSES, Assessment, ComparedTag, Fact, Level, Rank, assess, lacking, packages_of
+from cachewatch.core.assessment import (
+    LOSSES,
+    Assessment,
+    ComparedTag,
+    Fact,
+    Level,
+    Rank,
+    assess,
+    lacking,
+    lost_packages,
+    packages_of,
+    removed_packages,
+)
 from cachewatch.core.model import LossClass
 from cachewatch.core.names import safe
 from cachewatch.core.remembered import AnnouncedWave
@@ -142,13 +154,19 @@ class Clause:
         (tag,) = self.first.tags
         said = self._words.forms("snapshot", "subject", tag=safe(tag.tag))
         lost = lost_packages(tag.statements)
-        values = {"packages": number(len(lost), "package"), "tag": safe(tag.tag)}
+        if not lost:
+            return said
+        packages, some = number(len(lost), "package"), only_for(tag.statements, self._words)
         is_pinned = self._digest is not None and is_pinned_base(self._digest, tag.base)
         lacks, own = (
-            self._words.forms("snapshot", key, len(lost), **values)
+            [
+                form
+                for named in dict.fromkeys((f"{packages}{some}", packages))
+                for form in self._words.forms("snapshot", key, len(lost), packages=named, tag=safe(tag.tag))
+            ]
             for key in (("moving", "moving") if is_pinned else ("lacks", "it_lacks"))
         )
-        return [f"{said[0]}: {own[0]}", *lacks] if lost else said
+        return [*(f"{said[0]}: {one}" for one in own), *lacks]
 
     @property
     def said(self) -> str:
@@ -200,6 +218,7 @@ class Clause:
             "name": safe(one.name)[:_LONGEST_NAME],
             "packages": number(len(packages), "package"),
             "names": and_more(packages, self._words),
+            "few": and_more(packages, self._words, 2),
             "change": change_of_values(one),
             "tag": " and ".join(safe(tag.tag)[:_LONGEST_NAME] for tag in self.first.tags),
             "day": day_of(self.first.tags[0].day) if self.first.tags else "",
@@ -276,7 +295,8 @@ class Clause:
         return {
             "much": much,
             "old": number(one.counts.beside, "old build"),
-            "why": f" {why}" if (why := shares(one)) else "",
+            "why": (why := f" {told}" if (told := shares(one)) else ""),
+            "because": why or self._words.text("other", "not_recorded"),
         }
 
     def _turnover(self, one: Statement) -> dict[str, object]:
@@ -291,6 +311,8 @@ class Clause:
         parts = [self._words.say("turnover", name, percent=part) for name, part in said.items() if len(said) > 1]
         told = "all" if found.gone == found.before else "most" if share >= _NEARLY_ALL else "some"
         hashes = self._words.say("turnover", told, percent=percent)
+        is_explained = any(each.causes for tag in self.first.tags for each in tag.statements)
+        because = "" if is_explained or 2 * found.rebuilt <= found.gone else self._words.text("other", "not_recorded")
         much = {"all": "all", "most": "nearly all"}.get(told, percent)
         since = day_of(self.first.tags[0].since) if self.first.tags and self.first.tags[0].since else ""
         return {
@@ -299,6 +321,7 @@ class Clause:
             "became": self._words.text("turnover", alone),
             "fates": f" ({', '.join(parts)})" if parts else "",
             "of": f"of {since} " if since else "",
+            "because": because,
         }
 
     def _returned(self, one: Statement) -> dict[str, object]:
@@ -339,11 +362,15 @@ def reason_of(one: Statement) -> str:
     return f"{': ' if told[:1].isdigit() else ' '}{told}" if told else ""
 
 
-def lost_packages(statements: Iterable[Statement]) -> tuple[str, ...]:
-    """Return the packages that a new snapshot lacks in some place."""
+def only_for(statements: Iterable[Statement], words: Words) -> str:
+    """Say for which machines a new snapshot lacks packages that it has for others: ` (11 only for x86_64_v3)`."""
     statements = list(statements)
-    whole = {package for one in statements if one.kind is StatementKind.PACKAGE_REMOVED for package in one.packages}
-    return tuple(sorted({*lacking(statements)} | whole))
+    whole = removed_packages(statements)
+    part = {*lacking(statements)} - whole
+    lost = (lost for one in statements for lost in one.losses if lost.package in part and _is_of(lost, LossClass.GONE))
+    targets = sorted({one.place.target for one in lost})
+    machines = safe(targets[0]) if len(targets) == 1 else words.text("snapshot", "several")
+    return words.say("snapshot", "for_some" if whole else "for_all", len(part), machines=machines) if part else ""
 
 
 def clauses_of(digest: Digest | None, facts: Iterable[Fact], words: Words) -> list[Clause]:
@@ -376,8 +403,9 @@ def title(digest: Digest, words: Words) -> str:
         if said and clause is found[1] and found[0].kind == "snapshot" and ":" not in said:
             between = ": "
         left = room - len(said) - len(between)
-        shown = clause.forms if said or clause.kind != "snapshot" else clause.forms[:1]
-        forms = [form for form in shown if len(form) <= left]
+        forms = [form for form in clause.forms if len(form) <= left]
+        if not said and clause.kind == "snapshot":
+            forms = [form for form in forms if form.startswith(clause.forms[0].partition(":")[0])]
         if not forms:
             break
         # What stays is left out if the next thing fits then.
@@ -424,7 +452,7 @@ def _nothing(digest: Digest, words: Words) -> str:
     if own is not None:
         return words.forms(
             "environment",
-            "same",
+            "as_before",
             binaries=number(len(own.change.after.needs), "binary", "binaries"),
             there=f"{own.change.after.met:,}",
         )[0]

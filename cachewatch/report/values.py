@@ -16,8 +16,18 @@ from itertools import pairwise
 from typing import Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from cachewatch.core.assessment import Alternative, Assessment, ComparedTag, Known, PinState, Verb, assess
+from cachewatch.core.assessment import (
+    Alternative,
+    Assessment,
+    ComparedTag,
+    Known,
+    PinState,
+    Verb,
+    assess,
+    lost_by_moving,
+)
 from cachewatch.core.changesets import Report
 from cachewatch.core.coverage import CoverageChange
 from cachewatch.core.model import (
@@ -102,6 +112,7 @@ class Pinned(Struct, frozen=True, kw_only=True):
     is_gone: bool = False
     newest: str = ""  # the newest of the series if that is another one
     others: tuple[str, ...] = ()  # those between, the newest first
+    best: str = ""  # the newest of these that lacks nothing, where it is gone and the newest of all lacks something
     newer: int = 0  # how many of the series are newer
     older: int = 0  # and how many are older: where old ones are deleted, these go before it
     move: CoverageChange | None = None  # for the environment, where there is one
@@ -182,10 +193,16 @@ def base_of(report: Report) -> str:
 
 
 def _known(known: Known, remembered: Remembered) -> Known:
-    """Add to what is known what a subscription remembers of earlier actions, and of what operators confirmed."""
+    """Add to what is known what a subscription remembers of earlier actions, and of what was suspicious."""
     since = {(one.source, Verb(one.verb), one.subject): one.since for one in remembered.actions}
-    return Known(
-        since={**since, **known.since}, met=known.met | remembered.met, confirmed=known.confirmed | remembered.confirmed
+    return replace(
+        known,
+        since={**since, **known.since},
+        met=known.met | remembered.met,
+        confirmed=known.confirmed | remembered.confirmed,
+        waiting={(one.source, one.last.tag): one.left for one in remembered.suspicions},
+        suspected=remembered.suspected,
+        tasks=tuple(replace(one.task, since=one.since) for one in remembered.actions if one.task is not None),
     )
 
 
@@ -202,7 +219,7 @@ def _compared(tag: TagDigest) -> ComparedTag:
     )
 
 
-def _pin_state(pin: Pinned, tags: Iterable[TagDigest]) -> PinState:
+def _pin_state(pin: Pinned, tags: Iterable[TagDigest] = ()) -> PinState:
     own = (tag for tag in tags if tag.source == pin.source and base_of(tag.report) == pin.tag)
     whole = pin.whole_move or next(own, None)
     return PinState(
@@ -212,9 +229,15 @@ def _pin_state(pin: Pinned, tags: Iterable[TagDigest]) -> PinState:
         is_ending=pin.is_near_the_end,
         newest=pin.newest,
         others=pin.others,
+        best=pin.best,
         move=pin.move,
         statements=whole.statements if whole else None,
     )
+
+
+def is_lost_by_moving(pin: Pinned) -> bool:
+    """Tell whether a snapshot lacks something of the pinned one."""
+    return bool(lost_by_moving(_pin_state(pin))[0])
 
 
 class Notice(Struct, frozen=True, kw_only=True):

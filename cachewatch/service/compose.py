@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from cachewatch.channels import open_channel
 from cachewatch.config.channels import ChannelConfig, FeedConfig, FileConfig, MailConfig, WebhookConfig
 from cachewatch.config.model import Config
-from cachewatch.core.assessment import Verb
+from cachewatch.core.assessment import TASKS, Verb
 from cachewatch.core.coverage import CoverageChange
 from cachewatch.core.remembered import Fact, MetBinaries, OpenAction, confirmed
 from cachewatch.core.statement_values import StatementKind, is_of_tag
@@ -104,10 +104,13 @@ def _assembled(
     now, holds = context.clock(), tuple(_holds(parts, stream.subscription.limit.hold_above))
     key = _key(stream, state, parts, occasion)
     environment = joined(part.coverage for part in parts if part.coverage)
-    learned = [fact for part in parts if part.advance is not None for fact in part.advance.learned]
+    advances = tuple(part.advance for part in parts if part.advance is not None)
+    learned = [fact for each in advances for fact in each.learned]
+    over = {key for each in advances for key in each.forgotten}
     period = period_of(parts, now, is_urgent=stream.is_urgent)
-    remembered = state.remembered.learned(learned).of_lock(stream.name, _lock_of(environment))
-    of_lock = (one.since for one in remembered.actions if one.verb in (Verb.BUILD, Verb.RECONCRETIZE))
+    remembered = state.remembered.learned(learned).with_back(over, stream.name)
+    remembered = remembered.of_lock(stream.name, _lock_of(environment))
+    of_lock = (one.since for one in remembered.actions if one.verb in (Verb.BUILD, Verb.COPY, Verb.RECONCRETIZE))
     digest = Digest(
         key=key,
         subscription=stream.subscription.name,
@@ -142,7 +145,7 @@ def _assembled(
     )
     return PendingDigest(
         digest=digest,
-        advances=tuple(part.advance for part in parts if part.advance),
+        advances=advances,
         is_empty=digest.is_empty and not any(part.is_lost for part in parts) and not _is_to_be_repeated(stream, digest),
         hold=_reason(holds),
         holds=holds,
@@ -156,16 +159,16 @@ def _lock_of(environment: CoverageChange | None) -> str:
     return hashlib.sha256("".join(hashes).encode()).hexdigest()[:12] if hashes else ""
 
 
-_LASTING = (Verb.BUILD, Verb.RECONCRETIZE, Verb.STAY, Verb.MOVE)  # advice that is remembered until its cause ends
+_LASTING = (Verb.BUILD, Verb.COPY, Verb.RECONCRETIZE, Verb.STAY, Verb.MOVE)  # remembered until its cause ends
 A_MONTH = timedelta(days=28)
 
 
 def _is_to_be_repeated(stream: Stream, digest: Digest) -> bool:
     """Tell whether earlier advice to readers is still open, and was last given a month ago or longer."""
-    if stream.is_urgent or not digest.remembered.actions:
+    said = [each.last_said for each in digest.remembered.actions if each.verb in _LASTING]
+    if stream.is_urgent or not said or not any(each.verb in _LASTING for each in digest.assessment.still_open):
         return False
-    is_open = any(each.verb in _LASTING for each in digest.assessment.still_open)
-    return is_open and max(each.last_said for each in digest.remembered.actions) <= digest.created - A_MONTH
+    return max(said) <= digest.created - A_MONTH
 
 
 def with_actions(draft: PendingDigest, stream: Stream, *, is_sent: bool) -> PendingDigest:
@@ -187,15 +190,20 @@ def with_actions(draft: PendingDigest, stream: Stream, *, is_sent: bool) -> Pend
             since=each.since or today,
             last_said=digest.created,
             lock=_lock_of(digest.environment),
+            task=each if each.verb is Verb.LOOK else None,
         )
         for each in digest.assessment.actions
-        if each.verb in _LASTING
+        if each.verb is not Verb.LOOK or each.because in TASKS
         for subject in each.subjects
     ]
     keys = {each.key for each in asked}
-    # While readers are told to wait, nobody knows what is still open.
-    is_waiting = any(each.verb is Verb.WAIT for each in digest.assessment.actions)
-    forgotten = [key for key in known if key not in keys and not is_waiting]
+    # While readers wait, nobody knows what is still open; whether they did what they were to look at, nobody sees.
+    forgotten = [
+        key
+        for key, each in known.items()
+        if key not in keys and not digest.assessment.is_waiting
+        if each.verb != Verb.LOOK or each.last_said <= digest.created - A_MONTH
+    ]
     remembered = ((tag, digest.remembered.wave(tag.source, tag.report.after.tag or "")) for tag in digest.tags)
     told_pruned = (
         wave.key

@@ -395,13 +395,21 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         if not found.newest or not is_there(self.repository, known.revision):
             return found
         before = structs.replace(resolve(self.repository, known.revision), tag=tag)
-        after = structs.replace(self.newest, tag=found.newest)
+        first = self._with_move(found, before, found.newest)
+        if not found.is_gone or not digest.is_lost_by_moving(first):
+            return first
+        # The newest of those left that lack nothing.
+        older = (name for name in found.others if not digest.is_lost_by_moving(self._with_move(found, before, name)))
+        return structs.replace(first, best=next(older, ""))
+
+    def _with_move(self, pin: Pinned, before: Revision, to: str) -> Pinned:
+        """Say what moving from the pinned snapshot to another one would gain and lose."""
+        after = structs.replace(self.newest, tag=to)
         if self.environment is not None:
             held = cover_both(self.repository, self.environment, [before], [after], isolation=self.isolation)
-            move = compare_coverage(*held)
-            return structs.replace(found, move=move)
+            return structs.replace(pin, move=compare_coverage(*held))
         whole = next(iter(self._compared(before, after, lambda _: True)), None)
-        return structs.replace(found, whole_move=whole.tag if whole is not None else None)
+        return structs.replace(pin, whole_move=whole.tag if whole is not None else None)
 
     def _compared(
         self,

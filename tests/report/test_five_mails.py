@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from cachewatch.core.assessment import Alternative, Known, Level, Verb
 from cachewatch.core.coverage import Environment, Need, compare_coverage, cover
 from cachewatch.core.model import Kind, Signature
+from cachewatch.core.selection import Globs, Selection
 from cachewatch.core.statement_values import Statement, StatementKind, severity_of
 from cachewatch.report.digest_mail import render_digest
 from cachewatch.report.values import Digest, Pinned, RenderedDigest, TagDigest
@@ -66,8 +67,7 @@ def test_publishing_failed(tmp_path: Path) -> None:
     assert (rendered.level, rendered.advice.partition(".")[0]) == ("alarm", "Wait")
     assert body == (
         "To do Wait. Publishing may have failed; install nothing new and keep your lock files. "
-        "The operators have not confirmed it. "
-        "What earlier mails asked for can wait, too. What happened Missing since 2 June: p003, p004, p005, 4 more, in e4s."
+        "The operators have not confirmed it. What happened Missing since 2 June: p003, p004, p005, 4 more, in e4s."
     )
     confirmed = replace(digest_of(tag), known=Known(confirmed=frozenset({("public", "develop")})))
     rendered, body = mail(confirmed)
@@ -93,7 +93,7 @@ def test_everything_is_back(tmp_path: Path) -> None:
     assert rendered.title == "150 of 150 packages are back; zlib 1.3.1 -> 1.3.2"
     assert rendered.level == "calm"
     assert body.startswith(
-        "Nothing to do. If a lock file names zlib 1.3.1, re-concretize. What happened 150 of 150 packages that were missing since 27 November are back, "
+        "Nothing to do, unless a lock file names zlib 1.3.1: then re-concretize. What happened 150 of 150 packages that were missing since 27 November are back, "
         "unchanged since 20 November except zlib. "
         "UPGRADED, no stack has the old version zlib 1.3.1 -> 1.3.2 e4s"
     )
@@ -131,13 +131,13 @@ def test_a_new_snapshot_lacks_something(snapshot: TagDigest) -> None:
     assert rendered.level == "notice"
     assert body.startswith(
         "To do Stay on develop-2026-09-27, or move without what is listed. "
-        "What happened Against develop-2026-09-27: 2 packages gone, rocblas 6.4.0 -> 6.2.4, py-torch 2.8.0 -> 2.9.0. "
-        "gcc 11.4.0 -> 13.3.0: 20 packages"
+        "What happened Against develop-2026-09-27: 2 packages gone (1 only for x86_64_v3), rocblas 6.4.0 -> 6.2.4, "
+        "py-torch 2.8.0 -> 2.9.0. gcc 11.4.0 -> 13.3.0: 20 packages"
     )
     assert "All hashes differ." in body
     assert "YOU WOULD LOSE" in body
     assert "py-tensorflow 1.0 everywhere" in body
-    assert "hip 1.0 stack rocm removed" in body
+    assert "hip 1.0 stack rocm removed (x86_64_v3)" in body
     assert "DOWNGRADED rocblas 6.4.0 -> 6.2.4 e4s" in body
     assert "py-torch 2.8.0 -> 2.9.0 e4s" in body
     assert "GONE" not in body
@@ -192,10 +192,44 @@ def test_an_environment_is_rebuilt(tmp_path: Path) -> None:
     assert body == (
         "To do Re-concretize: 33 binaries have equal builds with other hashes, their own are gone (spack concretize --force). "
         "Or install from develop-2026-09-06, which has 34 of 35. "
-        "Still open since 28 September: py-torch 2.8.0 is gone, 2.9.0 is there. "
-        "Routine 1 binary rebuilt. 1 binary is not in this cache."
+        "Still open since 28 September: the same command settles 1 more: py-torch 2.8.0 is gone, 2.9.0 is there. "
+        "Routine 1 binary of zlib rebuilt. 1 binary is not in this cache."
     )
     assert digest.assessment.level is Level.CALM
+
+
+def test_nothing_is_equal_of_which_no_compiler_is_known(tmp_path: Path) -> None:
+    """A lock file that names none may mean another compiler than the builds that are there."""
+    (need,) = needs(("hdf5", 1, "1.14")).needs
+    environment = Environment(name="ml", needs=(replace(need, compiler=""),))
+    change = compare_coverage(
+        cover(environment, held(("hdf5", 1, "1.14"))), cover(environment, held(("hdf5", 4, "1.14")))
+    )
+    tag = week(tmp_path, {"zlib": [record(1)]}, {"zlib": [record(2)]})
+    rendered, body = mail(digest_of(tag, environment=change, silenced=()))
+
+    assert rendered.title == "all rebuilt: re-concretize"
+    assert "1 binary has a build of the same version with another hash (hdf5), its own is gone" in body
+    assert "equal" not in body
+
+
+def test_the_last_build_of_a_binary_is_to_be_copied(tmp_path: Path) -> None:
+    """Also where its own hash is gone and the equal build is built by no stack any more."""
+    environment = needs(("cuda", 1, "12.8.0"), ("hdf5", 2, "1.14"))
+    here = held(("cuda", 1, "12.8.0"), ("hdf5", 3, "1.14"))
+    unbuilt = {
+        name: {spec_hash: replace(one, stacks=()) for spec_hash, one in found.items()} for name, found in here.items()
+    }
+    change = compare_coverage(cover(environment, here), cover(environment, unbuilt))
+    tag = week(tmp_path, {"zlib": [record(1)]}, {"zlib": [record(2)]})
+    known = Known(met=frozenset({spec_hash(2)}))
+    rendered, body = mail(digest_of(tag, environment=change, known=known, silenced=()))
+
+    assert rendered.title == "2 of 2 binaries may be pruned at any time: copy them"
+    assert body.startswith(
+        "To do Copy to a mirror of your own (spack buildcache sync): cuda 12.8.0, hdf5 1.14 may be pruned at any time, "
+        "as no stack builds them any more, and no equal build would be left."
+    )
 
 
 def test_a_binary_that_is_gone_is_to_be_built(tmp_path: Path) -> None:
@@ -209,7 +243,8 @@ def test_a_binary_that_is_gone_is_to_be_built(tmp_path: Path) -> None:
     assert rendered.title == "1 of 2 binaries gone: 1 has an equal or other build"
     assert rendered.level == "alarm"
     assert body.startswith(
-        "To do Build from source, or choose another version: cuda 12.8.0 is gone, only 11.0 is there. "
+        "To do Build from source, or choose another version: cuda 12.8.0 is gone, only 11.0 is there, "
+        "which may be a mistake. When you re-concretize, require cuda@12.8.0, or Spack may choose what is older. "
         "Re-concretize: 1 binary has an equal build with another hash (hdf5), its own is gone (spack concretize --force)."
     )
 
@@ -244,7 +279,7 @@ def test_a_binary_that_is_gone_is_to_be_built(tmp_path: Path) -> None:
         ),
         (
             [record(2, stacks=E4S, versions=["1.1"])],
-            "IN OTHER BUILDS ONLY zlib 1.0 radiuss; 1.1 is there, 1.0 is gone",
+            "IN OTHER BUILDS ONLY for x86_64_v3 zlib 1.0 radiuss; 1.1 is there, 1.0 is gone",
             "To do Re-concretize if you use zlib: other builds or newer versions are there.",
         ),
     ],
@@ -264,6 +299,71 @@ def test_what_a_stack_lost_may_still_be_in_the_cache(
         assert rendered.level == "calm"
         assert not any(colour in rendered.html.partition("</style>")[2] for colour in ("#82071e", "#cf222e", "#ffebe9"))
         assert '<section class="bad">' not in rendered.page
+
+
+def test_a_stack_goes_from_a_branch_and_from_a_new_snapshot(tmp_path: Path, snapshot: TagDigest) -> None:
+    """What to do differs: in the branch its builds are left to be copied, in the snapshot they are gone."""
+    old = {f"p{n}": [record(n, stacks=["rocm", "root"]), record(50 + n, target="zen4")] for n in range(6)}
+    new = {
+        name: [one | {"stacks": [s for s in one["stacks"] if s != "rocm"]} for one in found]
+        for name, found in old.items()
+    }
+    develop = week(tmp_path / "b", old, new)
+    _, body = mail(digest_of(snapshot, develop, silenced=()))
+
+    assert (
+        "If you use rocm: keep what is installed. One package has no other build for x86_64_v3 in develop-2026-11-15 (hip)."
+        in body
+    )
+    assert (
+        "If you use rocm: copy what you need of p0, p1, p2, 3 more to a mirror of your own (spack buildcache sync)"
+        in body
+    )
+
+
+def test_a_version_that_falls_far_may_be_a_mistake(tmp_path: Path) -> None:
+    """Whoever downgrades on purpose seldom goes below the first number."""
+    far = week(
+        tmp_path / "far", {"openmpi": [record(1, versions=["5.8.0"])]}, {"openmpi": [record(2, versions=["1.0.5"])]}
+    )
+    near = week(tmp_path / "near", {"hip": [record(1, versions=["6.4.0"])]}, {"hip": [record(2, versions=["6.2.4"])]})
+    assert "only an older version is built now, which may be a mistake." in mail(digest_of(far))[1]
+    assert "only an older version is built now." in mail(digest_of(near))[1]
+
+
+def test_a_filter_of_stacks_names_no_package_of_others(tmp_path: Path) -> None:
+    """What still has the old compiler has it in a stack that nobody asked for."""
+    old = many(0, 20) | {"hdf5": [record(700, stacks=BOTH)]}
+    new = many(300, 20, compiler="gcc@13.3.0") | {
+        "hdf5": [record(701, compiler="gcc@13.3.0"), record(700, stacks=RADIUSS)]
+    }
+    for name in list(new)[:12]:
+        old[name].append(record(900 + int(name[1:]), stacks=RADIUSS))
+        new[name].append(record(950 + int(name[1:]), stacks=RADIUSS, compiler="gcc@13.3.0"))
+    repository = history(tmp_path / "r.git", catalogue(old), catalogue(new))
+    said = {
+        stack: mail(digest_of(read(repository, selection=Selection(tags=Globs(["develop"]), stacks=Globs([stack])))))[1]
+        for stack in ("e4s", "radiuss")
+    }
+    assert "hdf5 still on 11.4.0" in said["radiuss"]
+    assert "still on" not in said["e4s"]
+
+
+def test_an_install_names_a_target_that_usual_machines_do_not_run(tmp_path: Path) -> None:
+    """For each package by itself."""
+    arm = {"target": "neoverse_v1"}
+    before = {"curl": [record(1)], "zlib": [record(2, **arm)]}
+    after = {"curl": [record(3, versions=["2.0"])], "zlib": [record(4, versions=["2.0"], **arm)]}
+    _, body = mail(digest_of(week(tmp_path, before, after)))
+    assert "spack install --cache-only curl@2.0 zlib@2.0 target=neoverse_v1" in body
+
+
+def test_builds_of_no_stack_are_no_upgrade(tmp_path: Path) -> None:
+    """One that no stack built made room for one of a newer version that no stack builds."""
+    other = {"curl": [record(7)]}
+    before, after = ({"zlib": [record(n, versions=[v], stacks=["root"])], **other} for n, v in ((1, "1.0"), (2, "2.0")))
+    rendered, _ = mail(digest_of(week(tmp_path, before, after)))
+    assert rendered.title == "1 binary pruned"
 
 
 def test_a_loss_that_nobody_misses_is_in_no_subject_with_other_news(tmp_path: Path) -> None:

@@ -593,3 +593,72 @@ def test_the_end_of_a_wait_is_said_to_those_who_wait(
     assert ("Wait. Publishing may have failed" in readers.site.told()[-1]) is is_over
     assert said(readers.go_on()) == [("returned", "", lost)]
     assert ("You need not wait any longer." in readers.site.told()[-1]) is is_over
+
+
+def body(text: str) -> str:
+    """Return what a digest says above its footer, in one line."""
+    return " ".join(text.partition("\n-----")[0].split())
+
+
+def test_a_wait_lasts_while_packages_are_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Digests in between say so again, and offer neither what is new nor other builds of what is missing."""
+    rest = many(6, first=14)
+    newer = rest | many(1, "1.1", first=14, salt=1)
+    needs = [(name, "1.0", spec_hash(1000 + number)) for number, name in enumerate(many(20))][10:]
+    ours = lock(tmp_path / "spack.lock", *needs)
+    config = (
+        CONFIG.replace("changes: [all]", "changes: [all], limit: {hold_for: 1h}")
+        + f'  env: {{when: each revision, channels: [files], limit: {{hold_for: 1h}}, match: {{environment: "{ours}"}}}}\n'
+    )
+    states = [many(20), rest, newer, many(20) | many(1, "1.1", first=14, salt=1)]
+    readers = Readers(tmp_path, monkeypatch, *map(catalogue, states), config=config)
+    readers.go_on()
+    for _ in range(4):
+        readers.site.run(later=HOUR)
+    readers.go_on(DAY)
+    between = {name: body(readers.site.told(name)[-1]) for name in ("ml", "env")}
+    for name, missing in (("ml", 14), ("env", 4)):
+        assert between[name].startswith(f"To do Wait still: {missing} packages are missing since 2 June")
+        assert "p014 1.0 -> 1.1" in between[name]
+        assert not any(word in between[name].lower() for word in ("concretize", "spack install", "build from source"))
+    assert {digest.assessment.level for digest in readers.made} == {"alarm"}
+    readers.go_on()
+    assert body(readers.site.told()[-1]).startswith("You need not wait any longer. Nothing to do")
+    assert body(readers.site.told("env")[-1]).startswith(
+        "To do You need not wait any longer. Re-concretize: p014 1.0 is gone, 1.1 is there"
+    )
+
+
+def test_what_was_asked_before_a_wait_is_due_again_after_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody sees whether readers re-concretized their lock files, so they are asked again, with the day; not for ever."""
+    again = many(20, salt=1)
+    states = [many(20), again, many(6, first=14, salt=1), again]
+    config = CONFIG.replace("changes: [all]", "changes: [all], limit: {hold_for: 1h}")
+    readers = Readers(tmp_path, monkeypatch, *map(catalogue, states), config=config)
+    readers.go_on()
+    assert "Re-concretize lock files made before 2 June" in body(readers.site.told()[-1])
+    readers.go_on()
+    for _ in range(4):
+        readers.site.run(later=HOUR)
+    assert "What earlier mails asked for can wait, too." in body(readers.site.told()[-1])
+    readers.go_on()
+    text = body(readers.site.told()[-1])
+    assert text.startswith("You need not wait any longer: what is still open is due again. Nothing new to do.")
+    assert (
+        "Still open since 2 June: re-concretize lock files made before that day: builds that they name are gone."
+        in text
+    )
+
+
+def test_a_wait_is_over_when_what_is_missing_is_a_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After two weeks nobody waits for it any longer."""
+    rest = many(6, first=14)
+    states = [many(20), rest, *[rest | many(1, "1.1", first=14, salt=1)] * 18]
+    config = CONFIG.replace("changes: [all]", "changes: [all], limit: {hold_for: 1h}")
+    readers = Readers(tmp_path, monkeypatch, *map(catalogue, states), config=config)
+    readers.go_on()
+    for _ in range(4):
+        readers.site.run(later=HOUR)
+    readers.go_on(16 * DAY, steps=16)
+    assert "You need not wait any longer" in body(readers.site.told()[-1])
+    assert "14 packages are missing since 2 June" in body(readers.site.told()[-1])

@@ -205,7 +205,8 @@ class TagStates:
         selected, part = tally.seen.items, None
         if tally.selected is not None:
             judgement = counted(tally.seen.items, judgement, self._tag)
-            selected, part = tally.selected, (packages.before, selection.packages)
+            selected = tally.selected
+            part = packages.before, lambda name, stack: selection.packages(name) and selection.stacks(stack)
         statements = statements_of(selected, judgement, self._tag, part)
         before, after = (Side(name=p.revision, revision=p.revision, tag=self._tag, time=p.time) for p in points)
         return found, Report(
