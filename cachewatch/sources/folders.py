@@ -428,6 +428,8 @@ def record_folder(
                 _put(recording, before, path, content)
             elif blob.name not in reported:
                 found.append(Diagnostic(blob.name, DiagnosticKind.UNREADABLE, problem))
+        if not before and present <= {each.path.removeprefix(root) for each in found}:
+            raise _nothing(name, layout, {each.path.removeprefix(root): each.message for each in found}, ())
         with suppress(OSError):  # the file of stacks only helps to name them
             _put(recording, before, TAGS_FILE, read_beginning(f"{name}/{TAGS_FILE}", _LARGEST_TAGS))
         for path in sorted(before.keys() - present - {TAGS_FILE}):
@@ -439,7 +441,7 @@ def record_folder(
                 )
                 found.append(Diagnostic(root + path, DiagnosticKind.UNREADABLE, message))
         times = [Path(blob.name).stat().st_mtime for blob in blobs if Path(blob.name).exists()]
-        moment = now or datetime.fromtimestamp(max(0, *times), UTC)
+        moment = now or datetime.fromtimestamp(max([0.0, *times]), UTC)
         recording.commit(f"Record {name}\n".encode("utf-8", "replace").decode(), moment)
     return tuple(found)
 

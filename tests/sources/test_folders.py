@@ -362,9 +362,15 @@ def test_nothing_can_be_read(run: Run, tmp_path: Path) -> None:
     result = run("diff", tmp_path / "before", tmp_path / "after")
 
     assert (result.exit_code, result.output) == (3, "")
-    assert "after: none of its documents can be read: hdf5.md is a link that leads nowhere, and 2 more" in (
-        result.error
-    )
+    said = "after: none of its documents can be read: hdf5.md is a link that leads nowhere, and 2 more"
+    assert said in result.error
+    for command in ("packages", "tags", "show"):
+        result = run(command, *(["zlib"] if command == "show" else []), "--repo", tmp_path / "after")
+        assert (result.exit_code, result.output, said in result.error) == (3, "", True)
+    lost = tmp_path / "lost/_cache/develop/zlib/specs.md"
+    lost.parent.mkdir(parents=True)
+    lost.symlink_to("nowhere")
+    assert "_cache/develop/zlib/specs.md is a link that leads nowhere" in run("tags", "--repo", tmp_path / "lost").error
 
 
 def test_documents_beside_a_catalogue(run: Run, tmp_path: Path) -> None:
