@@ -65,7 +65,7 @@ def configured(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def configured_without_secrets(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Do as `configured` for a command that neither sends nor fetches, so that it need not be allowed to read secrets."""
+    """Do as `configured` for a command that neither sends nor fetches, so that it needs no access to secrets."""
     return _configured(command, with_secrets=False)
 
 
