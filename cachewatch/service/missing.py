@@ -1,7 +1,8 @@
-"""What went from a source between two revisions, in which step it went, and what of it is back.
+"""What went from a source between two revisions (departures), in which revision it went, and what is back (returns).
 
-A digest compares two revisions that may lie weeks apart; what is remembered is what went in one step between them, so
-that it is compared with the last revision that had it when it comes back. Trees say which documents there were.
+A digest compares two revisions that may lie weeks apart. A subscription remembers in which single revision something
+went, so that it is compared with the last revision that had it when it comes back. Git's trees show which documents a
+revision has.
 """
 
 import re
@@ -33,7 +34,7 @@ _SAMPLES = 3  # documents of a stack that tell whether a revision had the stack
 
 
 def packages_of(repository: Repository, revision: Revision, tag: str) -> Mapping[str, str]:
-    """Return the tree of each package that a tag has in a revision; nothing where that is not here."""
+    """Return the tree id of each package of a tag in a revision; empty if the revision is not in this clone."""
     try:
         tree = tags_of(repository, revision).ids.get(tag)
         return folders(repository, tree).ids if tree else {}
@@ -42,10 +43,10 @@ def packages_of(repository: Repository, revision: Revision, tag: str) -> Mapping
 
 
 class Steps:
-    """The revisions of a source from one to another, and the packages that each has."""
+    """The revisions of a source from one to another, and the packages of each."""
 
     def __init__(self, repository: Repository, before: Revision, after: Revision) -> None:
-        """Read nothing yet."""
+        """Set up without reading anything."""
         self._repository = repository
         self._ends = before, after
         self._packages: dict[tuple[str, str], Mapping[str, str]] = {}
@@ -56,22 +57,25 @@ class Steps:
         return chain_between(self._repository, *self._ends)
 
     def packages(self, revision: Revision, tag: str) -> Mapping[str, str]:
-        """Return the tree of each package that a tag has in a revision, as `packages_of` does."""
+        """Return the tree id of each package of a tag in a revision, as `packages_of` does, and cache it."""
         if (revision.commit, tag) not in self._packages:
             self._packages[revision.commit, tag] = packages_of(self._repository, revision, tag)
         return self._packages[revision.commit, tag]
 
     def last_with(self, has: Callable[[Revision], bool]) -> tuple[Revision, Revision]:
-        """Return the last revision that has something, and the next one, which has it no more."""
+        """Return the last revision for which `has` is true, and the one after it; the two ends if there is none."""
         for earlier, later in reversed(list(pairwise(self.chain))):
             if has(earlier):
                 return earlier, later
         return self._ends
 
     def suspicious(self, tag: str, is_broken: Callable[[Revision, Revision], bool]) -> bool:
-        """Tell whether more than half of a tag went in one of several steps; `is_broken` compares where trees do not tell."""
+        """Tell whether a single one of several steps removed or broke more than half of a tag.
+
+        `is_broken` compares two revisions; it is called if more than half of the documents changed between them.
+        """
         if len(self.chain) <= 2:
-            return False  # the comparison itself tells
+            return False  # the comparison of the ends shows it
         for earlier, later in pairwise(self.chain):
             had, has = self.packages(earlier, tag), self.packages(later, tag)
             removed = len(had.keys() - has.keys())
@@ -84,13 +88,13 @@ class Steps:
 
 
 def told(tag: TagDigest) -> Iterator[Statement]:
-    """Yield every statement on what was asked for, whether it is shown or not."""
+    """Yield every statement on the selected specs of a tag, whether the digest shows it or not."""
     yield from tag.statements
     yield from tag.rest
 
 
 class Departures:
-    """Finds what went from the tags of one source that a digest is about."""
+    """Finds what went from the tags of a digest in one source: tags, stacks and packages."""
 
     def __init__(self, repository: Repository, source: str, newest: Revision) -> None:
         self._repository = repository
@@ -98,7 +102,7 @@ class Departures:
         self._newest = newest
 
     def of_tag(self, digest: TagDigest, steps: Steps, base: Revision) -> Iterator[Departure]:
-        """Yield what went from one tag that is there on both sides, or that a new snapshot lacks of the one before it."""
+        """Yield the departures from a tag that both sides have, or from the snapshot before a new snapshot."""
         before, after = digest.report.before, digest.report.after
         if before.tag != after.tag:
             if before.tag and after.tag and tag_names.is_snapshot(after.tag):
@@ -121,7 +125,7 @@ class Departures:
         groups: defaultdict[tuple[Revision, Revision], set[str]] = defaultdict(set)
         for package in sorted(gone):
             groups[steps.last_with(lambda at: package in steps.packages(at, tag))].add(package)  # noqa: B023  called at once
-        if missing - gone:  # no stack builds these any more, which no tree tells
+        if missing - gone:  # no stack builds these any more, which trees do not show
             worst = max(groups, key=lambda step: len(groups[step]), default=(base, self._newest))
             groups[worst] |= missing - gone
         for (last, first), packages in groups.items():
@@ -135,7 +139,7 @@ class Departures:
                 yield self._departure(DepartureKind.STACK, one.name, *points, one.packages)
 
     def of_lost_tag(self, tag: str, steps: Steps) -> Departure:
-        """Return what went with a whole tag."""
+        """Return the departure of a whole tag."""
         last, first = steps.last_with(lambda at: bool(steps.packages(at, tag)))
         packages = steps.packages(last, tag)
         return self._departure(DepartureKind.TAG, tag, self._point(last, tag), self._point(first, tag), packages)
@@ -165,7 +169,7 @@ class Departures:
         return Point(revision.commit, tag, f"{revision.time:%Y-%m-%d}" if revision.time else "")
 
     def _has_stack(self, tag: str, stack: str, packages: Iterable[str], revision: Revision) -> bool:
-        """Tell whether a document of a revision names a stack; nothing is parsed."""
+        """Tell whether a document in `revision` contains the name of a stack; it is searched, not parsed."""
         name = re.compile(rb"(?<![\w.+-])" + re.escape(stack.encode()) + rb"(?![\w.+-])")
         for package in packages:
             try:
@@ -181,10 +185,10 @@ class Departures:
 
 
 class Returns:
-    """What is back of all that a subscription remembers of one source, and that a stream has not told as back."""
+    """Finds what is back of the remembered departures of one source, and that a stream has not reported as back yet."""
 
     def __init__(self, repository: Repository, source: str, stream: str, newest: Revision, known: Remembered) -> None:
-        """Compare nothing yet."""
+        """`newest` is the revision to look into, `known` is what the subscription remembers."""
         self._repository = repository
         self._source = source
         self._stream = stream
@@ -192,7 +196,7 @@ class Returns:
         self._known = known
 
     def documents(self, tag: str, wanted: Callable[[str], bool]) -> Mapping[str, list[Departure]]:
-        """Return the packages whose documents are back in a tag, each with the departures that had it, earliest first."""
+        """Return the packages whose documents are back in a tag, each with its departures, earliest first."""
         has = packages_of(self._repository, self._newest, tag)
         found: defaultdict[str, list[Departure]] = defaultdict(list)
         for one in self._departures(tag):
@@ -205,7 +209,7 @@ class Returns:
         return found
 
     def builds(self, digest: TagDigest) -> Mapping[str, list[Departure]]:
-        """Return the packages that stacks build again, or of which another stream saw that, likewise."""
+        """Return the packages that stacks build again, or that another stream reported as back, as `documents` does."""
         joined: defaultdict[str, set[str]] = defaultdict(set)
         for line in (line for one in told(digest) for line in one.lines):
             is_gain = line.story.kind is StatementKind.PLACE_GAINED
@@ -222,9 +226,9 @@ class Returns:
         return found
 
     def bases(self, found: Mapping[str, Sequence[Departure]]) -> Mapping[str, Revision]:
-        """Return with what to compare packages that are back: with the last revision that had them.
+        """Return the revision to compare each returned package with: the last one that had it.
 
-        Where they had changed before they went, which no digest told, it is the revision that readers know.
+        If the package had changed before it went, and no digest reported that, it is the revision that readers know.
         """
         bases = {}
         for package, (departure, *_) in found.items():
@@ -242,7 +246,7 @@ class Returns:
         return bases
 
     def still_missing(self, tag: str, wanted: Callable[[str], bool]) -> tuple[str, ...]:
-        """Return what earlier snapshots of the series had, and what the newest one lacks, but for what it lacks newly."""
+        """Return the packages that the snapshot `tag` lacks, and that an earlier snapshot of its series lacked already."""
         has = packages_of(self._repository, self._newest, tag)
         return tuple(
             sorted(
@@ -257,7 +261,7 @@ class Returns:
         )
 
     def _departures(self, tag: str) -> Iterator[Departure]:
-        """Yield what may be back in a tag, the latest first: of snapshots, in later ones alone."""
+        """Yield the departures that may be back in a tag, latest first; those from snapshots only in later snapshots."""
         for one in self._known.departures(self._source, tag):
             if one.first.tag == tag or version_key(one.first.tag) < version_key(tag):
                 yield one
@@ -271,7 +275,7 @@ class Returns:
 
 
 def returned(found: Mapping[str, Sequence[Departure]], changed: Set[str], stream: str) -> Iterator[Statement]:
-    """Say what is back of a tag, a statement for each departure; `changed` are packages that are not what they were."""
+    """Yield a statement for each departure of which something is back; `changed` are packages that differ from before."""
     back: defaultdict[str, list[str]] = defaultdict(list)
     departures = {}
     for package, (departure, *_) in found.items():
@@ -292,7 +296,7 @@ def returned(found: Mapping[str, Sequence[Departure]], changed: Set[str], stream
 
 
 def learned_back(found: Mapping[str, Sequence[Departure]], stream: str) -> Iterator[Departure]:
-    """Yield the departures with what a stream now tells as back."""
+    """Yield the departures with the packages that `stream` reports as back now, to be remembered."""
     back: defaultdict[str, set[str]] = defaultdict(set)
     departures = {}
     for package, those in found.items():
@@ -304,14 +308,14 @@ def learned_back(found: Mapping[str, Sequence[Departure]], stream: str) -> Itera
 
 
 def is_old(departure: Departure, newest: Revision) -> bool:
-    """Tell whether something has been missing for so long that nobody waits for it any more."""
+    """Tell whether something has been missing for more than two weeks, after which it counts as a loss."""
     if newest.time is None or not departure.first.day:
         return False
     return newest.time.date() - date.fromisoformat(departure.first.day) > _WAITED
 
 
 def missing_since(departure: Departure, packages: tuple[str, ...]) -> Statement:
-    """Say that what was suspicious is a loss: the days are the last that had it, and the first that lacked it."""
+    """Return the statement that a suspicious departure is a loss, with the last day that had it and the first without it."""
     kind = StatementKind.PACKAGE_REMOVED
     return Statement(
         kind=kind,
@@ -324,7 +328,7 @@ def missing_since(departure: Departure, packages: tuple[str, ...]) -> Statement:
 
 
 def announced(source: str, tag: TagDigest) -> Iterator[AnnouncedWave]:
-    """Yield the old builds that a digest announces to go at some prune."""
+    """Yield the announcements of a digest that old builds will be pruned, to be remembered."""
     after = tag.report.after
     for one in told(tag):
         if one.kind is StatementKind.REBUILD_WAVE and one.counts.beside > 0 and after.tag and after.revision:
@@ -333,13 +337,13 @@ def announced(source: str, tag: TagDigest) -> Iterator[AnnouncedWave]:
 
 
 def tag_added(tag: str) -> Statement:
-    """Name a new snapshot."""
+    """Return the statement that a snapshot is new."""
     kind = StatementKind.TAG_ADDED
     return Statement(kind=kind, name=tag, kinds=frozenset({Kind.TAG_ADDED}), severity=severity_of(kind))
 
 
 def with_statements(tag: TagDigest, more: Sequence[Statement], wants: Callable[[Set[Kind]], bool]) -> TagDigest:
-    """Return a digest of a tag with more statements, those of kinds that nobody asked for among the rest."""
+    """Return `tag` with more statements; those of kinds that `wants` rejects are kept but not shown."""
     wanted = [one for one in more if wants(one.kinds)]
     others = tuple(one for one in more if not wants(one.kinds))
     report = replace(tag.report, statements=in_order((*tag.report.statements, *more)))
