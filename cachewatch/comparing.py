@@ -313,6 +313,7 @@ def conclude(
         specs=tally.specs,
         own_kinds=frozenset(+tally.kinds),
         is_part=tally.selected is not None,
+        is_same=pair.after.revision is not None and not pair.difference.all_documents,
         statements=statements,
         events=events_of(statements, _tag_event(pair, tally)),
         diagnostics=(

@@ -180,6 +180,8 @@ def _asked(match: Match) -> Iterator[tuple[str, str]]:
 def _why_not(context: Context, source: Source, error: CachewatchError) -> str:
     if context.clone_folder(source.name).exists() or _is_here(context, source):
         return str(error)
+    if source.address.startswith("/") and not Path(source.address).exists():
+        return f"there is nothing at {source.address}; correct `git:`, or `cachewatch once` fails"
     return f"{_why_empty(source)}nothing has been fetched yet; run `cachewatch once` first"
 
 

@@ -316,7 +316,8 @@ def _listing(names: Complete) -> Callable[[Callable[..., Any]], Callable[..., An
 def tags(*, patterns: tuple[str, ...], rev: str, repo: str | None, **form: Any) -> None:
     """List the tags of a catalogue: branches, releases and snapshots.
 
-    Each with its number of packages and of the stacks that it says it has. !GLOB excludes.
+    Each with its number of packages, and of the stacks that the file of tags
+    names; `cachewatch stacks` counts those of documents. !GLOB excludes.
     """
     with closing(progress_line()) as line, closing(open_catalogue(repo, line)) as repository:
         revision = _resolved(repository, rev, is_all=True)

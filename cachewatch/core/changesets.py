@@ -341,6 +341,7 @@ class Report(Struct, frozen=True, kw_only=True):
     unreadable: tuple[Unreadable, ...] = ()
     own_kinds: frozenset[Kind] = frozenset()  # kinds of changes of the selected packages, reported or not
     is_part: bool = False  # not everything was selected
+    is_same: bool = False  # git has the same contents on both sides, wherever they are
     # The added and removed values of each fact by package, only for reports that list them all.
     facts: Mapping[str, Mapping[str, Delta]] = field(default_factory=dict)
 

@@ -120,6 +120,7 @@ class _ItemsReader:
         self._sums: dict[Items, _Sum] = {}  # by what makes items equal
         self._known_told: dict[tuple[Hashable, ...], _Told] = {}
         self._found_others: dict[tuple[Hashable, ...], _Others] = {}
+        self._found_there: dict[tuple[Hashable, ...], tuple[str, ...]] = {}
 
     def items(self) -> tuple[Items, ...]:
         change = self._change
@@ -188,17 +189,23 @@ class _ItemsReader:
     def _of_new(self, new: SignatureCount) -> _EqualItems:
         kind, signature = TOLD_AS[new.spec_class], new.signature
         named = self._configuration(signature, is_before=False) if kind is StatementKind.WIDENED else ()
-        still_built: tuple[str, ...] = ()
+        remaining: tuple[str, ...] = ()
         if kind is StatementKind.UNREFERENCED:
-            named, still_built = signature.versions, self._still_built(signature)
+            named, remaining = signature.versions, self._still_built(signature)
+        elif kind is StatementKind.WIDENED:
+            remaining = self._still_there(signature)
         system = self._system_change(new.counterpart, signature, new.spec_class)
-        is_copy = kind in (StatementKind.EXTRA_COPY, StatementKind.UNREFERENCED)
         return _EqualItems(
             before=None,
             after=signature,
             counts=Counts(new=new.count),
             otherwise=system
-            or Story(kind=kind, before=named, after=() if is_copy else signature.versions, remaining=still_built),
+            or Story(
+                kind=kind,
+                before=named,
+                after=() if kind is StatementKind.UNREFERENCED else signature.versions,
+                remaining=remaining,
+            ),
             kinds=frozenset({Kind.SPEC_ADDED, Kind.UNREFERENCED} if not signature.stacks else {Kind.SPEC_ADDED}),
             is_again=kind is StatementKind.EXTRA_COPY
             and system is None
@@ -360,6 +367,7 @@ class _ItemsReader:
                     place=place_in(place.stack, place.target),
                     versions=place.before,
                     loss=place.loss,
+                    systems=tuple(sorted({m.os for m in place.machines if m.platform != "linux"})),
                 )
         for one in self._change.machines_lost:
             if self._sees(one.stack):
@@ -421,8 +429,10 @@ class _ItemsReader:
             if is_old:
                 yield Story(kind=StatementKind.PLACE_LOST, before=judged.before)
         elif verdict is Verdict.GAINED:
-            if is_new:
-                yield Story(kind=StatementKind.PLACE_GAINED, after=judged.after)
+            if is_new and place_in(judged.stack, judged.target) not in self._places_before:
+                added = self._change.facts["versions"].added
+                new = tuple(version for version in judged.after if version in added)
+                yield Story(kind=StatementKind.PLACE_GAINED, after=judged.after, versions=new)
         elif went:
             yield Story(kind=StatementKind.RETIRED, before=_sorted(went), after=_sorted(came))
         elif came:
@@ -434,6 +444,15 @@ class _ItemsReader:
             return ()
         built = {version for one in self._change.specs_after.counts if one.stacks for version in one.versions}
         return tuple(version for version in signature.versions if version in built)
+
+    def _still_there(self, signature: Signature) -> tuple[str, ...]:
+        """Return the versions of `signature` if its places keep specs of them that they had: what came is beside those."""
+        key = (signature.target, signature.stacks, signature.versions)
+        if key not in self._found_there:
+            had, has = (self._others(*key, is_before=is_before) for is_before in (False, True))
+            pairs = ((had.compilers, has.compilers), (had.oses, has.oses), (had.platforms, has.platforms))
+            self._found_there[key] = () if any(one.isdisjoint(other) for one, other in pairs) else signature.versions
+        return self._found_there[key]
 
     def _regraded_places(self) -> Mapping[StatementKind, Story]:
         """Return one story for all upgraded places of the package, and one for all downgraded ones.
@@ -476,6 +495,11 @@ class _ItemsReader:
     def _changed(self) -> tuple[Sequence[_ChangedFact], Sequence[_ChangedFact]]:
         """The values of facts that were removed, and those that were added."""
         return _changed_facts(self._change, is_added=False), _changed_facts(self._change, is_added=True)
+
+    @cached_property
+    def _places_before(self) -> Set[Place]:
+        """The places that had the package, with builds that were asked for or others."""
+        return {place for one in self._change.specs_before.counts for place in places_in(one.stacks, one.target)}
 
     @cached_property
     def _versions_in(self) -> tuple[Mapping[str, Set[str]], Mapping[str, Set[str]]]:

@@ -145,8 +145,10 @@ class Story(Struct, frozen=True, kw_only=True, cache_hash=True, gc=False):
     pairs: tuple[tuple[str, str], ...] = ()  # of an upgrade or a downgrade: newest versions before and after
     machine: Machine | None = None  # of a lost machine
     is_system: bool = False  # `before` and `after` are platforms, operating systems and targets
-    versions: tuple[str, ...] = ()  # of these specs, if `before` and `after` are systems
-    remaining: tuple[str, ...] = ()  # systems and targets of other such specs in these stacks on both sides
+    # Of these specs, if `before` and `after` are systems; of a gained place, those that are new to the package.
+    versions: tuple[str, ...] = ()
+    # What other such specs in these stacks have on both sides: systems and targets, compilers and variants, or versions.
+    remaining: tuple[str, ...] = ()
 
 
 class Counts(Struct, frozen=True, gc=False):
@@ -227,12 +229,13 @@ class OwnedLoss(Struct, frozen=True, kw_only=True):
     machine: Machine | None = None  # that the place lost while it keeps others
     versions: tuple[str, ...] = ()  # lost versions, oldest first
     loss: Loss | None  # None if the whole tag is lost
+    systems: tuple[str, ...] = ()  # operating systems of a lost place, but for those of Linux
 
     @property
     def name(self) -> str:
         """The name of the place, `e4s (zen4)`, or of the machine, `e4s (rhel8, zen4)`."""
         system = (self.machine.os,) if self.machine else ()
-        return f"{self.place.stack} ({', '.join((*system, self.place.target))})"
+        return f"{self.place.stack} ({', '.join((*system, self.place.target or 'no target'))})"
 
     @property
     def sort_key(self) -> tuple[object, ...]:

@@ -323,7 +323,8 @@ def _lines(head: _Head, taken: _Taken, assignment: _Assignment) -> Iterator[Line
         else:
             is_split = story.kind is StatementKind.MOVED or (story.kind in _BY_MOVE and items.left and items.joined)
             moves = (items.left, items.joined, items.staying) if is_split else ()
-            key = (items.package, story.kind, story.before, story.after, *moves)
+            beside = story.remaining if story.kind is StatementKind.WIDENED else ()
+            key = (items.package, story.kind, story.before, story.after, beside, *moves)
         found.setdefault(key, []).append((items, story))
     for package, story in taken.rows.items():
         found.setdefault((package, head.kind), []).append((None, story))

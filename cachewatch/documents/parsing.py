@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from operator import attrgetter
 from pathlib import PurePosixPath
 from typing import Any, Generic, TypeVar
 
@@ -56,9 +57,8 @@ def disagreements(meta: Any, records: Records, facts: Facts) -> Iterator[str]:
     if read_meta.num_specs is not None and read_meta.num_specs != listed:
         yield f"meta says {read_meta.num_specs} specs, there are {listed}; the specs are used"
     for name, values, found in _pairs(read_meta, records.compiler_form, facts):
-        if values is not None and values != found:
-            differing = ", ".join(sorted(values ^ found)[:5])
-            yield f"meta and the specs name different {name} ({differing}); the specs are used"
+        if values is not None and (differing := (values ^ found) - {""}):
+            yield f"meta and the specs name different {name} ({', '.join(sorted(differing)[:5])}); the specs are used"
 
 
 def _read(meta: Any) -> _Meta:
@@ -157,10 +157,11 @@ def _oddities(records: Records) -> Iterator[str]:
         yield f"keys that are not read, perhaps misspelt: {named}"
     if records.odd:
         yield f"hashes that are not 32 small letters and digits: {len(records.odd):,}, first {records.odd[0][:7]}"
-    if () in [signature.versions for signature in records.specs.counts]:
-        unnamed = [spec_hash for spec_hash, signature in records.specs.in_order() if not signature.versions]
-        first = f", first {unnamed[0][:7]}" if known_hash(unnamed[0]) else ""
-        yield f"specs without a version: {len(unnamed):,}{first}"
+    for what, value in (("version", attrgetter("versions")), ("target", attrgetter("target"))):
+        if not all(map(value, records.specs.counts)):
+            unnamed = [spec_hash for spec_hash, signature in records.specs.in_order() if not value(signature)]
+            first = f", first {unnamed[0][:7]}" if known_hash(unnamed[0]) else ""
+            yield f"specs without a {what}: {len(unnamed):,}{first}"
 
 
 _BOM = b"\xef\xbb\xbf"

@@ -79,10 +79,11 @@ def resolve_upstream(repository: Repository, name: str) -> Revision:
     """Resolve `name` as `resolve` does, but if it is unknown, fetch the git tag of that name first."""
     try:
         return resolve(repository, name)
-    except UnknownRevision:
+    except UnknownRevision as error:
         tag = re.split(r"[~^:]|@\{", name)[0].removeprefix("refs/").removeprefix("tags/")
         if as_datetime(tag, datetime.now(UTC)) is not None or not repository.fetch_tag(tag):
-            raise
+            # Where the service keeps its copy helps nobody.
+            raise UnknownRevision(str(error).removeprefix(f"{repository.path}: ")) from error
         return resolve(repository, name)
 
 
@@ -269,6 +270,8 @@ def _complaint(repository: Repository, name: str) -> str:
     known = [*_refs(repository), "HEAD", "yesterday", "today", *(f"HEAD:{each}" for each in tags)]
     otherwise = f"is not a revision, a date, a file or a folder{did_you_mean(name, known)}"
     otherwise = "is no date; write YYYY-MM-DD" if _YEAR.fullmatch(name) else otherwise
+    if os.path.exists(revision):  # noqa: PTH110  a name that is too long for a file is no error
+        otherwise = f"needs a revision, and {revision} is a path: --repo reads it"
     return _no_file(repository, revision, path) if is_path else f"{where} {otherwise}"
 
 

@@ -263,7 +263,7 @@ def _machines_of(action: Action, digest: Digest) -> str:
         for one in digest.assessment.losses
         if one.lost.package in action.names and (one.tag.source, one.tag.tag) == (action.source, action.tag)
     ]
-    targets = {one.lost.place.target for one in found}
+    targets = {", ".join((*one.lost.systems, one.lost.place.target)) for one in found}
     is_whole = any(one.statement.kind is StatementKind.PACKAGE_REMOVED for one in found)
     return f" for {safe_name(targets.pop())}" if len(targets) == 1 and not is_whole else ""
 
@@ -500,7 +500,7 @@ def _losses(
 
 
 def _os(one: AssessedLoss) -> str:
-    return one.lost.machine.os if one.lost.machine else ""
+    return one.lost.machine.os if one.lost.machine else ", ".join(one.lost.systems)
 
 
 def _lost(group: Sequence[AssessedLoss]) -> str:

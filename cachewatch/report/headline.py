@@ -108,7 +108,7 @@ class Clause:
         values = {"package": safe(package)[:_LONGEST_NAME]}
         if one is not None and one.lines:
             line = next((each for each in one.lines if each.package == package), one.lines[0])
-            values["after"] = safe(", ".join(one.after[-1:]))
+            values["after"] = safe(", ".join((one.after or line.story.versions)[-1:]))
             if line.story.kind in BY_VERSION:
                 values["change"] = " ".join(filter(None, (replacement(line), staying(line) if says_more else "")))
         return " ".join(fill(item, 2, values).split())

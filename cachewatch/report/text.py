@@ -262,7 +262,7 @@ def occurrences(statements: Iterable[Statement], wants: Callable[[Kind], bool]) 
         if not words.heading_of(one.kind):
             of_tag.append(f"{wording().text(one.kind, 'title').lower()} {name_of(one)}".strip())
         elif one.kind in _LOSSES and one.name:
-            places.append(f"{words.names(one.packages)} in {words.place_name(one.name)}")
+            places.append(f"{words.names(one.packages)} in {words.place_name(one)}")
         else:
             for line in one.lines:
                 if any(map(wants, line.kinds)):
@@ -280,7 +280,7 @@ def _somewhere(package: str, places: Collection[Place]) -> str:
         return safe_name(package)
     first = min(places)
     more = f" and {number(len(places) - 1, 'more place')}" if len(places) > 1 else ""
-    return f"{safe_name(package)} in {words.place_name(f'{first.stack} ({first.target})')}{more}"
+    return f"{safe_name(package)} in {words.stack_name(first.stack)} ({safe_name(first.target) or 'no target'}){more}"
 
 
 def _rest(found: Sequence[str]) -> list[str]:
@@ -411,7 +411,7 @@ def _entries(one: Chosen, asked: Requested) -> Iterator[BlockEntry]:
     if statement.kind in (StatementKind.PLACE_LOST, StatementKind.MACHINE_LOST) and statement.name:
         # Place first: what matters is what is missing there.
         yield BlockEntry(
-            name=safe_name(statement.name),
+            name=words.place_name(statement),
             fact=_lost(one, asked),
             counts=one.counts,
             where=_reasons(one, asked),

@@ -69,7 +69,9 @@ def fact(line: Line, most: int = MOST_NAMES) -> str:
         return f"{before} {_moves(line, most)}".strip()
     if story.kind is StatementKind.RECONFIGURED:
         before, after = before or "default", after or "default"
-    told = next(iter(words().forms(story.kind, "fact", before=before, after=after)), "")
+    new = _versions(story.versions, most)
+    values = {"new" if story.versions == story.after else "some": new, "also": "also" if story.remaining else ""}
+    told = next(iter(words().forms(story.kind, "fact", len(story.versions), before=before, after=after, **values)), "")
     if story.kind is StatementKind.UNREFERENCED and before and set(story.before) <= set(story.remaining):
         told = words().say(story.kind, "others_stay", before=before)
     if story.kind is StatementKind.RECONFIGURED and story.remaining:
@@ -155,7 +157,7 @@ def in_places(places: Iterable[Place], most: int = MOST_NAMES) -> str:
     places = set(places)
     if not places:
         return ""
-    targets = sorted({place.target for place in places})
+    targets = sorted({place.target or "no target" for place in places})
     stacks = f"in {stacks_named({place.stack for place in places}, most)}"
     if len(targets) < most:
         return f"{stacks} on {names(targets, len(targets))}"
@@ -254,9 +256,11 @@ def stack_name(stack: str) -> str:
     return "stack cache" if stack == _CACHE else safe_name(stack)[:_LONGEST_NAME]
 
 
-def place_name(name: str) -> str:
-    """Name a lost place, `e4s (x86_64_v3)`, likewise."""
-    return f"stack {safe_name(name)}" if name.startswith(f"{_CACHE} (") else safe_name(name)
+def place_name(one: Statement) -> str:
+    """Name a lost place, `e4s (x86_64_v3)`, likewise; with its operating system if that is not Linux."""
+    stack, _, machine = one.name.rpartition(" (")
+    systems = sorted({system for lost in one.losses for system in lost.systems})
+    return f"{stack_name(stack)} ({', '.join(map(safe_name, (*systems, machine)))}"
 
 
 def stacks_named(stacks: Iterable[str], most: int = MOST_NAMES) -> str:
@@ -392,7 +396,8 @@ def nothing(report: Report) -> str:
         return "Nothing of what was asked for."
     seen = " in what could be compared" if report.losses else ""
     selected = " in your selection" if report.is_part else ""
-    return f"No differences{selected}{seen} of {number(max(counts.before, counts.after), 'package')}."
+    same = " All documents have the same contents." if report.is_same and not report.losses else ""
+    return f"No differences{selected}{seen} of {number(max(counts.before, counts.after), 'package')}.{same}"
 
 
 def shares_of(lines: Iterable[tuple[str, Line]]) -> Shares:

@@ -22,6 +22,7 @@ from cachewatch.git.catalogue import GitReader, compare_revisions, list_revision
 from cachewatch.git.remote import open_repository
 from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import file_of, resolve
+from cachewatch.git.trees import arrangement_of
 from cachewatch.runtime.files import read_beginning
 from cachewatch.sources import folders
 from cachewatch.sources.folders import is_documents
@@ -99,12 +100,24 @@ def uncommitted(repository: "Repository") -> Path | None:
     try:
         words = os.fsdecode(repository.run(["-C", str(root), f"--work-tree={root}", *asked])).split("\0")[:-1]
         changed = zip(words[::2], words[1::2], strict=True)
-        is_changed = any(
+        is_changed = _has_new(repository, root) or any(
             _is_edited(repository, about.split()[2], root / path) for about, path in islice(changed, _MOST_EDITED)
         )
     except SourceError:
         return None  # it is only a hint: the comparison itself succeeded
     return Path(os.path.relpath(root)) if is_changed else None
+
+
+def _has_new(repository: "Repository", root: Path) -> bool:
+    """Tell whether a document that was never added to git lies beside those of HEAD; in `_cache/`, none is looked for."""
+    arrangement, head = arrangement_of(repository.layout), resolve(repository, "HEAD").commit
+    if arrangement.stored(repository, head):
+        return False
+    known = {path for path, _ in arrangement.files(repository, head)}
+    beside = (path for folder in {(root / path).parent for path in known} for path in folder.glob("*"))
+    named = ((path, path.relative_to(root).as_posix()) for path in beside)
+    new = (path for path, name in named if name not in known and repository.layout.may_be(name) and path.is_file())
+    return any(claim_of(read_beginning(str(path), MAX_BYTES)) for path in islice(new, _MOST_EDITED))
 
 
 def _is_edited(repository: "Repository", committed: str, file: Path) -> bool:

@@ -314,6 +314,11 @@ def test_uncommitted_edits_are_named(nowhere: Path, run: Run, monkeypatch: pytes
     assert run("diff", "HEAD", ".").error.count("uncommitted") == 0
     assert run("diff", "HEAD", "--repo", nowhere / "public.git").error == ""
 
+    (work / place.format("zlib")).write_bytes(document)
+    (work / place.format("gmp")).parent.mkdir(exist_ok=True)
+    (work / place.format("gmp")).write_bytes(document.replace(b"zlib", b"gmp"))
+    assert run("diff", "HEAD").error == ("" if place.startswith("_cache") else note)
+
     (work / place.format("zlib")).unlink()
     (work / "sub").mkdir()
     monkeypatch.chdir(work / "sub")

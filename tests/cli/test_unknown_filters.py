@@ -166,7 +166,7 @@ def test_sources_that_cannot_be_asked_stop_no_other(site: Site, run: Run) -> Non
     said = [line for line in result.error.splitlines() if "warning" in line]
     new, broken, name = said
     assert new == (
-        "cachewatch: warning: sources.new: nothing has been fetched yet; run `cachewatch once` first; "
+        f"cachewatch: warning: sources.new: there is nothing at {site.folder}/x; correct `git:`, or `cachewatch once` fails; "
         "its filters were not checked"
     )
     assert broken.startswith("cachewatch: warning: sources.broken: ")

@@ -334,16 +334,23 @@ def test_an_empty_list_is_not_believed_against_meta() -> None:
     assert diagnostic.is_loss
 
 
-def test_specs_without_versions_and_odd_hashes_are_named_once() -> None:
+def test_specs_without_versions_or_targets_and_odd_hashes_are_named_once() -> None:
     """They are compared as they are, so nothing is missing from a comparison."""
     found = parsed(
-        [record(1), record(2, versions=[]), record(3, versions=...), record(4, hash="abc"), record(5, hash="A" * 32)],
-        meta={},
+        [
+            record(1),
+            record(2, versions=[]),
+            record(3, versions=...),
+            record(4, hash="abc", target=...),
+            record(5, hash="A" * 32),
+        ],
+        meta={"targets": ["x86_64_v3"]},
     )
 
     assert [(each.kind, each.message, each.is_loss) for each in found.diagnostics] == [
         (DiagnosticKind.INCONSISTENT, "hashes that are not 32 small letters and digits: 2, first abc", False),
         (DiagnosticKind.INCONSISTENT, "specs without a version: 2, first caaaaaa", False),
+        (DiagnosticKind.INCONSISTENT, "specs without a target: 1, first abc", False),
     ]
 
 

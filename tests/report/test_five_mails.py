@@ -273,6 +273,11 @@ def test_a_binary_that_is_gone_is_to_be_built(tmp_path: Path) -> None:
             "To do Keep what is installed of zlib, or build from source: the cache has nothing as new for x86_64_v3.",
         ),
         (
+            [record(2, stacks=E4S, target="m1")],
+            "GONE for sequoia, m1 zlib 1.0 radiuss (sequoia)",
+            "To do Keep what is installed of zlib, or build from source: the cache has nothing as new for sequoia, m1.",
+        ),
+        (
             [record(2, stacks=E4S, versions=["0.9"])],
             "GONE for x86_64_v3 zlib 1.0 radiuss; only 0.9 is there",
             "To do Keep what is installed of zlib, or build from source: the cache has nothing as new for x86_64_v3.",
@@ -290,7 +295,8 @@ def test_what_a_stack_lost_may_still_be_in_the_cache(
     """Each class has its section, with the reason, and its own advice; what nobody misses asks for nothing."""
     other = {"curl": [record(7, stacks=BOTH)]}
     two = [record(9, stacks=E4S, versions=["0.5"])]
-    tag = week(tmp_path, {"zlib": [record(1, stacks=RADIUSS), *two], **other}, {"zlib": [*after, *two], **other})
+    mac = {"platform": "darwin", "os": "sequoia", "target": "m1"} if "sequoia" in section else {}
+    tag = week(tmp_path, {"zlib": [record(1, stacks=RADIUSS, **mac), *two], **other}, {"zlib": [*after, *two], **other})
     rendered, body = mail(digest_of(tag, silenced=()))
 
     assert body.startswith(todo)
