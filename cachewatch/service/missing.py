@@ -246,7 +246,7 @@ class Returns:
         return bases
 
     def still_missing(self, tag: str, wanted: Callable[[str], bool]) -> tuple[str, ...]:
-        """Return the packages that the snapshot `tag` lacks, and that an earlier snapshot of its series lacked already."""
+        """Return the packages that the snapshot `tag` lacks, and that an earlier one of its series lacked already."""
         has = packages_of(self._repository, self._newest, tag)
         return tuple(
             sorted(
@@ -261,7 +261,7 @@ class Returns:
         )
 
     def _departures(self, tag: str) -> Iterator[Departure]:
-        """Yield the departures that may be back in a tag, latest first; those from snapshots only in later snapshots."""
+        """Yield the departures that may be back in a tag, latest first; those from snapshots only in later ones."""
         for one in self._known.departures(self._source, tag):
             if one.first.tag == tag or version_key(one.first.tag) < version_key(tag):
                 yield one
@@ -275,7 +275,7 @@ class Returns:
 
 
 def returned(found: Mapping[str, Sequence[Departure]], changed: Set[str], stream: str) -> Iterator[Statement]:
-    """Yield a statement for each departure of which something is back; `changed` are packages that differ from before."""
+    """Yield a statement for each departure of which something is back; `changed` are packages that differ since."""
     back: defaultdict[str, list[str]] = defaultdict(list)
     departures = {}
     for package, (departure, *_) in found.items():
@@ -315,7 +315,7 @@ def is_old(departure: Departure, newest: Revision) -> bool:
 
 
 def missing_since(departure: Departure, packages: tuple[str, ...]) -> Statement:
-    """Return the statement that a suspicious departure is a loss, with the last day that had it and the first without it."""
+    """Return the statement that a suspicious departure is a loss; `packages` are those that are still missing."""
     kind = StatementKind.PACKAGE_REMOVED
     return Statement(
         kind=kind,
