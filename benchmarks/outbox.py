@@ -20,7 +20,7 @@ from cachewatch.service.send import deliver
 from cachewatch.store import digests, outbox
 from cachewatch.store.database import Connection
 from cachewatch.store.digests import DigestRecord, DigestState
-from cachewatch.store.outbox import State
+from cachewatch.store.outbox import DeliveryState
 from cachewatch.store.schema import deliveries
 from cachewatch.store.sqlite import open_database
 
@@ -66,7 +66,7 @@ def _settled(number: int, target: str, old: int) -> dict[str, object]:
         "digest": f"digest-{number}",
         "channel": "mail",
         "target": target,
-        "state": State.SENT,
+        "state": DeliveryState.SENT,
         "created": moment,
         "due": moment,
         "give_up": moment,
@@ -83,7 +83,7 @@ def _add(connection: Connection, targets: list[str], number: int) -> None:
         Message(key=f"digest-{number}", target=target, payload=b"x", content_type="message/rfc822", created=_NOW)
         for target in targets
     ]
-    outbox.add(connection, "mail", messages, state=State.QUEUED, lasting=timedelta(days=5))
+    outbox.add(connection, "mail", messages, state=DeliveryState.QUEUED, lasting=timedelta(days=5))
 
 
 def _store(connection: Connection, number: int, old: int) -> None:

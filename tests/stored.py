@@ -11,7 +11,7 @@ from cachewatch.store import database as migrations
 from cachewatch.store import digests, outbox, schema
 from cachewatch.store.database import Connection
 from cachewatch.store.digests import DigestRecord, DigestState
-from cachewatch.store.outbox import State
+from cachewatch.store.outbox import DeliveryState
 from cachewatch.store.schema import FORM
 
 NOW = datetime(2026, 7, 27, 7, 30, tzinfo=UTC)
@@ -57,7 +57,9 @@ def message(key: str, target: str = "a@example.org") -> Message:
     )
 
 
-def queue(connection: Connection, key: str, *targets: str, channel: str = "mail", state: State = State.QUEUED) -> None:
+def queue(
+    connection: Connection, key: str, *targets: str, channel: str = "mail", state: DeliveryState = DeliveryState.QUEUED
+) -> None:
     digests.add(connection, stored(key))
     outbox.add(connection, channel, [message(key, target) for target in targets], state=state, lasting=5 * DAY)
 

@@ -18,8 +18,7 @@ from cachewatch.cli.mistakes import SuggestingGroup, examples
 from cachewatch.cli.terminal import FORMAT_OPTION, palette, waiting, width, write_json, write_lines
 from cachewatch.config.model import Config
 from cachewatch.config.schedule import minute, second
-from cachewatch.config.secrets import PostgresAddress, Secret, read_secret_file, state_named
-from cachewatch.config.secrets import State as StatePlace
+from cachewatch.config.secrets import PostgresAddress, Secret, StatePlace, read_secret_file, state_named
 from cachewatch.core.names import safe
 from cachewatch.errors import AnotherInstance, StateError, UsageError
 from cachewatch.operators import actions as operator_actions
@@ -45,7 +44,7 @@ from cachewatch.store import digests as checking
 from cachewatch.store.database import Database
 from cachewatch.store.health import SourceHealth
 from cachewatch.store.messages import all_suppressed
-from cachewatch.store.outbox import OPEN, Delivery, State
+from cachewatch.store.outbox import OPEN, WAITING, Delivery, DeliveryState
 from cachewatch.store.schema import utc_now
 from cachewatch.store.sqlite import NAME, draft_of, has_state, only_one, open_database, open_to_read
 
@@ -170,9 +169,9 @@ def when(moment: datetime | None, now: datetime) -> str:
 _MOST = 50
 
 
-_STATES = {"dead": (State.DEAD, State.SUPPRESSED), "open": OPEN, "held": (State.HELD,)}
+_STATES = {"dead": (DeliveryState.DEAD, DeliveryState.SUPPRESSED), "open": OPEN, "held": (DeliveryState.HELD,)}
 # The states that `retry` and `drop` choose unless an option names one.
-_UNSENT = (State.DEAD, State.SUPPRESSED, State.QUEUED, State.DEFERRED)
+_UNSENT = (DeliveryState.DEAD, DeliveryState.SUPPRESSED, *WAITING)
 
 
 def _filters(command: Callable[..., None]) -> Callable[..., None]:
@@ -252,9 +251,9 @@ def show(*, config: Config, number: int, raw: bool, format_: str) -> None:
             sys.stdout.buffer.write(operator_actions.message_of(connection, context, number).payload)
             return
         stored = digests.find(connection, found.digest)
-        story = outbox.story(connection, number)
+        entries = outbox.history(connection, number)
     if format_ == "json":
-        history = [{"at": at, "event": event, "detail": said} for at, event, said in story]
+        history = [{"at": at, "event": event, "detail": said} for at, event, said in entries]
         write_json("delivery", {"delivery": found, "history": history})
         return
     lines = ["  ".join(_cells(found, config.timezone))]
@@ -265,9 +264,9 @@ def show(*, config: Config, number: int, raw: bool, format_: str) -> None:
         lines.append(f"  Message-ID {found.message_id}")
     expires = f", expires at {minute(found.give_up, config.timezone)}" if found.state in OPEN else ""
     lines.append(f"  {number_of(found.attempts, 'attempt')}{expires}")
-    if found.state is State.SENDING:
+    if found.state is DeliveryState.SENDING:
         lines.append(f"  being sent by {found.claimed_by} since {minute(found.due, config.timezone)}")
-    lines += [f"  {second(at, config.timezone)} {event}{': ' + said if said else ''}" for at, event, said in story]
+    lines += [f"  {second(at, config.timezone)} {event}{': ' + said if said else ''}" for at, event, said in entries]
     write_lines(map(safe, lines))
 
 
@@ -402,8 +401,8 @@ def _each(config: Config, items: tuple[object, ...], done: str, act: Callable[..
 
 
 def _cells(delivery: Delivery, zone: str, note: str = "") -> tuple[str, str, str, str]:
-    marks = f" digest {delivery.digest[:12]}" if delivery.state is State.HELD else ""
-    marks += " maybe delivered" if delivery.may_have_arrived and delivery.state is not State.SENT else ""
+    marks = f" digest {delivery.digest[:12]}" if delivery.state is DeliveryState.HELD else ""
+    marks += " maybe delivered" if delivery.may_have_arrived and delivery.state is not DeliveryState.SENT else ""
     said = f"  ({delivery.said})" if delivery.said else ""
     where = f"{delivery.channel} -> {delivery.target}{marks}{said}{note}"
     return str(delivery.id), minute(delivery.created, zone), str(delivery.state), where

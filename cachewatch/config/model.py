@@ -15,7 +15,7 @@ from cachewatch.config.secrets import (
     PasswordReadLater,
     PostgresAddress,
     SecretUrl,
-    State,
+    StatePlace,
     WithSecrets,
     parse_state,
     secret,
@@ -172,7 +172,7 @@ class Config(WithSecrets):
     timezone: Annotated[str, FromText(check_zone)] = key(
         "time zone of schedules, days and dates, such as `Europe/Berlin`", "UTC"
     )
-    state: Annotated[State, FromTextInContext(parse_state, type="string")] = key(
+    state: Annotated[StatePlace, FromTextInContext(parse_state, type="string")] = key(
         "folder for clones, cursors and deliveries; refused if everybody may write in it, or if it belongs"
         " to another user; or the address of a PostgreSQL database for cursors and deliveries,"
         " such as `postgresql://cachewatch@db.example.org/cachewatch`",
@@ -222,7 +222,7 @@ class Config(WithSecrets):
         return self.state if isinstance(self.state, Path) else self.state_folder
 
     @property
-    def database(self) -> State:
+    def database(self) -> StatePlace:
         """The place of cursors and deliveries: a folder, or the address of a database with its password."""
         return self.state if isinstance(self.state, Path) else PostgresAddress(self.state.url, self.state_password)
 

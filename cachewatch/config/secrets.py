@@ -176,15 +176,15 @@ class PostgresAddress(Struct, frozen=True):
         return self.url
 
 
-State = Path | PostgresAddress
+StatePlace = Path | PostgresAddress
 
 
-def parse_state(text: str, context: ConfigContext) -> State:
+def parse_state(text: str, context: ConfigContext) -> StatePlace:
     """Return the folder or database that the value of `state:` names."""
     return state_named(text, context.folder)
 
 
-def state_named(text: str, folder: Path) -> State:
+def state_named(text: str, folder: Path) -> StatePlace:
     """Return the path, relative to `folder`, or the database address that `text` names."""
     if re.match(r"[a-z][a-z0-9+.-]*:", text, re.IGNORECASE) is None:
         return path_in(folder, text)

@@ -34,7 +34,7 @@ from cachewatch.service.context import Context
 from cachewatch.store import health
 from cachewatch.store.digests import DigestState
 from cachewatch.store.health import AlertKind, Counter, SourceHealth
-from cachewatch.store.outbox import State
+from cachewatch.store.outbox import DeliveryState
 
 _SECONDS = 5
 # For a whole request and its answer: a client that sends a byte now and then never exceeds _SECONDS.
@@ -192,7 +192,7 @@ SERIES: Mapping[str, tuple[str, ...]] = {
 }
 # The possible states of a new digest, and the possible results of an attempt to deliver.
 _DIGESTS = (DigestState.READY, DigestState.HELD)
-_ATTEMPTS = (State.SENT, State.DEFERRED, State.QUEUED, State.DEAD)
+_ATTEMPTS = (DeliveryState.SENT, DeliveryState.DEFERRED, DeliveryState.QUEUED, DeliveryState.DEAD)
 
 Sample = tuple[str, Mapping[str, str], float]  # name of the series, labels, value
 
@@ -256,7 +256,7 @@ def _of_source(source: SourceHealth, config: Config) -> Iterator[Sample]:
 
 def _of_channel(channel: ChannelStatus, now: datetime) -> Iterator[Sample]:
     labels = {"channel": channel.health.name}
-    for state in State:
+    for state in DeliveryState:
         yield "cachewatch_outbox_rows", {**labels, "state": state}, channel.queue.get(state, 0)
     for name, moment in (("oldest", channel.oldest), ("overdue", channel.due_since)):
         age = (now - moment).total_seconds() if moment else 0

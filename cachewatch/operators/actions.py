@@ -38,7 +38,7 @@ from cachewatch.store import cursors, digests, health, messages, outbox
 from cachewatch.store.database import Connection
 from cachewatch.store.digests import DigestRecord, DigestState, DigestSummary
 from cachewatch.store.health import AlertKey, AlertKind, OpenAlert
-from cachewatch.store.outbox import OPEN, Delivery, State
+from cachewatch.store.outbox import OPEN, WAITING, Delivery, DeliveryState
 
 
 def review(context: Context) -> bool:
@@ -111,7 +111,7 @@ def _may_last(connection: Connection, config: Config, key: AlertKey) -> bool:
         case AlertKind.CHANNEL_DOWN:
             lasts = is_used(config, key.name) or key.name in outbox.oldest_open(connection)
         case AlertKind.DELIVERY_FAILED:
-            failed = outbox.has_any(connection, key.name, key.part, (State.DEAD, *OPEN))  # and was not dropped
+            failed = outbox.has_any(connection, key.name, key.part, (DeliveryState.DEAD, *OPEN))  # and was not dropped
             lasts = failed and is_recipient(config, key.name, key.part)
         case AlertKind.ADDRESS_SUPPRESSED:
             is_left_out = messages.is_suppressed(connection, key.name, key.part)
@@ -205,7 +205,7 @@ def _since(problem: Problem, zone: str) -> str:
     return f"{since}: {problem.detail}" if problem.detail else since
 
 
-_RETRIED = (State.QUEUED, State.DEFERRED, State.DEAD, State.SUPPRESSED, State.DROPPED)
+_RETRIED = (*WAITING, DeliveryState.DEAD, DeliveryState.SUPPRESSED, DeliveryState.DROPPED)
 
 
 def retry(context: Context, number: int, *, is_forced: bool = False) -> Delivery:
@@ -216,21 +216,19 @@ def retry(context: Context, number: int, *, is_forced: bool = False) -> Delivery
     now = context.clock()
     with context.database.write() as connection:
         delivery = _delivery(connection, number)
-        if delivery.state is State.SENDING and not is_forced:
+        if delivery.state is DeliveryState.SENDING and not is_forced:
             since = minute(delivery.due, context.config.timezone)
             raise UsageError(
                 f"delivery {number} is being sent by {delivery.claimed_by} since {since}, and comes back by itself if that"
                 " one has ended; --force sends it now, and perhaps a second time"
             )
-        if delivery.state not in (State.SENDING, *_RETRIED):
+        if delivery.state not in (DeliveryState.SENDING, *_RETRIED):
             raise UsageError(f"delivery {number} is {delivery.state}; only what was not sent can be retried")
         config = context.config.channels.get(delivery.channel)
         _check_recipient(connection, context, delivery)
         message_of(connection, context, number)
-        was_sending = delivery.state is State.SENDING
-        outbox.settle(
-            connection, delivery, State.QUEUED, now=now, said="retried by an operator", may_have_arrived=was_sending
-        )
+        said, was_sending = "retried by an operator", delivery.state is DeliveryState.SENDING
+        outbox.settle(connection, delivery, DeliveryState.QUEUED, now=now, said=said, may_have_arrived=was_sending)
         if config is not None:
             outbox.prolong(connection, number, now + config.retry.lasting)
         # Whoever asks has repaired the channel, or wants to see whether it was.
@@ -244,7 +242,7 @@ def resend(context: Context, number: int) -> None:
     now = context.clock()
     with context.database.write() as connection:
         delivery = _delivery(connection, number)
-        if delivery.state is not State.SENT:
+        if delivery.state is not DeliveryState.SENT:
             raise UsageError(f"delivery {number} is {delivery.state}, not sent; use `cachewatch deliveries retry`")
         config = context.config.channels.get(delivery.channel)
         stored = digests.get(connection, delivery.digest)
@@ -254,7 +252,9 @@ def resend(context: Context, number: int) -> None:
         original = message_of(connection, context, number)
         again = open_channel(config).rebuild_message(structs.replace(stored.rendered, created=now), original)
         copy = outbox.next_copy(connection, delivery)
-        outbox.add(connection, delivery.channel, [again], state=State.QUEUED, lasting=config.retry.lasting, copy=copy)
+        outbox.add(
+            connection, delivery.channel, [again], state=DeliveryState.QUEUED, lasting=config.retry.lasting, copy=copy
+        )
         outbox.note(connection, number, "resent", "by an operator, as a new message", now)
 
 
@@ -291,7 +291,7 @@ def _settle_held(context: Context, name: str, state: DigestState, said: str) -> 
             advances = [structs.replace(each, learned=confirmed(each.learned)) for each in advances]
             for each in outbox.find(connection, digest_key=stored.key):
                 outbox.prolong(connection, each.id, each.give_up + (now - stored.created))
-        digests.let_go(connection, stored.subscription, stored.stream)
+        digests.delete_holds(connection, stored.subscription, stored.stream)
         cursors.advance(connection, advances, now)
         resolve_settled(connection, context)
     return stored
@@ -301,9 +301,9 @@ def drop_delivery(context: Context, number: int, reason: str) -> None:
     """Drop one delivery that was not sent, which is then never sent."""
     with context.database.write() as connection:
         delivery = _delivery(connection, number)
-        if delivery.state not in (*OPEN, State.DEAD, State.SUPPRESSED):
+        if delivery.state not in (*OPEN, DeliveryState.DEAD, DeliveryState.SUPPRESSED):
             raise UsageError(f"delivery {number} is {delivery.state}; only what waits or failed can be dropped")
-        outbox.settle(connection, delivery, State.DROPPED, now=context.clock(), said=reason)
+        outbox.settle(connection, delivery, DeliveryState.DROPPED, now=context.clock(), said=reason)
         resolve_settled(connection, context)
 
 

@@ -22,7 +22,7 @@ from cachewatch.store.database import Connection
 from cachewatch.store.digests import HeldDigest, Slot
 from cachewatch.store.health import AlertKey, AlertKind, ChannelHealth, SourceHealth
 from cachewatch.store.messages import Suppressed
-from cachewatch.store.outbox import State
+from cachewatch.store.outbox import DeliveryState
 
 
 class StreamStatus(Struct, frozen=True, kw_only=True):
@@ -99,7 +99,7 @@ class ServiceStatus(Struct, frozen=True, kw_only=True):
     @property
     def dead(self) -> int:
         """The number of deliveries that failed for good and were neither retried nor dropped."""
-        return sum(channel.queue.get(State.DEAD, 0) for channel in self.channels)
+        return sum(channel.queue.get(DeliveryState.DEAD, 0) for channel in self.channels)
 
 
 def read_status(context: Context) -> ServiceStatus:
@@ -281,7 +281,7 @@ def _of_channel(channel: ChannelStatus, limit: datetime, now: datetime) -> Itera
 
 def _failed_deliveries(status: ServiceStatus) -> Iterator[Problem]:
     for channel in status.channels:
-        if dead := channel.queue.get(State.DEAD, 0):
+        if dead := channel.queue.get(DeliveryState.DEAD, 0):
             name, detail = channel.health.name, "see `cachewatch deliveries list --dead`, and retry or drop them"
             what = f"{number(dead, 'delivery', 'deliveries')} through {name} failed for good"
             yield Problem(AlertKind.DELIVERY_FAILED, name, what, detail=detail)

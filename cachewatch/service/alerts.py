@@ -27,7 +27,7 @@ from cachewatch.store import digests, health, outbox
 from cachewatch.store.database import Connection
 from cachewatch.store.digests import DigestRecord, DigestState, HeldDigest, Hold, HoldEvent, HoldKind, first_held
 from cachewatch.store.health import AlertKey, AlertKind, SourceHealth
-from cachewatch.store.outbox import State
+from cachewatch.store.outbox import DeliveryState
 from cachewatch.store.schema import to_text
 
 # Used in place of a subscription's name; no subscription can be called so.
@@ -99,7 +99,7 @@ def queue_within(connection: Connection, context: Context, notice: OperatorNotic
             )
             digests.add(connection, record)
             is_stored = True
-        outbox.add(connection, name, messages, state=State.QUEUED, lasting=channel.retry.lasting)
+        outbox.add(connection, name, messages, state=DeliveryState.QUEUED, lasting=channel.retry.lasting)
     return is_stored
 
 

@@ -45,7 +45,7 @@ from cachewatch.store.cursors import Advance, CursorUpdate
 from cachewatch.store.database import Connection
 from cachewatch.store.digests import DigestRecord, DigestState, Slot, first_held
 from cachewatch.store.health import AlertKey, AlertKind, Counter
-from cachewatch.store.outbox import State
+from cachewatch.store.outbox import DeliveryState
 
 
 def take_over_renamed(context: Context) -> None:
@@ -102,9 +102,9 @@ def store(
     for key in held_before:
         digests.settle(connection, key, DigestState.SUPERSEDED, "a newer digest covers it", now)
     if draft.hold:
-        digests.hold(connection, stream.subscription.name, stream.name, draft.holds, now)
+        digests.store_holds(connection, stream.subscription.name, stream.name, draft.holds, now)
     else:
-        digests.let_go(connection, stream.subscription.name, stream.name)
+        digests.delete_holds(connection, stream.subscription.name, stream.name)
     if not (packed and draft.hold):
         cursors.advance(connection, _without_doubtful_tags(draft), now)
     _report_reused_hashes(connection, context, draft)
@@ -161,7 +161,7 @@ def _store_digest(
         short=packed[0].short,
     )
     digests.add(connection, stored)
-    state = State.HELD if draft.hold else State.QUEUED
+    state = DeliveryState.HELD if draft.hold else DeliveryState.QUEUED
     for each in packed:
         outbox.add(connection, each.channel, each.messages, state=state, lasting=each.lasting)
     counter = Counter.of("digests_total", subscription=stream.subscription.name, result=stored.state)

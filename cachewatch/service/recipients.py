@@ -21,7 +21,7 @@ from cachewatch.store import digests, health, messages, outbox
 from cachewatch.store.database import Connection
 from cachewatch.store.digests import DigestState, DigestSummary
 from cachewatch.store.health import AlertKey, AlertKind
-from cachewatch.store.outbox import Delivery, State
+from cachewatch.store.outbox import Delivery, DeliveryState
 
 Way = tuple[tuple[str, ...], tuple[str, ...]]  # channels, and the addresses to which those for mail send
 
@@ -188,7 +188,7 @@ def _postpone(connection: Connection, config: Config, ran: datetime, now: dateti
         lasting = held_for(config, subscription, stream)
         counted = LONGEST_PAUSE if lasting is None else min(LONGEST_PAUSE, max(lasting / 2, 2 * _PRECISION))
         if hold.counted_from is not None and (lost := now - max(ran, hold.counted_from) - counted) > timedelta(0):
-            digests.count_from(connection, subscription, stream, hold.event, hold.counted_from + lost)
+            digests.set_hold_start(connection, subscription, stream, hold.event, hold.counted_from + lost)
 
 
 def _prolong(connection: Connection, config: Config, each: outbox.Delivery, ran: datetime, now: datetime) -> bool:
@@ -216,8 +216,8 @@ def note_refusal(connection: Connection, context: Context, delivery: Delivery, s
         return False
     messages.suppress(connection, name, target, said, now)
     # What waits for it is kept with what follows, so that all of it goes out in its order.
-    for each in outbox.find(connection, states=(State.QUEUED, State.DEFERRED), channel=name, target=target):
-        outbox.settle(connection, each, State.SUPPRESSED, now=now, said=said)
+    for each in outbox.find(connection, states=outbox.WAITING, channel=name, target=target):
+        outbox.settle(connection, each, DeliveryState.SUPPRESSED, now=now, said=said)
     alerts.resolve_within(connection, context, AlertKey(AlertKind.DELIVERY_FAILED, name, target), "")
     alerts.open_within(connection, context, alert(name, target, said))
     return True
@@ -243,7 +243,7 @@ def try_again(connection: Connection, context: Context) -> None:
         if is_operator(context.config, each.channel, each.target):
             restore(connection, context, each.channel, each.target)
             continue
-        kept = outbox.find(connection, states=(State.SUPPRESSED,), channel=each.channel, target=each.target)
+        kept = outbox.find(connection, states=(DeliveryState.SUPPRESSED,), channel=each.channel, target=each.target)
         last = messages.last_attempt(connection, each.channel, each.target) or each.since
         is_under_way = outbox.has_any(connection, each.channel, each.target)
         if kept and not is_under_way and now - last >= _RETRIED_AFTER:
@@ -254,23 +254,23 @@ def restore(connection: Connection, context: Context, channel: str, target: str)
     """End the suppression of an address and send what was kept for it; tell whether it was suppressed."""
     was_suppressed = messages.restore(connection, channel, target)
     if was_suppressed:
-        for each in outbox.find(connection, states=(State.SUPPRESSED,), channel=channel, target=target):
+        for each in outbox.find(connection, states=(DeliveryState.SUPPRESSED,), channel=channel, target=target):
             _send(connection, context, each, "its address was restored")
     return was_suppressed
 
 
 def _send(connection: Connection, context: Context, delivery: Delivery, said: str) -> None:
     now = context.clock()
-    outbox.settle(connection, delivery, State.QUEUED, now=now, said=said)
+    outbox.settle(connection, delivery, DeliveryState.QUEUED, now=now, said=said)
     outbox.prolong(connection, delivery.id, now + longest(context.config, delivery.channel))
 
 
-def bury_unknown(context: Context) -> None:
+def fail_damaged_deliveries(context: Context) -> None:
     """Set deliveries with a damaged state to failed for good, because it is unknown whether they were sent."""
     said = "its stored state was damaged: it may have been sent, or not"
     with context.database.write() as connection:
         digests.settle_unknown(connection, said, context.clock())
-        for each in outbox.bury_unknown(connection, said, context.clock()):
+        for each in outbox.mark_damaged_dead(connection, said, context.clock()):
             alert = Alert(
                 key=AlertKey(AlertKind.DELIVERY_FAILED, each.channel, each.target),
                 title=f"the delivery record of a digest for {each.target} is damaged",
@@ -304,7 +304,7 @@ def resume(context: Context) -> None:
             if alert.key.name == DAEMON:
                 health.mark_resolved(connection, alert.key, context.clock())
     recover(context)
-    bury_unknown(context)
+    fail_damaged_deliveries(context)
     if kind := shared_kind(context.folder):
         context.log.warning("state.shared", folder=context.folder, file_system=kind)
     if context.database.is_new and any(context.clone_folder(source).exists() for source in context.config.sources):

@@ -30,7 +30,7 @@ from cachewatch.service.streams import days
 from cachewatch.store import digests, health, messages, outbox
 from cachewatch.store.database import Connection
 from cachewatch.store.health import AlertKey, AlertKind, Counter
-from cachewatch.store.outbox import OPEN, Delivery, State
+from cachewatch.store.outbox import OPEN, Delivery, DeliveryState
 
 # A delivery is given up only after at least so many attempts over at least so long a time.
 _LEAST_ATTEMPTS, _LEAST_TIME = 3, timedelta(days=1)
@@ -53,7 +53,7 @@ _Claimed = tuple[Delivery, Message | None]  # without its message if that is dam
 class _Outcome(Struct, frozen=True):
     """The next state of a delivery, as it follows from the result of an attempt."""
 
-    state: State
+    state: DeliveryState
     said: str
     due: datetime | None = None
     shorter: Message | None = None  # a short form to send instead
@@ -95,7 +95,7 @@ def deliver(context: Context, name: str, *, is_last: bool = True) -> int:
         return dead
     with context.database.read() as connection:
         rests_until = health.channel(connection, name).blocked_until
-        is_interrupted = bool(outbox.find(connection, states=(State.SENDING,), channel=name, limit=1))
+        is_interrupted = bool(outbox.find(connection, states=(DeliveryState.SENDING,), channel=name, limit=1))
     if is_interrupted:
         _release_claims(context, name, context.clock() + longest_attempt(config))
     if rests_until is not None and rests_until > context.clock():
@@ -118,7 +118,7 @@ def _release_claims(context: Context, name: str, later: datetime) -> None:
     host, now = f"{socket.gethostname()}/", context.clock()
     is_alone = not context.database.is_shared and not shared_kind(context.folder)
     with context.database.write() as connection:
-        found = outbox.find(connection, states=(State.SENDING,), channel=name)
+        found = outbox.find(connection, states=(DeliveryState.SENDING,), channel=name)
         for each in found:
             is_ours = is_alone or (each.claimed_by or "").startswith(host)
             outbox.requeue(connection, each.id, now if is_ours else later, now)
@@ -202,7 +202,9 @@ class _Run:
                 now = self._context.clock()
                 with self._context.database.write() as connection:  # to be tried again with what follows in the pass
                     for delivery, answer in group:
-                        outbox.settle(connection, delivery, State.QUEUED, now=now, said=answer.detail, counts=False)
+                        outbox.settle(
+                            connection, delivery, DeliveryState.QUEUED, now=now, said=answer.detail, counts=False
+                        )
             else:
                 for each in group:  # the fault of its own message
                     self._settle(*each)
@@ -220,7 +222,7 @@ class _Run:
 
     def _settle(self, delivery: Delivery, answer: DeliveryResult, *, goes_on: bool = False) -> _Claimed | None:
         state, following = _settle(self._context, delivery, answer, goes_on=goes_on)
-        self._dead += state is State.DEAD
+        self._dead += state is DeliveryState.DEAD
         return following
 
 
@@ -266,8 +268,8 @@ def _give_up_damaged(context: Context, delivery: Delivery) -> None:
     """Give up a delivery whose stored bytes are damaged."""
     said = "its stored bytes are damaged; `cachewatch state check` looks for more, and a backup has what was stored"
     with context.database.write() as connection:
-        if outbox.settle(connection, delivery, State.DEAD, now=context.clock(), said=said):
-            outcome, answer = _Outcome(State.DEAD, said), DeliveryResult(DeliveryOutcome.DEAD, said)
+        if outbox.settle(connection, delivery, DeliveryState.DEAD, now=context.clock(), said=said):
+            outcome, answer = _Outcome(DeliveryState.DEAD, said), DeliveryResult(DeliveryOutcome.DEAD, said)
             _note_target(connection, context, delivery, outcome, answer)
     context.log_of(delivery).error("delivery.dead", said=said)
 
@@ -282,7 +284,7 @@ def _is_dropped(connection: Connection, context: Context, delivery: Delivery) ->
     if said and (found := health.configuration(connection)) is not None and delivery.id <= found.last_kept:
         return False
     if said:
-        outbox.settle(connection, delivery, State.DROPPED, now=context.clock(), said=said, counts=False)
+        outbox.settle(connection, delivery, DeliveryState.DROPPED, now=context.clock(), said=said, counts=False)
         context.log_within(connection, delivery).warning("delivery.dropped", said=said)
     return bool(said)
 
@@ -298,12 +300,12 @@ def _attempt(transport: Transport, message: Message) -> DeliveryResult:
 def _settle_unwritten(context: Context, name: str) -> int:
     """Store the results of a channel that could not be stored before; return how many deliveries failed for good."""
     kept = [found for found in list(context.unwritten.values()) if found[0].channel == name]
-    return sum(_settle(context, delivery, answer)[0] is State.DEAD for delivery, answer in kept)
+    return sum(_settle(context, delivery, answer)[0] is DeliveryState.DEAD for delivery, answer in kept)
 
 
 def _settle(
     context: Context, delivery: Delivery, answer: DeliveryResult, *, goes_on: bool = False
-) -> tuple[State | None, _Claimed | None]:
+) -> tuple[DeliveryState | None, _Claimed | None]:
     """Store a result; return the delivery's new state, and with `goes_on` also the next claimed delivery.
 
     The state is None if another process took the delivery over. Raises StateError if the state cannot be written for
@@ -326,12 +328,12 @@ def _settle(
 
 def _write_down(
     context: Context, delivery: Delivery, answer: DeliveryResult, *, goes_on: bool
-) -> tuple[State | None, _Claimed | None]:
+) -> tuple[DeliveryState | None, _Claimed | None]:
     now, is_away = context.clock(), answer.outcome is DeliveryOutcome.BLOCKED or answer.is_channel
     with context.database.write() as connection:
         delivery = delivery if is_away or answer.is_lost else _note_channel_works(connection, context, delivery)
         outcome = _judge(connection, context, delivery, answer)
-        event = "away" if answer.is_channel and outcome.state is State.DEFERRED else ""
+        event = "away" if answer.is_channel and outcome.state is DeliveryState.DEFERRED else ""
         is_ours = outbox.settle(
             connection,
             delivery,
@@ -351,7 +353,8 @@ def _write_down(
     if not is_ours:
         log.warning("answer.late")
         return None, following
-    {State.SENT: log.info, State.DEAD: log.error}.get(outcome.state, log.warning)(f"delivery.{outcome.state}")
+    write = {DeliveryState.SENT: log.info, DeliveryState.DEAD: log.error}.get(outcome.state, log.warning)
+    write(f"delivery.{outcome.state}")
     return outcome.state, following
 
 
@@ -374,20 +377,20 @@ def _judge(connection: Connection, context: Context, delivery: Delivery, answer:
     """Return what follows from the result of an attempt."""
     now = context.clock()
     if answer.outcome is DeliveryOutcome.SENT:
-        return _Outcome(State.SENT, answer.detail)
+        return _Outcome(DeliveryState.SENT, answer.detail)
     if answer.outcome is DeliveryOutcome.DEAD:
         # A digest for a suppressed address, tried once a week, is kept until it is accepted.
         is_kept = answer.is_address and messages.is_suppressed(connection, delivery.channel, delivery.target)
-        return _Outcome(State.SUPPRESSED if is_kept else State.DEAD, answer.detail)
+        return _Outcome(DeliveryState.SUPPRESSED if is_kept else DeliveryState.DEAD, answer.detail)
     if answer.outcome is DeliveryOutcome.TOO_LARGE:
         return _shortened(connection, context, delivery, answer)
     if answer.outcome is DeliveryOutcome.BLOCKED or answer.is_channel:
         is_blocked = answer.outcome is DeliveryOutcome.BLOCKED
         rest = BLOCKED if is_blocked else max(pause(1), _asked_for(answer))
-        return _Outcome(State.QUEUED if is_blocked else State.DEFERRED, answer.detail, due=now + rest)
+        return _Outcome(DeliveryState.QUEUED if is_blocked else DeliveryState.DEFERRED, answer.detail, due=now + rest)
     if _is_given_up(connection, context, delivery):
-        return _Outcome(State.DEAD, f"given up after {days(now - delivery.created)}: {answer.detail}")
-    return _Outcome(State.DEFERRED, answer.detail, due=now + max(pause(delivery.attempts), _asked_for(answer)))
+        return _Outcome(DeliveryState.DEAD, f"given up after {days(now - delivery.created)}: {answer.detail}")
+    return _Outcome(DeliveryState.DEFERRED, answer.detail, due=now + max(pause(delivery.attempts), _asked_for(answer)))
 
 
 def _is_given_up(connection: Connection, context: Context, delivery: Delivery) -> bool:
@@ -410,14 +413,14 @@ def _shortened(connection: Connection, context: Context, delivery: Delivery, ans
     try:
         stored, size = digests.get(connection, delivery.digest), len(outbox.message(connection, delivery.id).payload)
     except DamagedRow as error:
-        return _Outcome(State.DEAD, f"{answer.detail}; {error}")
+        return _Outcome(DeliveryState.DEAD, f"{answer.detail}; {error}")
     if stored is None or config is None:
-        return _Outcome(State.DEAD, answer.detail)
+        return _Outcome(DeliveryState.DEAD, answer.detail)
     rendered = replace(stored.short, to=(delivery.target,))
     shorter = next((p for p in open_channel(config).build_messages(rendered) if p.target == delivery.target), None)
     if shorter is None or len(shorter.payload) >= size:
-        return _Outcome(State.DEAD, answer.detail)
-    return _Outcome(State.QUEUED, f"{answer.detail}; in short next", due=context.clock(), shorter=shorter)
+        return _Outcome(DeliveryState.DEAD, answer.detail)
+    return _Outcome(DeliveryState.QUEUED, f"{answer.detail}; in short next", due=context.clock(), shorter=shorter)
 
 
 def _asked_for(answer: DeliveryResult) -> timedelta:
@@ -451,12 +454,12 @@ def _note_target(
     health.count(connection, Counter.of("deliveries_total", channel=name, result=outcome.state))
     if outcome.shorter is not None:
         outbox.replace_message(connection, delivery.id, outcome.shorter)
-    if outcome.state is State.SENT:
+    if outcome.state is DeliveryState.SENT:
         recipients.restore(connection, context, name, target)
         alerts.resolve_within(connection, context, key, f"{target} can be reached again")
     if answer.is_refused and recipients.note_refusal(connection, context, delivery, answer.detail):
         return
-    if outcome.state is State.DEAD or answer.outcome is DeliveryOutcome.RAISED:
+    if outcome.state is DeliveryState.DEAD or answer.outcome is DeliveryOutcome.RAISED:
         lines = (f"Delivery {delivery.id} through {name}: {answer.detail}", "Other deliveries are not affected.")
         title = f"a digest could not be delivered to {target}"
         commands = (f"cachewatch deliveries show {delivery.id}", f"cachewatch deliveries retry {delivery.id}")

@@ -102,7 +102,7 @@ def _positions(connection: Connection, stream: Stream) -> Mapping[str, Position]
 
 def streams_to_look_at(connection: Connection, streams: Iterable[Stream], now: datetime) -> list[Stream]:
     """Return the streams that have to begin or plan a digest, that are due, hold a digest, or have an open alert."""
-    newest, told = health.newest_revisions(connection), cursors.revisions_told(connection)
+    newest, told = health.newest_revisions(connection), cursors.compared_revisions(connection)
     slots = digests.all_pending(connection)
     open_matters = {(each.key.name, each.key.part) for each in health.all_open(connection)}
     open_matters |= {(subscription, stream) for subscription, stream, _ in digests.all_holds(connection)}

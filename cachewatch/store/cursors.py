@@ -116,7 +116,7 @@ def position_of(connection: Connection, subscription: str, stream: str, source: 
     return Position(revision=begun.revision, cursors=known, unread=found)
 
 
-def revisions_told(connection: Connection) -> Mapping[tuple[str, str, str], str]:
+def compared_revisions(connection: Connection) -> Mapping[tuple[str, str, str], str]:
     """Return the revision up to which each stream was compared, by subscription, stream and source."""
     columns = (streams.c.subscription, streams.c.stream, streams.c.source, streams.c.revision)
     return {(row.subscription, row.stream, row.source): row.revision for row in connection.execute(select(*columns))}

@@ -191,7 +191,7 @@ def check_form(form: int, place: str) -> None:
     raise StateError(f"{place}: has form {form}, and this cachewatch reads form {schema.FORM}; {advice}")
 
 
-def bring_up(engine: Engine, place: str) -> bool:
+def create_or_upgrade(engine: Engine, place: str) -> bool:
     """Create the tables if there are none, or upgrade older ones, in one transaction; return whether there were none.
 
     Raises StateError if a version wrote them from whose form there is no upgrade.

@@ -16,14 +16,14 @@ from sqlalchemy import Connection, Row, delete, exists, func, literal, select, u
 from cachewatch.errors import DamagedRow, StateError
 from cachewatch.report.values import RenderedDigest
 from cachewatch.store.cursors import Advance, advances_from
-from cachewatch.store.outbox import OPEN, State, message
+from cachewatch.store.outbox import OPEN, DeliveryState, message
 from cachewatch.store.schema import (
     BYTES,
+    checksum_of,
     deliveries,
     digests,
     holds,
     insert_new,
-    of_parts,
     put,
     read_row,
     slots,
@@ -93,7 +93,7 @@ def add(connection: Connection, stored: DigestRecord) -> bool:
     """Store a digest unless there is one with its key; return whether it was stored."""
     moves, rendered = msgspec.msgpack.encode(stored.advances), _packed((stored.rendered, stored.short))
     values = {name: getattr(stored, name) for name in DigestSummary.__struct_fields__}
-    checksum = of_parts([moves]) + of_parts([rendered])
+    checksum = checksum_of([moves]) + checksum_of([rendered])
     return insert_new(connection, digests, {**values, "moves": moves, "rendered": rendered, "checksum": checksum})
 
 
@@ -167,16 +167,16 @@ def revisions_held(connection: Connection, source: str) -> frozenset[str]:
 def settle(connection: Connection, key: str, state: DigestState, reason: str, now: datetime) -> None:
     """Release, drop or supersede a held digest together with its deliveries."""
     connection.execute(update(digests).filter_by(key=key).values(state=state, reason=reason))
-    waiting = update(deliveries).filter_by(digest=key, state=State.HELD)
+    waiting = update(deliveries).filter_by(digest=key, state=DeliveryState.HELD)
     if state is DigestState.RELEASED:
         # Addresses that were suppressed after it was made get nothing from it either.
         left_out = exists().where(
             suppressed.c.channel == deliveries.c.channel, suppressed.c.target == deliveries.c.target
         )
-        connection.execute(waiting.where(left_out).values(state=State.SUPPRESSED, said=reason))
-        connection.execute(waiting.values(state=State.QUEUED, said=reason, due=now))
+        connection.execute(waiting.where(left_out).values(state=DeliveryState.SUPPRESSED, said=reason))
+        connection.execute(waiting.values(state=DeliveryState.QUEUED, said=reason, due=now))
     else:
-        connection.execute(waiting.values(state=State.DROPPED, said=reason, settled_at=now))
+        connection.execute(waiting.values(state=DeliveryState.DROPPED, said=reason, settled_at=now))
 
 
 def settle_unknown(connection: Connection, reason: str, now: datetime) -> None:
@@ -202,7 +202,7 @@ def archive(connection: Connection) -> list[DigestRecord]:
 
 def forget_digests(connection: Connection, before: datetime) -> int:
     """Delete digests created before `before`, with their deliveries, unless one is open or held; return their number."""
-    still = exists().where(deliveries.c.digest == digests.c.key, deliveries.c.state.in_((*OPEN, State.HELD)))
+    still = exists().where(deliveries.c.digest == digests.c.key, deliveries.c.state.in_((*OPEN, DeliveryState.HELD)))
     query = select(digests.c.key).where(digests.c.created < before, ~still)
     keys = [row.key for row in connection.execute(query)]
     for key in keys:
@@ -223,7 +223,7 @@ def _stored(row: Row[Any]) -> DigestRecord:
 
 def _advances(row: Row[Any]) -> tuple[Advance, ...]:
     try:
-        if row.checksum[:BYTES] != of_parts([row.moves]):
+        if row.checksum[:BYTES] != checksum_of([row.moves]):
             raise _damaged(row, "its cursors have another checksum")
         return advances_from(row.moves)
     except _NOT_AS_STORED as error:
@@ -240,7 +240,7 @@ def _packed(rendered: tuple[RenderedDigest, RenderedDigest]) -> bytes:
 
 def _rendered(row: Row[Any]) -> tuple[RenderedDigest, RenderedDigest]:
     try:
-        if row.checksum[BYTES:] != of_parts([row.rendered]):
+        if row.checksum[BYTES:] != checksum_of([row.rendered]):
             raise _damaged(row, "its content has another checksum")
         return msgspec.msgpack.decode(lzma.decompress(row.rendered), type=tuple[RenderedDigest, RenderedDigest])
     except _NOT_AS_STORED as error:
@@ -285,10 +285,10 @@ class HeldDigest(DigestSummary, frozen=True, kw_only=True):
     holds: tuple[Hold, ...]
 
 
-def hold(connection: Connection, subscription: str, stream: str, found: Iterable[Hold], now: datetime) -> None:
+def store_holds(connection: Connection, subscription: str, stream: str, found: Iterable[Hold], now: datetime) -> None:
     """Store the events for which the digest of a stream is held; events that are already stored keep their times."""
     known = holds_of(connection, subscription, stream)
-    let_go(connection, subscription, stream)
+    delete_holds(connection, subscription, stream)
     for each in found:
         values = {
             "subscription": subscription,
@@ -307,7 +307,7 @@ def first_held(known: Iterable[Hold], event: HoldEvent) -> datetime | None:
     return min((time for time in times if time is not None), default=None)
 
 
-def let_go(connection: Connection, subscription: str, stream: str) -> None:
+def delete_holds(connection: Connection, subscription: str, stream: str) -> None:
     """Delete the events for which the digest of a stream was held."""
     connection.execute(delete(holds).filter_by(subscription=subscription, stream=stream))
 
@@ -323,10 +323,10 @@ def all_holds(connection: Connection) -> list[tuple[str, str, Hold]]:
     return [(row.subscription, row.stream, _hold(row)) for row in connection.execute(select(holds))]
 
 
-def count_from(connection: Connection, subscription: str, stream: str, event: HoldEvent, moment: datetime) -> None:
+def set_hold_start(connection: Connection, subscription: str, stream: str, event: HoldEvent, start: datetime) -> None:
     """Set the time from which the hold for an event counts."""
     changed = update(holds).filter_by(subscription=subscription, stream=stream, **asdict(event))
-    connection.execute(changed.values(counted_from=moment))
+    connection.execute(changed.values(counted_from=start))
 
 
 def all_held(connection: Connection) -> list[HeldDigest]:

@@ -18,10 +18,10 @@ from cachewatch.report.values import Message
 from cachewatch.store.schema import (
     attempts,
     bodies,
+    checksum_of,
     deliveries,
     insert_new,
-    of_message,
-    of_parts,
+    message_checksum,
     put,
     suppressed,
 )
@@ -39,7 +39,7 @@ def columns_of(message: Message, own: bytes | None = None, body: bytes | None = 
         "message_id": message.message_id,
         "payload": zlib.compress(message.payload if own is None else own),
         "body": body,
-        "checksum": of_message(message),
+        "checksum": message_checksum(message),
     }
 
 
@@ -48,7 +48,7 @@ def share(connection: Connection, messages: Sequence[Message]) -> list[Columns]:
     places = [_body_of(message) for message in messages]
     # Views: copies of all bodies would take as much memory as the messages themselves.
     bodies_of = [memoryview(message.payload)[place:] for message, place in zip(messages, places, strict=True)]
-    checksums = [of_parts([body]) for body in bodies_of]
+    checksums = [checksum_of([body]) for body in bodies_of]
     counts = Counter(checksums)
     shared = {
         checksum: body for checksum, body in zip(checksums, bodies_of, strict=True) if counts[checksum] > 1 and body
@@ -91,7 +91,7 @@ def message_of(row: Row[Any]) -> Message:
         message_id=row.message_id,
         created=row.created,
     )
-    if row.payload and row.checksum != of_message(found):
+    if row.payload and row.checksum != message_checksum(found):
         raise DamagedRow(f"delivery {row.id}: its stored bytes are damaged (they have another checksum)")
     return found
 

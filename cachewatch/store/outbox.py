@@ -28,7 +28,7 @@ from cachewatch.store.messages import is_suppressed
 from cachewatch.store.schema import attempts, deliveries, insert_new, read_row
 
 
-class State(StrEnum):
+class DeliveryState(StrEnum):
     """The state of a delivery."""
 
     QUEUED = "queued"
@@ -41,14 +41,15 @@ class State(StrEnum):
     DROPPED = "dropped"
 
     @classmethod
-    def _missing_(cls, value: object) -> "State":  # noqa: ARG003  the contract of an Enum
-        return cls.DEAD  # `bury_unknown` stores this for those whose state is damaged
+    def _missing_(cls, value: object) -> "DeliveryState":  # noqa: ARG003  the contract of an Enum
+        return cls.DEAD  # `mark_damaged_dead` stores this for those whose state is damaged
 
 
-# The states of deliveries that are not finished.
-OPEN = (State.QUEUED, State.SENDING, State.DEFERRED)
+# The states of deliveries that are not finished, and of those that wait.
+OPEN = (DeliveryState.QUEUED, DeliveryState.SENDING, DeliveryState.DEFERRED)
+WAITING = (DeliveryState.QUEUED, DeliveryState.DEFERRED)
 # The states are part of a query's text, so that the partial index of schema.py is used.
-_OPEN: BindParameter[tuple[State, ...]] = bindparam("open", OPEN, expanding=True, literal_execute=True)
+_OPEN: BindParameter[tuple[DeliveryState, ...]] = bindparam("open", OPEN, expanding=True, literal_execute=True)
 
 
 class Delivery(Struct, frozen=True, kw_only=True):
@@ -59,7 +60,7 @@ class Delivery(Struct, frozen=True, kw_only=True):
     channel: str
     target: str
     copy: int
-    state: State
+    state: DeliveryState
     created: datetime
     due: datetime
     give_up: datetime
@@ -79,7 +80,7 @@ def add(
     channel: str,
     messages: Sequence[Message],
     *,
-    state: State,
+    state: DeliveryState,
     lasting: timedelta,
     copy: int = 0,
 ) -> None:
@@ -88,13 +89,13 @@ def add(
     Content that several messages share is stored once. Those to suppressed addresses are not sent.
     """
     for message, columns in zip(messages, message_bytes.share(connection, messages), strict=True):
-        is_left_out = state is State.QUEUED and is_suppressed(connection, channel, message.target)
+        is_left_out = state is DeliveryState.QUEUED and is_suppressed(connection, channel, message.target)
         values = {
             "digest": message.key,
             "channel": channel,
             "target": message.target,
             "copy": copy,
-            "state": State.SUPPRESSED if is_left_out else state,
+            "state": DeliveryState.SUPPRESSED if is_left_out else state,
             "created": message.created,
             "due": message.created,
             "give_up": message.created + lasting,
@@ -105,7 +106,7 @@ def add(
 
 def due_channels(connection: Connection, now: datetime) -> list[str]:
     """Return the channels with a delivery that is due, or that is marked as being sent."""
-    is_waiting = or_(deliveries.c.state == State.SENDING, deliveries.c.due <= now)
+    is_waiting = or_(deliveries.c.state == DeliveryState.SENDING, deliveries.c.due <= now)
     query = select(deliveries.c.channel).where(is_open(), is_waiting).distinct().order_by(deliveries.c.channel)
     return [row.channel for row in connection.execute(query)]
 
@@ -115,7 +116,7 @@ def claim(connection: Connection, channel: str, now: datetime, owner: str) -> De
 
     Deliveries to one target are sent in the order of their digests: one that waits delays those after it.
     """
-    is_due = is_open(), deliveries.c.state != State.SENDING, deliveries.c.due <= now
+    is_due = is_open(), deliveries.c.state != DeliveryState.SENDING, deliveries.c.due <= now
     query = (
         select(deliveries.c.id, deliveries.c.attempts)
         .where(deliveries.c.channel == channel, *is_due, ~_waits_behind_another())
@@ -125,7 +126,7 @@ def claim(connection: Connection, channel: str, now: datetime, owner: str) -> De
     row = connection.execute(query).one_or_none()
     if row is None:
         return None
-    values = {"state": State.SENDING, "attempts": row.attempts + 1, "claimed_by": owner, "due": now}
+    values = {"state": DeliveryState.SENDING, "attempts": row.attempts + 1, "claimed_by": owner, "due": now}
     connection.execute(update(deliveries).filter_by(id=row.id).values(**values))
     return delivery(connection, row.id)
 
@@ -133,7 +134,7 @@ def claim(connection: Connection, channel: str, now: datetime, owner: str) -> De
 def settle(
     connection: Connection,
     delivery: Delivery,
-    state: State,
+    state: DeliveryState,
     *,
     now: datetime,
     said: str,
@@ -171,10 +172,9 @@ def settle(
 
 def hasten(connection: Connection, channel: str, now: datetime) -> None:
     """Make all waiting deliveries of a channel due now."""
-    waiting = (State.QUEUED, State.DEFERRED)
     connection.execute(
         update(deliveries)
-        .where(deliveries.c.channel == channel, deliveries.c.state.in_(waiting), deliveries.c.due > now)
+        .where(deliveries.c.channel == channel, deliveries.c.state.in_(WAITING), deliveries.c.due > now)
         .values(due=now)
     )
 
@@ -194,19 +194,19 @@ def requeue(connection: Connection, number: int, due: datetime, now: datetime) -
 
     A late result is still accepted until the delivery is claimed again.
     """
-    values = {"state": State.QUEUED, "may_have_arrived": True, "due": due}
+    values = {"state": DeliveryState.QUEUED, "may_have_arrived": True, "due": due}
     connection.execute(update(deliveries).filter_by(id=number).values(**values))
     note(connection, number, "interrupted", "it may have arrived: the sender ended before the reply", now)
 
 
-def bury_unknown(connection: Connection, said: str, now: datetime) -> list[Delivery]:
+def mark_damaged_dead(connection: Connection, said: str, now: datetime) -> list[Delivery]:
     """Mark deliveries whose `state` column is damaged as dead, and return them."""
-    known = [deliveries.c.state != state for state in State]
+    known = [deliveries.c.state != state for state in DeliveryState]
     rows = connection.execute(select(deliveries.c.id).where(*known)).scalars().all()
-    values = {"state": State.DEAD, "said": said, "settled_at": now}
+    values = {"state": DeliveryState.DEAD, "said": said, "settled_at": now}
     for number in rows:
         connection.execute(update(deliveries).filter_by(id=number).values(**values, claimed_by=None))
-        note(connection, number, State.DEAD, said, now)
+        note(connection, number, DeliveryState.DEAD, said, now)
     return [found for number in rows if (found := delivery(connection, number)) is not None]
 
 
@@ -230,7 +230,7 @@ def overdue(connection: Connection, now: datetime, by: timedelta) -> list[Delive
 def find(
     connection: Connection,
     *,
-    states: Iterable[State] = (),
+    states: Iterable[DeliveryState] = (),
     channel: str | None = None,
     target: str | None = None,
     digest_key: str | None = None,
@@ -261,7 +261,7 @@ def sent_history(connection: Connection, channel: str, target: str, most: int) -
     """Return up to `most` messages that were sent to `target`, newest first, without damaged ones."""
     query = (
         message_bytes.whole_deliveries()
-        .where(deliveries.c.channel == channel, deliveries.c.target == target, deliveries.c.state == State.SENT)
+        .where(deliveries.c.channel == channel, deliveries.c.target == target, deliveries.c.state == DeliveryState.SENT)
         .order_by(deliveries.c.id.desc())
         .limit(most)
     )
@@ -272,7 +272,7 @@ def sent_history(connection: Connection, channel: str, target: str, most: int) -
     return found
 
 
-def story(connection: Connection, number: int) -> list[tuple[datetime, str, str]]:
+def history(connection: Connection, number: int) -> list[tuple[datetime, str, str]]:
     """Return the history of a delivery, oldest first: time, event and reply of the server or reason."""
     query = select(attempts).filter_by(delivery=number).order_by(attempts.c.id)
     return [(row.at, row.event, row.said) for row in connection.execute(query)]
@@ -288,7 +288,7 @@ def delete_payloads(connection: Connection, before: datetime, *, kept_channels: 
     done = connection.execute(
         update(deliveries)
         .where(
-            deliveries.c.state.in_((State.SENT, State.DROPPED)),
+            deliveries.c.state.in_((DeliveryState.SENT, DeliveryState.DROPPED)),
             deliveries.c.settled_at < before,
             deliveries.c.channel.not_in(kept_channels),
             deliveries.c.payload != b"",
@@ -309,11 +309,11 @@ def last_number(connection: Connection) -> int:
     return connection.execute(select(func.max(deliveries.c.id))).scalar() or 0
 
 
-def queue(connection: Connection) -> dict[tuple[str, State], int]:
+def queue(connection: Connection) -> dict[tuple[str, DeliveryState], int]:
     """Return the number of deliveries by channel and state."""
     of = deliveries.c.channel, deliveries.c.state
     query = select(*of, func.count()).group_by(*of)
-    return {(channel, State(state)): count for channel, state, count in connection.execute(query)}
+    return {(channel, DeliveryState(state)): count for channel, state, count in connection.execute(query)}
 
 
 def oldest_open(connection: Connection) -> dict[str, datetime]:
@@ -322,7 +322,7 @@ def oldest_open(connection: Connection) -> dict[str, datetime]:
     return dict(connection.execute(query).all())
 
 
-def has_any(connection: Connection, channel: str, target: str, states: Collection[State] = OPEN) -> bool:
+def has_any(connection: Connection, channel: str, target: str, states: Collection[DeliveryState] = OPEN) -> bool:
     """Tell whether there is a delivery to a target in one of these states, by default an unfinished one."""
     query = select(deliveries.c.id).filter_by(channel=channel, target=target).where(deliveries.c.state.in_(states))
     return connection.execute(query.limit(1)).first() is not None
@@ -330,7 +330,7 @@ def has_any(connection: Connection, channel: str, target: str, states: Collectio
 
 def first_deferral(connection: Connection, number: int) -> datetime | None:
     """Return when a delivery was first deferred by a working channel; None if it never was."""
-    query = select(func.min(attempts.c.at)).filter_by(delivery=number, event=State.DEFERRED)
+    query = select(func.min(attempts.c.at)).filter_by(delivery=number, event=DeliveryState.DEFERRED)
     return connection.execute(query).scalar()
 
 
@@ -345,4 +345,4 @@ def _waits_behind_another() -> ColumnElement[bool]:
 
 
 def _delivery(row: Row[Any]) -> Delivery:
-    return read_row(Delivery, row, state=State(row.state))
+    return read_row(Delivery, row, state=DeliveryState(row.state))

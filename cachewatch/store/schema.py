@@ -375,13 +375,13 @@ def _insert_into(connection: Connection, table: Table) -> Any:
 BYTES = 16
 
 
-def of_message(message: Message) -> bytes:
+def message_checksum(message: Message) -> bytes:
     """Return the checksum of a message: of its bytes, key, target, content type and Message-ID."""
     parts = (message.key, message.target, message.content_type, message.message_id or "")
-    return of_parts((*(part.encode(errors="surrogatepass") for part in parts), message.payload))
+    return checksum_of((*(part.encode(errors="surrogatepass") for part in parts), message.payload))
 
 
-def of_parts(parts: Iterable[bytes | memoryview]) -> bytes:
+def checksum_of(parts: Iterable[bytes | memoryview]) -> bytes:
     """Return the checksum of several values, in their order."""
     found = blake2b(digest_size=BYTES)
     for part in parts:

@@ -19,11 +19,11 @@ from typing import Any
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.exc import DatabaseError
 
-from cachewatch.config.secrets import PostgresAddress, State
+from cachewatch.config.secrets import PostgresAddress, StatePlace
 from cachewatch.errors import AnotherInstance, StateError
 from cachewatch.hooks import extensions, lacking
 from cachewatch.runtime.files import check_private, journal_mode, open_lock, user_name
-from cachewatch.store.database import Database, bring_up, check_form, form_of
+from cachewatch.store.database import Database, check_form, create_or_upgrade, form_of
 from cachewatch.store.schema import metadata
 
 
@@ -86,7 +86,7 @@ class SqliteDatabase(Database):
         super().__init__(_make_engine(self.path, pragmas))
         try:
             with self._explained():
-                self.is_new = bring_up(self._engine, self.place)
+                self.is_new = create_or_upgrade(self._engine, self.place)
             if is_checked:
                 self._check("quick_check")
         except BaseException:
@@ -289,7 +289,7 @@ def _of_wrong_type(connection: Connection) -> list[str]:
     return found
 
 
-def open_database(state: State, *, must_exist: bool = False, is_checked: bool = False) -> Database:
+def open_database(state: StatePlace, *, must_exist: bool = False, is_checked: bool = False) -> Database:
     """Open the state for writing, made if missing unless `must_exist`; `is_checked` searches an SQLite file for damage."""
     if isinstance(state, Path):
         return SqliteDatabase(state, must_exist=must_exist, is_checked=is_checked)
@@ -297,7 +297,7 @@ def open_database(state: State, *, must_exist: bool = False, is_checked: bool = 
     return database
 
 
-def open_to_read(state: State) -> Database:
+def open_to_read(state: StatePlace) -> Database:
     """Open the state for reading only: it is neither made nor upgraded."""
     if isinstance(state, Path):
         return SqliteToRead(state)
@@ -305,7 +305,7 @@ def open_to_read(state: State) -> Database:
     return database
 
 
-def has_state(state: State) -> bool:
+def has_state(state: StatePlace) -> bool:
     """Tell whether there is a state, perhaps one that we may not read."""
     if isinstance(state, Path):
         return has_file(state)

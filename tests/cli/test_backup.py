@@ -14,7 +14,7 @@ from station import Site
 from cachewatch.store import health
 from cachewatch.store import sqlite as sqlite_backup
 from cachewatch.store.health import Counter
-from cachewatch.store.outbox import State
+from cachewatch.store.outbox import DeliveryState
 from cachewatch.store.sqlite import NAME
 
 CONFIG = """\
@@ -108,7 +108,7 @@ def test_what_is_told_again_after_a_restore_has_its_old_id(site: Site, run: Run)
     site.publish(1)
     for _ in range(2):
         site.run()  # by one clock: minutes that a digest names are part of its id
-        assert [each.state for each in site.deliveries()] == [State.SENT]
+        assert [each.state for each in site.deliveries()] == [DeliveryState.SENT]
         _restore(copy, site.folder / "state")
     assert len(_ids(site)) == 1
     site.publish(2)

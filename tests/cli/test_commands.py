@@ -14,7 +14,7 @@ from mailservers import free_port, post
 from station import Site
 
 from cachewatch.store import outbox
-from cachewatch.store.outbox import State
+from cachewatch.store.outbox import DeliveryState
 
 pytestmark = pytest.mark.usefixtures("loopback")
 
@@ -83,7 +83,7 @@ def test_once_fails_where_a_channel_has_to_be_repaired(site: Site, run: Run) -> 
     (site.folder / "out").write_text("in the place of the folder")
     assert [run("once", "--config", path).exit_code for _ in range(2)] == [7, 7]
     (site.folder / "out").unlink()
-    waiting = [each.id for each in site.deliveries() if each.state is not State.SENT]
+    waiting = [each.id for each in site.deliveries() if each.state is not DeliveryState.SENT]
     assert run("deliveries", "retry", *waiting, "--config", path).exit_code == 0
     assert run("once", "--config", path).exit_code == 0
     assert list((site.folder / "out/ml").iterdir())
@@ -241,7 +241,7 @@ def test_deliveries_by_hand(site: Site, run: Run) -> None:
         return done.output
 
     assert "held" in by_hand("list", "--held")
-    number = next(each.id for each in site.deliveries() if each.state is State.HELD)
+    number = next(each.id for each in site.deliveries() if each.state is DeliveryState.HELD)
     shown = by_hand("show", str(number))
     key = shown.split("digest ")[1].split()[0]
     assert f"digest {key} of ml" in shown

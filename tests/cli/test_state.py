@@ -12,7 +12,7 @@ from sqlalchemy import select
 from sqlite_files import opened
 from station import Site
 
-from cachewatch.config.secrets import PostgresAddress, State
+from cachewatch.config.secrets import PostgresAddress, StatePlace
 from cachewatch.store.schema import metadata
 from cachewatch.store.sqlite import NAME, only_one, open_database, open_to_read
 
@@ -43,7 +43,7 @@ def site(tmp_path: Path) -> Site:
     return made
 
 
-def dump(state: State) -> Rows:
+def dump(state: StatePlace) -> Rows:
     """Return all rows of all tables, sorted by their keys."""
     with closing(open_to_read(state)) as database, database.read() as connection:
         return {

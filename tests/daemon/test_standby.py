@@ -20,7 +20,7 @@ from station import Site, wait_for
 from tools import program
 
 from cachewatch.config.secrets import PostgresAddress
-from cachewatch.store.outbox import State
+from cachewatch.store.outbox import DeliveryState
 
 pytestmark = pytest.mark.usefixtures("loopback")
 
@@ -113,7 +113,7 @@ def report(site: Site, server: Post, number: int) -> float:
 
 def is_settled(site: Site) -> bool:
     """Tell whether the answer to each mail is written down: what is in hand otherwise is sent a second time."""
-    return {each.state for each in site.deliveries()} == {State.SENT}
+    return {each.state for each in site.deliveries()} == {DeliveryState.SENT}
 
 
 def mails(server: Post, reader: str) -> bytes:

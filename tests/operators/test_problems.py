@@ -199,7 +199,7 @@ def test_what_failed_for_good_is_a_warning(site: Site) -> None:
         create_digests(context)
         with context.database.write() as connection:
             (delivery,) = outbox.find(connection)
-            outbox.settle(connection, delivery, outbox.State.DEAD, now=site.now, said="550 no")
+            outbox.settle(connection, delivery, outbox.DeliveryState.DEAD, now=site.now, said="550 no")
     found = judged(site)
     assert found.is_ready
     assert [each.what for each in found.warnings] == ["1 delivery through files failed for good"]

@@ -14,9 +14,9 @@ import scripted
 import weeks
 from conftest import Golden
 
-from cachewatch.report.digest_mail import MAX_HTML, render_digest, render_notice
+from cachewatch.report.digest_mail import render_digest, render_notice
 from cachewatch.report.samples import lint_digest, sample_digest, sample_notice
-from cachewatch.report.values import Digest, RenderedDigest
+from cachewatch.report.values import MAX_HTML, Digest, RenderedDigest
 
 
 def mail_text(rendered: RenderedDigest) -> str:

@@ -24,7 +24,7 @@ from cachewatch.service import send as sending_deliveries
 from cachewatch.service.context import Context
 from cachewatch.service.send import deliver
 from cachewatch.store import outbox, sqlite
-from cachewatch.store.outbox import Delivery, State
+from cachewatch.store.outbox import Delivery, DeliveryState
 
 pytestmark = pytest.mark.usefixtures("loopback")
 
@@ -105,10 +105,10 @@ def test_an_answer_that_cannot_be_written_is_kept_and_written_when_it_can(site: 
         for _ in range(3):
             with pytest.raises(StateError, match="database or disk is full"):
                 deliver(context, "mail")
-        assert mails(site)["kim"].state is State.SENDING
+        assert mails(site)["kim"].state is DeliveryState.SENDING
     assert deliver(context, "mail") == 0
     assert [received.recipient for received in server.received].count("kim@example.org") == 1
-    assert {each.state for each in site.deliveries()} == {State.SENT}
+    assert {each.state for each in site.deliveries()} == {DeliveryState.SENT}
     assert [event["event"] for event in site.events()].count("answer.unwritten") == 1
 
 
@@ -137,7 +137,7 @@ def test_a_locked_database_is_waited_for(site: Site, server: Post, monkeypatch: 
     monkeypatch.setattr(sending_deliveries, "_attempt", attempt_and_lock)
     assert site.run().dead == 0
     threads[0].join()
-    assert {name: each.state for name, each in mails(site).items()} == {"kim": State.SENT, "lee": State.SENT}
+    assert {name: each.state for name, each in mails(site).items()} == {"kim": "sent", "lee": "sent"}
     assert len(server.received) == 2
 
 
@@ -154,8 +154,8 @@ def test_what_a_process_that_ended_had_in_hand_goes_out_again_first(site: Site, 
     assert first.content.replace(b"\r\n", b"\n").strip() == bytes_then.replace(b"\r\n", b"\n").strip()
     assert header(second.content, "Message-ID") != lost.message_id
     with site.open().database.read() as connection:
-        story = [event for _, event, _ in outbox.story(connection, lost.id)]
-    assert story[-2:] == ["interrupted", "sent"]
+        history = [event for _, event, _ in outbox.history(connection, lost.id)]
+    assert history[-2:] == ["interrupted", "sent"]
     assert mails(site)["kim"].may_have_arrived
     (event,) = [event for event in site.events() if event["event"] == "deliveries.interrupted"]
     assert (event["channel"], event["count"]) == ("mail", 1)
@@ -166,7 +166,7 @@ def test_what_this_process_never_settled_comes_back_with_the_next_run(site: Site
     context = site.open()
     claimed(context)
     assert deliver(context, "mail") == 0
-    assert {name: each.state for name, each in mails(site).items()} == {"kim": State.SENT, "lee": State.SENT}
+    assert {name: each.state for name, each in mails(site).items()} == {"kim": "sent", "lee": "sent"}
 
 
 @pytest.mark.parametrize("_state", ["postgresql"], indirect=True)
@@ -182,12 +182,12 @@ def test_what_another_host_had_in_hand_is_sent_after_the_longest_attempt(
     site.now -= timedelta(days=30)
     longest = longest_attempt(context.config.channels["mail"])
     site.run(later=HOUR)
-    assert {name: each.state for name, each in mails(site).items()} == {"kim": State.QUEUED, "lee": State.SENT}
+    assert {name: each.state for name, each in mails(site).items()} == {"kim": "queued", "lee": "sent"}
     assert mails(site)["kim"].due == site.now + longest
     site.run(later=longest - timedelta(seconds=1))
-    assert mails(site)["kim"].state is State.QUEUED
+    assert mails(site)["kim"].state is DeliveryState.QUEUED
     site.run(later=timedelta(seconds=1))
-    assert mails(site)["kim"].state is State.SENT
+    assert mails(site)["kim"].state is DeliveryState.SENT
 
 
 def test_an_answer_that_another_run_has_overtaken_changes_nothing(
@@ -203,12 +203,12 @@ def test_an_answer_that_another_run_has_overtaken_changes_nothing(
 
     monkeypatch.setattr(sending_deliveries, "_attempt", attempt_and_lose)
     site.run()
-    assert {name: each.state for name, each in mails(site).items()} == {"kim": State.SENT, "lee": State.SENT}
+    assert {name: each.state for name, each in mails(site).items()} == {"kim": "sent", "lee": "sent"}
     assert sorted(received.recipient[:3] for received in server.received) == ["kim", "kim", "lee"]
     assert len({received.content for received in server.received}) == 2
     with site.open().database.read() as connection:
-        story = [event for _, event, _ in outbox.story(connection, mails(site)["kim"].id)]
-    assert story[-3:] == ["interrupted", "sent", "late"]
+        history = [event for _, event, _ in outbox.history(connection, mails(site)["kim"].id)]
+    assert history[-3:] == ["interrupted", "sent", "late"]
     assert [event["event"] for event in site.events()].count("answer.late") == 1
 
 
@@ -228,7 +228,7 @@ def test_what_is_being_sent_is_retried_only_by_force(site: Site, server: Post, r
         operator_actions.retry(site.open(), number)
     operator_actions.retry(site.open(), number, is_forced=True)
     site.run()
-    assert {name: each.state for name, each in mails(site).items()} == {"kim": State.SENT, "lee": State.SENT}
+    assert {name: each.state for name, each in mails(site).items()} == {"kim": "sent", "lee": "sent"}
     assert mails(site)["kim"].may_have_arrived
 
 
@@ -241,4 +241,4 @@ def test_the_command_shows_who_sends_and_takes_force(site: Site, run: Run) -> No
     refused = run("deliveries", "retry", *options)
     assert (refused.exit_code, "is being sent by here/1/a" in refused.error) == (2, True)
     assert run("deliveries", "retry", "--force", *options).output == f"{found.id}: due now\n"
-    assert mails(site)["kim"].state is State.QUEUED
+    assert mails(site)["kim"].state is DeliveryState.QUEUED

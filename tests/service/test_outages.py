@@ -11,7 +11,7 @@ from station import Site
 
 from cachewatch.service.recipients import LONGEST_PAUSE, recover
 from cachewatch.service.send import deliver
-from cachewatch.store.outbox import Delivery, State
+from cachewatch.store.outbox import Delivery, DeliveryState
 from cachewatch.store.schema import deliveries
 
 pytestmark = pytest.mark.usefixtures("loopback")
@@ -60,11 +60,11 @@ def test_six_days_off_and_greylisted_once(site: Site) -> None:
         configure(site, server.port)
         assert site.run(later=6 * DAY).dead == 0
         after = mail(site)
-        assert (after.state, after.said) == (State.DEFERRED, "RCPT: 451 4.7.1 greylisted")
+        assert (after.state, after.said) == (DeliveryState.DEFERRED, "RCPT: 451 4.7.1 greylisted")
         assert after.give_up - site.now == before.give_up - (site.now - 6 * DAY) - LONGEST_PAUSE
         server.by_recipient = {}
         site.run(later=HOUR)
-    assert mail(site).state is State.SENT
+    assert mail(site).state is DeliveryState.SENT
     (event,) = [event for event in site.events() if event["event"] == "outage.ended"]
     assert event["deliveries"] == 1
 
@@ -77,7 +77,7 @@ def test_a_daemon_that_was_suspended_gives_nothing_up(site: Site) -> None:
         deliver(context, "mail")
         site.now += 10 * DAY
         assert deliver(context, "mail") == 0
-    assert mail(site).state is State.DEFERRED
+    assert mail(site).state is DeliveryState.DEFERRED
     assert mail(site).give_up <= site.now + 5 * DAY
 
 
@@ -87,12 +87,12 @@ def test_a_pass_each_night_gives_up_in_the_end(site: Site) -> None:
     nights = 0
     with post(by_recipient=GREYLISTED) as server:
         configure(site, server.port)
-        while mail(site).state is State.DEFERRED:
+        while mail(site).state is DeliveryState.DEFERRED:
             site.now += DAY
             deliver(site.open(), "mail")
             nights += 1
             assert nights < 40
-    assert mail(site).state is State.DEAD
+    assert mail(site).state is DeliveryState.DEAD
     assert nights == 5 * DAY // LONGEST_PAUSE == 25
 
 

@@ -16,7 +16,7 @@ from cachewatch.config.reading import read_config
 from cachewatch.errors import UsageError
 from cachewatch.operators import actions as operator_actions
 from cachewatch.store import digests, health
-from cachewatch.store.outbox import State
+from cachewatch.store.outbox import DeliveryState
 
 pytestmark = pytest.mark.usefixtures("loopback")
 
@@ -46,7 +46,7 @@ def site(tmp_path: Path) -> Site:
     made.run()
     made.publish(1)
     made.run()
-    assert states(made) == {"kim": State.DEFERRED, "Lee": State.QUEUED}
+    assert states(made) == {"kim": DeliveryState.DEFERRED, "Lee": DeliveryState.QUEUED}
     return made
 
 
@@ -59,7 +59,7 @@ def configure(site: Site, *changes: tuple[str, str], port: int | None = None) ->
     site.configure(text)
 
 
-def states(site: Site, channel: str = "mail") -> dict[str, State]:
+def states(site: Site, channel: str = "mail") -> dict[str, DeliveryState]:
     """Return the state of the last delivery to each target."""
     return {each.target.partition("@")[0]: each.state for each in site.deliveries() if each.channel == channel}
 
@@ -82,7 +82,7 @@ def test_who_was_taken_out_gets_nothing_more(site: Site, run: Run) -> None:
         ):
             operator_actions.retry(site.open(), kim.id)
     assert [received.recipient for received in server.received] == ["Lee@example.org"]
-    assert states(site) == {"kim": State.DROPPED, "Lee": State.SENT}
+    assert states(site) == {"kim": DeliveryState.DROPPED, "Lee": DeliveryState.SENT}
     assert (kim.said, kim.attempts) == ("kim@example.org is no longer a recipient of ml", 0)
     assert '"delivery.dropped"' in site.said.getvalue()
     assert (
@@ -120,7 +120,7 @@ def test_a_channel_that_a_subscription_left_takes_nothing_of_it(site: Site) -> N
         path.write_text(path.read_text() + configure_other)
         site.run(later=HOUR)
     assert server.received == []
-    assert states(site) == {"kim": State.DROPPED, "Lee": State.DROPPED}
+    assert states(site) == {"kim": DeliveryState.DROPPED, "Lee": DeliveryState.DROPPED}
 
 
 def test_a_removed_subscription_is_told_to_nobody_who_is_gone_with_it(site: Site) -> None:
@@ -130,7 +130,7 @@ def test_a_removed_subscription_is_told_to_nobody_who_is_gone_with_it(site: Site
         )
         site.run(later=HOUR)
     assert server.received == []
-    assert states(site) == {"kim": State.DROPPED, "Lee": State.DROPPED}
+    assert states(site) == {"kim": DeliveryState.DROPPED, "Lee": DeliveryState.DROPPED}
 
 
 def test_what_waits_for_a_channel_that_is_gone_is_shown_with_advice(site: Site, run: Run) -> None:
@@ -149,7 +149,7 @@ def test_what_waits_for_a_channel_that_is_gone_is_shown_with_advice(site: Site, 
         assert server.received == []
         configure(site, port=server.port)
         site.run(later=HOUR)
-    assert states(site) == {"kim": State.SENT, "Lee": State.SENT}
+    assert states(site) == {"kim": DeliveryState.SENT, "Lee": DeliveryState.SENT}
     assert json.loads(run("status", "--format", "json", "--config", path).output)["alerts"] == []
 
 
@@ -173,7 +173,7 @@ def test_what_is_held_is_shown_and_released_under_another_configuration(site: Si
         operator_actions.release(site.open(), key[:12])
         site.run(later=HOUR)
     assert [received.recipient for received in server.received] == ["Lee@example.org"]
-    assert states(site) == {"kim": State.DROPPED, "Lee": State.SENT}
+    assert states(site) == {"kim": DeliveryState.DROPPED, "Lee": DeliveryState.SENT}
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from station import Site
 from cachewatch.errors import UsageError
 from cachewatch.operators import actions as operator_actions
 from cachewatch.store.messages import suppress
-from cachewatch.store.outbox import State
+from cachewatch.store.outbox import DeliveryState
 
 pytestmark = pytest.mark.usefixtures("loopback")
 
@@ -132,7 +132,7 @@ def test_what_waits_or_can_be_retried_keeps_its_bytes(tmp_path: Path) -> None:
     site = Site(tmp_path, STATES)
     play(site, replies={"kim@example.org": "550 5.1.1 no such user"})
     wait(site, 40)
-    assert {each.state for each in site.deliveries() if each.channel == "mail"} == {State.DEAD}
+    assert {each.state for each in site.deliveries() if each.channel == "mail"} == {DeliveryState.DEAD}
     assert all(payloads(site)["mail"])
 
 
@@ -189,7 +189,7 @@ def test_who_is_suppressed_gets_nothing_of_a_digest_that_is_released(tmp_path: P
         received = server.commands.count("RCPT")
         result = site.run()
         assert server.commands.count("RCPT") == received
-    assert [each.state for each in site.deliveries() if each.digest == waiting.key] == [State.SUPPRESSED]
+    assert [each.state for each in site.deliveries() if each.digest == waiting.key] == [DeliveryState.SUPPRESSED]
     site.publish(4)
     result = site.run(later=DAY)
     assert (result.dead, result.suppressed) == (0, 1)

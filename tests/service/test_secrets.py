@@ -212,7 +212,7 @@ def stored(folder: Path) -> bytes:
         numbers = [each.id for each in outbox.find(connection)]
         return (
             b"".join(outbox.message(connection, number).payload for number in numbers)
-            + repr([outbox.story(connection, number) for number in numbers]).encode()
+            + repr([outbox.history(connection, number) for number in numbers]).encode()
         )
 
 

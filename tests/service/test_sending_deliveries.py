@@ -22,7 +22,7 @@ from cachewatch.operators import actions as operator_actions
 from cachewatch.operators.status import find_problems, read_status
 from cachewatch.store import messages as suppressions
 from cachewatch.store.health import ChannelHealth
-from cachewatch.store.outbox import Delivery, State
+from cachewatch.store.outbox import Delivery, DeliveryState
 
 pytestmark = pytest.mark.usefixtures("loopback")
 
@@ -115,7 +115,7 @@ def test_a_maildir_gets_what_its_subscription_is_told(site: Site) -> None:
     site.configure(CONFIG.replace("{port}", "25").replace("channels:\n", box, 1).replace("[mail]", "[box]"))
     site.publish(1)
     site.run()
-    assert [each.state for each in site.deliveries() if each.channel == "box"] == [State.SENT]
+    assert [each.state for each in site.deliveries() if each.channel == "box"] == [DeliveryState.SENT]
     assert len(list((site.folder / "box" / "new").iterdir())) == 1
 
 
@@ -141,12 +141,12 @@ def test_a_deferred_delivery_waits_longer_each_time(site: Site) -> None:
         for _ in range(6):
             site.run()
             (kim,) = [each for each in site.deliveries() if each.target == "kim@example.org"]
-            assert kim.state == State.DEFERRED
+            assert kim.state == DeliveryState.DEFERRED
             pauses.append((kim.due - site.now).total_seconds() / 60)
             site.now = kim.due
     for pause, minutes in zip(pauses, (1, 5, 15, 60, 240, 240), strict=True):
         assert 0.9 * minutes <= pause <= 1.2 * minutes
-    assert states(site)["lee"] == [State.SENT]
+    assert states(site)["lee"] == [DeliveryState.SENT]
 
 
 @pytest.mark.slow
@@ -162,7 +162,7 @@ def test_a_server_that_asks_for_time_gets_it(site: Site) -> None:
         assert len(server.asked) == 1
         site.run(later=timedelta(minutes=1))
         assert len(server.asked) == 2
-    assert [each.state for each in site.deliveries()] == [State.SENT]
+    assert [each.state for each in site.deliveries()] == [DeliveryState.SENT]
 
 
 @pytest.mark.slow
@@ -176,7 +176,7 @@ def test_after_five_days_it_is_given_up_and_operators_hear_of_it(site: Site) -> 
         site.live(timedelta(hours=5))
         assert site.run().dead == 1
         assert site.run(later=timedelta(days=5)).dead == 0
-    assert states(site) == {"kim": [State.DEAD], "lee": [State.SENT]}
+    assert states(site) == {"kim": [DeliveryState.DEAD], "lee": [DeliveryState.SENT]}
     assert site.notices() == ["a digest could not be delivered to kim@example.org", "1 alert is open"]
     assert mails(site)[0].said.startswith("given up after 5 days: ")
 
@@ -188,7 +188,7 @@ def test_time_in_which_operators_were_asked_does_not_count(site: Site) -> None:
         configure(site, server.port, CONFIG.replace("changes: [all]", "changes: [all], limit: {hold_above: 1}"))
         site.publish(2)
         site.run()
-        assert states(site) == {"kim": [State.HELD], "lee": [State.HELD]}
+        assert states(site) == {"kim": [DeliveryState.HELD], "lee": [DeliveryState.HELD]}
         site.live(timedelta(days=7))
         operator_actions.release(site.open(), mails(site)[0].digest)
         assert site.run().dead == 0
@@ -220,7 +220,7 @@ def test_time_in_which_a_channel_did_not_work_does_not_count(site: Site) -> None
         assert site.notices() == ["the channel mail does not work", "1 alert is open", "the channel mail works again"]
         site.live(timedelta(days=4))
         assert site.run().dead == 0
-        assert states(site) == {"kim": [State.DEFERRED], "lee": [State.DEFERRED]}
+        assert states(site) == {"kim": [DeliveryState.DEFERRED], "lee": [DeliveryState.DEFERRED]}
         site.live(timedelta(days=1))
         assert site.run().dead == 2
 
@@ -233,7 +233,7 @@ def test_a_refused_address_is_not_tried_again_and_others_go_on(site: Site) -> No
         (notice,) = (site.folder / "desk").rglob("*.txt")  # in the same pass, though that channel had its turn
         assert "cachewatch deliveries retry 1\n" in notice.read_text()
         site.run(later=HOUR)
-    assert states(site) == {"kim": [State.DEAD], "lee": [State.SENT]}
+    assert states(site) == {"kim": [DeliveryState.DEAD], "lee": [DeliveryState.SENT]}
     (kim, _) = mails(site)
     assert (kim.attempts, kim.said) == (1, "RCPT: 550 5.1.1 no such user")
     assert [event["level"] for event in site.events() if event["event"] == "delivery.dead"] == ["error"]
@@ -252,11 +252,11 @@ def test_an_address_that_refuses_digests_for_days_gets_no_more_until_restored(si
         for number in range(1, 5):
             site.publish(number)
             site.run(later=1.5 * DAY)
-        assert states(site)["kim"] == [State.DEAD] * 3 + [State.SUPPRESSED]
+        assert states(site)["kim"] == [DeliveryState.DEAD] * 3 + [DeliveryState.SUPPRESSED]
         server.by_recipient = {}
         operator_actions.restore(site.open(), "mail", "kim@example.org")
         site.run(later=HOUR)
-    assert states(site)["kim"] == [State.DEAD] * 3 + [State.SENT]
+    assert states(site)["kim"] == [DeliveryState.DEAD] * 3 + [DeliveryState.SENT]
     assert spans(server.received, "kim@example.org") == [span(site, 3, 4)]
 
 
@@ -268,14 +268,14 @@ def test_refusals_within_two_days_suppress_nobody(site: Site) -> None:
         for number in range(1, 5):
             site.publish(number)
             site.run(later=timedelta(hours=12))
-        assert states(site)["kim"] == [State.DEAD] * 4
+        assert states(site)["kim"] == [DeliveryState.DEAD] * 4
         server.by_recipient = {}
         operator_actions.retry(site.open(), mails(site)[0].id)
         site.run()
         server.by_recipient = NO_USER
         operator_actions.retry(site.open(), mails(site)[-2].id)
         site.run(later=5 * DAY)
-    assert State.SUPPRESSED not in states(site)["kim"], "one was taken in between"
+    assert DeliveryState.SUPPRESSED not in states(site)["kim"], "one was taken in between"
     assert not read_status(site.open()).suppressed
 
 
@@ -290,11 +290,11 @@ def test_digests_that_were_given_up_for_other_reasons_are_no_refusals(site: Site
             for _ in range(4):
                 site.run(later=4 * HOUR)
             site.live(DAY)
-        assert states(site)["kim"] == [State.DEAD] * 2
+        assert states(site)["kim"] == [DeliveryState.DEAD] * 2
         server.by_recipient = NO_USER
         site.publish(3)
         site.run(later=2 * DAY)
-    assert states(site)["kim"] == [State.DEAD] * 3
+    assert states(site)["kim"] == [DeliveryState.DEAD] * 3
     assert not read_status(site.open()).suppressed
 
 
@@ -313,12 +313,12 @@ def test_a_suppressed_address_is_tried_once_a_week(site: Site) -> None:
         assert len(server.commands) == commands
         site.run(later=DAY)
         assert server.commands[commands:] != []
-        assert states(site)["kim"] == [State.DEAD] * 3 + [State.SUPPRESSED]
+        assert states(site)["kim"] == [DeliveryState.DEAD] * 3 + [DeliveryState.SUPPRESSED]
         server.by_recipient = {}
         site.run(later=6 * DAY)
         assert not spans(server.received, "kim@example.org")
         site.run(later=DAY)
-    assert states(site)["kim"] == [State.DEAD] * 3 + [State.SENT]
+    assert states(site)["kim"] == [DeliveryState.DEAD] * 3 + [DeliveryState.SENT]
     assert not read_status(site.open()).suppressed
     site.run()
     assert "kim@example.org receives digests again" in site.notices()[-2:]
@@ -339,7 +339,7 @@ def test_what_waits_for_an_address_that_is_suppressed_is_kept_with_what_follows(
             site.run(later=DAY)
         server.by_recipient = NO_USER
         site.run(later=HOUR)
-        assert states(site)["kim"] == [State.DEAD] * 2 + [State.SUPPRESSED] * 2
+        assert states(site)["kim"] == [DeliveryState.DEAD] * 2 + [DeliveryState.SUPPRESSED] * 2
         server.by_recipient = {}
         site.run(later=8 * DAY)
     assert spans(server.received, "kim@example.org") == [span(site, 2, 3), span(site, 3, 4)]
@@ -361,7 +361,7 @@ def test_a_server_that_refuses_everybody_costs_nobody_a_digest(site: Site, refus
         for number in (1, 2, 3):
             site.publish(number)
             assert site.run(later=2 * DAY).dead == 0
-        assert {(each.state, each.attempts) for each in mails(site)} == {(State.QUEUED, 0)}
+        assert {(each.state, each.attempts) for each in mails(site)} == {(DeliveryState.QUEUED, 0)}
         status = read_status(site.open())
         found = find_problems(status, site.open().config, site.now)
         assert [problem.kind for problem in found.problems] == ["channel-down"]
@@ -381,7 +381,7 @@ def test_one_recipient_who_is_accepted_shows_that_the_others_are_at_fault(site: 
         configure(site, server.port, OPERATORS_BY_MAIL)
         site.publish(1)
         assert site.run().dead == 4
-    assert states(site)["eva"] == [State.SENT]
+    assert states(site)["eva"] == [DeliveryState.SENT]
 
 
 @pytest.mark.slow
@@ -393,7 +393,7 @@ def test_one_who_is_refused_otherwise_changes_nothing_for_the_others(site: Site,
         configure(site, server.port, OPERATORS_BY_MAIL)
         site.publish(1)
         site.run()
-        assert {each.state for each in mails(site) if each.target in READERS[1:]} == {State.QUEUED}
+        assert {each.state for each in mails(site) if each.target in READERS[1:]} == {DeliveryState.QUEUED}
         assert channel(site).blocked_until is not None
         server.by_recipient = {}
         site.run(later=2 * HOUR)
@@ -409,7 +409,7 @@ def test_operators_are_never_suppressed(site: Site) -> None:
         for number in range(1, 5):
             site.publish(number)
             site.run(later=2 * DAY)
-        assert set(states(site)["kim"]) == {State.DEAD}
+        assert set(states(site)["kim"]) == {DeliveryState.DEAD}
         with site.open().database.write() as connection:
             suppressions.suppress(connection, "mail", "kim@example.org", "550 no", site.now)
         context = site.open()
@@ -461,7 +461,7 @@ def test_a_server_that_cuts_the_connection_at_one_reader_delays_no_other(site: S
             site.publish(number)
             site.run(later=HOUR)
             assert channel(site).blocked_until is None
-    assert states(site) == {"kim": [State.DEFERRED, State.QUEUED], "lee": [State.SENT, State.SENT]}
+    assert states(site) == {"kim": ["deferred", "queued"], "lee": ["sent", "sent"]}
 
 
 @pytest.mark.slow
@@ -498,10 +498,10 @@ def test_a_server_that_was_away_for_days_and_greylists_gives_nothing_up(site: Si
         site.run(later=5 * HOUR)
         for _ in range(4 * 24 // 8):
             assert site.run(later=8 * HOUR).dead == 0
-        assert {each.state for each in mails(site)} == {State.DEFERRED}
+        assert {each.state for each in mails(site)} == {DeliveryState.DEFERRED}
         server.by_recipient = {}
         site.run(later=5 * HOUR)
-    assert states(site) == {"kim": [State.SENT], "lee": [State.SENT]}
+    assert states(site) == {"kim": [DeliveryState.SENT], "lee": [DeliveryState.SENT]}
 
 
 @pytest.mark.slow
@@ -551,7 +551,7 @@ def test_a_server_that_is_away_costs_no_attempts(site: Site) -> None:
     site.publish(1)
     for _ in range(6):
         site.run(later=HOUR)
-    assert {each.state for each in mails(site)} <= {State.QUEUED, State.DEFERRED}
+    assert {each.state for each in mails(site)} <= {DeliveryState.QUEUED, DeliveryState.DEFERRED}
     with post(port=port) as server:
         site.run(later=5 * HOUR)
         site.run(later=5 * HOUR)
@@ -608,7 +608,7 @@ def test_two_digests_for_one_reader_come_in_order(site: Site) -> None:
         server.by_recipient = {}
         site.publish(2)
         site.run(later=timedelta(seconds=20))  # the first one still waits
-        assert states(site) == {"kim": [State.DEFERRED, State.QUEUED], "lee": [State.SENT, State.SENT]}
+        assert states(site) == {"kim": ["deferred", "queued"], "lee": ["sent", "sent"]}
         site.run(later=HOUR)
     digests = [each.digest for each in site.deliveries() if each.target == "kim@example.org"]
     kim = [received for received in server.received if received.recipient == "kim@example.org"]
@@ -666,7 +666,7 @@ def test_a_wrong_password_blocks_the_channel_and_uses_up_nothing(site: Site) -> 
         site.run(later=timedelta(minutes=10))
         assert server.sessions == 1  # not asked again within the hour
         assert {(each.state, each.attempts) for each in site.deliveries() if each.channel == "mail"} == {
-            (State.QUEUED, 0)
+            (DeliveryState.QUEUED, 0)
         }
         assert site.notices() == ["the channel mail does not work"]
         assert states(site, "desk")
@@ -674,7 +674,7 @@ def test_a_wrong_password_blocks_the_channel_and_uses_up_nothing(site: Site) -> 
         configure(site, server.port, wrong.replace("password: no", "password: s3cr3t"))
         site.run(later=2 * HOUR)
         site.run(later=2 * HOUR)
-    assert states(site) == {"kim": [State.SENT], "lee": [State.SENT]}
+    assert states(site) == {"kim": [DeliveryState.SENT], "lee": [DeliveryState.SENT]}
     assert site.notices()[-1] == "the channel mail works again"
     assert "s3cr3t" not in site.said.getvalue()
 
@@ -718,7 +718,7 @@ def test_what_is_too_large_is_sent_in_short(site: Site) -> None:
         site.publish(4)
         assert site.run().dead == 0
         site.run()
-    assert states(site) == {"kim": [State.SENT], "lee": [State.SENT]}
+    assert states(site) == {"kim": [DeliveryState.SENT], "lee": [DeliveryState.SENT]}
     lee, kim = sorted(server.received, key=lambda received: received.recipient, reverse=True)
     assert len(kim.content) < len(lee.content)
 
@@ -730,7 +730,7 @@ def test_what_is_too_large_in_short_too_is_given_up(site: Site) -> None:
         site.publish(4)
         site.run()
         site.run()
-    assert states(site) == {"kim": [State.DEAD], "lee": [State.DEAD]}
+    assert states(site) == {"kim": [DeliveryState.DEAD], "lee": [DeliveryState.DEAD]}
 
 
 @pytest.mark.slow
@@ -742,7 +742,7 @@ def test_postfix_takes_it_and_forgets_to_say_so(site: Site) -> None:
             site.run(later=5 * HOUR)
         messages = sink.contents()
     assert len(messages) >= 2
-    assert {each.state for each in mails(site)} <= {State.QUEUED, State.DEFERRED}
+    assert {each.state for each in mails(site)} <= {DeliveryState.QUEUED, DeliveryState.DEFERRED}
     assert any(each.may_have_arrived for each in site.deliveries())
 
 
@@ -757,7 +757,7 @@ def test_a_daemon_that_is_told_to_stop_finishes_what_is_in_hand(site: Site) -> N
             daemon.send_signal(signal.SIGTERM)
             assert daemon.wait(120) == 0
     assert time.monotonic() - begun < 100
-    assert states(site) == {"kim": [State.SENT], "lee": [State.SENT]}
+    assert states(site) == {"kim": [DeliveryState.SENT], "lee": [DeliveryState.SENT]}
 
 
 @pytest.mark.slow
@@ -767,7 +767,7 @@ def test_a_daemon_that_hangs_in_a_delivery_ends_in_time_and_loses_nothing(site: 
         configure(site, port, CONFIG.replace("stale_after", "poll: {every: 1s, jitter: 0s}, stale_after"))
         with running(site, "daemon") as daemon:
             site.publish(1)
-            wait_for(lambda: any(each.state == State.SENDING for each in site.deliveries()))
+            wait_for(lambda: any(each.state == DeliveryState.SENDING for each in site.deliveries()))
             daemon.send_signal(signal.SIGTERM)
             assert daemon.wait(120) == 0
     with post() as server:

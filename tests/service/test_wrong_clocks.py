@@ -23,7 +23,7 @@ from tools import program
 
 from cachewatch.service.recipients import LONGEST_PAUSE
 from cachewatch.store import outbox
-from cachewatch.store.outbox import State
+from cachewatch.store.outbox import DeliveryState
 from cachewatch.store.schema import to_datetime, to_text
 from cachewatch.store.sqlite import open_database
 
@@ -127,7 +127,7 @@ def row(site: Site, query: str) -> tuple[str | None, ...]:
 def test_a_pass_with_a_wrong_clock_has_no_lasting_effect(site: Site, shift: timedelta) -> None:
     """Slots, polls, pauses, the end of a delivery and a silence are what they would be without it; it is said once."""
     wrong = once(site, shift)
-    assert [each.state for each in mails(site)] == [State.DEFERRED], "it is not given up"
+    assert [each.state for each in mails(site)] == [DeliveryState.DEFERRED], "it is not given up"
     site.publish(2)
     with post() as server:
         configure(site, server.port)
@@ -144,7 +144,7 @@ def test_a_pass_with_a_wrong_clock_has_no_lasting_effect(site: Site, shift: time
         assert all(each.due <= now + LONGEST_PAUSE + SLACK for each in mails(site))
         later = once(site, 3 * HOUR)
     assert len(server.received) == 2
-    assert {each.state for each in mails(site)} == {State.SENT}
+    assert {each.state for each in mails(site)} == {DeliveryState.SENT}
     told = "".join(path.read_text() for path in (site.folder / "out" / "daily").glob("*.txt"))
     assert "change-1" in told, "the daily digest came within the day"
     assert b"noise-1" not in server.received[-1].content, "the silence holds"

@@ -19,7 +19,7 @@ from cachewatch.service.passes import create_digests
 from cachewatch.service.recipients import resume
 from cachewatch.service.send import deliver
 from cachewatch.store import digests, outbox
-from cachewatch.store.outbox import Delivery, State
+from cachewatch.store.outbox import Delivery, DeliveryState
 
 pytestmark = pytest.mark.usefixtures("loopback")
 
@@ -50,7 +50,7 @@ def site(tmp_path: Path) -> Site:
     made.run()
     made.publish(1)
     made.run()
-    assert {name: each.state for name, each in mails(made).items()} == {"kim": State.DEFERRED, "lee": State.QUEUED}
+    assert {name: each.state for name, each in mails(made).items()} == {"kim": "deferred", "lee": "queued"}
     made.now = datetime.now(UTC)  # as commands have it
     return made
 
@@ -114,8 +114,8 @@ def test_damaged_bytes_are_a_dead_letter(site: Site, server: Post, run: Run, wha
         outbox.message(connection, mails(site)["kim"].id)
     done = run("once", "--config", site.folder / "cachewatch.yaml")
     assert done.exit_code == 7, done.error
-    lee = State.SENT if what == "deliveries" else State.DEAD
-    assert {name: each.state for name, each in mails(site).items()} == {"kim": State.DEAD, "lee": lee}
+    lee = DeliveryState.SENT if what == "deliveries" else DeliveryState.DEAD
+    assert {name: each.state for name, each in mails(site).items()} == {"kim": DeliveryState.DEAD, "lee": lee}
     assert "a digest could not be delivered to kim@example.org" in site.notices()
     config = ("--config", site.folder / "cachewatch.yaml")
     for command in (["list"], ["list", "--dead"], ["show", "1"]):
@@ -131,7 +131,7 @@ def test_each_that_is_damaged_counts_and_holds_up_nobody(site: Site, server: Pos
     """What is behind it goes out in the same turn."""
     flip(site, "deliveries", "payload", "target = 'kim@example.org'")
     assert deliver(site.open(), "mail") == 1
-    assert {name: each.state for name, each in mails(site).items()} == {"kim": State.DEAD, "lee": State.SENT}
+    assert {name: each.state for name, each in mails(site).items()} == {"kim": "dead", "lee": "sent"}
     assert [event["event"] for event in site.events()].count("delivery.dead") == 1
 
 
@@ -182,7 +182,7 @@ def test_a_held_digest_that_is_damaged_is_set_aside_and_made_anew(held: Site, co
         held.run()
     assert len(server.received) == 2
     assert b"change-0" in server.received[0].content
-    assert {each.state for each in held.deliveries() if each.digest == before} == {State.DROPPED}
+    assert {each.state for each in held.deliveries() if each.digest == before} == {DeliveryState.DROPPED}
 
 
 def test_what_is_damaged_while_the_service_runs_is_set_aside(held: Site) -> None:
@@ -260,24 +260,24 @@ def test_no_bit_ends_in_a_traceback(site: Site, server: Post, run: Run) -> None:
 @pytest.mark.parametrize(
     ("column", "value", "state"),
     [
-        ("state", "'queueD'", State.DEAD),
-        ("due", "'2026-11-21D21:19:57.734793Z'", State.SENT),
-        ("give_up", "'2026-99-99'", State.SENT),
-        ("target", "cast(x'6b696dff40' AS TEXT)", State.DEAD),
-        ("message_id", "'<other@example.org>'", State.DEAD),
-        ("created", "3.5", State.SENT),
-        ("digest", "'no such digest'", State.DEAD),
-        ("created", "''", State.SENT),
+        ("state", "'queueD'", DeliveryState.DEAD),
+        ("due", "'2026-11-21D21:19:57.734793Z'", DeliveryState.SENT),
+        ("give_up", "'2026-99-99'", DeliveryState.SENT),
+        ("target", "cast(x'6b696dff40' AS TEXT)", DeliveryState.DEAD),
+        ("message_id", "'<other@example.org>'", DeliveryState.DEAD),
+        ("created", "3.5", DeliveryState.SENT),
+        ("digest", "'no such digest'", DeliveryState.DEAD),
+        ("created", "''", DeliveryState.SENT),
     ],
 )
-def test_other_columns(site: Site, run: Run, column: str, value: str, state: State) -> None:
+def test_other_columns(site: Site, run: Run, column: str, value: str, state: DeliveryState) -> None:
     """A time that cannot be read was long ago; what it is sent to and as is known by the checksum."""
     with post() as server:
         configure(site, server.port)
-        assert _play(site, server, run, f"{column} = {value}", state) == {"kim": state, "lee": State.SENT}
+        assert _play(site, server, run, f"{column} = {value}", state) == {"kim": state, "lee": DeliveryState.SENT}
 
 
-def _play(site: Site, server: Post, run: Run, damage: str, state: State) -> dict[str, State]:
+def _play(site: Site, server: Post, run: Run, damage: str, state: DeliveryState) -> dict[str, DeliveryState]:
     """Damage the delivery to kim, go on, and return what became of both."""
     before = mails(site)
     execute(site, f"UPDATE deliveries SET {damage} WHERE id = {before['kim'].id}")
@@ -285,11 +285,11 @@ def _play(site: Site, server: Post, run: Run, damage: str, state: State) -> dict
     for command in (["status"], ["deliveries", "list"], ["deliveries", "show", "1"]):
         assert run(*command, *config).exit_code == 0
     done = run("once", *config)
-    assert done.exit_code == (7 if state is State.DEAD and "queueD" not in damage else 0), done.error
+    assert done.exit_code == (7 if state is DeliveryState.DEAD and "queueD" not in damage else 0), done.error
     after = {each.id: each for each in site.deliveries()}
     assert [received.recipient for received in server.received][-1] == "lee@example.org"
-    assert len(server.received) == 1 + (state is State.SENT)
-    if state is State.DEAD:
+    assert len(server.received) == 1 + (state is DeliveryState.SENT)
+    if state is DeliveryState.DEAD:
         assert any("kim" in title for title in site.notices()), site.notices()
     return {name: after[before[name].id].state for name in ("kim", "lee")}
 

@@ -8,25 +8,25 @@ from pathlib import Path
 import pytest
 from stored import NOW, OTHER, OWNER, message, next_form, queue
 
-from cachewatch.config.secrets import State as Place
+from cachewatch.config.secrets import StatePlace
 from cachewatch.errors import StateError
 from cachewatch.store import cursors, digests, health, outbox
 from cachewatch.store.cursors import Advance, CursorUpdate, Unread
-from cachewatch.store.database import Database, bring_up, form_of
+from cachewatch.store.database import Database, create_or_upgrade, form_of
 from cachewatch.store.health import Counter
-from cachewatch.store.outbox import State
+from cachewatch.store.outbox import DeliveryState
 from cachewatch.store.schema import FORM
 from cachewatch.store.sqlite import open_database, open_to_read
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def state(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+def state(request: pytest.FixtureRequest, tmp_path: Path) -> StatePlace:
     """Where each of the databases is."""
     return tmp_path / "state" if request.param == "sqlite" else request.getfixturevalue("address")
 
 
 @pytest.fixture
-def database(state: Place) -> Iterator[Database]:
+def database(state: StatePlace) -> Iterator[Database]:
     """Each of the databases, which are alike."""
     with closing(open_database(state, is_checked=True)) as opened:
         yield opened
@@ -41,13 +41,13 @@ def test_an_older_form_is_upgraded_as_a_whole_or_not_at_all(
     add = 'op.execute("ALTER TABLE counters ADD COLUMN since TEXT")'
     next_form(tmp_path, monkeypatch, add, 'raise RuntimeError("killed")')
     with pytest.raises(RuntimeError, match="killed"):
-        bring_up(database._engine, database.place)
+        create_or_upgrade(database._engine, database.place)
     with database.read() as connection:
         assert form_of(connection) == FORM
         assert "since" not in list(connection.exec_driver_sql("SELECT * FROM counters").keys())
     next_form(tmp_path, monkeypatch, add)
     with ThreadPoolExecutor(4) as pool:
-        made = pool.map(lambda _: bring_up(database._engine, database.place), range(4))
+        made = pool.map(lambda _: create_or_upgrade(database._engine, database.place), range(4))
     assert not any(made)
     with database.read() as connection:
         assert form_of(connection) == FORM + 1
@@ -55,7 +55,7 @@ def test_an_older_form_is_upgraded_as_a_whole_or_not_at_all(
 
 
 @pytest.mark.parametrize("form", [FORM + 1, "of before"])
-def test_a_state_of_another_form_is_refused_and_left_alone(state: Place, database: Database, form: object) -> None:
+def test_a_state_of_another_form_is_refused_and_left_alone(state: StatePlace, database: Database, form: object) -> None:
     with database.write() as connection:
         change = f"UPDATE alembic_version SET version_num = '{form}'"
         connection.exec_driver_sql(change if isinstance(form, int) else "DROP TABLE alembic_version")
@@ -101,14 +101,14 @@ def test_what_was_interrupted_is_sent_again_with_the_same_bytes(database: Databa
         queue(connection, "one", "a@example.org")
         assert outbox.claim(connection, "mail", NOW, OWNER) is not None
     with database.write() as connection:
-        (lost,) = outbox.find(connection, states=(State.SENDING,))
+        (lost,) = outbox.find(connection, states=(DeliveryState.SENDING,))
         assert (lost.claimed_by, lost.due) == (OWNER, NOW)
         outbox.requeue(connection, lost.id, NOW, NOW)
         again = outbox.claim(connection, "mail", NOW, OWNER)
         assert again is not None
         assert again.may_have_arrived
         assert outbox.message(connection, again.id) == message("one")
-        assert [event for _, event, _ in outbox.story(connection, again.id)] == ["interrupted"]
+        assert [event for _, event, _ in outbox.history(connection, again.id)] == ["interrupted"]
 
 
 def test_an_answer_is_written_by_who_claimed_the_delivery_alone(database: Database) -> None:
@@ -119,12 +119,12 @@ def test_an_answer_is_written_by_who_claimed_the_delivery_alone(database: Databa
         outbox.requeue(connection, first.id, NOW, NOW)
         second = outbox.claim(connection, "mail", NOW, OTHER)
         assert second is not None
-        assert not outbox.settle(connection, first, State.DEAD, now=NOW, said="550 no")
+        assert not outbox.settle(connection, first, DeliveryState.DEAD, now=NOW, said="550 no")
         assert outbox.delivery(connection, second.id) == second
-        assert outbox.settle(connection, second, State.SENT, now=NOW, said="250 ok")
-        assert not outbox.settle(connection, second, State.SENT, now=NOW, said=""), "it is settled"
-        story = [(event, said) for _, event, said in outbox.story(connection, second.id)][1:]
-        assert story == [("late", "dead: 550 no"), ("sent", "250 ok"), ("late", "sent")]
+        assert outbox.settle(connection, second, DeliveryState.SENT, now=NOW, said="250 ok")
+        assert not outbox.settle(connection, second, DeliveryState.SENT, now=NOW, said=""), "it is settled"
+        history = [(event, said) for _, event, said in outbox.history(connection, second.id)][1:]
+        assert history == [("late", "dead: 550 no"), ("sent", "250 ok"), ("late", "sent")]
 
 
 def test_an_answer_that_comes_late_counts_while_nobody_took_over(database: Database) -> None:
@@ -133,8 +133,8 @@ def test_an_answer_that_comes_late_counts_while_nobody_took_over(database: Datab
         claimed = outbox.claim(connection, "mail", NOW, OWNER)
         assert claimed is not None
         outbox.requeue(connection, claimed.id, NOW, NOW)
-        assert outbox.settle(connection, claimed, State.SENT, now=NOW, said="250 ok")
-        assert [each.state for each in outbox.find(connection)] == [State.SENT]
+        assert outbox.settle(connection, claimed, DeliveryState.SENT, now=NOW, said="250 ok")
+        assert [each.state for each in outbox.find(connection)] == [DeliveryState.SENT]
 
 
 def test_a_writer_waits_for_another(database: Database) -> None:

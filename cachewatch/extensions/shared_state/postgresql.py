@@ -18,7 +18,7 @@ from sqlalchemy.exc import DatabaseError
 
 from cachewatch.config.secrets import PostgresAddress
 from cachewatch.errors import AnotherInstance, ConfigError, StateError
-from cachewatch.store.database import Database, bring_up, check_form, copy_rows, form_of
+from cachewatch.store.database import Database, check_form, copy_rows, create_or_upgrade, form_of
 
 _UNREACHABLE = "the server cannot be reached, or ended the connection; what was confirmed is safe there"
 _CERTIFICATE = (
@@ -220,7 +220,7 @@ class PostgresDatabase(Database):
             raise StateError(f"{self.place}: there is no state yet; run `cachewatch once` first")
         if form is not None and not may_write:
             check_form(form, self.place)
-        self.is_new = may_write and bring_up(self._engine, self.place)
+        self.is_new = may_write and create_or_upgrade(self._engine, self.place)
 
     def _advise(self, error: DatabaseError) -> str:
         return advise(error)

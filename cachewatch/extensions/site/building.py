@@ -23,7 +23,7 @@ import msgspec
 from msgspec import Struct
 
 from cachewatch import __version__
-from cachewatch.config.secrets import State
+from cachewatch.config.secrets import StatePlace
 from cachewatch.core.names import safe
 from cachewatch.errors import SourceError, UsageError
 from cachewatch.extensions.site.lists import (
@@ -166,7 +166,7 @@ def digest_pages(digests: Sequence[ArchivedDigest]) -> Iterator[tuple[str, bytes
 
 
 def archived_digests(
-    state: State, is_public: Callable[[str], bool], feed_of: Callable[[str], str | None]
+    state: StatePlace, is_public: Callable[[str], bool], feed_of: Callable[[str], str | None]
 ) -> list[ArchivedDigest]:
     """Return the digests in the state of the service that may be published, without notices to operators.
 
