@@ -197,7 +197,7 @@ def with_actions(draft: PendingDigest, stream: Stream, *, is_sent: bool) -> Pend
         for subject in each.subjects
     ]
     keys = {each.key for each in asked}
-    # While readers wait, nobody knows what is still open; whether they did what they were to look at, nobody sees.
+    # While readers are told to wait, nothing is known to be done; advice to look at something ends after a month.
     forgotten = [
         key
         for key, each in known.items()

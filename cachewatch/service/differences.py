@@ -381,7 +381,8 @@ class OpenSource(Struct, frozen=True, kw_only=True):
     def _pinned(self, learned: list[Fact]) -> Pinned | None:
         """Return the place of the pinned snapshot in its series, and what a move to the newest one would change.
 
-        That the snapshot is gone is returned only once; after that, and without a pin, it is None.
+        If the snapshot is gone and that move loses something, `best` is the newest other one without a loss. That the
+        snapshot is gone is returned only once; after that, and without a pin, it is None.
         """
         tag = self.stream.subscription.match.pinned
         if tag is None or self.stream.is_urgent:
@@ -398,12 +399,12 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         first = self._with_move(found, before, found.newest)
         if not found.is_gone or not digest.is_lost_by_moving(first):
             return first
-        # The newest of those left that lack nothing.
+        # The newest of the other snapshots to which a move loses nothing.
         older = (name for name in found.others if not digest.is_lost_by_moving(self._with_move(found, before, name)))
         return structs.replace(first, best=next(older, ""))
 
     def _with_move(self, pin: Pinned, before: Revision, to: str) -> Pinned:
-        """Say what moving from the pinned snapshot to another one would gain and lose."""
+        """Return `pin` with what a move from the pinned snapshot, in `before`, to the snapshot `to` would gain and lose."""
         after = structs.replace(self.newest, tag=to)
         if self.environment is not None:
             held = cover_both(self.repository, self.environment, [before], [after], isolation=self.isolation)
