@@ -60,9 +60,8 @@ axe:             ## Install axe-core for the tests in a browser, outside the tre
 screenshots: $(READY) ## Make the pictures of the documentation (takes Chromium)
 	PYTHONPATH=tests $(BIN)/python -m browser.screenshots $(PICTURES)
 
-man: $(READY)    ## Write the manual pages, which are not in git, and the page about commands from the commands
+man: $(READY)    ## Write the manual pages, which are not in git
 	PYTHONPATH=tests $(BIN)/python tests/manpages.py
-	PYTHONPATH=tests $(BIN)/python tests/commandlines.py > docs/commands.md
 
 outputs: $(READY) ## Write what commands print into OUT=outputs, to compare two commits with diff -r
 	PYTHONPATH=tests $(BIN)/python -m outputs $(or $(OUT),outputs)

@@ -176,7 +176,7 @@ def compare_contents(
         changes = compare_all([pair for _, pair in readable], is_pruned=is_pruned)
         for (documents, pair), change in zip(readable, changes, strict=True):
             if change is not None:
-                if reused := describe_reused(change.went, change.came):
+                if reused := describe_reused(change.removed_hashes, change.added_hashes):
                     problems.note_reused(documents, reused)
                 values = values_of(change)
                 items = items_of(change, values=values)

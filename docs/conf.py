@@ -54,12 +54,13 @@ def _hide_construction(*about: object) -> tuple[str, None] | None:
 
 
 def _describe_field(*about) -> None:
-    """Take the comment behind a field of a value as its description."""
+    """Take what the class says of a field, or the comment behind it, as its description."""
     _, what, name, _, _, lines = about
     if what == "attribute" and not lines:
         _, owner, field = name.split(".")
         source = inspect.getsource(getattr(cachewatch, owner))
         lines += re.findall(rf"^    {field}: .*  # (.*)$", source, re.MULTILINE)
+        lines += re.findall(rf"(?:^    |  )(?:\w+, )*{field}(?:, \w+)*: (.*?\.)(?=  |$)", source, re.MULTILINE)
 
 
 def setup(app) -> None:

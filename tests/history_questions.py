@@ -164,7 +164,7 @@ def _packages(package: str, change: PackageChange) -> Iterator[tuple[str, tuple[
 
 
 def _stacks(change: PackageChange) -> Iterator[tuple[str, tuple[int, int, int]]]:
-    reused = change.went.hashes & change.came.hashes
+    reused = change.removed_hashes.hashes & change.added_hashes.hashes
     old, new = (
         _by_stack({(h, side if h in reused else 0): s for h, s in specs.items()})
         for side, specs in enumerate((change.specs_before, change.specs_after))

@@ -434,7 +434,7 @@ class Told:
         def add(stacks: Sequence[str], what: str, count: int = 1) -> None:
             self.tallies[key[0], json.dumps(list(stacks)), number][what] += count
 
-        kept = (old.keys() & new.keys()) - (change.went.hashes & change.came.hashes)
+        kept = (old.keys() & new.keys()) - (change.removed_hashes.hashes & change.added_hashes.hashes)
         for one in old.keys() - kept:
             add(old[one].stacks, "removed")
         for one in new.keys() - kept:

@@ -20,7 +20,7 @@ _ENVIRONMENT = {
     "CACHEWATCH_CONFIG": "Configuration file, if --config names none.",
     "PAGER": "Pager for what people read on a terminal; cat or nothing means none.",
     "NO_COLOR": "If set, output is not coloured.",
-    "XDG_CACHE_HOME": "Where repositories that are named by a URL are cloned, below cachewatch/; else ~/.cache.",
+    "XDG_CACHE_HOME": "Where clones of repositories that are named by a URL, and history indexes, lie, below cachewatch/; else ~/.cache.",
     "STATE_DIRECTORY": "Folder of the state, if the configuration names none; systemd sets it.",
 }
 

@@ -79,7 +79,8 @@ def test_the_page_names_nothing_else() -> None:
     """Every name that the page lists as public is."""
     tables = re.findall(r"^\| `(\w+)[`(]", PAGE.read_text(), re.MULTILINE)
 
-    assert set(tables) <= {*NAMES, *dir(cachewatch.OpenCatalogue), *dir(cachewatch.TagChangeset)}
+    values = (cachewatch.OpenCatalogue, cachewatch.TagChangeset, cachewatch.PackageChange)
+    assert set(tables) <= {*NAMES, *(name for each in values for name in dir(each))}
 
 
 def _types_of(hint: Any) -> Iterator[Any]:
@@ -452,3 +453,15 @@ def test_a_fault_of_the_machine(folders: tuple[Path, Path], monkeypatch: pytest.
 def test_many_specs_are_no_faults() -> None:
     """A document of its own making has nothing to be said of it."""
     assert cachewatch.parse_document(document(records(range(5)))).diagnostics == ()
+
+
+def test_help_names_every_attribute_of_a_change() -> None:
+    """With its meaning; the page names those that most people need."""
+    said = cachewatch.PackageChange.__doc__ or ""
+    named = {
+        name.strip() for names in re.findall(r"(?:^|  )([a-z_, ]+): ", said, re.MULTILINE) for name in names.split(",")
+    }
+
+    assert named == {name for name in dir(cachewatch.PackageChange) if not name.startswith("_")}
+    page = (ROOT / "docs/api.md").read_text().partition("## What a change has")[2].partition("\n## ")[0]
+    assert set(re.findall(r"^\| `(\w+)`", page, re.MULTILINE)) <= named

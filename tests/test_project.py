@@ -10,7 +10,6 @@ import yaml
 from conftest import ROOT
 
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
-DECISIONS = sorted((ROOT / "docs" / "dev" / "decisions").glob("[0-9]*.md"))
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
@@ -77,22 +76,8 @@ def test_hooks_download_nothing() -> None:
     assert tools == set(re.findall(r"\$\(BIN\)/([\w-]+)", check))
 
 
-@pytest.mark.parametrize("path", DECISIONS, ids=lambda path: path.stem)
-def test_decisions_are_short_and_complete(path: Path) -> None:
-    """A title with the number, a date, four sections, and a line in the index."""
-    text = path.read_text()
-    index = (ROOT / "docs/dev/decisions/README.md").read_text()
-    date = re.search(r"^Date: (\d{4}-\d\d-\d\d)$", text, re.MULTILINE)
-
-    assert len(text.splitlines()) <= 40
-    assert text.startswith(f"# {path.name[:4]}: ")
-    assert re.findall(r"^## (.*)$", text, re.MULTILINE) == ["Context", "Decision", "Alternatives", "Consequences"]
-    assert date is not None
-    assert f"| [{text.splitlines()[0][2:]}]({path.name}) | {date[1]} |" in index
-
-
 @pytest.mark.parametrize(
-    "name", ["CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md", "docs/api.md", "docs/dev/decisions/README.md"]
+    "name", ["CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md", "docs/api.md", "docs/dev/decisions.md"]
 )
 def test_links_lead_somewhere(name: str) -> None:
     """Every file that the page links is there."""

@@ -17,7 +17,7 @@ import click
 from cachewatch import __version__
 from cachewatch.cli.mistakes import AS_IT_IS, SuggestingGroup, examples, explained
 from cachewatch.core.names import safe, safe_lines
-from cachewatch.errors import CachewatchError
+from cachewatch.errors import CachewatchError, SourceError, UsageError
 from cachewatch.hooks import Command, extensions
 from cachewatch.report.text import wrapped
 
@@ -151,10 +151,13 @@ def main() -> NoReturn:
     except click.ClickException as error:
         _fail(error.exit_code, partial(click.echo, safe_lines(explained(error)), err=True))
     except CachewatchError as error:
-        _fail(error.exit_code, partial(click.echo, f"cachewatch: {safe_lines(str(error))}", err=True))
+        # What may not be read or written is one mistake, whether it is a source, an output or a state.
+        code = UsageError.exit_code if isinstance(error.__cause__, PermissionError) else error.exit_code
+        _fail(code, partial(click.echo, f"cachewatch: {safe_lines(str(error))}", err=True))
     except KeyboardInterrupt:
         sys.exit(130)
     except OSError as error:
         named = f"{safe(str(error.filename))}: " if error.filename else ""
-        _fail(3, partial(click.echo, f"cachewatch: {named}{error.strerror}", err=True))
+        code = UsageError.exit_code if isinstance(error, PermissionError) else SourceError.exit_code
+        _fail(code, partial(click.echo, f"cachewatch: {named}{error.strerror}", err=True))
     sys.exit(status if isinstance(status, int) else 0)

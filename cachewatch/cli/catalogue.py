@@ -100,6 +100,8 @@ def open_catalogue(repo: str | None, line: "ProgressLine | None" = None, *, aske
     report = line.git_report if line else None
     layout = layout_asked_for()
     if repo is not None:
+        if not is_url(repo) and not os.path.lexists(repo):
+            raise UsageError(f"{repo}: there is no such folder")
         return _of_folder(repo, layout or ANYWHERE) or open_repository(repo, report=report, layout=layout or ANYWHERE)
     default = _default(asked)
     why = "the repository here has no documents at HEAD; " if is_in_repository(Path()) else ""

@@ -8,7 +8,7 @@ import json
 import shlex
 import tempfile
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -28,25 +28,25 @@ Record = dict[str, Any]
 
 _TAG = "develop"
 _RECORDS = "spec_details: "
-_EARLIER = datetime(2025, 5, 25, 4, tzinfo=UTC)
-_LATER = datetime(2025, 6, 1, 4, tzinfo=UTC)
+_WEEK = timedelta(days=7)
+PUBLISHED = datetime(2025, 6, 1, 4, tzinfo=UTC)
 
 
-def build(folder: Path) -> None:
-    """Make the bare repository of the demo at `folder`, which must not exist yet.
+def build(folder: Path, day: datetime = PUBLISHED) -> None:
+    """Make the bare repository of the demo at `folder`, which must not exist yet, with revisions of `day` and a week before.
 
     The list of tags names the stacks of both revisions for all tags, so that no stack disappears as a whole.
     """
     later = demo_documents()
-    days = [("Catalogue of 25 May (derived)", _EARLIER, earlier(later)), ("Catalogue of 1 June", _LATER, later)]
+    days = [(day - _WEEK, " (derived)", earlier(later)), (day, "", later)]
     stacks = set().union(*(_stacks(document) for _, _, documents in days for document in documents.values()))
     tags = {_TAG: stacks}
-    for message, day, documents in days:
-        tags[_snapshot(day)] = stacks
+    for moment, remark, documents in days:
+        tags[_snapshot(moment)] = stacks
         with open_recording(folder) as recording:
-            for path, content in (_catalogue(documents, day) | {TAGS_FILE: write_tags_file(tags)}).items():
+            for path, content in (_catalogue(documents, moment) | {TAGS_FILE: write_tags_file(tags)}).items():
                 recording.write(path, content)
-            recording.commit(message, day)
+            recording.commit(f"Catalogue of {moment.day} {moment:%B}{remark}", moment)
 
 
 def earlier(later: dict[str, bytes]) -> dict[str, bytes]:
@@ -160,9 +160,9 @@ Where to go next:
   {keep}
   cachewatch tags
       lists what there is to compare
-  cachewatch diff 2025-05-25 2025-06-01
+  cachewatch diff {before} {after}
       compares the same by dates, for all tags
-  cachewatch diff HEAD:develop-2025-05-25 HEAD:develop-2025-06-01
+  cachewatch diff HEAD:develop-{before} HEAD:develop-{after}
       says what moving to a newer snapshot means
   cachewatch diff HEAD~1 HEAD --stack 'ml-linux-*' --format json
       is for one team, and for a script
@@ -176,23 +176,37 @@ _DEFAULT = "my-demo.git"
 
 @click.command(epilog=examples("cachewatch demo", "cachewatch demo my-demo.git"))
 @click.argument("folder", required=False, metavar="[FOLDER]")
+@click.option(
+    "--date",
+    "day",
+    type=click.DateTime(["%Y-%m-%d"]),
+    metavar="DAY",
+    help="Day of the later revision.  [default: today]",
+)
 @click.pass_context
-def demo(context: click.Context, *, folder: str | None) -> None:
-    """Compare two revisions of a bundled sample catalogue.
+def demo(context: click.Context, /, *, folder: str | None, day: datetime | None) -> None:
+    """Compare two revisions of a bundled sample catalogue, of today and of a week ago.
 
     The repository is kept in FOLDER, if given.
     """
+    now = datetime.now(UTC)
+    day = (
+        day.replace(hour=4, tzinfo=UTC)
+        if day
+        else now.replace(hour=min(4, now.hour), minute=0, second=0, microsecond=0)
+    )
     with tempfile.TemporaryDirectory(prefix="cachewatch-demo-") as temporary:
         repository = Path(folder or f"{temporary}/catalogue.git")
         if repository.exists():
             raise UsageError(f"{repository}: already exists; choose a folder that does not exist")
-        build(repository)
+        build(repository, day)
         _echo(_BEFORE.format(repository=folder or "catalogue.git"))
         with diff.make_context(
             "diff", ["HEAD~1", "HEAD", "--tag", "develop", "--repo", str(repository)], parent=context
         ) as inner:
             status = _invoke(inner)
-    _echo(_AFTER.format(keep=_keep(folder)))
+    before, after = (f"{each:%Y-%m-%d}" for each in (day - _WEEK, day))
+    _echo(_AFTER.format(keep=_keep(folder), before=before, after=after))
     context.exit(status)
 
 

@@ -44,6 +44,7 @@ from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import Revision, resolve
 from cachewatch.git.trees import folders as folders_of
 from cachewatch.git.trees import nothing_found
+from cachewatch.hooks import extensions
 from cachewatch.report.tables import (
     Listed,
     ListedPackage,
@@ -136,10 +137,11 @@ def _packages(name: str, catalogue: "_Catalogue") -> list[ShownPackage]:
     folders.check_path(name)
     asked = SpecPattern(name)
     if is_plain(asked.package):
-        found = catalogue.package(asked.package)
+        found = catalogue.package(asked)
         kept = _chosen_specs(found, asked)
         if not kept.document.specs:
-            raise UsageError(f"{name}: {_nothing_so(found.document, asked)}{catalogue.elsewhere(found, asked)}")
+            where = f"{catalogue.until(asked)}{catalogue.elsewhere(asked)}"
+            raise UsageError(f"{name}: {_nothing_so(found.document, asked)}{where}")
         return [kept]
     there = [_chosen_specs(each, asked) for each in catalogue.packages(asked.package)]
     some = [each for each in there if each.document.specs]
@@ -162,10 +164,10 @@ def _nothing_so(document: Document, asked: SpecPattern) -> str:
     signatures = document.specs.counts
     versions = ", ".join(sorted_versions({version for each in signatures for version in each.versions}))
     if asked.says_only_versions:
-        return f"there is no such version; there are {versions}"
+        return f"no such version; there are {versions}"
     compilers = ", ".join(sorted({each.compiler for each in signatures}))
     targets = ", ".join(sorted({each.target for each in signatures}))
-    return f"there is no such spec; there are versions {versions}; compilers {compilers}; targets {targets}"
+    return f"no such spec; there are versions {versions}; compilers {compilers}; targets {targets}"
 
 
 class _Catalogue:
@@ -175,15 +177,30 @@ class _Catalogue:
         self._repo, self._revision, self._line, self._stack = repo, revision, line, stack
         self._opened: tuple[Repository, Revision] | None = None
 
-    def package(self, name: str) -> ShownPackage:
+    def package(self, asked: SpecPattern) -> ShownPackage:
         """Return one package, with the revision since which it is unchanged."""
-        found = read_package(*self._open(), name)
+        try:
+            found = read_package(*self._open(), asked.package)
+        except UnknownRevision as error:
+            raise UnknownRevision(f"{error}{self.until(asked)}{self.elsewhere(asked)}") from None
         return ShownPackage(_parse(found.content, found.path), found.side, found.unchanged_since)
 
-    def elsewhere(self, shown: ShownPackage, asked: SpecPattern) -> str:
+    def until(self, asked: SpecPattern) -> str:
+        """Return until when the tag had a spec that matches `asked`, as the end of a sentence; empty without an index."""
+        repository, revision = self._open()
+        tag = revision.tag or tag_names.DEFAULT_TAG
+        past = extensions().hook.past(repository=repository, log=None)
+        if past is None:
+            return ""
+        with closing(past):
+            day = past.until(asked.package, tag, asked)
+        return f"; in {safe(tag)} until {day}" if day else ""
+
+    def elsewhere(self, asked: SpecPattern) -> str:
         """Return which other tags of the revision have a spec that matches `asked`, as the end of a sentence."""
         repository, revision = self._open()
-        others = [tag for tag in tag_names.in_order(tags_of(repository, revision).ids) if tag != shown.side.tag]
+        own = revision.tag or tag_names.DEFAULT_TAG
+        others = [tag for tag in tag_names.in_order(tags_of(repository, revision).ids) if tag != own]
         found = []
         for tag in others[:_MOST_TAGS]:
             with suppress(CachewatchError):
@@ -211,7 +228,9 @@ class _Catalogue:
         ]
         for each in beginnings:
             if not any(spec.hash.startswith(each) for spec in found):
-                raise UsageError(f"/{each}: no spec in {listing.side.tag} has a hash that begins so")
+                raise UsageError(
+                    f"/{each}: no spec in {listing.side.tag} has a hash that begins so; `cachewatch history blame /{each}` looks in the past"
+                )
         return found
 
     def _documents(self, listing: Listing, may_have: Callable[[bytes], bool]) -> Iterator[Document]:

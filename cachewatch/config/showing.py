@@ -5,6 +5,7 @@ host has for itself although several hosts share the state.
 """
 
 import json
+import textwrap
 from collections.abc import Iterator, Mapping
 from datetime import date, timedelta
 from pathlib import Path
@@ -34,6 +35,7 @@ from cachewatch.config.subscriptions import Subscription
 from cachewatch.core.selection import MEANINGS, Globs
 from cachewatch.runtime.files import shared_kind
 
+_WHOLE: Any = {"break_long_words": False, "break_on_hyphens": False}
 _LEFT_OUT: tuple[Any, ...] = (None, (), "", {}, frozenset())
 
 
@@ -111,7 +113,9 @@ def _lines(values: Mapping[str, Any], indent: str) -> Iterator[str]:
                 yield f"{indent}{key}:"
                 yield from _lines(value, f"{indent}  ")
         elif value is not None:
-            yield f"{indent}{key}: {json.dumps(value, ensure_ascii=False)}"
+            line = f"{indent}{key}: {json.dumps(value, ensure_ascii=False)}"
+            is_list = isinstance(value, list)
+            yield from textwrap.wrap(line, 78, subsequent_indent=f"{indent}  ", **_WHOLE) if is_list else [line]
 
 
 _OF_PYTHON = ("default", "description", "if_left_out", "keys", "required", "title")

@@ -254,7 +254,7 @@ class _ItemsReader:
             counts=Counts(kept=1, entered=int(kept.entered), left=int(kept.left)),
             otherwise=Story(kind=kind, before=kept.before.versions, remaining=self._still_built(kept.after)),
             kinds=frozenset(kinds),
-            is_again=is_unreferenced and kept.before in self._change.came.counts,
+            is_again=is_unreferenced and kept.before in self._change.added_hashes.counts,
         )
 
     def _add(self, step: _EqualItems) -> None:

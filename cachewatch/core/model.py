@@ -379,8 +379,8 @@ class PlaceChange(Struct, frozen=True, kw_only=True):
 
     stack: str
     target: str
-    before: tuple[str, ...]
-    after: tuple[str, ...]
+    before: tuple[str, ...]  # versions, oldest first
+    after: tuple[str, ...]  # likewise
     verdict: Verdict
     kinds: frozenset[Kind]
     loss: Loss | None = None  # if the place is lost
@@ -497,32 +497,48 @@ class SpecCounts(Struct, frozen=True, gc=False):
 
 
 class PackageChange(Struct, frozen=True, kw_only=True):
-    """All changes of one package between two states of one tag."""
+    """All changes of one package between two states of one tag.
+
+    package: its name.  status: whether it was added, removed or changed.  kinds: all kinds of its changes.
+    counts: the numbers of its specs.
+    facts: what was added and removed, by "versions", "stacks", "compilers", "oses", "platforms", "targets", "variants".
+    before, after: all values of each fact on either side.
+    stack_versions: the stacks whose versions changed.
+    places: the stacks, each with one target, that changed, with verdict and loss.  machines_lost: lost machines in them.
+    added, removed: specs, sorted by hash, with those that entered or left a selection.
+    added_specs, removed_specs: the same by hash.
+    added_hashes, removed_hashes: only specs whose hash the other side lacks, or which names another spec there.
+    matches: added specs that took the place of removed ones, counted by signature.
+    new, gone: those that did not, counted by signature, with their class.
+    restacked: kept specs whose stacks changed.
+    unreferenced: all hashes that no stack builds any more.  newly_unreferenced: those of them that one built before.
+    specs_before, specs_after: all specs of either side, with compilers in the same form.
+    is_compiler_unknown: whether one of the documents writes compilers in another form.
+    is_pruned: whether specs that no stack builds will be removed some day.
+    """
 
     package: str
     status: Status
-    facts: Mapping[str, Delta]  # by name, see FACTS
+    facts: Mapping[str, Delta]
     stack_versions: tuple[StackVersions, ...]
-    places: tuple[PlaceChange, ...]  # those that changed
+    places: tuple[PlaceChange, ...]
     machines_lost: tuple[MachineLoss, ...] = ()
     counts: SpecCounts
     matches: tuple[SpecMatch, ...]
-    gone: tuple[SignatureCount, ...]  # vanished specs that are not paired
-    new: tuple[SignatureCount, ...]  # new specs that are not paired
-    came: Specs  # new specs; a hash that now names another spec is in both `came` and `went`
-    went: Specs  # vanished specs
+    gone: tuple[SignatureCount, ...]
+    new: tuple[SignatureCount, ...]
+    added_hashes: Specs
+    removed_hashes: Specs
     restacked: tuple[StackChange, ...]
-    unreferenced: tuple[str, ...]  # all hashes that no stack builds any more
+    unreferenced: tuple[str, ...]
     newly_unreferenced: tuple[Spec, ...]
     kinds: frozenset[Kind]
-    # The values of each fact on either side, for judging the whole tag.
     before: Mapping[str, frozenset[str]]
     after: Mapping[str, frozenset[str]]
-    # All specs of either side, with compilers in the same form.
     specs_before: Specs
     specs_after: Specs
-    is_compiler_unknown: bool = False  # one of the two documents writes compilers in another form
-    is_pruned: bool = True  # specs that no stack builds will be removed some day
+    is_compiler_unknown: bool = False
+    is_pruned: bool = True
 
     @property
     def added(self) -> tuple[Spec, ...]:
@@ -537,12 +553,12 @@ class PackageChange(Struct, frozen=True, kw_only=True):
     @property
     def added_specs(self) -> Specs:
         """The specs with a new hash, and the kept ones that came into the selection."""
-        return _and_kept(self.came, {kept.hash: kept.after for kept in self.restacked if kept.entered})
+        return _and_kept(self.added_hashes, {kept.hash: kept.after for kept in self.restacked if kept.entered})
 
     @property
     def removed_specs(self) -> Specs:
         """The specs whose hash vanished, and the kept ones that left the selection."""
-        return _and_kept(self.went, {kept.hash: kept.before for kept in self.restacked if kept.left})
+        return _and_kept(self.removed_hashes, {kept.hash: kept.before for kept in self.restacked if kept.left})
 
 
 def _and_kept(specs: Specs, kept: Mapping[str, Signature]) -> Specs:

@@ -511,8 +511,8 @@ def _change_of(one: _Prepared, reported: Reported, *, is_pruned: bool) -> Packag
         matches=accounted.matches,
         gone=gone,
         new=added,
-        came=came,
-        went=went,
+        added_hashes=came,
+        removed_hashes=went,
         restacked=one.restacked,
         unreferenced=unreferenced,
         newly_unreferenced=newly_unreferenced,
@@ -636,12 +636,12 @@ def part_of(change: PackageChange, selection: Selection) -> PackageChange | None
     )
     if chosen.is_empty:
         return None
-    went, came = _some(change.went, chosen.vanished), _some(change.came, chosen.new)
+    went, came = _some(change.removed_hashes, chosen.vanished), _some(change.added_hashes, chosen.new)
     still = _still(change, chooses)
     hashes = came.hashes | {k.hash for k in moved}
     went, came = (_only(specs, chooses) for specs in (went, came))
     unreferenced = tuple(
-        h for h in change.unreferenced if h in hashes or (h not in change.came and chooses(_of(change, h)))
+        h for h in change.unreferenced if h in hashes or (h not in change.added_hashes and chooses(_of(change, h)))
     )
     newly_unreferenced = tuple(spec for spec in change.newly_unreferenced if spec.hash in hashes)
     counts = count_specs(
@@ -669,8 +669,8 @@ def part_of(change: PackageChange, selection: Selection) -> PackageChange | None
         matches=matches,
         gone=gone,
         new=new,
-        came=came,
-        went=went,
+        added_hashes=came,
+        removed_hashes=went,
         restacked=restacked,
         unreferenced=unreferenced,
         newly_unreferenced=newly_unreferenced,
@@ -760,7 +760,7 @@ def _some(specs: Specs, wanted: Mapping[Signature, int]) -> Specs:
 
 def _still(change: PackageChange, chooses: Chooses) -> Counter[Signature]:
     """Count the selected specs without any change."""
-    kept = change.specs_before.counts - change.went.counts
+    kept = change.specs_before.counts - change.removed_hashes.counts
     kept.subtract(k.before for k in change.restacked)
     return Counter({signature: count for signature, count in kept.items() if count > 0 and chooses(signature)})
 

@@ -7,7 +7,6 @@ Secrets stay in files that git, ssh or a helper opens itself: none is ever in an
 configuration of a clone or in our memory, and none gets into a message.
 """
 
-import hashlib
 import os
 import re
 import shlex
@@ -26,6 +25,7 @@ from cachewatch.errors import BrokenSource, RefusedAddress, SourceError
 from cachewatch.git import upkeep
 from cachewatch.git.gitpython import ENDED, SSH, Git, GitResult, Report, clone, explain
 from cachewatch.git.repository import Repository
+from cachewatch.runtime.files import cache_path
 
 _HIDDEN = "..."
 # The user and password after "://", up to a character that no address has, because a server may have written the text.
@@ -313,10 +313,8 @@ def is_url(address: str) -> bool:
 
 
 def clone_folder(url: str) -> Path:
-    """Return the folder for the clone of `url`, below $XDG_CACHE_HOME or ~/.cache."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    name = re.sub(r"[^A-Za-z0-9.]+", "-", url.rpartition("://")[2]).strip("-.")[-60:]
-    return cache / "cachewatch" / "clones" / f"{name}-{hashlib.sha256(url.encode()).hexdigest()[:12]}.git"
+    """Return the folder for the clone of `url`."""
+    return cache_path("clones", url, ".git")
 
 
 # How many objects are fetched at a time; a fetch that is interrupted loses no more than these.

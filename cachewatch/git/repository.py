@@ -89,15 +89,6 @@ def is_in_repository(path: Path) -> bool:
         raise SourceError(f"{Path(error.filename).parent}: the folder cannot be read: {error.strerror}") from error
 
 
-def shared_git_dir(path: Path) -> Path | None:
-    """Return the git folder that all work trees of the repository at or above `path` share, or None; starts no git."""
-    try:
-        git_dir = _git_dir(path)
-        return None if git_dir is None else list(_folders(git_dir))[-1].resolve()
-    except RefusedFile:
-        return None  # which opening it will explain
-
-
 def _git_dir(path: Path) -> Path | None:
     """Return the git folder of the repository at or above `path`, found as git does, without opening pipes."""
     # Without links and `..`: where git would be if it were started there. `resolve` fails where links go in circles.

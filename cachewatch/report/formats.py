@@ -328,7 +328,7 @@ def _examples(change: PackageChange) -> Iterator[Ranked]:
 
     It is the newest version that stacks build, if it is newer than all that were there.
     """
-    came = {signature: count for signature, count in change.came.counts.items() if signature.stacks}
+    came = {signature: count for signature, count in change.added_hashes.counts.items() if signature.stacks}
     version = newest({version for signature in came for version in signature.versions} or {""})
     had = change.before["versions"]
     if not version or (had and not is_newer(version, newest(had))):

@@ -390,6 +390,13 @@ def shipped_folder() -> Traversable:
     return installed if installed.is_dir() else Path(__file__).parents[2]
 
 
+def cache_path(kind: str, address: str, suffix: str) -> Path:
+    """Return the path for what is derived from an address, below $XDG_CACHE_HOME or ~/.cache."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))  # noqa: PTH111  which never fails
+    name = re.sub(r"[^A-Za-z0-9.]+", "-", address.rpartition("://")[2]).strip("-.")[-60:]
+    return cache / "cachewatch" / kind / f"{name}-{sha256(address.encode()).hexdigest()[:12]}{suffix}"
+
+
 def shipped_template(name: str) -> str | None:
     """Return the text of our template `name`, or of an extension's; None if there is none."""
     extension, _, rest = name.partition("/")

@@ -114,7 +114,7 @@ def list_path(name: str, layout: Layout = ANYWHERE) -> list[Listing]:
     if not folder.is_dir():
         return [_list_file(name)]
     if not os.access(folder, os.R_OK | os.X_OK):
-        raise SourceError(f"{name}: the folder cannot be read: Permission denied")
+        raise SourceError(f"{name}: the folder cannot be read: Permission denied") from PermissionError()
     found = [] if layout.pattern else _list_catalogue(name)
     return found or _list_anywhere(name, layout)
 

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import click
@@ -203,7 +204,7 @@ def test_a_file_that_the_system_refuses_is_named(run: Run, monkeypatch: pytest.M
 
     monkeypatch.setattr("cachewatch.cli.cli.main", refused)
     told = run("tags")
-    assert (told.exit_code, told.error) == (3, "cachewatch: /srv/a\\x0ab.db: Permission denied\n")
+    assert (told.exit_code, told.error) == (2, "cachewatch: /srv/a\\x0ab.db: Permission denied\n")
 
 
 def test_version_and_unknown_commands(run: Run) -> None:
@@ -244,6 +245,10 @@ def test_demo(run: Run, tmp_path: Path) -> None:
     assert result.exit_code == 0
     assert "the earlier revision is derived from them" in result.output
     assert "py-ml-dtypes  0.3.1 -> 0.4.0 (0.3.1 stays)" in result.output
+    days = [f"develop-{datetime.now(UTC) - timedelta(days=ago):%Y-%m-%d} " for ago in (0, 1)]  # it may be midnight
+    tags = run("tags", "--repo", tmp_path / "kept.git").output
+    assert any(day in tags for day in days)
+    assert "develop  25 May -> 1 Jun 2025" in run("demo", "--date", "2025-06-01").output
     assert run("diff", "HEAD~1", "--repo", tmp_path / "kept.git").exit_code == 0
     assert run("demo", tmp_path / "kept.git").exit_code == 2
     assert run("demo").exit_code == 0
@@ -269,7 +274,10 @@ def test_the_next_commands_of_the_demo_run(
 
     assert (done.returncode, len(commands)) == (0, 6), done.stderr
     assert done.stderr.count("\n+ cachewatch ") + done.stderr.startswith("+ cachewatch") == 6 - len(folder)
-    assert "develop-2025-06-01         5       9\n" in done.stdout
+    today = datetime.now(UTC)
+    assert re.search(
+        rf"^develop-({today:%Y-%m-%d}|{today - timedelta(days=1):%Y-%m-%d}) +5 +9$", done.stdout, re.MULTILINE
+    )
 
 
 def test_format_noise_is_logged_when_asked(run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -36,7 +36,7 @@ def test_versions(run: Run) -> None:
     assert "1 spec, 1 version" in run("show", "zlib@1.2").output
     assert "2 specs, 2 versions" in run("show", "zlib@1.2:").output
     assert headings(run("show", "*@2.1:").output) == ["py-b"]
-    assert run("show", "zlib@9").error == "cachewatch: zlib@9: there is no such version; there are 1.2, 1.3\n"
+    assert run("show", "zlib@9").error == "cachewatch: zlib@9: no such version; there are 1.2, 1.3\n"
     assert run("show", "py-*@9").error == "cachewatch: py-*@9: no package that matches has such a version\n"
 
 
@@ -84,9 +84,9 @@ def test_a_spec_that_is_not_there(tmp_path: Path, run: Run) -> None:
     )
     made = history(tmp_path / "s.git", states)
     assert run("show", "cuda@1", "--repo", made).error == (
-        "cachewatch: cuda@1: there is no such version; there are 2; v1 has it (--tag)\n"
+        "cachewatch: cuda@1: no such version; there are 2; v1 has it (--tag)\n"
     )
-    assert "there is no such spec; there are versions 2; compilers " in run("show", "cuda+no", "--repo", made).error
+    assert "no such spec; there are versions 2; compilers " in run("show", "cuda+no", "--repo", made).error
     assert "'^zlib' cannot be understood" in run("show", "cuda^zlib", "--repo", made).error
 
 
@@ -96,7 +96,10 @@ def test_hashes(run: Run) -> None:
     assert by_hash.splitlines()[0] == f"py-b@2.1 /{spec_hash(65)}"
     assert "  stacks    e4s" in by_hash.splitlines()
     assert run("show", f"/{spec_hash(65)[:3]}").output == by_hash
-    assert run("show", "/9").error == "cachewatch: /9: no spec in develop has a hash that begins so\n"
+    assert (
+        run("show", "/9").error
+        == "cachewatch: /9: no spec in develop has a hash that begins so; `cachewatch history blame /9` looks in the past\n"
+    )
     assert run("show", "/9", "zlib").exit_code == 2
 
 

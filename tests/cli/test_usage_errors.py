@@ -1,7 +1,13 @@
 """What a mistyped command line is answered with: what is wrong, and what was probably meant."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 from conftest import Run
+from helpers import document, record
 
 
 @pytest.mark.parametrize(
@@ -53,3 +59,47 @@ def test_names_control_no_terminal(run: Run) -> None:
 def test_gates_take_groups_and_globs(run: Run, demo_repository: object, pattern: str, code: int) -> None:
     """`--fail-on` takes what `--kind` takes."""
     assert run("diff", "--repo", demo_repository, "--tag", "develop", "--fail-on", pattern).exit_code == code
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "words",
+    [
+        "diff ok.md no.md",
+        "show no.md",
+        "diff no ok.md",
+        "tags --repo no",
+        "coverage no.lock --repo demo.git",
+        "why --lock no.lock no.lock",
+        "once --config no.yaml",
+        "diff ok.md ok.md -o shut/x",
+        "site shut/x --repo demo.git",
+        "history build --repo demo.git --db shut/x.db",
+        "demo shut/x",
+        "init shut/x.yaml --to a@example.org",
+    ],
+)
+def test_what_may_not_be_read_or_written_is_one_mistake(words: str, tmp_path: Path, demo_repository: Path) -> None:
+    """Whatever the command line names it for."""
+    (tmp_path / "demo.git").symlink_to(demo_repository)
+    for name in ("ok.md", "no.md", "no.lock", "no.yaml"):
+        (tmp_path / name).write_bytes(document([record(1)]))
+    (tmp_path / "no").mkdir()
+    (tmp_path / "shut").mkdir(mode=0o555)
+    for name in ("no.md", "no.lock", "no.yaml", "no"):
+        (tmp_path / name).chmod(0)
+    # Root may read everything, unless it has no capabilities.
+    as_others = ["setpriv", "--inh-caps=-all", "--bounding-set=-all"] if os.geteuid() == 0 else []
+    command = [*as_others, sys.executable, "-m", "cachewatch", *words.split()]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    (tmp_path / "no").chmod(0o700)
+
+    assert done.returncode == 2, done.stderr
+
+
+@pytest.mark.parametrize(
+    "words", ["diff no.md no.md", "show no.md", "tags --repo no", "coverage no.lock", "diff --repo no"]
+)
+def test_what_is_not_there_is_one_mistake(words: str, run: Run) -> None:
+    """A document, a repository or a lock file."""
+    assert run(*words.split()).exit_code == 2

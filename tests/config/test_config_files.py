@@ -209,7 +209,9 @@ def test_check_without_secrets(run: Run, complete: Path) -> None:
 
     assert run("config", "check", "--config", complete).exit_code == 2
     assert run("config", "check", "--config", complete, "--no-secrets").exit_code == 0
-    assert "***" in run("config", "show", "--config", complete).output
+    shown = run("config", "show", "--config", complete).output
+    assert "***" in shown
+    assert max(len(line) for line in shown.splitlines() if "[" in line) <= 80
 
 
 def test_check_of_a_broken_file(run: Run, tmp_path: Path) -> None:

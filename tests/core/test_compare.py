@@ -170,11 +170,14 @@ def test_a_hash_whose_record_says_something_else_names_another_spec(
     change = changed([record(1), record(2)], [record(1, **other), record(2)])
 
     assert match_kinds(change) == expected
-    assert change.went.hashes == change.came.hashes == {spec_hash(1)}
+    assert change.removed_hashes.hashes == change.added_hashes.hashes == {spec_hash(1)}
     assert change.counts.adds_up
     assert (change.counts.before, change.counts.added, change.counts.removed, change.counts.after) == (2, 1, 1, 2)
     assert not change.restacked
-    assert describe_reused(change.went, change.came) == f"hash {spec_hash(1)[:7]} now names another spec: {message}"
+    assert (
+        describe_reused(change.removed_hashes, change.added_hashes)
+        == f"hash {spec_hash(1)[:7]} now names another spec: {message}"
+    )
 
 
 def test_what_is_kept_of_a_version_that_is_replaced_under_its_hashes() -> None:
@@ -186,7 +189,7 @@ def test_what_is_kept_of_a_version_that_is_replaced_under_its_hashes() -> None:
     assert {place.stack: place.verdict for place in change.places} == {"e4s": "retired", "ml": "upgraded"}
     assert change.facts["versions"] == Delta((), ("1.0",))
     message = "2 hashes now name another spec, first baaaaaa: version 1.0, now 2.0"
-    assert describe_reused(change.went, change.came) == message
+    assert describe_reused(change.removed_hashes, change.added_hashes) == message
 
 
 def test_specs_that_exchange_their_hashes() -> None:
@@ -195,7 +198,7 @@ def test_specs_that_exchange_their_hashes() -> None:
     change = changed([one, other], [one | {"hash": other["hash"]}, other | {"hash": one["hash"]}])
 
     assert match_kinds(change) == {"rebuilt": 2}
-    assert describe_reused(change.went, change.came).startswith("2 hashes now name another spec")
+    assert describe_reused(change.removed_hashes, change.added_hashes).startswith("2 hashes now name another spec")
 
 
 def test_a_kept_hash_gains_and_loses_stacks() -> None:

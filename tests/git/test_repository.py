@@ -16,7 +16,7 @@ from cachewatch.config.schedule import as_datetime
 from cachewatch.errors import RefusedAddress, SourceError
 from cachewatch.git import remote as addresses
 from cachewatch.git.gitpython import Git
-from cachewatch.git.repository import Repository, is_in_repository, shared_git_dir
+from cachewatch.git.repository import Repository, is_in_repository
 from cachewatch.git.revisions import count_between, resolve
 
 ONE = catalogue({"zlib": records([1, 2]), "hdf5": records([3])})
@@ -323,7 +323,7 @@ def test_the_git_folder_of_a_work_tree_is_its_own(two: Path, tmp_path: Path, pla
     assert head is not None
     assert head.id == git(tmp_path / "other", "rev-parse", "HEAD")
     assert repository.git_dir == str(folder)
-    assert shared_git_dir(folder / place) == tmp_path / "checkout" / ".git"
+    assert repository.shared_git_dir.resolve() == tmp_path / "checkout" / ".git"
 
 
 def test_a_folder_beside_a_repository_is_not_in_it(
@@ -340,7 +340,6 @@ def test_a_folder_beside_a_repository_is_not_in_it(
     assert "it is no git repository either" in result.error
     assert names(diff(run, "HEAD~1", "--repo", "../../catalogue")) == ["zlib"]
     assert not is_in_repository(Path("../../notes"))
-    assert shared_git_dir(Path("../../notes")) is None
 
 
 @pytest.mark.parametrize("place", ["links/sub/..", "links/sub", "links/module", "links/side"])
@@ -362,7 +361,7 @@ def test_links_are_followed_as_git_follows_them(two: Path, tmp_path: Path, place
         assert repository.git_dir == git(path, "rev-parse", "--absolute-git-dir")
         assert repository.objects().get("HEAD") is not None
     shared = git(path, "rev-parse", "--path-format=absolute", "--git-common-dir")
-    assert shared_git_dir(path) == Path(shared)
+    assert repository.shared_git_dir.resolve() == Path(shared)
 
 
 def test_nothing_is_written_to_a_repository(run: Run, two: Path) -> None:
@@ -538,7 +537,7 @@ def test_revisions_without_documents(run: Run, tmp_path: Path, bare: Path) -> No
     result = run("diff", old, other, "--repo", bare)
     assert (result.exit_code, "neither revision has documents" in result.error) == (2, True)
     assert run("diff", "HEAD", "HEAD", "--repo", bare).exit_code == 2
-    assert run("diff", "HEAD", "HEAD", "--repo", tmp_path / "nowhere").exit_code == 3
+    assert run("diff", "HEAD", "HEAD", "--repo", tmp_path / "nowhere").exit_code == 2
     assert run("diff", "HEAD", "HEAD", "--repo", tmp_path).exit_code == 2
 
 

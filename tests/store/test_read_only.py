@@ -202,7 +202,7 @@ def test_a_state_that_nobody_works_on_is_read_only_by_who_may_write_there(site: 
 
 
 def test_a_state_that_may_not_be_read(site: Site, run: Run) -> None:
-    """Which user is asked for, and what to do, with exit code 5."""
+    """Which user is asked for, and what to do; what may not be read is one mistake, with exit code 2."""
     config = ("--config", str(site.folder / "cachewatch.yaml"))
     (site.folder / "cachewatch.yaml").chmod(0o644)
     for command in (("status",), ("config", "explain", "new")):
@@ -210,7 +210,7 @@ def test_a_state_that_may_not_be_read(site: Site, run: Run) -> None:
         (site.folder / "state").chmod(0o700 if os.geteuid() == 0 else 0o000)
         done = as_another_user(site.folder, *command, *config)
         (site.folder / "state").chmod(0o700)
-        assert (done.exit_code, "Permission denied for user" in done.error) == (5, True), done
+        assert (done.exit_code, "Permission denied for user" in done.error) == (2, True), done
 
 
 def test_a_preview_of_a_state_without_permission_to_write(site: Site, run: Run) -> None:

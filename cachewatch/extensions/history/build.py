@@ -188,9 +188,10 @@ def bring_up_to_date(
     Raises AnotherInstance if another process writes this index, and StateError if the file cannot be used.
     """
     check_is_index(path)
+    folder = repository.shared_git_dir
     with locked(path), closing(open_for_writing(path)) as connection, named(path):
-        is_beside = path.resolve() == index_path(None, repository.shared_git_dir, {}).resolve()
-        build = _IndexBuild(repository, connection, engine, progress=progress, is_beside=is_beside)
+        is_own = path.resolve() in (index_path(None, folder, {}).resolve(), folder.resolve() / NAME)
+        build = _IndexBuild(repository, connection, engine, progress=progress, is_own=is_own)
         return build.run(first_parents(repository, end))
 
 
@@ -210,9 +211,9 @@ def ask_index(
     """
     path, engine = index_path(None, repository.shared_git_dir), in_jobs(repository, jobs)
     try:
-        if not _has(path, commit):
+        if not has(path, commit):
             bring_up_to_date(repository, path, engine, progress=progress)
-        if _has(path, commit):  # and not of another branch
+        if has(path, commit):  # and not of another branch
             with Index(path) as index:
                 return question(index)
     except (StateError, UsageError) as error:
@@ -224,7 +225,8 @@ def ask_index(
             return question(index)
 
 
-def _has(path: Path, commit: str) -> bool:
+def has(path: Path, commit: str) -> bool:
+    """Tell whether there is a whole index at `path` that has a revision."""
     try:
         with Index(path) as index:
             return index.number_of(commit) >= 0
@@ -240,9 +242,9 @@ class _IndexBuild:
         engine: Engine,
         *,
         progress: IndexProgress,
-        is_beside: bool,  # the index is in the git folder of the repository, and so of no other one
+        is_own: bool,  # the index is where only that of this repository is
     ) -> None:
-        self._is_beside = is_beside
+        self._is_own = is_own
         self._repository = repository
         self._connection = connection
         self._engine = engine
@@ -256,7 +258,7 @@ class _IndexBuild:
         stored = self._one("SELECT count(*) FROM revision")
         common = common_length(self._connection, self._chain)
         if common < stored:
-            if not (common or self._is_beside):
+            if not (common or self._is_own):
                 self._check_is_of_repository(stored)
             with transaction(self._connection):
                 make_tables(self._connection)

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, nullcontext, suppress
 from functools import partial, reduce
 from pathlib import Path
 from shlex import quote
@@ -11,11 +11,12 @@ from typing import Any, TypedDict, Unpack
 import click
 from msgspec import Struct, json
 
-from cachewatch.cli.catalogue import REPO_OPTION, is_folder, open_as_fetched, open_catalogue
+from cachewatch.cli.catalogue import REPO_OPTION, is_folder, open_catalogue
 from cachewatch.cli.mistakes import SuggestingGroup, completing, examples
 from cachewatch.cli.terminal import (
     FORMAT_OPTION,
     OUTPUT_OPTION,
+    ProgressLine,
     palette,
     progress_line,
     width,
@@ -28,9 +29,17 @@ from cachewatch.core.names import safe
 from cachewatch.core.selection import Globs, every_compiler
 from cachewatch.core.spack import Versions
 from cachewatch.environments import open_environment
-from cachewatch.errors import NoHistoryIndex, UsageError
+from cachewatch.errors import AnotherInstance, NoHistoryIndex, UsageError
 from cachewatch.extensions.history.blame import BestSnapshots, find_best, find_blame
-from cachewatch.extensions.history.build import IndexProgress, IndexUpdate, bring_up_to_date, in_jobs, on_cluster
+from cachewatch.extensions.history.build import (
+    Engine,
+    IndexProgress,
+    IndexUpdate,
+    bring_up_to_date,
+    has,
+    in_jobs,
+    on_cluster,
+)
 from cachewatch.extensions.history.log import QUERIES, Range, find_churn, find_log
 from cachewatch.extensions.history.read import Index, IndexPoint
 from cachewatch.extensions.history.schema import NAME, VARIABLE, check_whole, index_path
@@ -45,8 +54,7 @@ from cachewatch.extensions.history.tables import (
 from cachewatch.extensions.history.when import Wanted, find_when
 from cachewatch.extensions.history.write import IndexStatus, read_status
 from cachewatch.extensions.history.write import drop as remove
-from cachewatch.git.remote import clone_folder, is_url
-from cachewatch.git.repository import Repository, shared_git_dir
+from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import resolve
 from cachewatch.git.trees import catalogue_of, nothing_found
 from cachewatch.report.data import ascii_only
@@ -57,7 +65,7 @@ DB_OPTION = click.option(
     "--db",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    show_default=f"${VARIABLE}, else {NAME} in the git folder of the repository",
+    show_default=f"${VARIABLE}, else the user's cache",
     help="History index.",
 )
 ANSWER_FORMAT = click.option(
@@ -104,31 +112,31 @@ asking = with_options(REPO_OPTION, DB_OPTION, ANSWER_FORMAT, OUTPUT_OPTION)
 
 
 def open_history(repo: str | None, db: Path | None) -> Index:
-    """Open the index of the repository `repo`, or of the default repository, or the one in the file `db`."""
-    return Index(find_history(repo, db))
+    """Open the index of the repository `repo`, or of the default repository, or the one in the file `db`.
 
-
-def find_history(repo: str | None, db: Path | None) -> Path:
-    """Return the path of the index of the repository `repo`, or of the default repository; `db` overrides it."""
+    An index in the user's cache is built or updated first.
+    """
     if db or os.environ.get(VARIABLE):
-        return index_path(db, Path())
+        return Index(index_path(db, Path()))
+    line = progress_line(doing="indexing")
+    with closing(line), closing(_open_with_history(repo, line)) as repository:
+        path = index_path(None, repository.shared_git_dir)
+        if path.name != NAME and not has(path, resolve(repository, "HEAD").commit):
+            if not path.exists():
+                said = f"indexing the history of {safe(str(repository.path.resolve()))}"
+                click.echo(f"cachewatch: {said}; this is done once, and may be interrupted", err=True)
+            with suppress(AnotherInstance):
+                _index(repository, path, line, in_jobs(repository, min(2, os.cpu_count() or 1)))
+        return Index(path)
 
-    known = clone_folder(repo) if repo is not None and is_url(repo) else Path(repo or "")
-    if (folder := shared_git_dir(known)) is not None:
-        path = index_path(None, folder)
-        # The current folder may be a repository without a catalogue, but not if it has an index.
-        if repo is not None or path.exists():
-            return path
+
+def _open_with_history(repo: str | None, line: ProgressLine | None = None) -> Repository:
     if repo is not None and is_folder(repo):
         raise UsageError(
             f"{repo}: is a folder, which has no history; the service records one if the folder is a source"
             " (`cachewatch init --source`)"
         )
-    opened = open_as_fetched(repo)
-    if opened is None:
-        raise NoHistoryIndex("the repository was never fetched; run `cachewatch history build` first")
-    with closing(opened):
-        return index_path(None, opened.shared_git_dir)
+    return open_catalogue(repo, line)
 
 
 def write_answer(answer: Struct, indexed: IndexPoint, table: Callable[[], Table], asked: AnswerOptions) -> None:
@@ -167,8 +175,7 @@ _FOR_PEOPLE = ("text", "markdown")
 def best(*, lockfile: Path, tag: str | None, pin: bool, mirror: str | None, **asked: Unpack[AnswerOptions]) -> None:
     """Find the tags and revisions that had most binaries of an environment at the same time.
 
-    LOCKFILE is a spack.lock, or an environment's folder that has one. `cachewatch history build` indexes the history
-    for this.
+    LOCKFILE is a spack.lock, or an environment's folder that has one.
     """
     environment = open_environment(lockfile)
     if mirror is not None and not pin:
@@ -298,8 +305,8 @@ def status(context: click.Context, /, *, repo: str | None, db: Path | None, form
 
     Exits with 1 if it is not up to date.
     """
-    with closing(open_catalogue(repo)) as repository:
-        path = find_history(repo, db)
+    with closing(_open_with_history(repo)) as repository:
+        path = index_path(db, repository.shared_git_dir)
         found = read_status(repository, path)
     if found is None:
         raise _missing(path)
@@ -315,23 +322,23 @@ def status(context: click.Context, /, *, repo: str | None, db: Path | None, form
 @DB_OPTION
 def drop(*, repo: str | None, db: Path | None) -> None:
     """Remove the index; `cachewatch history build` makes it again."""
-    path = find_history(repo, db)
+    is_named = db or os.environ.get(VARIABLE)
+    with nullcontext() if is_named else closing(_open_with_history(repo)) as repository:
+        path = index_path(db, repository.shared_git_dir if repository else Path())
     click.echo(f"{path}: {'removed.' if remove(path) else 'there is no history index.'}", err=True)
 
 
 def _bring_up_to_date(*, is_first: bool, **options: Unpack[BuildOptions]) -> None:
     line = progress_line(is_wanted=not options["no_progress"], doing="indexing")
-    with closing(line), closing(open_catalogue(options["repo"], line)) as repository:
-        path = find_history(options["repo"], options["db"])
+    with closing(line), closing(_open_with_history(options["repo"], line)) as repository:
+        path = index_path(options["db"], repository.shared_git_dir)
         if is_first:
             check_whole(path)
         elif not path.exists():
             raise _missing(path)
-        _warn_of_loose_objects(repository)
-        progress = IndexProgress(line.begin_pieces, line.advance, lambda count: _warn_of_fetching(repository, count))
         cluster = options["cluster"]
         engine = on_cluster(repository.git_dir, cluster) if cluster else in_jobs(repository, options["jobs"])
-        done = bring_up_to_date(repository, path, engine, progress=progress)
+        done = _index(repository, path, line, engine)
         newest = resolve(repository, "HEAD")
         if catalogue_of(repository, newest.commit) is None:
             said = nothing_found(repository, newest.commit, newest.name)
@@ -344,6 +351,12 @@ def _bring_up_to_date(*, is_first: bool, **options: Unpack[BuildOptions]) -> Non
             "the state before them; `cachewatch log --tag TAG` names them",
             err=True,
         )
+
+
+def _index(repository: Repository, path: Path, line: ProgressLine, engine: Engine) -> IndexUpdate:
+    _warn_of_loose_objects(repository)
+    progress = IndexProgress(line.begin_pieces, line.advance, lambda count: _warn_of_fetching(repository, count))
+    return bring_up_to_date(repository, path, engine, progress=progress)
 
 
 def _missing(path: Path) -> NoHistoryIndex:
@@ -425,8 +438,7 @@ def when(
     """Show since when a version is in each stack, and until when.
 
     The lag is the time since the first stack had that version. `<=` marks what was there in the first readable
-    version of the document: it came then or before. `until` is the first revision without it. `cachewatch history
-    build` indexes the history for this.
+    version of the document: it came then or before. `until` is the first revision without it.
     """
     name, at, versions = package.partition("@")
     wanted = Wanted(

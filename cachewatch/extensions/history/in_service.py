@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from cachewatch.config.sources import Source
 from cachewatch.core.assessment import Alternative
-from cachewatch.core.model import Side
+from cachewatch.core.model import Side, Signature
 from cachewatch.core.names import is_snapshot
 from cachewatch.core.selection import Globs
 from cachewatch.core.spack import version_identity
@@ -20,9 +20,9 @@ from cachewatch.errors import CachewatchError, NoHistoryIndex, UnknownRevision
 from cachewatch.extensions.history.blame import find_best
 from cachewatch.extensions.history.build import IndexUpdate, bring_up_to_date, in_jobs
 from cachewatch.extensions.history.read import Index, days_between
-from cachewatch.extensions.history.schema import DamagedIndex, NotAnIndex, index_path
+from cachewatch.extensions.history.schema import NAME, DamagedIndex, NotAnIndex, index_path
 from cachewatch.extensions.history.settings import HistorySettings
-from cachewatch.extensions.history.when import find_presence
+from cachewatch.extensions.history.when import OPEN, find_presence
 from cachewatch.extensions.history.write import discard
 from cachewatch.git.repository import Repository
 from cachewatch.runtime.log import Log
@@ -39,7 +39,7 @@ _BUSY_MILLISECONDS = 200
 class Past:
     """The history index of a source, as digests use it. It answers None as soon as the index cannot be read."""
 
-    def __init__(self, index: Index, log: Log) -> None:
+    def __init__(self, index: Index, log: Log | None) -> None:
         self._index: Index | None = index
         self._log = log
 
@@ -59,6 +59,10 @@ class Past:
         """Return the snapshot that now has most of the given hashes, or None if none has any."""
         return self._asked(lambda index: _alternative(index, hashes))
 
+    def until(self, package: str, tag: str, chooses: Callable[[str, Signature], object]) -> str | None:
+        """Return the day since which a tag no longer has any of the chosen specs of a package; None if it has one, or never had."""
+        return self._asked(lambda index: _until(index, package, tag, chooses))
+
     def _asked(self, ask: Callable[[Index], _Answer | None]) -> _Answer | None:
         if self._index is None:
             return None
@@ -66,7 +70,8 @@ class Past:
             with self._index.explained():
                 return ask(self._index)
         except CachewatchError as error:
-            self._log.warning("history.failed", error=str(error))
+            if self._log is not None:
+                self._log.warning("history.failed", error=str(error))
             self.close()
             if isinstance(error, DamagedIndex):
                 with suppress(CachewatchError, OSError):
@@ -75,7 +80,7 @@ class Past:
             return None
 
 
-def open_past(repository: Repository, log: Log) -> Past | None:
+def open_past(repository: Repository, log: Log | None) -> Past | None:
     """Open the history index of a source, or return None if it does not exist or cannot be read."""
     path = index_path(None, repository.shared_git_dir, {})
     try:
@@ -83,8 +88,17 @@ def open_past(repository: Repository, log: Log) -> Past | None:
     except NoHistoryIndex:
         return None  # it is being built
     except CachewatchError as error:
-        log.warning("history.failed", error=str(error))
+        if log is not None:
+            log.warning("history.failed", error=str(error))
         return None
+
+
+def _until(index: Index, package: str, tag: str, chooses: Callable[[str, Signature], object]) -> str | None:
+    query = "SELECT build, stacks, coalesce(last, ?) FROM interval WHERE package = ? AND tag = ? AND first <= ?"
+    values = (OPEN, index.id_of("package", package), index.id_of("tag", tag), index.newest)
+    ends = (end for build, stacks, end in index.rows(query, values) if chooses("", index.signature(build, stacks)))
+    end = max(ends, default=OPEN)
+    return (index.point(end).time or "")[:10] if end <= index.newest else None
 
 
 def _stay(index: Index, line: Line, before: Side, after: Side) -> Stay | None:
@@ -150,7 +164,7 @@ def update_history(context: Context, source: Source) -> None:
 
 def _update(source: Source, folder: Path) -> IndexUpdate:
     with closing(watched_copy(source, folder).open()) as repository:
-        path = index_path(None, repository.shared_git_dir, {})
+        path = repository.shared_git_dir / NAME
         try:
             return bring_up_to_date(repository, path, in_jobs(repository, 1))
         except (DamagedIndex, NotAnIndex):

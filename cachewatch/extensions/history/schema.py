@@ -14,7 +14,7 @@ from shlex import quote
 from stat import S_ISREG
 
 from cachewatch.errors import NoHistoryIndex, StateError
-from cachewatch.runtime.files import journal_mode
+from cachewatch.runtime.files import cache_path, journal_mode
 
 NAME = "cachewatch-history.db"
 VARIABLE = "CACHEWATCH_HISTORY"
@@ -160,9 +160,12 @@ class NotAnIndex(StateError):
 
 
 def index_path(db: str | Path | None, git_dir: Path, environment: Mapping[str, str] = os.environ) -> Path:
-    """Return the path of an index: `db`, else the environment variable CACHEWATCH_HISTORY, else a file in `git_dir`."""
+    """Return the path of an index: `db`, else $CACHEWATCH_HISTORY, else an index in `git_dir`, else a file in the user's cache."""
     named = db or environment.get(VARIABLE)
-    return Path(named) if named else git_dir / NAME
+    if named:
+        return Path(named)
+    beside = git_dir / NAME
+    return beside if os.path.lexists(beside) else cache_path("history", str(git_dir.resolve()), ".db")
 
 
 def check_is_index(path: Path) -> None:

@@ -205,7 +205,7 @@ def step_of(number: int, change: PackageChange, *, is_gone: bool, is_baseline: b
 def _differences(change: PackageChange) -> Mapping[str, int]:
     """Return how many specs each stack gained or lost; NO_STACK stands for specs that no stack builds."""
     gained: Counter[str] = Counter()
-    for side, sign in ((change.came, 1), (change.went, -1)):
+    for side, sign in ((change.added_hashes, 1), (change.removed_hashes, -1)):
         for signature, count in side.counts.items():
             for stack in signature.stacks or (NO_STACK,):
                 gained[stack] += sign * count

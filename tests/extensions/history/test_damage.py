@@ -85,8 +85,9 @@ def test_build_looks_through_the_whole_file(repository: Path, run: Run) -> None:
     told = run("history", "build", "--repo", repository)
     assert (told.exit_code, f"history drop --db {path}" in told.error) == (5, True), told.error
     assert run("history", "drop", "--db", path).exit_code == 0
-    assert run("history", "build", "--repo", repository).exit_code == 0
-    assert run("history", "build", "--repo", repository).error == f"{path}: up to date.\n"
+    named = ("--repo", repository, "--db", path)
+    assert run("history", "build", *named).exit_code == 0
+    assert run("history", "build", *named).error == f"{path}: up to date.\n"
 
 
 def _write(path: Path, content: bytes) -> None:

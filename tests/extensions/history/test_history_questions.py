@@ -14,6 +14,8 @@ from helpers import catalogue, history, record
 from indexes import build
 from sqlite_files import opened
 
+from cachewatch.extensions.history.schema import index_path
+
 HASH = "22xqlomma3rncrgywukvxs53oiorwmgd"
 QUESTIONS = ["history when py-ml-dtypes", "history blame 22xqlom", "log", "history churn", "history churn --by stack"]
 END = "indexed up to f9449d145a, 2025-06-01 04:00 UTC"
@@ -250,7 +252,7 @@ def test_without_a_snapshot_pin_says_which_names_it_takes(run: Run, tmp_path: Pa
 
 
 def test_where_the_index_is(run: Run, asked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beside the objects of the repository, also from a folder or work tree of it; else as --db or the environment says."""
+    """In the git folder if it is there, also for a work tree; else in the cache, or as --db or the environment says."""
     index = asked / "cachewatch-history.db"
     work = tmp_path / "work"
     subprocess.run(["git", f"--git-dir={asked}", "worktree", "add", "-q", work], check=True, capture_output=True)
@@ -261,8 +263,7 @@ def test_where_the_index_is(run: Run, asked: Path, tmp_path: Path, monkeypatch: 
     # What is built in a folder of a work tree is what questions from any other one ask.
     index.rename(tmp_path / "kept.db")
     assert run("history", "build").exit_code == 0
-    assert index.exists()
-    index.unlink()
+    assert (index_path(None, asked).exists(), index.exists()) == (True, False)
     (tmp_path / "kept.db").rename(index)
     moved = index.rename(tmp_path / "elsewhere.db")
     monkeypatch.chdir(tmp_path)
