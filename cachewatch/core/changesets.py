@@ -350,6 +350,11 @@ class Report(Struct, frozen=True, kw_only=True):
         return replace(self, events=tuple(event for event in self.events if wants({event.kind})))
 
     @property
+    def tag(self) -> str:
+        """The tag; where neither side has one, what the later one is called."""
+        return self.after.tag or self.before.tag or self.after.name
+
+    @property
     def kinds(self) -> frozenset[Kind]:
         """Every kind of change that happened."""
         kinds = {*self.own_kinds, *(event.kind for event in self.events)}

@@ -1,100 +1,130 @@
 """Causes of rebuilds, for people and for programs."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
+
+from msgspec import Struct
 
 from cachewatch.core.causes import Attributed, Cause, Causes, Explanation, GraphNode, LockChange, Value, What, attribute
-from cachewatch.core.names import safe
+from cachewatch.core.names import safe, safe_name
+from cachewatch.core.spack import NO_COMPILER
+from cachewatch.core.statement_values import CauseCount, Statement, StatementKind
 from cachewatch.report.data import encode
-from cachewatch.report.words import number
+from cachewatch.report.words import first_of, names, number
+from cachewatch.report.words_file import Words, words
 
 SCHEMA = "cachewatch.why/1"
 SHORT = 7  # characters of a hash
-
-_MOST_NAMES = 6
 MOST_CAUSES = 20
 
+_T = TypeVar("_T")
+_MOST_LISTED = 6
+_MOST_REASONS = 3
 # What several packages may have in common.
 _SHARED = frozenset({What.COMPILER, What.OS, What.TARGET, What.NAMESPACE, What.EXTERNAL})
-_WORDS = {
-    What.VERSION: "{name} {before} -> {after}",
-    What.RECIPE: "the recipe of {name} changed",
-    What.DEPENDENCY_ADDED: "{name} depends on {after} now",
-    What.DEPENDENCY_REMOVED: "{name} no longer depends on {before}",
-    What.DEPENDENCY_CHANGED: "{name} uses a dependency in another way: {before} -> {after}",
-    What.NOT_DESCRIBED: "{name} differs, and the recorded graph does not describe it",
-    What.SPACK: "nothing that is recorded differs: another version of Spack wrote it",
-    What.TOO_MANY: "more than 1,000 causes: they are not told apart",
-    What.NOT_RECORDED: "not recorded: these revisions have no dependency graph; `cachewatch record` keeps it from now on",
-    What.SPLICE: "the dependencies of {name} were replaced after it was built (spliced)",
-}
-_OTHERWISE_WRITTEN = "another version of Spack wrote it"
 
 
-def cause_json(cause: Cause) -> dict[str, Any]:
-    """Return a cause as JSON has it."""
-    values = {"package": cause.package or None, "what": cause.what, "before": cause.before, "after": cause.after}
-    return values | ({"languages": cause.languages} if cause.what is What.COMPILER else {})
+def _alike(found: Iterable[_T], cause_of: Callable[[_T], Cause]) -> list[list[_T]]:
+    """Put together what changed alike in several packages; versions, recipes and edges are of one package."""
+    groups: defaultdict[tuple[What, str, str, str], list[_T]] = defaultdict(list)
+    for one in found:
+        cause = cause_of(one)
+        package = "" if cause.what in _SHARED else cause.package
+        groups[cause.what, package, _text(cause.before), _text(cause.after)].append(one)
+    return list(groups.values())
 
 
-def causes_json(causes: Causes) -> list[dict[str, Any]]:
-    """Return causes, each with the path from the asked spec down to what differs."""
-    return [cause_json(cause) | {"path": causes[cause]} for cause in sorted(causes, key=lambda one: one.sort_key)]
+def in_words(causes: Sequence[Cause]) -> str:
+    """Say what differs in one package, or alike in several, with the languages of compilers."""
+    compiled = {f"{one.package} ({', '.join(one.languages)})" if one.languages else one.package for one in causes}
+    return _said("said", causes[0], listed(sorted(map(safe, compiled))), len(compiled), words())
 
 
-def spec_json(node: GraphNode) -> dict[str, Any]:
-    """Return a spec as JSON has it."""
-    return {
-        "hash": node.hash,
-        "name": node.name,
-        "version": node.version,
-        "compiler": node.compiler,
-        "os": node.os,
-        "target": node.target,
-        "variants": node.variants,
-    }
+def because(causes: Sequence[Cause], own: Words | None = None) -> str:
+    """Say the same as the reason of a rebuild: `because of zlib 1.3 -> 1.3.1`."""
+    packages = sorted({cause.package for cause in causes})
+    return _said("because", causes[0], names(packages), len(packages), own or words())
 
 
-def explained_json(package: str, found: Sequence[Explanation], *, is_recorded: bool) -> bytes:
-    """Return why specs of one package were rebuilt; a single one without a list around it."""
-    answers = [_explanation_json(one) for one in found]
-    if len(answers) == 1:
-        return _encoded({"recorded": is_recorded, **answers[0]})
-    return _encoded({"recorded": is_recorded, "package": package, "specs": answers})
+def _said(key: str, cause: Cause, name: str, n: int, own: Words) -> str:
+    before, after = _text(cause.before), _text(cause.after)
+    return own.say(f"cause.{cause.what}", key, n, what=cause.what, name=name, before=before, after=after)
 
 
-def _explanation_json(one: Explanation) -> dict[str, Any]:
-    predecessor = None
-    if one.predecessor is not None:
-        predecessor = spec_json(one.predecessor) | {"beside": one.is_beside, "paired": one.is_paired}
-    return {"spec": spec_json(one.spec), "predecessor": predecessor, "causes": causes_json(one.paths)}
+def change_in_words(cause: Cause) -> str:
+    """Say what was there before and what is there now: 1.3 -> 1.3.1."""
+    return f"{_text(cause.before)} -> {_text(cause.after)}"
 
 
-def night_json(found: Sequence[Explanation], *, is_recorded: bool) -> bytes:
-    """Return the causes of all these specs."""
-    return _encoded({"recorded": is_recorded, "causes": attributed_json(attributed(found))})
+def change_of(cause: Cause) -> str:
+    """Say what differs beside the name of its package: `1.3 -> 1.3.1`, `recipe`."""
+    if cause.what in (What.VERSION, What.COMPILER):
+        return change_in_words(cause)
+    return safe_name(cause.what.value.replace("-", " "))
 
 
-def lock_json(change: LockChange) -> bytes:
-    """Return why two lock files differ."""
-    return _encoded(
-        {
-            "recorded": True,
-            "causes": attributed_json(attributed(change.explained)),
-            "specs": [_explanation_json(one) | {"root": one.spec.hash in change.roots} for one in change.explained],
-            "added": [spec_json(node) for node in change.added],
-            "removed": [spec_json(node) for node in change.removed],
-        }
-    )
+def _text(value: Value) -> str:
+    return safe_name(value if isinstance(value, str) else " ".join(value)) or "none"
 
 
-def attributed_json(found: Sequence[Attributed]) -> list[dict[str, Any]]:
-    """Return causes with the specs that have them; `attributed` counts each spec once."""
-    return [
-        cause_json(one.cause) | {"specs": len(one.hashes), "attributed": len(one.attributed), "hashes": one.hashes}
-        for one in found
-    ]
+def listed(texts: Iterable[str]) -> str:
+    """Return a few names, and how many more there are."""
+    return first_of(list(texts), _MOST_LISTED)
+
+
+class Reason(Struct, frozen=True):
+    """What changed alike in one or several packages, and how many specs it rebuilt."""
+
+    words: str
+    causes: tuple[Cause, ...]
+    specs: int
+    packages: tuple[str, ...]  # that were rebuilt
+
+
+def reasons_of(counted: Iterable[CauseCount], own: Words | None = None) -> list[Reason]:
+    """Return causes in words, most specs first; what changed alike in several packages is one."""
+    found = []
+    for group in _alike(counted, lambda one: one.cause):
+        causes = tuple(one.cause for one in group)
+        packages = tuple(sorted({package for one in group for package in one.packages}))
+        found.append(Reason(because(causes, own), causes, sum(one.specs for one in group), packages))
+    return sorted(found, key=lambda one: -one.specs)
+
+
+def reasons_in_words(causes: Iterable[Cause]) -> list[str]:
+    """Return the causes of one spec in words; what changed alike in several packages is one."""
+    ordered = sorted(causes, key=lambda cause: (cause.package, cause.what))
+    return [because(group) for group in sorted(_alike(ordered, lambda cause: cause), key=len, reverse=True)]
+
+
+def reasons(statement: Statement, own: Words) -> str:
+    """Say for what reasons the specs of a statement were rebuilt; empty where that is not recorded.
+
+    "1,405 because of openssl 3.4.0 -> 3.4.1, 498 because the recipe of python changed, 17 for other reasons".
+    """
+    found = reasons_of(statement.causes, own)
+    told = found[:_MOST_REASONS]
+    others = statement.counts.new - sum(one.specs for one in told)
+    if len(found) == 1 and others <= 0:
+        return found[0].words
+    rest = [f"{others:,} for other reasons"] if found and others > 0 else []
+    return ", ".join([*(f"{one.specs:,} {one.words}" for one in told), *rest])
+
+
+def reason_lines(statement: Statement, most: int) -> list[str]:
+    """Return a line for each of up to `most` reasons, with the packages that it rebuilt."""
+    told = reasons_of(statement.causes)[:most]
+    lines = [f"{number(one.specs, 'spec')} {one.words}: {names(one.packages)}" for one in told]
+    rest = statement.counts.new - sum(one.specs for one in told)
+    if told and rest > 0:
+        lines.append(f"{number(rest, 'spec')} for other reasons")
+    stories = [line.story for line in statement.lines if line.story.kind is StatementKind.REBUILT]
+    if any(story.after == (NO_COMPILER,) for story in stories):
+        lines.append("compilers are no longer written")
+    elif any(story.before == (NO_COMPILER,) for story in stories):
+        lines.append("compilers are written now")
+    return lines
 
 
 def attributed(found: Sequence[Explanation]) -> Sequence[Attributed]:
@@ -102,8 +132,29 @@ def attributed(found: Sequence[Explanation]) -> Sequence[Attributed]:
     return attribute({one.spec.hash: one.causes for one in found if one.causes})
 
 
-def _encoded(values: dict[str, Any]) -> bytes:
-    return encode({"schema": SCHEMA, **values}) + b"\n"
+def grouped(explained: Sequence[Explanation]) -> list[dict[str, Any]]:
+    """Return what changed, how many specs are counted under it, and their packages, as templates take it; most specs first."""
+    package_of = {one.spec.hash: one.spec.name for one in explained}
+    found = [
+        {
+            "count": sum(len(one.attributed) for one in group),
+            "cause": in_words([one.cause for one in group]),
+            "packages": sorted({safe(package_of[h]) for one in group for h in one.attributed}),
+        }
+        for group in _alike(attributed(explained), lambda one: one.cause)
+    ]
+    return sorted((one for one in found if one["count"]), key=lambda one: -one["count"])
+
+
+def attributed_lines(explained: Sequence[Explanation], what: str) -> Iterator[str]:
+    """Yield how many specs there are, and the causes by how many of them each accounts for."""
+    yield f"{number(len(explained), 'spec')} {what}:"
+    found = grouped(explained)
+    for one in found[:MOST_CAUSES]:
+        yield f"  {one['count']:>6,}  {one['cause']}"
+        yield f"          {listed(one['packages'])}"
+    if rest := sum(one["count"] for one in found[MOST_CAUSES:]):
+        yield f"  {rest:>6,}  for {number(len(found) - MOST_CAUSES, 'other reason')} (--format json has all)"
 
 
 def heading_and_causes(found: Sequence[Explanation]) -> Iterator[str]:
@@ -117,109 +168,86 @@ def heading_and_causes(found: Sequence[Explanation]) -> Iterator[str]:
         yield "  no specs were rebuilt"
 
 
-def markdown_causes(found: Sequence[Explanation]) -> list[dict[str, Any]]:
-    """Return the causes as the template takes them: what, how many specs, of which packages."""
-    return [
-        {"count": count, "cause": in_words(group[0].cause, _names_of(group)), "packages": packages}
-        for count, group, packages in _grouped(found)
-    ]
-
-
-def attributed_lines(explained: Sequence[Explanation], what: str) -> Iterator[str]:
-    """Yield how many specs there are, and the causes by how many of them each accounts for."""
-    yield f"{number(len(explained), 'spec')} {what}:"
-    found = _grouped(explained)
-    for count, group, packages in found[:MOST_CAUSES]:
-        yield f"  {count:>6,}  {in_words(group[0].cause, _names_of(group))}"
-        yield f"          {listed(packages)}"
-    if rest := sum(count for count, _, _ in found[MOST_CAUSES:]):
-        yield f"  {rest:>6,}  for {number(len(found) - MOST_CAUSES, 'other reason')} (--format json has all)"
-
-
-def _grouped(explained: Sequence[Explanation]) -> list[tuple[int, list[Attributed], list[str]]]:
-    """Return the causes that changed alike, with the specs counted under them and their packages; most specs first."""
-    names = {one.spec.hash: one.spec.name for one in explained}
-    groups: defaultdict[tuple[object, ...], list[Attributed]] = defaultdict(list)
-    for one in attributed(explained):
-        groups[_group(one.cause)].append(one)
-    found = [
-        (
-            sum(len(one.attributed) for one in group),
-            group,
-            sorted({safe(names[h]) for one in group for h in one.attributed}),
-        )
-        for group in groups.values()
-    ]
-    return sorted((one for one in found if one[0]), key=lambda one: -one[0])
-
-
-def _names_of(group: Sequence[Attributed]) -> str:
-    return listed(sorted({_compiled(one.cause) for one in group}))
-
-
 def short(node: GraphNode) -> str:
     """Name a spec: hdf5@1.14.6/m5ebs4r."""
     return safe(f"{node.name}@{node.version}/{node.hash[:SHORT]}")
 
 
 def cause_lines(causes: Causes) -> Iterator[str]:
-    """Yield each cause in words, with the shortest path to it below."""
+    """Yield each cause in words, with the shortest path to it below: `cw-torch <- hdf5 <- zlib`."""
     for cause, path in causes_in_words(causes):
         yield cause
         if path:
-            yield f"    {path_in_words(path)}"
+            yield f"    {safe(' <- '.join(path))}"
 
 
 def causes_in_words(causes: Causes) -> Iterator[tuple[str, Sequence[str]]]:
     """Yield each cause in words, with the shortest path to it; what changed alike in several packages is one without a path."""
-    alike: defaultdict[tuple[What, Value, Value], list[Cause]] = defaultdict(list)
-    for cause in sorted(causes, key=lambda one: one.sort_key):
-        alike[_group(cause)].append(cause)
-    for group in alike.values():
-        if len(group) > 1:
-            yield in_words(group[0], listed([_compiled(cause) for cause in group])), ()
-        else:
-            path = causes[group[0]]
-            is_rest = group[0].what is What.SPACK and len(alike) > 1
-            yield _OTHERWISE_WRITTEN if is_rest else in_words(group[0]), path if len(path) > 1 else ()
+    groups = _alike(sorted(causes, key=lambda one: one.sort_key), lambda one: one)
+    for group in groups:
+        path = causes[group[0]] if len(group) == 1 else ()
+        is_rest = group[0].what is What.SPACK and len(groups) > 1
+        yield words().text("cause.spack", "beside") if is_rest else in_words(group), path if len(path) > 1 else ()
 
 
-def _group(cause: Cause) -> tuple[What, Value, Value]:
-    """Return what tells a line from another; a version, a recipe and an edge are of one package."""
-    if cause.what in _SHARED:
-        return cause.what, cause.before, cause.after
-    return cause.what, cause.package, (_text(cause.before), _text(cause.after))
+def cause_json(cause: Cause) -> dict[str, Any]:
+    """Return a cause as JSON has it."""
+    values = {"package": cause.package or None, "what": cause.what, "before": cause.before, "after": cause.after}
+    return values | ({"languages": cause.languages} if cause.what is What.COMPILER else {})
 
 
-def path_in_words(path: Sequence[str]) -> str:
-    """Say by way of what a cause reaches the spec: cw-torch <- hdf5 <- zlib."""
-    return safe(" <- ".join(path))
+def causes_json(causes: Causes) -> list[dict[str, Any]]:
+    """Return causes, each with the path from the asked spec down to what differs."""
+    return [cause_json(cause) | {"path": causes[cause]} for cause in sorted(causes, key=lambda one: one.sort_key)]
 
 
-def in_words(cause: Cause, names: str = "") -> str:
-    """Say what differs, in a line; `names` are those of several packages in which it does."""
-    before, after = _text(cause.before), _text(cause.after)
-    return _WORDS.get(cause.what, "{what} of {name}: {before} -> {after}").format(
-        what=cause.what, name=names or _compiled(cause), before=before or "none", after=after or "none"
+_NODE = ("hash", "name", "version", "compiler", "os", "target", "variants")
+
+
+def _node_json(node: GraphNode) -> dict[str, Any]:
+    return {name: getattr(node, name) for name in _NODE}
+
+
+def explained_json(package: str, found: Sequence[Explanation], *, is_recorded: bool) -> bytes:
+    """Return why specs of one package were rebuilt; a single one without a list around it."""
+    answers = [_explanation_json(one) for one in found]
+    if len(answers) == 1:
+        return _encoded({"recorded": is_recorded, **answers[0]})
+    return _encoded({"recorded": is_recorded, "package": package, "specs": answers})
+
+
+def _explanation_json(one: Explanation) -> dict[str, Any]:
+    predecessor = None
+    if one.predecessor is not None:
+        predecessor = _node_json(one.predecessor) | {"beside": one.is_beside, "paired": one.is_paired}
+    return {"spec": _node_json(one.spec), "predecessor": predecessor, "causes": causes_json(one.paths)}
+
+
+def night_json(found: Sequence[Explanation], *, is_recorded: bool) -> bytes:
+    """Return the causes of all these specs."""
+    return _encoded({"recorded": is_recorded, "causes": attributed_json(found)})
+
+
+def lock_json(change: LockChange) -> bytes:
+    """Return why two lock files differ."""
+    return _encoded(
+        {
+            "recorded": True,
+            "causes": attributed_json(change.explained),
+            "specs": [_explanation_json(one) | {"root": one.spec.hash in change.roots} for one in change.explained],
+            "added": list(map(_node_json, change.added)),
+            "removed": list(map(_node_json, change.removed)),
+        }
     )
 
 
-def change_in_words(cause: Cause) -> str:
-    """Say what was there before and what is there now: 1.3 -> 1.3.1."""
-    return f"{_text(cause.before) or 'none'} -> {_text(cause.after) or 'none'}"
+def attributed_json(found: Sequence[Explanation]) -> list[dict[str, Any]]:
+    """Return the causes of specs with the hashes of all that have them; `attributed` counts each spec once."""
+    return [
+        cause_json(one.cause) | {"specs": len(one.hashes), "attributed": len(one.attributed), "hashes": one.hashes}
+        for one in attributed(found)
+    ]
 
 
-def _compiled(cause: Cause) -> str:
-    languages = f" ({', '.join(cause.languages)})" if cause.languages else ""
-    return f"{safe(cause.package)}{languages}"
-
-
-def _text(value: Value) -> str:
-    return safe(value if isinstance(value, str) else " ".join(value))
-
-
-def listed(names: Iterable[str]) -> str:
-    """Return a few names, and how many more there are."""
-    all_names = list(names)
-    more = f" and {len(all_names) - _MOST_NAMES} more" if len(all_names) > _MOST_NAMES else ""
-    return ", ".join(all_names[:_MOST_NAMES]) + more
+def _encoded(values: dict[str, Any]) -> bytes:
+    return encode({"schema": SCHEMA, **values}) + b"\n"

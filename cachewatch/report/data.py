@@ -16,19 +16,16 @@ from msgspec.structs import asdict
 from cachewatch.core.changesets import Changeset, ListCollector
 from cachewatch.core.model import (
     FACTS,
-    Delta,
     Diagnostic,
     Loss,
     LossClass,
     MatchKind,
     PackageChange,
-    PackageCounts,
     Place,
     PlaceChange,
     Side,
     Signature,
     Spec,
-    SpecCounts,
     Specs,
     StackVersions,
     Verdict,
@@ -86,20 +83,12 @@ def package_json(change: PackageChange) -> bytes:
         "name": change.package,
         "status": change.status,
         "kinds": sorted(change.kinds),
-        **{fact: delta_values(change.facts[fact]) for fact in FACTS},
+        **{fact: asdict(change.facts[fact]) for fact in FACTS},
         "stack_versions": [
             {"stack": one.stack, "before": one.before, "after": one.after, "direction": _direction(one)}
             for one in change.stack_versions
         ],
-        "places": [
-            place_values(place)
-            | (
-                {"statement": _OWNER + _encode((change.package, place.stack, place.target)).decode()}
-                if place.verdict in _OWNED
-                else {}
-            )
-            for place in change.places
-        ],
+        "places": [_place_values(change.package, place) for place in change.places],
     }
     return ascii_only(b"{" + _members(head) + b',"specs":{' + b",".join(specs) + b"}}")
 
@@ -144,33 +133,13 @@ _DIRECTIONS = {
 }
 
 
-def spec_values(signature: Signature) -> dict[str, Any]:
-    """Return what a signature says, under the names of a document."""
-    return {
-        "versions": signature.versions,
-        "compiler": signature.compiler,
-        "os": signature.os,
-        "platform": signature.platform,
-        "target": signature.target,
-        "variants": signature.variants,
-        "stacks": signature.stacks,
-    }
-
-
-def delta_values(delta: Delta) -> dict[str, Any]:
-    """Return what came and went of one fact."""
-    return {"added": delta.added, "removed": delta.removed}
-
-
-def place_values(place: PlaceChange) -> dict[str, Any]:
-    """Return what happened in one place."""
-    return {
-        "stack": place.stack,
-        "target": place.target,
-        "before": place.before,
-        "after": place.after,
-        "verdict": place.verdict,
-    } | ({} if place.loss is None else {"loss": loss_values(place.loss)})
+def _place_values(package: str, place: PlaceChange) -> dict[str, Any]:
+    values = {name: getattr(place, name) for name in ("stack", "target", "before", "after", "verdict")}
+    if place.loss is not None:
+        values["loss"] = loss_values(place.loss)
+    if place.verdict in _OWNED:
+        values["statement"] = _OWNER + _encode((package, place.stack, place.target)).decode()
+    return values
 
 
 def loss_values(loss: Loss) -> dict[str, str]:
@@ -207,7 +176,14 @@ def statement_values(statement: Statement) -> dict[str, Any]:
         "exceptions": statement.exceptions,
         "effects": [{"kind": effect.kind, "packages": effect.packages} for effect in statement.effects],
         **({"turnover": {**asdict(statement.turnover), "gone": statement.turnover.gone}} if statement.turnover else {}),
-    } | ({"causes": [_cause_values(one) for one in statement.causes]} if statement.causes else {})
+        **({"causes": list(map(_cause_values, statement.causes))} if statement.causes else {}),
+    }
+
+
+def _cause_values(one: CauseCount) -> dict[str, Any]:
+    cause = one.cause
+    values = {"package": cause.package or None, "what": cause.what, "before": cause.before, "after": cause.after}
+    return {**values, "specs": one.specs, "packages": one.packages}
 
 
 def machines_lost(statements: Iterable[Statement]) -> list[dict[str, Any]]:
@@ -228,26 +204,9 @@ def machines_lost(statements: Iterable[Statement]) -> list[dict[str, Any]]:
     ]
 
 
-def _cause_values(one: CauseCount) -> dict[str, Any]:
-    cause = one.cause
-    return {
-        "package": cause.package or None,
-        "what": cause.what,
-        "before": cause.before,
-        "after": cause.after,
-        "specs": one.specs,
-        "packages": one.packages,
-    }
-
-
 def fault_values(diagnostic: Diagnostic) -> dict[str, Any]:
     """Return one warning."""
     return {"path": safe(diagnostic.path), "kind": diagnostic.kind, "message": diagnostic.message}
-
-
-def summary_values(packages: PackageCounts, specs: SpecCounts) -> dict[str, Any]:
-    """Return the totals."""
-    return {"packages": asdict(packages), "specs": asdict(specs)}
 
 
 def _members(values: Mapping[str, Any]) -> bytes:
@@ -256,7 +215,7 @@ def _members(values: Mapping[str, Any]) -> bytes:
 
 def _body(signature: Signature) -> str:
     """Return a spec as JSON, but for its hash."""
-    return f",{_members(spec_values(signature)).decode()}}}"
+    return f",{_members(asdict(signature)).decode()}}}"
 
 
 def _specs(specs: Specs, bodies: Mapping[Signature, str]) -> bytes:
@@ -286,17 +245,6 @@ COLUMNS = (
     "stacks",
 )
 
-# The singular of a fact, as in the kinds of change: version-added.
-_SINGULAR = {
-    "versions": "version",
-    "stacks": "stack",
-    "compilers": "compiler",
-    "oses": "os",
-    "platforms": "platform",
-    "targets": "target",
-    "variants": "variant",
-}
-
 # Names behind a sign, and nothing that calls, refers or computes.
 _VARIANTS = re.compile(r"[+-][A-Za-z][A-Za-z0-9_]*(?: [+~]?[A-Za-z][A-Za-z0-9_.,:=-]*)*")
 # Blanks and what nobody sees do not keep all spreadsheets from computing, and some know signs of full width.
@@ -304,7 +252,7 @@ _FORMULA = re.compile(rf"[\s{UNSEEN}]*[=+@\uff1d\uff0b\uff20\ufe62\ufe66\ufe6b\u
 # In half of the world, a spreadsheet begins another cell there.
 _BEHIND_SEPARATOR = re.compile(rf";(?={_FORMULA.pattern})")
 
-Line = dict[str, object]
+Line = Mapping[str, object]
 
 
 class CsvCollector(ListCollector):
@@ -317,68 +265,48 @@ class CsvCollector(ListCollector):
 
 def write_csv(changesets: Iterable[Changeset]) -> Iterator[bytes]:
     """Yield the table with its heading, as spreadsheets read it."""
-    yield csv_table([dict(zip(COLUMNS, COLUMNS, strict=True))])
+    yield csv_rows([COLUMNS])
     for changeset in changesets:
         tag = changeset.after.tag or ""
         for lines in changeset.collected():
             yield csv_table({"tag": tag, **line} for line in lines)
         report = changeset.report
         last: list[Line] = [{"change": event.kind, "name": event.name, "count": event.specs} for event in report.events]
-        last += [
-            {"change": diagnostic.kind, "name": diagnostic.path, "after": diagnostic.message}
-            for diagnostic in report.diagnostics
-        ]
+        last += ({"change": one.kind, "name": one.path, "after": one.message} for one in report.diagnostics)
         last.append({"change": "total", "before": report.specs.before, "after": report.specs.after})
         yield csv_table({"tag": tag, **line} for line in last)
 
 
 def _lines(change: PackageChange) -> Iterator[Line]:
     yield {"change": f"package-{change.status}", "before": change.counts.before, "after": change.counts.after}
-    yield from _fact_lines(change)
+    for fact in FACTS:
+        singular = "os" if fact == "oses" else fact.removesuffix("s")
+        yield from ({"change": f"{singular}-added", "name": value} for value in change.facts[fact].added)
+        yield from ({"change": f"{singular}-removed", "name": value} for value in change.facts[fact].removed)
+    for entry in change.stack_versions:
+        change_of = f"stack-versions-{_direction(entry)}"
+        yield {"change": change_of, "name": entry.stack, **_sides(entry.before, entry.after)}
+    for place in change.places:
+        where = {"stacks": place.stack, "target": place.target}
+        yield {"change": f"place-{place.verdict}", **where, **_sides(place.before, place.after)}
     for name in (*(kind.value for kind in MatchKind), "new", "gone"):
         if count := getattr(change.counts, name):
             yield {"change": name, "count": count}
-    yield from _spec_lines(change)
-
-
-def _fact_lines(change: PackageChange) -> Iterator[Line]:
-    for fact in FACTS:
-        for value in change.facts[fact].added:
-            yield {"change": f"{_SINGULAR[fact]}-added", "name": value}
-        for value in change.facts[fact].removed:
-            yield {"change": f"{_SINGULAR[fact]}-removed", "name": value}
-    for entry in change.stack_versions:
-        versions = {"before": " ".join(entry.before), "after": " ".join(entry.after)}
-        yield {"change": f"stack-versions-{_direction(entry)}", "name": entry.stack, **versions}
-    for place in change.places:
-        versions = {"before": " ".join(place.before), "after": " ".join(place.after)}
-        yield {"change": f"place-{place.verdict}", "stacks": place.stack, "target": place.target, **versions}
-
-
-def _spec_lines(change: PackageChange) -> Iterator[Line]:
-    for spec in change.removed:
-        yield {"change": "spec-removed", **_spec(spec)}
-    for spec in change.added:
-        yield {"change": "spec-added", **_spec(spec)}
+    yield from ({"change": "spec-removed", **_spec(spec)} for spec in change.removed)
+    yield from ({"change": "spec-added", **_spec(spec)} for spec in change.added)
     for kept in change.restacked:
-        stacks = {"before": " ".join(kept.lost), "after": " ".join(kept.gained)}
-        yield {"change": "restacked", "hash": kept.hash, **stacks}
-    for spec_hash in change.unreferenced:
-        yield {"change": "unreferenced", "hash": known_hash(spec_hash) or ""}
+        yield {"change": "restacked", "hash": kept.hash, **_sides(kept.lost, kept.gained)}
+    yield from ({"change": "unreferenced", "hash": known_hash(key) or ""} for key in change.unreferenced)
 
 
-def _spec(spec: Spec) -> dict[str, str]:
-    s = spec.signature
-    return {
-        "hash": known_hash(spec.hash) or "",
-        "versions": " ".join(s.versions),
-        "compiler": s.compiler,
-        "os": s.os,
-        "platform": s.platform,
-        "target": s.target,
-        "variants": " ".join(s.variants),
-        "stacks": " ".join(s.stacks),
-    }
+def _sides(before: Iterable[str], after: Iterable[str]) -> dict[str, str]:
+    return {"before": " ".join(before), "after": " ".join(after)}
+
+
+def _spec(spec: Spec) -> Line:
+    values = asdict(spec.signature)
+    joined = {name: " ".join(value) if isinstance(value, tuple) else value for name, value in values.items()}
+    return {"hash": known_hash(spec.hash) or "", **joined}
 
 
 def csv_table(lines: Iterable[Line]) -> bytes:
@@ -389,9 +317,8 @@ def csv_table(lines: Iterable[Line]) -> bytes:
 def csv_rows(rows: Iterable[Iterable[object]]) -> bytes:
     """Return `rows` as CSV, with nothing in them that a spreadsheet would run; None is an empty cell."""
     text = io.StringIO()
-    plain, quoting = (
-        csv.writer(text, lineterminator="\r\n", quoting=each) for each in (csv.QUOTE_MINIMAL, csv.QUOTE_ALL)
-    )
+    plain = csv.writer(text, lineterminator="\r\n")
+    quoting = csv.writer(text, lineterminator="\r\n", quoting=csv.QUOTE_ALL)
     for row in rows:
         cells = ["" if value is None else _cell(value) for value in row]
         (quoting if any(";" in cell for cell in cells) else plain).writerow(cells)

@@ -3,11 +3,9 @@
 Recipients of digests never get the notices.
 """
 
-import base64
 import gzip
-import hashlib
 import re
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Set
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +14,12 @@ from msgspec.structs import replace
 from cachewatch.core.names import safe
 from cachewatch.errors import TemplateError
 from cachewatch.report import headline
-from cachewatch.report.data import COLUMNS, csv_table, encode
+from cachewatch.report.data import COLUMNS, csv_rows, encode
 from cachewatch.report.digest_view import DigestForm, cleaner, is_cut, json_view, moment, view
 from cachewatch.report.first_screen import advice
 from cachewatch.report.formats import MOST_CSV
-from cachewatch.report.headline import fitted
-from cachewatch.report.templates import render_all, source
+from cachewatch.report.headline import as_subject
+from cachewatch.report.templates import render_all, script_hash, source
 from cachewatch.report.values import MAX_HTML, USUAL_ROWS, Attachment, Digest, Form, Notice, RenderedDigest
 from cachewatch.report.words_file import Words, words
 
@@ -90,13 +88,13 @@ class DigestRenderer:
         templates_dir: Path | None = None,
         template: str | None = None,
     ) -> None:
-        """Render for the readers `to`.
+        """Render for the readers `to`; raise TemplateError.
 
-        The HTML has at most `max_html` bytes: what does not fit is counted. `attach` adds a table of
-        all changes, where that is not too large. `is_archived` cuts neither text, Markdown nor JSON; the
-        page is never cut. Of the forms that only some channels want, `forms` are made. Templates in `templates_dir` are preferred to ours; `template` names another one there
-        for the HTML (site.html.j2), with its site.txt.j2, site.md.j2, site.chat.j2, site.subject.j2, site.feed.html.j2
-        and site.page.html.j2 where there are such. Raises TemplateError.
+        The HTML has at most `max_html` bytes: what does not fit is counted. `attach` adds a table of all changes,
+        where that is not too large. `is_archived` cuts neither text, Markdown nor JSON; the page is never cut. Of the
+        forms that only some channels want, `forms` are made.
+        Templates in `templates_dir` are preferred to ours; `template` names another one there for the HTML
+        (site.html.j2), with its site.txt.j2, site.md.j2 and so on where there are such.
         """
         self._digest = digest
         self._to = to
@@ -107,9 +105,8 @@ class DigestRenderer:
         self._names = _Names(templates_dir, template)
         # As long as it is, whatever the length of the rest.
         self._head = self._make_head()
-        (chat,) = self._names.render(("chat", {**self._head, **self._shown(_BRIEF)}))
+        (chat,) = self._names.render(("chat", self._context(_BRIEF)))
         self._bullets = bullets(chat)
-        self._advice = advice(digest, self._names.words)
         self._json = self._make_json() if Form.JSON in forms else b""
 
     def render(self, shortness: int = 0) -> RenderedDigest:
@@ -120,12 +117,8 @@ class DigestRenderer:
         """
         digest, names, head = self._digest, self._names, self._head
         table = None if shortness or not self._attach else _table(digest, readers=len(self._to))
-        budget = self._max_html // 2 if shortness else self._max_html
-        forms = (replace(form, rows=min(form.rows, digest.rows)) for form in _STEPS[_BEGIN[min(shortness, 2)] :])
-        shown = (_shown(digest, form, table, names.words) for form in dict.fromkeys(forms))
-        html, told = _fitting_html(names, budget, ({**head, **each} for each in shown))
-        is_page = Form.PAGE in self._wanted and not shortness
-        page, whole = _page(names, digest, head) if is_page else ("", told)
+        html, told = self._mail(shortness, table)
+        page, whole = self._page() if Form.PAGE in self._wanted and not shortness else ("", told)
         lasting = whole if self._is_archived else told
         jobs = {"txt": lasting, Form.MARKDOWN: lasting, Form.FEED: told}
         jobs = {form: context for form, context in jobs.items() if form == "txt" or form in self._wanted}
@@ -140,11 +133,14 @@ class DigestRenderer:
             is_urgent=digest.is_urgent,
             tags=tuple(dict.fromkeys(tag.report.after.tag or tag.report.after.name for tag in digest.tags)),
             kinds=_kinds(digest),
-            revisions=tuple(_revisions(digest)),
+            revisions=tuple(
+                f"{span.before.revision or span.before.name}..{span.after.revision or span.after.name}"
+                for span in digest.spans
+            ),
             archive_url=digest.archive_url,
             subtitle=head["subtitle"],
             level=digest.assessment.level.value,
-            advice=self._advice,
+            advice=advice(digest, names.words),
             bullets=self._bullets,
             text=made["txt"],
             html=html,
@@ -164,7 +160,8 @@ class DigestRenderer:
             "words": words.all,
         }
         if self._names.has_own("subject"):
-            (said,) = self._names.render(("subject", {**head, **self._shown(_BRIEF)}))
+            shown = _shown(digest, _BRIEF, words)
+            (said,) = self._names.render(("subject", {**head, **shown}))
             head["title"] = safe(" ".join(said.split()))[:_LONGEST_SUBJECT] or head["title"]
         return head
 
@@ -172,36 +169,37 @@ class DigestRenderer:
         shown = json_view(_uncut(self._digest) if self._is_archived else self._digest, self._names.words)
         return encode({**shown, **{name: self._head[name] for name in ("title", "sentence", "subtitle")}}) + b"\n"
 
-    def _shown(self, form: DigestForm) -> Context:
-        return _shown(self._digest, form, None, self._names.words)
+    def _context(self, form: DigestForm, **more: Any) -> Context:
+        return {**self._head, **_shown(self._digest, form, self._names.words), **more}
 
+    def _mail(self, shortness: int, table: Attachment | None) -> tuple[str, Context]:
+        """Return the HTML of the mail, and what is in it: as much as fits."""
+        budget = self._max_html // 2 if shortness else self._max_html
+        html, told = "", Context()
+        forms = (replace(form, rows=min(form.rows, self._digest.rows)) for form in _STEPS[_BEGIN[min(shortness, 2)] :])
+        for form in dict.fromkeys(forms):
+            told = self._context(form, attachment=table.name if table else None)
+            html = compact(self._names.render(("html", told))[0])
+            if len(html.encode()) <= budget:
+                break
+        return html, told
 
-def _fitting_html(names: "_Names", budget: int, contexts: Iterable[Context]) -> tuple[str, Context]:
-    """Return the HTML of the mail, and what is in it: the first of `contexts` that fits, or the last."""
-    html, told = "", Context()
-    for told in contexts:
-        html = compact(names.render(("html", told))[0])
-        if len(html.encode()) <= budget:
-            break
-    return html, told
-
-
-def _page(names: "_Names", digest: Digest, head: Context) -> tuple[str, Context]:
-    """Return the page of the digest in an archive, and what is in it: everything, or as much as a browser bears."""
-    page, told = "", head
-    for form in _PAGES:
-        told = {**head, **_shown(_uncut(digest), form, None, names.words), "script_hash": _SCRIPT_HASH}
-        try:
-            page = compact(names.render(("page.html", told))[0])
-        except TemplateError:
-            if form is _PAGES[-1]:
-                raise
-            continue  # it may be too much
-        if len(page.encode()) <= _MOST_PAGE:
-            break
-    script = page.rpartition("<script>")[2].partition("</script>")[0]
-    digested = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    return page.replace(_SCRIPT_HASH, f"sha256-{digested}", 1), told
+    def _page(self) -> tuple[str, Context]:
+        """Return the page of the digest in an archive, and what is in it: everything, or as much as a browser bears."""
+        page, told = "", Context()
+        for form in _PAGES:
+            shown = _shown(_uncut(self._digest), form, self._names.words)
+            told = {**self._head, **shown, "script_hash": _SCRIPT_HASH}
+            try:
+                page = compact(self._names.render(("page.html", told))[0])
+            except TemplateError:
+                if form is _PAGES[-1]:
+                    raise
+                continue  # it may be too much
+            if len(page.encode()) <= _MOST_PAGE:
+                break
+        script = page.rpartition("<script>")[2].partition("</script>")[0]
+        return page.replace(_SCRIPT_HASH, script_hash(script), 1), told
 
 
 def _uncut(digest: Digest) -> Digest:
@@ -231,10 +229,9 @@ class _Names:
         return name if source(name, self._folder) is not None else f"digest.{form}.j2"
 
 
-def _shown(digest: Digest, form: DigestForm, table: Attachment | None, words: Words) -> dict[str, Any]:
+def _shown(digest: Digest, form: DigestForm, words: Words) -> Context:
     shown = view(digest, form, clean=cleaner(form.longest), own=words)
-    cut = is_cut(shown)
-    return {"digest": shown, "is_cut": cut, "attachment": table.name if table else None}
+    return {"digest": shown, "is_cut": is_cut(shown), "attachment": None}
 
 
 def bullets(text: str) -> tuple[str, ...]:
@@ -256,8 +253,7 @@ def _table(digest: Digest, *, readers: int) -> Attachment | None:
         return None
     if not all(table.is_complete for table in tables):
         return None
-    heading = csv_table([dict(zip(COLUMNS, COLUMNS, strict=True))])
-    packed = [gzip.compress(heading, mtime=0), *(table.content for table in tables)]
+    packed = [gzip.compress(csv_rows([COLUMNS]), mtime=0), *(table.content for table in tables)]
     if sum(table.size for table in tables) > _PLAIN_CSV:
         return Attachment("changes.csv.gz", "application/gzip", b"".join(packed))
     return Attachment("changes.csv", "text/csv; charset=utf-8", gzip.decompress(b"".join(packed)))
@@ -265,13 +261,7 @@ def _table(digest: Digest, *, readers: int) -> Attachment | None:
 
 def _kinds(digest: Digest) -> tuple[str, ...]:
     kinds = {kind for tag in digest.tags for one in tag.statements for kind in one.kinds}
-    kinds |= {event.kind for tag in digest.tags for event in tag.report.events}
-    return tuple(sorted(kinds))
-
-
-def _revisions(digest: Digest) -> Iterator[str]:
-    for span in digest.spans:
-        yield f"{span.before.revision or span.before.name}..{span.after.revision or span.after.name}"
+    return tuple(sorted(kinds.union(event.kind for tag in digest.tags for event in tag.report.events)))
 
 
 # Whoever filters mail by subscription gets these under this name.
@@ -284,7 +274,7 @@ def render_notice(notice: Notice, *, to: tuple[str, ...] = (), templates_dir: Pa
     clean = cleaner(_LONGEST)
     context: dict[str, Any] = {
         "key": notice.key,
-        "title": fitted(notice.title, OPERATORS),
+        "title": as_subject(notice.title, OPERATORS),
         "created": moment(notice.created),
         "zone": notice.zone,
         "is_good": notice.is_good,

@@ -4,7 +4,7 @@ Nothing but dictionaries, lists, strings, numbers and None, so that a template o
 reach nothing else. A DigestForm says how much of it is there; what a form leaves out it counts.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
@@ -14,20 +14,18 @@ from msgspec.structs import asdict
 
 from cachewatch.core import spack
 from cachewatch.core.assessment import Action, AssessedLoss, Because, Fact, Verb
-from cachewatch.core.changesets import Report
 from cachewatch.core.coverage import Need
 from cachewatch.core.model import Diagnostic, Machine
 from cachewatch.core.names import safe, safe_name
 from cachewatch.core.statement_values import StatementKind
 from cachewatch.report import first_screen
+from cachewatch.report.causes import Reason, reasons_of
 from cachewatch.report.data import statement_values
-from cachewatch.report.environments import coverage_data, pinned_data
+from cachewatch.report.environments import Clean, Data, coverage_data, pinned_data
 from cachewatch.report.first_screen import Row, Section
 from cachewatch.report.values import Digest, Example, Span, TagDigest
-from cachewatch.report.words import Reason, accounting, reason_of, reasons_of
+from cachewatch.report.words import accounting, reason_of
 from cachewatch.report.words_file import Words, words
-
-Data = dict[str, Any]
 
 SCHEMA = "cachewatch.digest/2"
 
@@ -40,8 +38,7 @@ _USUAL_PLATFORM, _USUAL_TARGET = "linux", "x86_64_v4"
 _MOST_SPANS = 50
 _MOST = 10**9
 _LONGEST_LINE = 1000
-
-Clean = Callable[[str], str]
+_FEWEST_SAID = 5
 
 
 class DigestForm(Struct, frozen=True, kw_only=True):
@@ -99,8 +96,7 @@ def view(digest: Digest, form: DigestForm = WHOLE, *, clean: Clean = str, own: W
         "environment": None if found.environment is None else coverage_data(found.environment, form.rows, clean),
         "pinned": [pinned_data(pinned, clean) for pinned in digest.pinned[:_MOST_SPANS]],
         "silenced": [made.plain(silence) for silence in digest.silenced[:_MOST_SPANS]],
-        "install": made.install(),
-        "install_more": made.not_installed(),
+        **made.install(),
         "why": made.lines(digest.why, "and {} more"),
         "commands": made.lines(digest.commands, "# and {} more"),
         "archive_url": web_address(digest.archive_url),
@@ -153,11 +149,11 @@ class _Maker:
 
     def said(self, found: Sequence[str]) -> list[str]:
         """Return sentences; of very long ones, whole ones only where a program reads them."""
-        return [self._clean_line(one) for one in found[: max(self._form.others, 5) if self._form.tags else 1]]
-
-    def _clean_line(self, text: str) -> str:
-        text = safe(text)
-        return text if self._form is WHOLE or len(text) <= _LONGEST_LINE else f"{text[:_LONGEST_LINE]}..."
+        most = max(self._form.others, _FEWEST_SAID) if self._form.tags else 1
+        texts = map(safe, found[:most])
+        if self._form is WHOLE:
+            return list(texts)
+        return [text if len(text) <= _LONGEST_LINE else f"{text[:_LONGEST_LINE]}..." for text in texts]
 
     def action(self, one: Action) -> Data:
         """Return what is to be done."""
@@ -201,7 +197,7 @@ class _Maker:
 
     def section(self, section: Section) -> Data:
         """Return the rows of one kind, as many as there is room for."""
-        shown = section.rows[: self._rows]
+        shown = section.rows[: min(self._form.rows, self._digest.rows)]
         return {
             "name": section.name,
             "heading": section.heading,
@@ -214,57 +210,53 @@ class _Maker:
 
     def row(self, row: Row) -> Data:
         """Return one line of the table."""
-        is_there = row.kind is not StatementKind.PACKAGE_REMOVED
+        has_page = row.kind is not StatementKind.PACKAGE_REMOVED and self._form.has_links
         return {
             "package": self._name(row.package),
-            "url": self.url(row.package, row.tag) if is_there else None,
+            "url": package_url(self._digest.links, row.tag, row.package) if has_page else None,
             "kind": row.kind.value,
             "change": self._clean(row.change),
             "where": self._clean(row.where) if self._form.has_details else "",
             "specs": row.specs,
         }
 
-    def install(self) -> str | None:
-        """Return one line that installs what is new, unless there is something more pressing to do."""
+    def install(self) -> Data:
+        """Return one line that installs what is new, and how many packages it does not name.
+
+        There is none where something is more pressing, or where its names could mean more to a shell.
+        """
         found = self._digest.assessment
         is_pressing = any(
             one.verb in (Verb.WAIT, Verb.STAY) or one.because is Because.PIN_GONE for one in found.actions
         )
-        if is_pressing or (found.environment and found.actions):
-            return None
         examples = [one for tag in self._digest.tags for one in self._examples(tag)]
-        words = [_install_words(one) for one in examples]
-        systems = {_platform(one) for one in examples}
-        if not words or None in words or len(systems) != 1:
-            return None
-        system = systems.pop()
-        named = " ".join(dict.fromkeys(filter(None, words)))
-        return f"spack install --cache-only {named}{'' if system == _USUAL_PLATFORM else f' platform={system}'}"
-
-    def not_installed(self) -> int:
-        """Return how many packages the line that installs what is new does not name; of an environment, nobody counts."""
-        if self.install() is None or self._digest.environment is not None:
-            return 0
-        named = {one.package for tag in self._digest.tags for one in self._examples(tag)}
-        return len({package for tag in self._digest.tags for package in tag.installable} - named)
+        platforms = {_platform(one) for one in examples}
+        is_harmless = all(
+            is_plain(word) for one in examples for word in (one.package, one.version, _target(one) or "any")
+        )
+        if is_pressing or (found.environment and found.actions) or len(platforms) != 1 or not is_harmless:
+            return {"install": None, "install_more": 0}
+        targets = {one: f" target={_target(one)}" if _target(one) else "" for one in examples}
+        specs = " ".join(dict.fromkeys(f"{one.package}@{one.version}{target}" for one, target in targets.items()))
+        rest = {package for tag in self._digest.tags for package in tag.installable} - {one.package for one in examples}
+        return {
+            "install": f"spack install --cache-only {specs}{_on(*platforms)}",
+            "install_more": len(rest) if self._digest.environment is None else 0,  # of an environment, nobody counts
+        }
 
     def tag(self, tag: TagDigest) -> Data:
         """Return what one tag is, for programs: its statements, and totals."""
         report = tag.report
         whole = self._form is WHOLE
+        causes = (cause for one in (*tag.statements, *tag.rest) for cause in one.causes)
         return {
             "source": self._name(tag.source),
-            "tag": self._name(_name(report)),
+            "tag": self._name(report.tag),
             "before": self.plain(report.before),
             "after": self.plain(report.after),
             "packages": asdict(report.packages),
             "specs": asdict(report.specs),
-            "causes": [
-                self.reason(one)
-                for one in reasons_of(cause for each in (*tag.statements, *tag.rest) for cause in each.causes)[
-                    : self._form.others
-                ]
-            ],
+            "causes": [self.reason(one) for one in reasons_of(causes, self._words)[: self._form.others]],
             "accounting": accounting((*tag.statements, *tag.rest)),
             "versions": [
                 {"package": self._name(one.package), "added": list(one.added), "removed": list(one.removed)}
@@ -311,23 +303,12 @@ class _Maker:
     def _value(self, value: str | tuple[str, ...]) -> list[str]:
         return [self._clean(each) for each in ((value,) if isinstance(value, str) else value) if each]
 
-    @property
-    def _rows(self) -> int:
-        return min(self._form.rows, self._digest.rows)
-
     def warning(self, diagnostic: Diagnostic) -> Data:
         return {
             "path": self._clean(diagnostic.path),
             "kind": diagnostic.kind.value,
             "message": self._clean(diagnostic.message),
         }
-
-    def url(self, package: str, tag: TagDigest) -> str | None:
-        return package_url(self._digest.links, tag, package) if self._form.has_links else None
-
-
-def _name(report: Report) -> str:
-    return report.after.tag or report.before.tag or ""
 
 
 def cleaner(longest: int) -> Clean:
@@ -393,14 +374,11 @@ def install_line(package: str, version: str, *, spec_hash: str = "", platform: s
     if not all(map(is_plain, (package, version, platform, *([spec_hash] if spec_hash else ())))):
         return None
     build = f"/{spec_hash[:7]}" if spec_hash else ""
-    system = "" if platform == _USUAL_PLATFORM else f" platform={platform}"
-    return f"spack install --cache-only {package}@{version}{build}{system}"
+    return f"spack install --cache-only {package}@{version}{build}{_on(platform)}"
 
 
-def _install_words(example: Example) -> str | None:
-    target = _target(example)
-    is_harmless = all(map(is_plain, (example.package, example.version, target or "any")))
-    return f"{example.package}@{example.version}{target and f' target={target}'}" if is_harmless else None
+def _on(platform: str) -> str:
+    return "" if platform == _USUAL_PLATFORM else f" platform={platform}"
 
 
 def _target(example: Example) -> str:

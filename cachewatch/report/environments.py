@@ -3,7 +3,7 @@
 Also what moving a pinned snapshot means.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from cachewatch.core.assessment import Assessment, Because, EnvironmentState, cause_of
@@ -11,11 +11,11 @@ from cachewatch.core.coverage import Availability, Coverage, Resolution
 from cachewatch.core.model import LossClass
 from cachewatch.core.names import safe
 from cachewatch.core.spack import falls
-from cachewatch.report.causes import causes_json
+from cachewatch.report.causes import causes_json, reasons_in_words
 from cachewatch.report.data import encode
 from cachewatch.report.text import Palette
 from cachewatch.report.values import Pinned
-from cachewatch.report.words import number, reasons_in_words
+from cachewatch.report.words import first_of, number
 from cachewatch.report.words_file import Words
 
 SCHEMA = "cachewatch.coverage/3"
@@ -35,7 +35,6 @@ _LEFT = {
     Availability.LOST: "it needs a source build",
 }
 _MOST_NAMED = 5
-_MOST_CAUSES = 3
 
 
 def render_coverage(coverage: Coverage, against: str, palette: Palette) -> Iterator[str]:
@@ -47,12 +46,25 @@ def render_coverage(coverage: Coverage, against: str, palette: Palette) -> Itera
         yield _ABSTRACT
     yield ""
     width = max(len(meaning) for meaning, _ in MEANINGS.values())
+    total = len(coverage.needs)
     for name, (meaning, _) in MEANINGS.items():
         count = len(coverage.of_class(name))
-        yield f"{name.value:<5}  {meaning.ljust(width)}  {count:>6,}  {_share(count, len(coverage.needs))}"
+        share = f"{count / total:4.0%}" if total else ""
+        yield f"{name.value:<5}  {meaning.ljust(width)}  {count:>6,}  {share}"
     for name, (meaning, colour) in MEANINGS.items():
-        if name is not LossClass.KEPT:
-            yield from _section(f"{name.value}: {meaning}", coverage.of_class(name), palette, colour)
+        if name is not LossClass.KEPT and (listed := coverage.of_class(name)):
+            yield ""
+            yield palette.paint(f"{name.value}: {meaning} ({len(listed):,})", colour)
+            yield from _list(listed)
+
+
+def _list(listed: Iterable[Resolution]) -> Iterator[str]:
+    """Yield a line for each, roots first."""
+    ordered = sorted(listed, key=lambda covered: not covered.need.is_root)
+    names = list(map(_name, ordered))
+    width = max(map(len, names))
+    for name, covered in zip(names, ordered, strict=True):
+        yield f"  {name.ljust(width)}  {safe(remark(covered))}".rstrip()
 
 
 def coverage_json(coverage: Coverage, against: str) -> bytes:
@@ -74,7 +86,8 @@ def coverage_json(coverage: Coverage, against: str) -> bytes:
 
 def remark(covered: Resolution) -> str:
     """Say what there is instead of a binary, and what a prune leaves of it; empty where it is simply there."""
-    return "; ".join(filter(None, (_instead(covered), _after_prune(covered))))
+    after_prune = "" if covered.after_prune is None else f"after a prune {_LEFT[covered.after_prune]}"
+    return "; ".join(filter(None, (_instead(covered), after_prune)))
 
 
 def _instead(covered: Resolution) -> str:
@@ -83,48 +96,20 @@ def _instead(covered: Resolution) -> str:
     if covered.standing is not Availability.LOST:
         more = f" and {len(covered.others) - 1:,} more" if len(covered.others) > 1 else ""
         differs = f", with {', '.join(covered.differs)}" if covered.differs else ""
-        return f"there is /{covered.others[0][:7]}{differs}{more}{_because(covered)}"
+        reasons = first_of(reasons_in_words(cause for cause, _ in covered.causes), rest=" and {} more reasons")
+        return f"there is /{covered.others[0][:7]}{differs}{more}{' ' if reasons else ''}{reasons}"
     newest = f"the newest there is {covered.suggestion}" if covered.suggestion else ""
-    named = covered.elsewhere[:_MOST_NAMED]
-    more = f" and {len(covered.elsewhere) - len(named):,} more" if len(covered.elsewhere) > len(named) else ""
-    elsewhere = f"this version only for {', '.join(named)}{more}" if named else ""
+    elsewhere = f"this version only for {first_of(covered.elsewhere, _MOST_NAMED)}" if covered.elsewhere else ""
     return "; ".join(filter(None, (newest, elsewhere))) or "there is none"
-
-
-def _after_prune(covered: Resolution) -> str:
-    return "" if covered.after_prune is None else f"after a prune {_LEFT[covered.after_prune]}"
-
-
-def _share(count: int, total: int) -> str:
-    return f"{count / total:4.0%}" if total else ""
 
 
 def named(listed: Sequence[Resolution]) -> str:
     """Name the first specs, each with the machine that needs it and its class."""
     shown = []
-    for one in listed[:_MOST_NAMED]:
-        machine = "-".join(filter(None, (one.need.platform, one.need.os, one.need.target)))
-        shown.append(f"{_name(one)}{f' for {safe(machine)}' if machine else ''} is {one.loss_class}")
-    return ", ".join((*shown, *([f"{len(listed) - len(shown):,} more"] if len(listed) > len(shown) else [])))
-
-
-def _section(heading: str, listed: tuple[Resolution, ...], palette: Palette, colour: str) -> Iterator[str]:
-    if not listed:
-        return
-    yield ""
-    yield palette.paint(f"{heading} ({len(listed):,})", colour)
-    listed = tuple(sorted(listed, key=lambda covered: not covered.need.is_root))
-    names = [_name(covered) for covered in listed]
-    width = max(map(len, names))
-    for name, covered in zip(names, listed, strict=True):
-        yield f"  {name.ljust(width)}  {safe(remark(covered))}".rstrip()
-
-
-def _because(covered: Resolution) -> str:
-    """Say why the hash is another one: ` because of zlib 1.3 -> 1.3.1`."""
-    words = reasons_in_words(cause for cause, _ in covered.causes)
-    more = f" and {len(words) - _MOST_CAUSES} more reasons" if len(words) > _MOST_CAUSES else ""
-    return f" {', '.join(words[:_MOST_CAUSES])}{more}" if words else ""
+    for one in listed:
+        machine = safe("-".join(filter(None, (one.need.platform, one.need.os, one.need.target))))
+        shown.append(f"{_name(one)}{f' for {machine}' if machine else ''} is {one.loss_class}")
+    return first_of(shown, _MOST_NAMED, ", {:,} more")
 
 
 def _name(covered: Resolution) -> str:
@@ -153,10 +138,10 @@ def _values(covered: Resolution) -> dict[str, object]:
 
 
 Data = dict[str, Any]
+# Makes text from outside harmless.
 Clean = Callable[[str], str]
 
 _NEARLY = 0.9
-_MOST_PINNED = 5
 _MOST_BINARIES = 4
 
 
@@ -170,14 +155,14 @@ def headlines_of(found: Assessment, words: Words) -> Sequence[str]:
     new = {one: own.of(one, is_new=True) for one in LossClass}
     counts: dict[str, Any] = {one.value: f"{len(each):,}" for one, each in new.items()}
     counts["all"] = f"{total:,}"
-    noun = ("binary", "binaries") if change.after.environment.hashes else ("spec", "specs")
-    counts["binaries"] = number(total, *noun)
+    hashes = change.after.environment.hashes
+    counts["binaries"] = number(total, "binary", "binaries") if hashes else number(total, "spec")
     if new[LossClass.GONE]:
         others = sum(map(len, new.values())) - len(new[LossClass.GONE])
-        rest = words.text("environment", "build")
-        rest = words.say("environment", "rest", others) if others else rest
+        rest = words.say("environment", "rest", others) if others else words.text("environment", "build")
         return words.forms("environment", "gone", rest=rest, **counts)
-    missed = sum(len(new[one]) for one in (LossClass.OTHER, LossClass.EQUAL, LossClass.GOING))
+    replaced = (LossClass.OTHER, LossClass.EQUAL, LossClass.GOING)
+    missed = sum(len(new[one]) for one in replaced)
     if new[LossClass.OTHER] and missed > len(new[LossClass.OTHER]):
         return words.forms("environment", "several", missed, **counts)
     is_unsure = any(one.lacks_compiler for one in new[LossClass.EQUAL])
@@ -200,13 +185,18 @@ def headlines_of(found: Assessment, words: Words) -> Sequence[str]:
     return words.forms("environment", key, n, **counts)
 
 
-def binary_said(covered: Resolution, words: Words) -> str:
-    """Say what there is of one binary: `py-torch 2.8.0 is gone, 2.9.0 is there`."""
-    found = covered.loss_class
-    key = found.value
-    if found is LossClass.GONE and covered.suggestion:
+def binaries_said(found: Sequence[Resolution], words: Words) -> str:
+    """Say what there is of the first of several binaries, `py-torch 2.8.0 is gone, 2.9.0 is there`, and count the others."""
+    told = "; ".join(_binary_said(one, words) for one in found[:_MOST_BINARIES])
+    more = len(found) - _MOST_BINARIES
+    return f"{told}; {words.say('other', 'more', more)}" if more > 0 else told
+
+
+def _binary_said(covered: Resolution, words: Words) -> str:
+    key = covered.loss_class.value
+    if covered.loss_class is LossClass.GONE and covered.suggestion:
         key = "gone_older"
-    elif found is LossClass.OTHER and not covered.suggestion:
+    elif covered.loss_class is LossClass.OTHER and not covered.suggestion:
         key = "other_build"
     return words.say(
         "binaries",
@@ -218,13 +208,6 @@ def binary_said(covered: Resolution, words: Words) -> str:
         for_target=f" for {safe(covered.need.target)}" if covered.elsewhere and covered.need.target else "",
         mistake=words.text("todo", "mistake") if falls(covered.need.version, covered.suggestion) else "",
     )
-
-
-def binaries_said(found: Sequence[Resolution], words: Words) -> str:
-    """Say the same of the first of several, and count the others."""
-    told = "; ".join(binary_said(one, words) for one in found[:_MOST_BINARIES])
-    more = len(found) - _MOST_BINARIES
-    return f"{told}; {words.say('other', 'more', more)}" if more > 0 else told
 
 
 def coverage_data(own: EnvironmentState, most: int, clean: Clean) -> Data:
@@ -246,22 +229,9 @@ def coverage_data(own: EnvironmentState, most: int, clean: Clean) -> Data:
     }
 
 
-def pinned_data(pinned: Pinned, clean: Clean) -> Data:
-    """Say where a pinned snapshot stands."""
-    return {
-        "tag": clean(pinned.tag),
-        "source": clean(pinned.source),
-        "is_gone": pinned.is_gone,
-        "is_near_the_end": pinned.is_near_the_end,
-        "newest": clean(pinned.newest),
-        "newer": pinned.newer,
-        "older": pinned.older,
-    }
-
-
 def _listed(listed: tuple[Resolution, ...], most: int, clean: Clean) -> Data:
-    shown = listed[:most]
-    return {"count": len(listed), "rows": [_row(covered, clean) for covered in shown], "more": len(listed) - len(shown)}
+    rows = [_row(covered, clean) for covered in listed[:most]]
+    return {"count": len(listed), "rows": rows, "more": len(listed) - len(rows)}
 
 
 def _row(covered: Resolution, clean: Clean) -> Data:
@@ -273,9 +243,22 @@ def _row(covered: Resolution, clean: Clean) -> Data:
         "is_root": need.is_root,
         "class": covered.loss_class.value,
         "other_builds": len(covered.others),
-        "differs": [clean(text) for text in covered.differs],
-        "versions": [clean(version) for version in covered.versions[-_MOST_PINNED:]],
+        "differs": list(map(clean, covered.differs)),
+        "versions": list(map(clean, covered.versions[-_MOST_NAMED:])),
         "suggestion": clean(covered.suggestion),
-        "elsewhere": [clean(system) for system in covered.elsewhere[:_MOST_PINNED]],
+        "elsewhere": list(map(clean, covered.elsewhere[:_MOST_NAMED])),
         "remark": clean(remark(covered)),
+    }
+
+
+def pinned_data(pinned: Pinned, clean: Clean) -> Data:
+    """Say where a pinned snapshot stands."""
+    return {
+        "tag": clean(pinned.tag),
+        "source": clean(pinned.source),
+        "is_gone": pinned.is_gone,
+        "is_near_the_end": pinned.is_near_the_end,
+        "newest": clean(pinned.newest),
+        "newer": pinned.newer,
+        "older": pinned.older,
     }

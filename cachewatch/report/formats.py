@@ -21,8 +21,8 @@ from cachewatch.core.model import Kind, Machine, PackageChange, PackageCounts
 from cachewatch.core.names import safe_name
 from cachewatch.core.spack import is_newer, newest
 from cachewatch.core.statement_values import Counts, Line, Statement, StatementKind
-from cachewatch.core.statements import Wants, of_kinds, select_statements
-from cachewatch.report.causes import attributed, attributed_json, heading_and_causes, markdown_causes
+from cachewatch.core.statements import BY_VERSION, Wants, of_kinds, select_statements
+from cachewatch.report.causes import attributed_json, grouped, heading_and_causes
 from cachewatch.report.data import (
     SCHEMA,
     CsvCollector,
@@ -34,17 +34,16 @@ from cachewatch.report.data import (
     package_json,
     side_values,
     statement_values,
-    summary_values,
     with_owners,
 )
-from cachewatch.report.text import Palette, Requested, Shown, fitted, render_text, tags_named, tell
+from cachewatch.report.text import Palette, Requested, Shown, fitted, render_text, tell
 from cachewatch.report.values import (
     CsvTable,
     Example,
     TagDigest,
     VersionsChange,
 )
-from cachewatch.report.words import BY_VERSION, Shares, chosen_lines, fact, nothing, share_of, signed, total
+from cachewatch.report.words import chosen_lines, fact, nothing, share_of, signed, tags_named, total
 
 
 def read_report(changeset: Changeset, asked: Requested) -> Report:
@@ -84,10 +83,14 @@ def told_reports(changesets: Iterable[Changeset], asked: Requested) -> list[Told
 def write_text(changesets: Iterable[Changeset], *, asked: Requested, width: int, palette: Palette) -> Iterator[bytes]:
     """Yield a report on each tag for a terminal."""
     for number, told in enumerate(told_reports(changesets, asked)):
-        lines = render_text(told.reports, told.shown, width=width, palette=palette)
-        yield ("\n\n" if number else "").encode() + "".join(f"{line}\n" for line in lines).encode()
+        yield b"\n\n" if number else b""
+        yield _encoded(render_text(told.reports, told.shown, width=width, palette=palette))
         if told.causes is not None:
-            yield "".join(f"{line}\n" for line in ("", *heading_and_causes(told.causes))).encode()
+            yield _encoded(["", *heading_and_causes(told.causes)])
+
+
+def _encoded(lines: Iterable[str]) -> bytes:
+    return "".join(f"{line}\n" for line in lines).encode()
 
 
 def write_markdown(changesets: Iterable[Changeset], *, asked: Requested) -> Iterator[bytes]:
@@ -97,7 +100,7 @@ def write_markdown(changesets: Iterable[Changeset], *, asked: Requested) -> Iter
     for told in told_reports(changesets, asked):
         yield render("changes.md.j2", tags=told.name, reports=told.reports, shown=told.shown).encode()
         if told.causes is not None:
-            yield render("causes.md.j2", causes=markdown_causes(told.causes)).encode()
+            yield render("causes.md.j2", causes=grouped(told.causes)).encode()
 
 
 _IN_MEMORY = 64 * 2**20  # bytes of JSON
@@ -123,8 +126,19 @@ def write_json(changesets: Iterable[Changeset], *, wants: Wants) -> Iterator[byt
         for package in _packages(changeset):
             yield separator + package
             separator = b",\n"
-        yield b"]" + _rest(changeset.report, wants) + _causes(changeset) + b"}"
+        rest = (b",\n" + encode(name) + b":" + encode(values) for name, values in _rest(changeset, wants).items())
+        yield b"]" + b"".join(rest) + b"}"
     yield b"]}\n"
+
+
+# What an object of each list is called where it has a line of its own.
+_TYPES = {
+    "statements": "statement",
+    "machines_lost": "machine-lost",
+    "causes": "cause",
+    "events": "event",
+    "warnings": "warning",
+}
 
 
 def write_jsonl(changesets: Iterable[Changeset], *, wants: Wants) -> Iterator[bytes]:
@@ -133,18 +147,24 @@ def write_jsonl(changesets: Iterable[Changeset], *, wants: Wants) -> Iterator[by
         sides = {"before": side_values(changeset.before), "after": side_values(changeset.after)}
         yield encode({"type": "changeset", "schema": SCHEMA, **sides}) + b"\n"
         yield from (b'{"type":"package",' + package[1:] + b"\n" for package in _packages(changeset))
-        report = changeset.report
-        for statement in of_kinds(report.statements, wants):
-            yield encode({"type": "statement", **statement_values(statement)}) + b"\n"
-        for lost in machines_lost(report.statements):
-            yield encode({"type": "machine-lost", **lost}) + b"\n"
-        for cause in attributed_json(attributed(changeset.explain())) if changeset.explain else ():
-            yield encode({"type": "cause", **cause}) + b"\n"
-        for event in filter(lambda event: wants({event.kind}), report.events):
-            yield encode({"type": "event", **asdict(event)}) + b"\n"
-        for diagnostic in report.diagnostics:
-            yield encode({"type": "warning", **fault_values(diagnostic)}) + b"\n"
-        yield encode({"type": "summary", **summary_values(report.packages, report.specs)}) + b"\n"
+        found = _rest(changeset, wants)
+        for name, type_ in _TYPES.items():
+            yield from (encode({"type": type_, **values}) + b"\n" for values in found.get(name, ()))
+        yield encode({"type": "summary", **found["summary"]}) + b"\n"
+
+
+def _rest(changeset: Changeset, wants: Wants) -> dict[str, Any]:
+    """Return all that is told behind the packages, by name."""
+    report = changeset.report
+    causes = {} if changeset.explain is None else {"causes": attributed_json(changeset.explain())}
+    return {
+        "statements": list(map(statement_values, of_kinds(report.statements, wants))),
+        "machines_lost": machines_lost(report.statements),
+        "events": [asdict(event) for event in report.events if wants({event.kind})],
+        "summary": {"packages": asdict(report.packages), "specs": asdict(report.specs)},
+        "warnings": list(map(fault_values, report.diagnostics)),
+        **causes,
+    }
 
 
 def _packages(changeset: Changeset) -> Iterator[bytes]:
@@ -158,31 +178,6 @@ def _packages(changeset: Changeset) -> Iterator[bytes]:
         tags = (StatementKind.TAG_ADDED, StatementKind.TAG_REMOVED)
         whole = next((one.id for one in statements if one.kind in tags), None)
         yield from (with_owners(line.removesuffix(b"\n"), owners, whole) for line in file)
-
-
-def _causes(changeset: Changeset) -> bytes:
-    if changeset.explain is None:
-        return b""
-    return b',\n"causes":' + encode(attributed_json(attributed(changeset.explain())))
-
-
-def _rest(report: Report, wants: Wants) -> bytes:
-    events = encode([asdict(event) for event in report.events if wants({event.kind})])
-    summary = encode(summary_values(report.packages, report.specs))
-    warnings = encode([fault_values(diagnostic) for diagnostic in report.diagnostics])
-    statements = encode([statement_values(statement) for statement in of_kinds(report.statements, wants)])
-    return (
-        b',\n"statements":'
-        + statements
-        + b',\n"machines_lost":'
-        + encode(machines_lost(report.statements))
-        + b',\n"events":'
-        + events
-        + b',\n"summary":'
-        + summary
-        + b',\n"warnings":'
-        + warnings
-    )
 
 
 _WIDTH = 80  # of sentences, where nobody reads them on a terminal
@@ -208,13 +203,11 @@ def write_stat(changesets: Iterable[Changeset], *, wants: Wants, width: int | No
         report = reports[0]
         if report.after.tag:
             yield f"{tags_named(reports)}\n".encode()
-        lines = fitted((f" {line}" for line in _lines(packages, report.statements, wants)), width)
-        yield "".join(f"{line}\n" for line in lines).encode()
+        yield _encoded(fitted((f" {line}" for line in _lines(packages, report.statements, wants)), width))
         last = total(report, wants) if packages or report.statements else nothing(report)
-        wrapped = textwrap.wrap(
-            last, width or _WIDTH, initial_indent=" ", subsequent_indent="   ", break_on_hyphens=False
+        yield _encoded(
+            textwrap.wrap(last, width or _WIDTH, initial_indent=" ", subsequent_indent="   ", break_on_hyphens=False)
         )
-        yield "".join(f"{line}\n" for line in wrapped).encode()
 
 
 def _lines(packages: Sequence[_Numbers], statements: Iterable[Statement], wants: Wants) -> Iterator[str]:
@@ -227,12 +220,9 @@ def _lines(packages: Sequence[_Numbers], statements: Iterable[Statement], wants:
                 versions[line.package].append(fact(line))
     width = max((len(safe_name(name)) for name, _, _ in packages), default=0)
     for name, before, after in packages:
-        said = "; ".join(filter(None, (_told(shares[name]), *versions[name])))
+        counted = ", ".join(f"{signed(counts)} {share}" for share, counts in shares[name].items() if counts.total)
+        said = "; ".join(filter(None, (counted, *versions[name])))
         yield f"{safe_name(name):<{min(width, 32)}} | {before:>5,} -> {after:<5,}  {said}".rstrip()
-
-
-def _told(shares: Shares) -> str:
-    return ", ".join(f"{signed(counts)} {name}" for name, counts in shares.items() if counts.total)
 
 
 # Compressed. A mail makes a third more of it, and many servers refuse 10 MiB.
@@ -272,9 +262,9 @@ class DigestCollector:
             self._versions.append(VersionsChange(change.package, delta.added, delta.removed))
         if self._has_table:
             self._csv.add(change)
-        examples = list(_examples(change))
-        self._installable += [package for _, _, package, _ in examples]
-        self._examples = _best([*self._examples, *examples])
+        if example := _example(change):
+            self._installable.append(change.package)
+            self._examples = _best([*self._examples, example])
 
     def take(self) -> DigestPart:
         """Hand over what was collected."""
@@ -323,8 +313,8 @@ def _best(examples: Iterable[Ranked]) -> list[Ranked]:
     return heapq.nsmallest(_MOST_EXAMPLES, examples, key=lambda ranked: ranked[:3])
 
 
-def _examples(change: PackageChange) -> Iterator[Ranked]:
-    """Yield what to install: of a new package sooner than of a new version, of what has more new specs sooner.
+def _example(change: PackageChange) -> Ranked | None:
+    """Return what to install: of a new package sooner than of a new version, of what has more new specs sooner.
 
     It is the newest version that stacks build, if it is newer than all that were there.
     """
@@ -332,20 +322,16 @@ def _examples(change: PackageChange) -> Iterator[Ranked]:
     version = newest({version for signature in came for version in signature.versions} or {""})
     had = change.before["versions"]
     if not version or (had and not is_newer(version, newest(had))):
-        return
+        return None
     # Of a version that is newer than all that were there, every build is new.
     builds = {signature: count for signature, count in came.items() if version in signature.versions}
-    yield (
-        0 if Kind.PACKAGE_ADDED in change.kinds else 1,
-        -sum(builds.values()),
-        change.package,
-        Example(
-            package=change.package,
-            version=version,
-            stacks=tuple(sorted({stack for signature in builds for stack in signature.stacks})),
-            machines=tuple(sorted({Machine(each.platform, each.os, each.target) for each in builds})),
-        ),
+    example = Example(
+        package=change.package,
+        version=version,
+        stacks=tuple(sorted({stack for signature in builds for stack in signature.stacks})),
+        machines=tuple(sorted({Machine(each.platform, each.os, each.target) for each in builds})),
     )
+    return (0 if Kind.PACKAGE_ADDED in change.kinds else 1, -sum(builds.values()), change.package, example)
 
 
 class _Packer:
@@ -355,28 +341,19 @@ class _Packer:
         self._most = most
         self._tag = csv_table([{"tag": tag}]).split(b",", 1)[0]
         self._gzip: Any = None  # takes a quarter of a megabyte, and most tables stay empty
-        self._parts: list[bytes] = []
-        self._packed = self._size = 0
+        self._packed = bytearray()
+        self._size = 0
 
     def add(self, lines: bytes) -> None:
         """Take lines without a tag, each of which therefore begins with a comma."""
         self._size += len(lines)
-        if lines and self._packed <= self._most:
+        if lines and len(self._packed) <= self._most:
             self._gzip = self._gzip or zlib.compressobj(6, wbits=31)
-            tagged = b"".join(self._tag + line for line in lines.splitlines(keepends=True))
-            self._keep(self._gzip.compress(tagged))
+            self._packed += self._gzip.compress(b"".join(self._tag + line for line in lines.splitlines(keepends=True)))
 
     def finish(self) -> CsvTable:
         """Return what there is."""
-        if not self._size:
-            return CsvTable()
-        self._keep(self._gzip.flush())
-        if self._packed > self._most:
+        self._packed += self._gzip.flush() if self._gzip else b""
+        if len(self._packed) > self._most:
             return CsvTable(b"", self._size, is_complete=False)
-        return CsvTable(b"".join(self._parts), self._size)
-
-    def _keep(self, packed: bytes) -> None:
-        self._packed += len(packed)
-        self._parts.append(packed)
-        if self._packed > self._most:
-            self._parts.clear()
+        return CsvTable(bytes(self._packed), self._size)

@@ -24,19 +24,19 @@ from cachewatch.core.assessment import (
 )
 from cachewatch.core.model import LossClass
 from cachewatch.core.names import safe
-from cachewatch.core.remembered import AnnouncedWave
-from cachewatch.core.statement_values import OwnedLoss, Statement, StatementKind
+from cachewatch.core.statement_values import OwnedLoss, Statement, StatementKind, Turnover
+from cachewatch.core.statements import BY_VERSION
+from cachewatch.report.causes import reasons
 from cachewatch.report.environments import headlines_of
 from cachewatch.report.values import Digest, TagDigest
 from cachewatch.report.words import (
-    BY_VERSION,
+    MOST_NAMES,
     and_more,
     change_of_values,
     fates,
-    main_reason,
     number,
+    old_values,
     replacement,
-    shares,
     stack_name,
     stacks_named,
     staying,
@@ -49,7 +49,6 @@ _NARROWEST = 24
 _LONGEST_NAME = 48
 _MOST_ITEMS = 4
 _NEARLY_ALL = 0.9
-_CLASSES = tuple(reversed(LossClass))  # the worst first
 _OF_BUILDS = (StatementKind.SURPLUS, StatementKind.EXTRA_COPY, StatementKind.PRUNE, StatementKind.PRUNED)
 
 
@@ -94,36 +93,35 @@ class Clause:
     @cached_property
     def items(self) -> list[str]:
         """Each package, with what happened to it where that is said."""
-        return self._items(says_more=True)
+        return self._items(says_staying=True)
 
-    def _items(self, *, says_more: bool) -> list[str]:
+    def _items(self, *, says_staying: bool) -> list[str]:
         item = self._words.text(self.path, "item")
         found: dict[str, None] = {}
         for one in self.facts:
             for package in one.packages:
-                found |= {self._filled(item, package, one.statement, says_more=says_more): None}
+                values = {"package": safe(package)[:_LONGEST_NAME]}
+                if one.statement is not None and one.statement.lines:
+                    lines = one.statement.lines
+                    line = next((each for each in lines if each.package == package), lines[0])
+                    values["after"] = safe(", ".join(one.statement.after[-1:]))
+                    if line.story.kind in BY_VERSION:
+                        stays = staying(line) if says_staying else ""
+                        values["change"] = f"{replacement(line)} {stays}"
+                found[" ".join(fill(item, 2, values).split())] = None
         return list(found)
-
-    def _filled(self, item: str, package: str, one: Statement | None, *, says_more: bool) -> str:
-        values = {"package": safe(package)[:_LONGEST_NAME]}
-        if one is not None and one.lines:
-            line = next((each for each in one.lines if each.package == package), one.lines[0])
-            values["after"] = safe(", ".join((one.after or line.story.versions)[-1:]))
-            if line.story.kind in BY_VERSION:
-                values["change"] = " ".join(filter(None, (replacement(line), staying(line) if says_more else "")))
-        return " ".join(fill(item, 2, values).split())
 
     @property
     def forms(self) -> list[str]:
         """All that it says in a subject, the longest first."""
-        words, n = self._words, len(self.items) if self.is_list else 0
         if not self.is_list:
             return self._own_forms()
+        n = len(self.items)
         found = []
         for count in range(min(n, _MOST_ITEMS), 0, -1):
-            more = words.say(self.path, "more", n - count) if n > count else ""
-            for items in (self.items, self._items(says_more=False)):
-                said = words.forms(self.path, "subject", n, items=", ".join(items[:count]), where=self.where)
+            more = self.more(n - count) if n > count else ""
+            for items in (self.items, self._items(says_staying=False)):
+                said = self._words.forms(self.path, "subject", n, items=", ".join(items[:count]), where=self.where)
                 found += ["; ".join(filter(None, (one, more))) for one in said]
         return list(dict.fromkeys((*found, self.counted)))
 
@@ -142,13 +140,13 @@ class Clause:
         if self.kind == "environment":
             assert self._digest is not None
             return list(headlines_of(self._digest.assessment, self._words))
-        if self.kind == StatementKind.STACK_MERGED and len(self.facts) > 1:
-            return self._words.forms(self.path, "subject", len(self.facts), **self._values)[-1:]
         if self.kind == "snapshot":
-            return self._of_snapshot
-        return self._words.forms(self.path, "subject", self._n, **self._values)
+            return self._of_snapshot()
+        is_several = self.kind == StatementKind.STACK_MERGED and len(self.facts) > 1
+        n = len(self.facts) if is_several else self._n
+        forms = self._words.forms(self.path, "subject", n, **self._values)
+        return forms[-1:] if is_several else forms
 
-    @property
     def _of_snapshot(self) -> list[str]:
         """Name a new snapshot, and say what it lacks."""
         (tag,) = self.first.tags
@@ -177,8 +175,8 @@ class Clause:
             key = "announced" if "announced" in values else "said"
             return capitalized(words.say(self.path, key, self._n, **values))
         n = len(self.items)
-        listed = ", ".join(self.items[:_MOST_ITEMS])
-        listed += f", {words.say('other', 'more', n - _MOST_ITEMS)}" if n > _MOST_ITEMS else ""
+        more = words.say("other", "more", n - _MOST_ITEMS) if n > _MOST_ITEMS else ""
+        listed = ", ".join(filter(None, (*self.items[:_MOST_ITEMS], more)))
         builds = number(sum(one.statement.counts.kept for one in self.facts if one.statement), "build")
         return capitalized(words.say(self.path, "said", n, items=listed, where=self.where, builds=builds))
 
@@ -214,43 +212,52 @@ class Clause:
         if one is None:
             return {}
         packages = self.first.packages if one.kind in LOSSES else one.packages
+        tags = self.first.tags
+        stacks = {place.stack for place in one.places} or set(one.stacks)
+        everywhere = self._words.text("other", "in_all")
+        why = reasons(one, self._words)
+        colon = ":" if self.kind == StatementKind.REBUILT and why[:1].isdigit() else ""
         values: dict[str, object] = {
             "name": safe(one.name)[:_LONGEST_NAME],
             "packages": number(len(packages), "package"),
             "names": and_more(packages, self._words),
             "few": and_more(packages, self._words, 2),
             "change": change_of_values(one),
-            "tag": " and ".join(safe(tag.tag)[:_LONGEST_NAME] for tag in self.first.tags),
-            "day": day_of(self.first.tags[0].day) if self.first.tags else "",
-            "where": self._where_all(one),
-            "lost": number(len(packages_of(one.losses, LossClass.GONE)), "package"),
-            "going": number(len(packages_of(one.losses, LossClass.GOING)), "package"),
-            "other": number(len(packages_of(one.losses, LossClass.OTHER)), "package"),
+            "tag": " and ".join(safe(tag.tag)[:_LONGEST_NAME] for tag in tags),
+            "day": day_of(tags[0].day) if tags else "",
+            "where": f"in {stacks_named(stacks)}" if 0 < len(stacks) <= MOST_NAMES else everywhere,
             "builds": number(one.counts.vanished or one.counts.kept or one.counts.new, "binary", "binaries"),
             "in_stacks": f" in {stacks_named(one.stacks)}" if one.stacks else "",
             "fates": fates(one, self._words),
             "still": self._still(one),
-            "why": f"{' ' if (why := main_reason(one)) else ''}{why}"
-            if self.kind != StatementKind.REBUILT
-            else reason_of(one),
+            "why": f"{colon} {why}" if why else "",
+            "because": f" {why}" if why else self._words.text("other", "not_recorded"),
         }
-        if one.kind is StatementKind.PRUNE and (wave := self._announced(one)):
-            more = one.counts.vanished - wave.count
-            values |= {"announced": day_of(wave.day), "old": number(wave.count, "old build")}
-            values["more"] = f", and {number(more, 'binary', 'binaries')} more" if more else ""
-        if one.kind is StatementKind.REBUILD_WAVE:
-            values |= self._wave(one)
-        if one.kind is StatementKind.TURNOVER:
-            values |= self._turnover(one)
+        for key, loss_class in (("lost", LossClass.GONE), ("going", LossClass.GOING), ("other", LossClass.OTHER)):
+            values[key] = number(len(packages_of(one.losses, loss_class)), "package")
+        return values | self._values_of_kind(one)
+
+    def _values_of_kind(self, one: Statement) -> dict[str, object]:
+        """What only the sentences about statements of its kind may name."""
+        if one.turnover:
+            return self._turnover(one.turnover)
         if one.kind is StatementKind.RETURNED:
-            values |= self._returned(one)
+            return self._returned(one)
         if one.kind is StatementKind.STACK_MERGED:
-            values |= {
-                name: ", ".join(map(stack_name, side)) for name, side in (("old", one.before), ("new", one.after))
-            }
-        if self.kind == "missing":
-            values["since"] = day_of(one.before[-1])
-        return values
+            return {"old": ", ".join(map(stack_name, one.before)), "new": ", ".join(map(stack_name, one.after))}
+        if one.kind is StatementKind.REBUILD_WAVE:
+            share = len(one.packages) / max(1, one.of_packages)
+            much = "everything" if share >= _NEARLY_ALL else "part"
+            said = self._words.say("other", much, percent=f"{share:.0%}")
+            return {"much": said, "old": number(one.counts.beside, "old build")}
+        if one.kind is StatementKind.PRUNE and self._digest and self.first.tags:
+            tag = self.first.tags[0]
+            wave = self._digest.remembered.wave(tag.source, tag.tag)
+            if wave and wave.count <= one.counts.vanished:  # as many went as were announced to go
+                rest = one.counts.vanished - wave.count
+                more = f", and {number(rest, 'binary', 'binaries')} more" if rest else ""
+                return {"announced": day_of(wave.day), "old": number(wave.count, "old build"), "more": more}
+        return {"since": day_of(one.before[-1])} if self.kind == "missing" else {}
 
     @property
     def _n(self) -> int:
@@ -264,84 +271,49 @@ class Clause:
             return max(one.counts.vanished, one.counts.new)
         return len(self.first.packages)
 
-    def _announced(self, one: Statement) -> AnnouncedWave | None:
-        """Return the old builds that were announced to go, if so many went."""
-        (tag, *_) = self.first.tags or (None,)
-        wave = self._digest.remembered.wave(tag.source, tag.tag) if self._digest and tag else None
-        return wave if wave and wave.count <= one.counts.vanished else None
-
-    def _where_all(self, one: Statement) -> str:
-        stacks = {place.stack for place in one.places} or set(one.stacks)
-        return f"in {stacks_named(stacks)}" if 0 < len(stacks) <= 3 else self._words.text("other", "in_all")
-
     def _still(self, one: Statement) -> str:
         if not one.exceptions:
             return ""
-        old = safe(" ".join(value.partition("@")[2] or value for value in one.before))
-        word = (
-            "still with"
-            if one.kind is StatementKind.NO_LONGER
-            else "only"
-            if one.kind is StatementKind.BESIDE
-            else "still on"
-        )
+        word = {StatementKind.NO_LONGER: "still with", StatementKind.BESIDE: "only"}.get(one.kind, "still on")
         where = f" in {stacks_named(one.stacks)}" if len(one.stacks) == 1 else ""
-        return f"; {and_more(one.exceptions, self._words)} {word} {old}{where}"
+        return f"; {and_more(one.exceptions, self._words)} {word} {old_values(one)}{where}"
 
-    def _wave(self, one: Statement) -> dict[str, object]:
-        share = len(one.packages) / max(1, one.of_packages)
-        is_all = share >= _NEARLY_ALL
-        much = self._words.say("other", "everything" if is_all else "part", percent=f"{share:.0%}")
-        return {
-            "much": much,
-            "old": number(one.counts.beside, "old build"),
-            "why": (why := f" {told}" if (told := shares(one)) else ""),
-            "because": why or self._words.text("other", "not_recorded"),
-        }
-
-    def _turnover(self, one: Statement) -> dict[str, object]:
-        found = one.turnover
-        if found is None:
-            return {}
-        share = found.gone / max(1, found.before)
-        percent = f"{share:.0%}"
-        shares_ = {name: getattr(found, name) / max(1, found.before) for name in ("rebuilt", "pruned", "others")}
-        said = {name: f"{part:.0%}" for name, part in shares_.items() if part >= 0.005}
-        alone = f"{next(iter(said))}_alone" if len(said) == 1 else "several"
-        parts = [self._words.say("turnover", name, percent=part) for name, part in said.items() if len(said) > 1]
-        told = "all" if found.gone == found.before else "most" if share >= _NEARLY_ALL else "some"
-        hashes = self._words.say("turnover", told, percent=percent)
+    def _turnover(self, found: Turnover) -> dict[str, object]:
+        words, before = self._words, max(1, found.before)
+        percent = f"{found.gone / before:.0%}"
+        shares = {name: getattr(found, name) / before for name in ("rebuilt", "pruned", "others")}
+        said = {name: f"{share:.0%}" for name, share in shares.items() if share >= 0.005}
+        parts = [words.say("turnover", name, percent=part) for name, part in said.items() if len(said) > 1]
+        is_most = found.gone / before >= _NEARLY_ALL
+        much = "all" if found.gone == found.before else "most" if is_most else "some"
         is_explained = any(each.causes for tag in self.first.tags for each in tag.statements)
-        because = "" if is_explained or 2 * found.rebuilt <= found.gone else self._words.text("other", "not_recorded")
-        much = {"all": "all", "most": "nearly all"}.get(told, percent)
+        is_rebuilt = 2 * found.rebuilt > found.gone
         since = day_of(self.first.tags[0].since) if self.first.tags and self.first.tags[0].since else ""
         return {
-            "share": much,
-            "hashes": hashes,
-            "became": self._words.text("turnover", alone),
+            "share": {"all": "all", "most": "nearly all", "some": percent}[much],
+            "hashes": words.say("turnover", much, percent=percent),
+            "became": words.text("turnover", f"{next(iter(said))}_alone" if len(said) == 1 else "several"),
             "fates": f" ({', '.join(parts)})" if parts else "",
             "of": f"of {since} " if since else "",
-            "because": because,
+            "because": words.text("other", "not_recorded") if is_rebuilt and not is_explained else "",
         }
 
     def _returned(self, one: Statement) -> dict[str, object]:
         words, n, of = self._words, len(one.packages), max(one.of_packages, len(one.packages))
         last, missing = (*map(day_of, one.before), "", "")[:2]
         is_tag = any(one.name == tag.tag for tag in self.first.tags)
-        kind = "package" if one.packages == (one.name,) else "tag" if is_tag else "stack"
-        is_part = kind == "stack" and n < _NEARLY_ALL * of
-        form = "several" if not one.name else "stack_part" if is_part else kind
-        values = {"name": safe(one.name)[:_LONGEST_NAME], "of": f"{of:,}"}
-        but = words.say(
-            "returned", "but" if one.exceptions else "unchanged", last=last, exceptions=and_more(one.exceptions, words)
-        )
-        back = words.say("returned", form, n, **values)
+        form = "package" if one.packages == (one.name,) else "tag" if is_tag else "stack"
+        if form == "stack" and n < _NEARLY_ALL * of:
+            form = "stack_part"
+        but = "but" if one.exceptions else "unchanged"
         return {
             "of": f"{of:,}",
-            "back": back,
+            "back": words.say(
+                "returned", form if one.name else "several", n, name=safe(one.name)[:_LONGEST_NAME], of=f"{of:,}"
+            ),
             "last": last,
             "missing": missing,
-            "unchanged": but,
+            "unchanged": words.say("returned", but, last=last, exceptions=and_more(one.exceptions, words)),
             "still": "" if n == of else words.say("returned", "still", of - n),
             "name": one.name,
         }
@@ -354,12 +326,6 @@ def is_pinned_base(digest: Digest, tag: str) -> bool:
 
 def _is_of(lost: OwnedLoss, wanted: LossClass | None) -> bool:
     return wanted is None or (lost.loss is not None and lost.loss.loss_class is wanted)
-
-
-def reason_of(one: Statement) -> str:
-    """Say why specs were rebuilt, behind their number."""
-    told = shares(one)
-    return f"{': ' if told[:1].isdigit() else ' '}{told}" if told else ""
 
 
 def only_for(statements: Iterable[Statement], words: Words) -> str:
@@ -395,7 +361,7 @@ def title(digest: Digest, words: Words) -> str:
     room = _room(digest.subscription, is_urgent=digest.is_urgent)
     found = clauses_of(digest, told, words)
     if not found:
-        return fitted(_nothing(digest, words), digest.subscription)
+        return as_subject(_nothing(digest, words), digest.subscription)
     said, rest = "", list(found)
     most = 3 if found[0].kind == "snapshot" else 2
     for clause, following in zip_longest(found[:most], found[1:most]):
@@ -415,7 +381,7 @@ def title(digest: Digest, words: Words) -> str:
         said += between + fitting
         rest.remove(clause)
     if not said:
-        return fitted(found[0].forms[-1], digest.subscription)
+        return as_subject(found[0].forms[-1], digest.subscription)
     if rest and len(rest) < len(found):
         commonest = max(rest, key=lambda one: len(one.items) if one.is_list else 0)
         counted = f"; {commonest.counted}" if commonest.is_list else ""
@@ -443,23 +409,20 @@ def _nothing(digest: Digest, words: Words) -> str:
         return words.text("other", "unknown")
     unread = [safe(package) for span in digest.spans for package in span.unread]
     if unread:
-        many = words.say("other", "unread_many", n=len(unread))
-        return words.say("other", "unread", name=unread[0][:_LONGEST_NAME]) if len(unread) == 1 else many
-    own = digest.assessment.environment
-    if digest.assessment.still_open and digest.assessment.level is not Level.ALARM:
-        first = digest.assessment.still_open[0]
+        key = "unread" if len(unread) == 1 else "unread_many"
+        return words.say("other", key, len(unread), name=unread[0][:_LONGEST_NAME])
+    found = digest.assessment
+    if found.still_open and found.level is not Level.ALARM:
+        first = found.still_open[0]
         return words.say("other", "open", what=words.say("todo.verbs", first.verb, tag=safe(first.tag)))
-    if own is not None:
-        return words.forms(
-            "environment",
-            "as_before",
-            binaries=number(len(own.change.after.needs), "binary", "binaries"),
-            there=f"{own.change.after.met:,}",
-        )[0]
+    if found.environment is not None:
+        after = found.environment.change.after
+        binaries = number(len(after.needs), "binary", "binaries")
+        return words.forms("environment", "as_before", binaries=binaries, there=f"{after.met:,}")[0]
     return words.text("other", "none")
 
 
-def fitted(title: str, subscription: str) -> str:
+def as_subject(title: str, subscription: str) -> str:
     """Return `title` in ASCII, cut to what a subject line holds."""
     title, room = _ascii(safe(title)), _room(subscription)
     return title if len(title) <= room else f"{title[: room - 3].rstrip()}..."
@@ -477,7 +440,7 @@ def sentence(digest: Digest, words: Words) -> str:
 
 # Names keep their small letters.
 _WORDS = frozenset(
-    {
+    [
         "all",
         "against",
         "everything",
@@ -498,7 +461,7 @@ _WORDS = frozenset(
         "the",
         "what",
         "your",
-    }
+    ]
 )
 
 
@@ -518,7 +481,7 @@ def subtitle(digest: Digest) -> str:
 
 def scope(tags: Iterable[TagDigest]) -> str:
     """Name the tags, or count them."""
-    found = sorted({safe(tag.report.after.tag or tag.report.before.tag or tag.report.after.name) for tag in tags})
+    found = sorted({safe(tag.report.tag) for tag in tags})
     return found[0][:_LONGEST_NAME] if len(found) == 1 else f"{len(found):,} tags"
 
 

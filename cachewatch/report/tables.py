@@ -1,26 +1,25 @@
 """Answers as tables: aligned text, names, CSV, Markdown or JSON; for tags, stacks, packages and single specs."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 from typing import Any
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import astuple
+from msgspec.structs import asdict, astuple
 
-from cachewatch.core.model import Document, Side, Signature, known_hash
+from cachewatch.core.model import Document, Side, Signature, facts_of, known_hash
 from cachewatch.core.names import safe, safe_name
 from cachewatch.core.spack import version_key
 from cachewatch.report.data import ascii_only, csv_rows
 from cachewatch.report.templates import markdown
-from cachewatch.report.text import Palette, fitted, wrapped
-from cachewatch.report.words import number
+from cachewatch.report.text import ALL, Palette, fitted, wrapped
+from cachewatch.report.words import MOST_NAMES, first_of, number
 
 # Several names are cut short for people only.
 Cell = str | int | float | tuple[str, ...] | None
 Row = tuple[Cell, ...]
-_MOST_NAMES_OF_ANSWERS = 3
 _SHORT_CELL = 14
 
 
@@ -81,9 +80,9 @@ def _parts(cell: str) -> list[str]:
 
 
 def _line(cells: Sequence[str], widths: Sequence[int], numbers: Sequence[bool]) -> str:
+    aligned = zip(cells, widths, numbers, strict=True)
     return "  ".join(
-        cell.rjust(width) if is_number else cell.ljust(width)
-        for cell, width, is_number in zip(cells, widths, numbers, strict=True)
+        cell.rjust(width) if is_number else cell.ljust(width) for cell, width, is_number in aligned
     ).rstrip()
 
 
@@ -91,10 +90,9 @@ def _are_numbers(column: Sequence[Cell]) -> bool:
     return any(isinstance(cell, int | float) for cell in column)
 
 
-def _shown(cell: Cell, most: int | None = _MOST_NAMES_OF_ANSWERS) -> str:
+def _shown(cell: Cell, most: int = MOST_NAMES) -> str:
     if isinstance(cell, tuple):
-        more = f" and {len(cell) - most} more" if most is not None and len(cell) > most else ""
-        cell = ", ".join(cell[:most]) + more
+        cell = first_of(cell, most, " and {} more")
     if cell is None or cell == "":
         return "-"
     return safe(cell) if isinstance(cell, str) else f"{cell:,}"
@@ -107,23 +105,17 @@ def _plain(cell: Cell) -> str | int | float | None:
 def _markdown(table: Table) -> Iterator[str]:
     """Yield paragraphs, and empty lines between them."""
     before, after = ([[markdown(one)] for one in some if one] for some in (table.before, table.after))
-    paragraphs = [*before, *([_markdown_rows(table, markdown)] if table.rows else []), *after]
+    paragraphs = [*before, *([list(_markdown_rows(table))] if table.rows else []), *after]
     for place, lines in enumerate(paragraphs):
         yield from ([""] * bool(place) + lines)
 
 
-def _markdown_rows(table: Table, markdown: Callable[[str], str]) -> list[str]:
-    numbers = [_are_numbers(column) for column in zip(*table.rows, strict=True)]
-    return [
-        f"| {' | '.join(table.columns)} |",
-        f"| {' | '.join('---:' if is_number else '---' for is_number in numbers)} |",
-        *(f"| {' | '.join(markdown(_shown(cell, None)) for cell in row)} |" for row in table.rows),
-    ]
-
-
-# Names that are longer come from no build cache: one must not widen every line.
-_WIDEST = 40
-_MOST_NAMES = 4
+def _markdown_rows(table: Table) -> Iterator[str]:
+    yield f"| {' | '.join(table.columns)} |"
+    rules = ("---:" if _are_numbers(column) else "---" for column in zip(*table.rows, strict=True))
+    yield f"| {' | '.join(rules)} |"
+    for row in table.rows:
+        yield f"| {' | '.join(markdown(_shown(cell, ALL)) for cell in row)} |"
 
 
 class ListedTag(Struct, frozen=True):
@@ -156,36 +148,32 @@ class ListedPackage(Struct, frozen=True):
 Listed = ListedTag | ListedStack | ListedPackage
 # The fields that stay names in a table; all others are counted there.
 _NAMED = ("versions", "targets")
+# Names that are longer, and targets that are more, come from no build cache: one must not widen every line.
+_WIDEST = 40
+_MOST_TARGETS = 40
 
 
 def write_listing(
     listed: Sequence[Listed], what: str, form: str, palette: Palette, width: int | None
 ) -> Iterator[bytes]:
     """Yield `listed`, which are `what`, in one of the forms text, names, json, csv and markdown."""
+    columns = listed[0].__struct_fields__ if listed else ()
+    rows: list[Row] = list(map(astuple, listed))
     if form == "json":
         yield _json({"schema": f"cachewatch.{what}/1", what: listed})
     elif form == "names":
-        yield from (f"{safe_name(_name(each))}\n".encode() for each in listed)
+        yield from (f"{safe_name(str(row[0]))}\n".encode() for row in rows)
     elif form == "text":
-        yield from write_table(_listing_table(listed), form, palette, width)
+        shown = [tuple(map(_listing_cell, columns, row)) for row in rows]
+        yield from write_table(Table(columns, shown), form, palette, width)
     else:
-        columns = listed[0].__struct_fields__ if listed else ()
-        yield from write_table(Table(columns, list(map(astuple, listed))), form, palette)
+        yield from write_table(Table(columns, rows), form, palette)
 
 
-def _name(each: Listed) -> str:
-    return str(getattr(each, each.__struct_fields__[0]))
-
-
-def _listing_table(listed: Sequence[Listed]) -> Table:
-    """Return a table that counts what people do not want to read the names of."""
-    names = listed[0].__struct_fields__ if listed else ()
-    return Table(names, [tuple(_listing_cell(name, getattr(each, name)) for name in names) for each in listed])
-
-
-def _listing_cell(name: str, value: Cell) -> Cell:
+def _listing_cell(column: str, value: Cell) -> Cell:
+    """Return what people read of a value: of what they do not want to read the names of, the number."""
     if isinstance(value, tuple):
-        return tuple(map(_cut, value)) if name in _NAMED else len(value)
+        return tuple(map(_cut, value)) if column in _NAMED else len(value)
     return _cut(value) if isinstance(value, str) else value
 
 
@@ -195,8 +183,6 @@ def _cut(text: str) -> str:
 
 
 _NO_STACK = "(no stack)"
-# Names that are longer, and targets that are more, come from no build cache: one must not widen every line.
-_MOST_TARGETS = 40
 
 Cells = Counter[tuple[str, str, str]]  # version, stack, target
 
@@ -215,42 +201,42 @@ def render_inventory(
     `unchanged_since` is the revision that wrote the document last; `is_pruned` tells whether
     specs that no stack builds will go.
     """
-    cells = _count(document)
+    cells: Cells = Counter(
+        (version, stack, signature.target)
+        for signature in document.specs.values()
+        for version in signature.versions or ("(no version)",)
+        for stack in signature.stacks or (_NO_STACK,)
+    )
     yield from fitted(_heading(document, side, unchanged_since, palette), width)
     if cells:
         yield ""
-        yield from _show_table(cells, is_pruned=is_pruned, palette=palette, width=width)
+        yield from _matrix(cells, is_pruned=is_pruned, palette=palette, width=width)
         yield ""
-        yield from fitted(_legend(cells, is_pruned=is_pruned), width)
-
-
-def _count(document: Document) -> Cells:
-    cells: Cells = Counter()
-    for signature in document.specs.values():
-        for version in signature.versions or ("(no version)",):
-            for stack in signature.stacks or (_NO_STACK,):
-                cells[version, stack, signature.target] += 1
-    return cells
+        if any(count == 1 for (_, stack, _), count in cells.items() if stack != _NO_STACK):
+            yield from fitted(["!  the last copy of this version in this stack for this target"], width)
+        if is_pruned and any(stack == _NO_STACK for _, stack, _ in cells):
+            yield from fitted(
+                ["U  unreferenced: no stack builds these any more: they may be pruned at any time"], width
+            )
 
 
 def _heading(document: Document, side: Side, since: Side | None, palette: Palette) -> Iterator[str]:
-    where = " ".join(filter(None, (side.tag, side.revision and side.revision[:10], _day(side))))
-    yield f"{palette.paint(safe_name(document.package), 'bold')}  {safe_name(where)}".rstrip()
+    yield f"{palette.paint(safe_name(document.package), 'bold')}  {safe_name(_where(side))}".rstrip()
     signatures = set(document.specs.values())
-    numbers = (
-        number(len(document.specs), "spec"),
-        number(len({version for s in signatures for version in s.versions}), "version"),
-        number(len({stack for s in signatures for stack in s.stacks}), "stack"),
-        number(len({s.target for s in signatures}), "target"),
-        number(len({s.compiler for s in signatures}), "compiler"),
-        number(len(signatures), "configuration"),
-    )
-    yield ", ".join(numbers)
+    facts = facts_of(signatures)
+    counts = [(len(document.specs), "spec")]
+    counts += [(len(facts[f"{noun}s"]), noun) for noun in ("version", "stack", "target", "compiler")]
+    yield ", ".join(number(*count) for count in [*counts, (len(signatures), "configuration")])
     if since is not None and since.revision:
         yield f"last changed {_day(since)} ({since.revision[:10]})"
 
 
-def _show_table(cells: Cells, *, is_pruned: bool, palette: Palette, width: int | None) -> Iterator[str]:
+def _where(side: Side) -> str:
+    return " ".join(filter(None, (side.tag, side.revision and side.revision[:10], _day(side))))
+
+
+def _matrix(cells: Cells, *, is_pruned: bool, palette: Palette, width: int | None) -> Iterator[str]:
+    """Yield a line for each version and stack, with a column for each target where there is room."""
     targets = sorted({target for _, _, target in cells})
     if len(targets) > _MOST_TARGETS:
         rest = f"{len(targets) - _MOST_TARGETS + 1:,} more"
@@ -270,8 +256,8 @@ def _show_table(cells: Cells, *, is_pruned: bool, palette: Palette, width: int |
         listed.append((name, _cut(stack), ", ".join(named)))
     if _widths([columns, *shown], [True] * len(columns), width):
         yield from text_lines(Table(columns, shown), palette, None)
-        return
-    yield from text_lines(Table(("version", "stack", "specs for each target"), listed), palette, width)
+    else:
+        yield from text_lines(Table(("version", "stack", "specs for each target"), listed), palette, width)
 
 
 def _joined_targets(cells: Cells, targets: set[str], name: str) -> Cells:
@@ -288,13 +274,6 @@ def _show_cell(count: int, stack: str, *, is_pruned: bool) -> str:
     if stack == _NO_STACK:
         return f"{count}U" if is_pruned else f"{count} "
     return "1!" if count == 1 else f"{count} "
-
-
-def _legend(cells: Cells, *, is_pruned: bool) -> Iterator[str]:
-    if any(count == 1 for (_, stack, _), count in cells.items() if stack != _NO_STACK):
-        yield "!  the last copy of this version in this stack for this target"
-    if is_pruned and any(stack == _NO_STACK for _, stack, _ in cells):
-        yield "U  unreferenced: no stack builds these any more: they may be pruned at any time"
 
 
 def _day(side: Side) -> str:
@@ -322,11 +301,10 @@ def render_spec(spec: ShownSpec, palette: Palette) -> Iterator[str]:
     """Yield all that is known of a spec, a fact a line."""
     signature = spec.signature
     version = ",".join(map(safe_name, signature.versions))
-    yield palette.paint(
-        f"{safe_name(spec.package)}@{version}{f' /{safe_name(spec.hash)}' if known_hash(spec.hash) else ''}", "bold"
-    )
+    named = f" /{safe_name(spec.hash)}" if known_hash(spec.hash) else ""
+    yield palette.paint(f"{safe_name(spec.package)}@{version}{named}", "bold")
     facts = {
-        "in": " ".join(filter(None, (spec.side.tag, spec.side.revision and spec.side.revision[:10], _day(spec.side)))),
+        "in": _where(spec.side),
         "stacks": ", ".join(signature.stacks) or "none: no stack builds it any more",
         "target": f"{signature.target} ({signature.os}, {signature.platform})",
         "compiler": signature.compiler,
@@ -352,29 +330,24 @@ def specs_table(packages: Sequence[ShownPackage]) -> Table:
     return Table(("hash", "spec", "compiler", "machine", "stacks", "variants"), rows)
 
 
-def packages_json(packages: Sequence[ShownPackage]) -> bytes:
+def packages_json(packages: Iterable[ShownPackage]) -> bytes:
     """Return every spec of these packages, by hash."""
-    return _json({"schema": "cachewatch.packages-shown/1", "packages": [_package(each) for each in packages]})
+    values = [
+        {
+            "package": shown.document.package,
+            **_side(shown.side),
+            "unchanged_since": shown.unchanged_since and shown.unchanged_since.revision,
+            "specs": [_spec(*each) for each in shown.document.specs.in_order()],
+        }
+        for shown in packages
+    ]
+    return _json({"schema": "cachewatch.packages-shown/1", "packages": values})
 
 
 def specs_json(specs: Iterable[ShownSpec]) -> bytes:
     """Return these specs."""
-    return _json(
-        {
-            "schema": "cachewatch.specs/1",
-            "specs": [{"package": s.package, **_side(s.side), **_spec(s.hash, s.signature)} for s in specs],
-        }
-    )
-
-
-def _package(shown: ShownPackage) -> dict[str, Any]:
-    since = shown.unchanged_since
-    return {
-        "package": shown.document.package,
-        **_side(shown.side),
-        "unchanged_since": since.revision if since else None,
-        "specs": [_spec(*each) for each in shown.document.specs.in_order()],
-    }
+    values = [{"package": one.package, **_side(one.side), **_spec(one.hash, one.signature)} for one in specs]
+    return _json({"schema": "cachewatch.specs/1", "specs": values})
 
 
 def _side(side: Side) -> dict[str, str | None]:
@@ -382,7 +355,7 @@ def _side(side: Side) -> dict[str, str | None]:
 
 
 def _spec(spec_hash: str, signature: Signature) -> dict[str, Any]:
-    return {"hash": known_hash(spec_hash), **msgspec.to_builtins(signature)}
+    return {"hash": known_hash(spec_hash), **asdict(signature)}
 
 
 def _json(value: object) -> bytes:

@@ -28,6 +28,7 @@ from cachewatch.core.names import safe
 from cachewatch.core.statement_values import Severity, StatementKind
 from cachewatch.errors import TemplateError, WorkFailed
 from cachewatch.report import words
+from cachewatch.report.data import fault_values
 from cachewatch.report.formats import ToldReport, told_reports
 from cachewatch.report.text import Block, Requested
 from cachewatch.report.words import how_long, number
@@ -62,17 +63,16 @@ def code(text: str) -> str:
 
 def day(time: str | None, zone: str = "UTC") -> str:
     """Return the day of a time: 1 June 2025."""
-    if not time:
-        return "unknown"
-    moment = datetime.fromisoformat(time).astimezone(ZoneInfo(zone))
-    return f"{moment.day} {moment:%B %Y}"
+    return "{0.day} {0:%B %Y}".format(_local(time, zone)) if time else "unknown"
 
 
 def moment(time: str | None, zone: str = "UTC") -> str:
     """Return a time to the minute: 1 June 2025 06:00 CEST."""
-    if not time:
-        return "unknown"
-    return f"{day(time, zone)} {datetime.fromisoformat(time).astimezone(ZoneInfo(zone)):%H:%M %Z}"
+    return f"{day(time, zone)} {_local(time, zone):%H:%M %Z}" if time else "unknown"
+
+
+def _local(time: str, zone: str) -> datetime:
+    return datetime.fromisoformat(time).astimezone(ZoneInfo(zone))
 
 
 def days_between(since: str, until: str) -> str:
@@ -82,10 +82,7 @@ def days_between(since: str, until: str) -> str:
 
 def fill(text: str, first: str = "", rest: str = "", width: int = 78) -> str:
     """Break `text` into lines that begin with `first` and then with `rest`."""
-    lines = textwrap.wrap(
-        text, width, initial_indent=first, subsequent_indent=rest, break_long_words=True, break_on_hyphens=False
-    )
-    return "\n".join(lines)
+    return textwrap.fill(text, width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
 
 
 def arrows(text: str) -> str:
@@ -125,12 +122,11 @@ def table_lines(section: Mapping[str, Any], width: int = 78) -> str:
         if len(first) + len(cells) < width - _INLINE:
             lines.append(fill(row["where"], f"{first}{cells}", f"{indent}    ", width) or f"{first}{cells}".rstrip())
         else:
-            lines.append(fill("  ".join(filter(None, map(row.get, _CELLS))), first, f"{indent}    ", width))
+            cells = "  ".join(filter(None, (row["package"], row["change"], row["where"])))
+            lines.append(fill(cells, first, f"{indent}    ", width))
     lines += [f"{indent}and {number(section['more'], 'more line')}"] if section["more"] else []
     return "\n".join(lines)
 
-
-_CELLS = ("package", "change", "where")
 
 FILTERS: dict[str, Callable[..., Any]] = {
     "md": markdown,
@@ -204,61 +200,47 @@ def _read(folder: Path, name: str) -> str:
 
 
 def _render_caged(folder: str, jobs: Sequence[Job]) -> list[str]:
-    environment = _caged(Path(folder))
+    environment = _environment(Path(folder))
     return [_render(environment, name, context) for name, context in jobs]
 
 
 def _render(environment: jinja2.Environment, name: str, context: Context) -> str:
+    parts, length = [], 0
     try:
-        pieces = environment.get_template(name).generate(**context)
-        return _joined(name, pieces)
+        for piece in environment.get_template(name).generate(**context):
+            parts.append(piece)
+            length += len(piece)
+            if length > _LONGEST_OUTPUT:
+                raise TemplateError(f"{name}: writes more than {_LONGEST_OUTPUT // 2**20} MiB")
     except TemplateError:
         raise
     except MemoryError as error:
         raise TemplateError(f"{name}: takes too much memory") from error
     except Exception as error:  # a template may call anything it is given, and get it wrong in any way
         raise TemplateError(_describe(name, error)) from error
-
-
-def _joined(name: str, pieces: Any) -> str:
-    parts, length = [], 0
-    for piece in pieces:
-        parts.append(piece)
-        length += len(piece)
-        if length > _LONGEST_OUTPUT:
-            raise TemplateError(f"{name}: writes more than {_LONGEST_OUTPUT // 2**20} MiB")
     return "".join(parts)
 
 
 @cache
 def _own() -> jinja2.Environment:
-    return _prepared(jinja2.Environment(autoescape=jinja2.select_autoescape(_MARKUP), loader=_loader(None), **_OPTIONS))
+    return _environment(None)
 
 
-def _caged(folder: Path) -> jinja2.Environment:
-    environment = ImmutableSandboxedEnvironment(
-        autoescape=jinja2.select_autoescape(_MARKUP), loader=_loader(folder), **_OPTIONS
-    )
-    return _prepared(environment, folder)
+def _environment(folder: Path | None) -> jinja2.Environment:
+    """Return what renders our own templates, or in a sandbox those of a folder and ours."""
 
-
-_OPTIONS: dict[str, Any] = {
-    "undefined": jinja2.StrictUndefined,
-    "trim_blocks": True,
-    "lstrip_blocks": True,
-    "keep_trailing_newline": True,
-}
-
-
-def _loader(folder: Path | None) -> jinja2.BaseLoader:
     def load(name: str) -> tuple[str, str, None] | None:
         found = source(name, folder)
         return None if found is None else (*found, None)
 
-    return jinja2.FunctionLoader(load)
-
-
-def _prepared(environment: jinja2.Environment, folder: Path | None = None) -> jinja2.Environment:
+    environment = (jinja2.Environment if folder is None else ImmutableSandboxedEnvironment)(
+        autoescape=jinja2.select_autoescape(_MARKUP),
+        loader=jinja2.FunctionLoader(load),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
     environment.globals.pop("lipsum")
     environment.globals["theme"] = entries("theme.toml", folder)
     environment.filters |= FILTERS
@@ -271,17 +253,14 @@ def _describe(name: str, error: Exception) -> str:
         return f"{error.filename or error.name or name}: line {error.lineno}: {error.message}"
     if isinstance(error, jinja2.TemplateNotFound):
         return f"{name}: there is no template {error.name}"
-    place, trace = "", error.__traceback__
+    place, trace = name, error.__traceback__
     while trace is not None:
         # Jinja2 makes frames of templates look as if they were files.
         if trace.tb_frame.f_code.co_filename.endswith(".j2"):
             place = f"{trace.tb_frame.f_code.co_filename}: line {trace.tb_lineno}"
         trace = trace.tb_next
-    return (
-        f"{place or name}: {error}"
-        if isinstance(error, jinja2.TemplateError)
-        else f"{place or name}: {type(error).__name__}: {error}"
-    )
+    kind = "" if isinstance(error, jinja2.TemplateError) else f"{type(error).__name__}: "
+    return f"{place}: {kind}{error}"
 
 
 MOST_ROWS = 1000  # of a section: browsers take no pleasure in more
@@ -290,27 +269,29 @@ _GOOD = (StatementKind.UPGRADED, StatementKind.PACKAGE_ADDED, StatementKind.STAC
 _CARE = (StatementKind.UNREFERENCED, StatementKind.REBUILD_WAVE)
 
 
+def script_hash(script: str) -> str:
+    """Return what names a script in a page of HTML, so that a browser runs this and nothing else.
+
+    `script` is exactly what stands between <script> and </script>.
+    """
+    return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
+
+
 def write_page(changesets: Iterable[Changeset], *, asked: Requested) -> Iterator[bytes]:
     """Yield one page about all tags."""
     found = told_reports(changesets, asked)
-    # Exactly what stands between <script> and </script>, so that a browser runs this and nothing else.
-    script = "\n" + render("_page.js.j2")
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    count = sum(len(told.reports) for told in found)
     page = render(
         "page.html.j2",
-        title=_title(found),
+        title=f"What changed in {found[0].name if len(found) == 1 else number(count, 'tag')}",
         reports=[_values(told) for told in found],
-        script_hash=f"sha256-{digest}",
+        script_hash=script_hash("\n" + render("_page.js.j2")),
     )
     yield page.encode()
 
 
-def _title(found: Sequence[ToldReport]) -> str:
-    count = sum(len(told.reports) for told in found)
-    return f"What changed in {found[0].name if len(found) == 1 else number(count, 'tag')}"
-
-
 def _values(told: ToldReport) -> dict[str, Any]:
+    warnings = [fault_values(diagnostic) for report in told.reports for diagnostic in report.diagnostics]
     return {
         "name": told.name,
         "spans": [
@@ -319,11 +300,7 @@ def _values(told: ToldReport) -> dict[str, Any]:
         ],
         "total": told.shown.total,
         "blocks": [_block(block) for block in told.shown.blocks],
-        "warnings": [
-            {"kind": diagnostic.kind.value, "path": safe(diagnostic.path), "message": safe(diagnostic.message)}
-            for report in told.reports
-            for diagnostic in report.diagnostics
-        ],
+        "warnings": [{name: safe(value) for name, value in warning.items()} for warning in warnings],
     }
 
 
@@ -343,13 +320,8 @@ def _block(block: Block) -> dict[str, Any]:
         "packages": block.packages,
         "first": "Place" if block.is_by_place else "Package",
         "rows": [
-            {
-                "name": entry.name,
-                "fact": entry.fact,
-                "specs": entry.specs,
-                "where": entry.where.removeprefix("in "),
-            }
-            for entry in block.entries
+            {"name": one.name, "fact": one.fact, "specs": one.specs, "where": one.where.removeprefix("in ")}
+            for one in block.entries
         ],
         "more": block.more,
     }

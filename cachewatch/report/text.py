@@ -9,21 +9,21 @@ import sys
 import textwrap
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
-from datetime import UTC, datetime
-from itertools import starmap
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.core import names as tag_names
+from cachewatch.core.assessment import LOSSES
 from cachewatch.core.changesets import Report
-from cachewatch.core.model import Delta, Kind, Place, Side, kind_of_fact
+from cachewatch.core.model import Delta, Kind, Place, kind_of_fact
 from cachewatch.core.names import safe_name
 from cachewatch.core.spack import NO_COMPILER
 from cachewatch.core.statement_values import Counts, Line, Severity, Statement, StatementKind
 from cachewatch.core.statements import Wants
 from cachewatch.report import words
-from cachewatch.report.words import MOST_NAMES, chosen_lines, names, nothing, number, signed, total
+from cachewatch.report.causes import reason_lines
+from cachewatch.report.words import MOST_NAMES, VALUES, chosen_lines, first_of, names, nothing, number, signed, total
 from cachewatch.report.words_file import words as wording
 
 _CODES = {"red": "31", "green": "32", "yellow": "33", "cyan": "36", "bold": "1", "dim": "2"}
@@ -56,62 +56,6 @@ def fitted(lines: Iterable[str], width: int | None) -> Iterator[str]:
         yield from wrapped(line, width, " " * (min(begin, (width or 0) // 2) + 4))
 
 
-_SHORT = 7  # of a revision
-_FEW_TAGS, _MOST_TAGS = 2, 5
-
-
-def tags_named(reports: Sequence[Report]) -> str:
-    """Name the tags of reports: `develop and develop-2025-06-01`."""
-    found = [safe_name(one.after.tag or one.before.tag or one.after.name) for one in reports]
-    return " and ".join(found) if len(found) == _FEW_TAGS else names(found, _MOST_TAGS)
-
-
-def heading(report: Report) -> tuple[str, str]:
-    """Name the two sides of `report` with their days; then, in brackets, their revisions and how far they are apart."""
-    before, after = report.before, report.after
-    if not (before.revision and after.revision):
-        return _of_files(before, after), ""
-    name = _both(safe_name(before.tag or ""), safe_name(after.tag or ""))
-    revisions = _both(before.revision[:_SHORT], after.revision[:_SHORT])
-    apart = words.span(report)
-    return "  ".join(
-        filter(None, (name, days(before.time, after.time)))
-    ), f"({', '.join(filter(None, (revisions, apart)))})"
-
-
-def _of_files(before: Side, after: Side) -> str:
-    tags = {side.tag for side in (before, after) if side.tag}
-    shared = tags.pop() if len(tags) == 1 else ""
-    names = (_one(side, "" if shared else side.tag or "") for side in (before, after))
-    return "  ".join(filter(None, (safe_name(shared), " -> ".join(names))))
-
-
-def _one(side: Side, tag: str) -> str:
-    day = days(side.time, side.time)
-    revision = (side.revision or "")[:_SHORT]
-    named = " ".join(filter(None, (revision or safe_name(side.name), day)))
-    return f"{named} ({safe_name(tag)})" if tag else named
-
-
-def _both(before: str, after: str) -> str:
-    return after if before == after else f"{before} -> {after}"
-
-
-def days(before: str | None, after: str | None) -> str:
-    """Return two days as people write them, with times if it is one day: `25 May -> 1 Jun 2025`."""
-    if not before or not after:
-        return ""
-    start, end = (datetime.fromisoformat(time).astimezone(UTC) for time in (before, after))
-    last = f"{end.day} {end:%b %Y}"
-    if start == end:
-        return last
-    if start.date() == end.date():
-        clock = "%H:%M:%S" if (start.hour, start.minute) == (end.hour, end.minute) else "%H:%M"
-        return f"{last}, {start:{clock}} -> {end:{clock}} UTC"
-    first = f"{start.day} {start:%b}" if start.year == end.year else f"{start.day} {start:%b %Y}"
-    return f"{first} -> {last}"
-
-
 ALL = sys.maxsize
 
 # How many packages are named in one place, and how many stacks where there is room.
@@ -140,6 +84,11 @@ class Requested(Struct, frozen=True, kw_only=True):
     def most_names(self) -> int:
         """How many stacks and the like are named in one place."""
         return ALL if self.is_whole else _MANY_NAMES if self.names_packages else MOST_NAMES
+
+    @property
+    def few_names(self) -> int:
+        """How many packages are named in one place."""
+        return ALL if self.is_whole else FEW_NAMES
 
 
 class BlockEntry(Struct, frozen=True, kw_only=True):
@@ -174,7 +123,7 @@ class Block(Struct, frozen=True, kw_only=True):
     @property
     def is_by_place(self) -> bool:
         """Whether lines are about places, not packages."""
-        return self.kind in _LOSSES
+        return self.kind in LOSSES
 
 
 class Shown(Struct, frozen=True, kw_only=True):
@@ -199,7 +148,7 @@ class Chosen(Struct, frozen=True):
     @property
     def counts(self) -> Counts:
         """All items of these lines."""
-        return sum_of(line.counts for line in self.lines)
+        return _sum(line.counts for line in self.lines)
 
     @property
     def packages(self) -> Sequence[str]:
@@ -210,8 +159,7 @@ class Chosen(Struct, frozen=True):
         return tuple(dict.fromkeys(line.package for line in self.lines))
 
 
-def sum_of(counts: Iterable[Counts]) -> Counts:
-    """Add up counts."""
+def _sum(counts: Iterable[Counts]) -> Counts:
     return sum(counts, start=Counts())
 
 
@@ -220,16 +168,15 @@ _OWN_EFFECTS = {
     StatementKind.STACK_REMOVED: StatementKind.PLACE_LOST,
     StatementKind.STACK_ADDED: StatementKind.PLACE_GAINED,
 }
-_VALUES = (StatementKind.MIGRATION, StatementKind.BESIDE, StatementKind.NO_LONGER)
-_LOSSES = (StatementKind.PLACE_LOST, StatementKind.MACHINE_LOST)
 
 
-def block_of(one: Chosen, report: Report, asked: Requested) -> Block:
+def _block_of_tag(one: Chosen, report: Report, asked: Requested) -> Block:
     """Return the block of a statement on the whole tag."""
-    statement, counts = one.statement, one.counts
-    parts = [number(len(one.packages), "package"), signed(counts)] if one.packages else []
-    if statement.kind in _VALUES:
+    statement, packages = one.statement, one.packages
+    parts = [number(len(packages), "package"), signed(one.counts)] if packages else []
+    if statement.kind in VALUES:
         parts.append(f"in {words.stacks_named(statement.stacks, asked.most_names)}")
+    names_all = asked.is_whole or asked.names_kinds or asked.names_packages or len(packages) <= FEW_NAMES
     return Block(
         kind=statement.kind,
         severity=statement.severity,
@@ -237,8 +184,8 @@ def block_of(one: Chosen, report: Report, asked: Requested) -> Block:
         name=name_of(statement),
         total=", ".join(filter(None, parts)),
         notes=tuple(filter(None, _notes(one, report, asked))),
-        named=_packages_named(one.packages, asked),
-        packages=len(one.packages),
+        named=names(packages, asked.most) if names_all else "",
+        packages=len(packages),
     )
 
 
@@ -246,7 +193,7 @@ def name_of(statement: Statement) -> str:
     """Return what a statement on the whole tag is about: a stack, or what replaced what."""
     if statement.turnover:
         return f"{statement.turnover.gone / max(1, statement.turnover.before):.0%} of the earlier hashes"
-    has_sides = statement.kind in (*_VALUES, StatementKind.STACK_MERGED)
+    has_sides = statement.kind in (*VALUES, StatementKind.STACK_MERGED)
     return words.change_of_values(statement) if has_sides else safe_name(statement.name)
 
 
@@ -261,18 +208,16 @@ def occurrences(statements: Iterable[Statement], wants: Callable[[Kind], bool]) 
             continue
         if not words.heading_of(one.kind):
             of_tag.append(f"{wording().text(one.kind, 'title').lower()} {name_of(one)}".strip())
-        elif one.kind in _LOSSES and one.name:
-            places.append(f"{words.names(one.packages)} in {words.place_name(one)}")
+        elif one.kind in LOSSES and one.name:
+            places.append(f"{names(one.packages)} in {words.place_name(one.name)}")
         else:
             for line in one.lines:
                 if any(map(wants, line.kinds)):
                     lost = (loss.place for loss in one.losses if loss.package == line.package)
                     packages.setdefault(line.package, set()).update(line.story.places or lost)
-    named = [
-        ", ".join([*found[:FEW_NAMES], *_rest(found)])
-        for found in (of_tag, list(starmap(_somewhere, packages.items())))
-    ]
-    return "; ".join(filter(None, [*named, "; ".join([*places[:FEW_NAMES], *_rest(places)])]))
+    lists = (of_tag, [_somewhere(*item) for item in packages.items()])
+    named = [first_of(found, FEW_NAMES, ", {:,} more") for found in lists]
+    return "; ".join(filter(None, [*named, first_of(places, FEW_NAMES, "; {:,} more", by="; ")]))
 
 
 def _somewhere(package: str, places: Collection[Place]) -> str:
@@ -283,54 +228,34 @@ def _somewhere(package: str, places: Collection[Place]) -> str:
     return f"{safe_name(package)} in {words.stack_name(first.stack)} ({safe_name(first.target) or 'no target'}){more}"
 
 
-def _rest(found: Sequence[str]) -> list[str]:
-    return [f"{len(found) - FEW_NAMES:,} more"] if len(found) > FEW_NAMES else []
-
-
 def _notes(one: Chosen, report: Report, asked: Requested) -> Iterator[str]:
-    statement = one.statement
-    most = ALL if asked.is_whole else FEW_NAMES
-    if statement.kind is StatementKind.REBUILD_WAVE:
-        yield _wave(one.counts, report)
-        yield from words.lines(statement, most)
-    yield wording().text(statement.kind, "remark") if statement.kind is not StatementKind.REBUILD_WAVE else ""
+    statement, counts = one.statement, one.counts
+    is_wave = statement.kind is StatementKind.REBUILD_WAVE
+    still_there = ""
+    if is_wave and counts.beside > 0:
+        old = f"{number(counts.beside, 'old build')} are" if counts.vanished else "the old builds are"
+        goes = " and may be pruned at any time" if tag_names.is_mutable(report.after.tag) else ""
+        still_there = f"; {old} still there{goes}"
+    yield wording().text(statement.kind, "remark") + still_there
+    yield from reason_lines(statement, asked.few_names) if is_wave else ()
     yield words.fates(statement, wording()).removeprefix("; ")
     if statement.of and statement.of > statement.counts.total:
         yield f"in the whole tag {number(statement.of, 'spec')} came or went with it"
     if statement.exceptions:
-        listed = words.names(statement.exceptions, most)
-        yield wording().say(statement.kind, "note", old=_old_value(statement), exceptions=listed)
+        exceptions = names(statement.exceptions, asked.few_names)
+        yield wording().say(statement.kind, "note", old=words.old_values(statement), exceptions=exceptions)
     packages = set(one.packages)
     for effect in statement.effects:
         affected = tuple(name for name in effect.packages if name in packages)
         if affected and not _goes_without_saying(effect.kind, statement):
-            yield f"{wording().text(effect.kind, 'effect')}: {words.names(affected, most)}"
+            yield f"{wording().text(effect.kind, 'effect')}: {names(affected, asked.few_names)}"
 
 
 def _goes_without_saying(effect: StatementKind, statement: Statement) -> bool:
-    if statement.kind in _VALUES:
+    if statement.kind in VALUES:
         # Who has another target has another place.
         return effect in _OWN_EFFECTS.values() and Kind.TARGET in statement.kinds
     return _OWN_EFFECTS.get(statement.kind) is effect
-
-
-def _old_value(statement: Statement) -> str:
-    return safe_name(" ".join(value.partition("@")[2] or value for value in statement.before))
-
-
-def _wave(counts: Counts, report: Report) -> str:
-    beside = counts.beside
-    if beside <= 0:
-        return "nothing else about them changed"
-    goes = " and may be pruned at any time" if tag_names.is_mutable(report.after.tag) else ""
-    old = "the old builds are" if not counts.vanished else f"{number(beside, 'old build')} are"
-    return f"nothing else about them changed; {old} still there{goes}"
-
-
-def _packages_named(packages: Sequence[str], asked: Requested) -> str:
-    if asked.is_whole or asked.names_kinds or asked.names_packages or len(packages) <= FEW_NAMES:
-        return words.names(packages, asked.most)
-    return ""
 
 
 _SEVERITIES = tuple(Severity)
@@ -363,7 +288,7 @@ def tell(report: Report, asked: Requested) -> Shown:
         wanted = frozenset(line.package for one in chosen for line in one.lines)
         chosen = [replace(one, wanted=wanted) for one in chosen]
     blocks = [
-        *(block_of(one, report, asked) for one in chosen if one.is_of_tag),
+        *(_block_of_tag(one, report, asked) for one in chosen if one.is_of_tag),
         *_sections(chosen, asked),
         *_rebuilt(report, chosen, asked),
         *_other_values(report, chosen, asked),
@@ -386,13 +311,13 @@ def _section(own: Sequence[Chosen], asked: Requested) -> Block:
     most = asked.most
     if severity is Severity.ROUTINE and not asked.is_whole and not asked.names_kinds:
         most //= _ROUTINE_SHARE
-    counts = sum_of(one.counts for one in own)
     packages = {name for one in own for name in one.packages}
+    counts = signed(_sum(one.counts for one in own))
     return Block(
         kind=kind,
         severity=severity,
         title=words.heading_of(kind),
-        total=", ".join(filter(None, (number(len(packages), "package"), signed(counts)))),
+        total=", ".join(filter(None, (number(len(packages), "package"), counts))),
         entries=tuple(entries[:most]),
         more=_more(entries[most:]),
         packages=len(packages),
@@ -402,13 +327,13 @@ def _section(own: Sequence[Chosen], asked: Requested) -> Block:
 def _more(left_out: Sequence[BlockEntry]) -> str:
     if not left_out:
         return ""
-    counts = signed(sum_of(entry.counts for entry in left_out))
+    counts = signed(_sum(entry.counts for entry in left_out))
     return f"... and {len(left_out):,} more{f', {counts}' if counts else ''} (--all)"
 
 
 def _entries(one: Chosen, asked: Requested) -> Iterator[BlockEntry]:
     statement = one.statement
-    if statement.kind in (StatementKind.PLACE_LOST, StatementKind.MACHINE_LOST) and statement.name:
+    if statement.kind in LOSSES and statement.name:
         # Place first: what matters is what is missing there.
         yield BlockEntry(
             name=words.place_name(statement),
@@ -427,6 +352,14 @@ def _entries(one: Chosen, asked: Requested) -> Iterator[BlockEntry]:
         )
 
 
+def _lost(one: Chosen, asked: Requested) -> str:
+    if len(one.packages) == len(one.lines) == 1:
+        line = one.lines[0]
+        now = f", now in {words.stacks_named(line.joined, asked.most_names)}" if line.joined else ""
+        return f"{safe_name(line.package)} {words.fact(line)}".strip() + now
+    return names(one.packages, asked.few_names)
+
+
 def _reasons(one: Chosen, asked: Requested) -> str:
     """Say what is there of the packages that a place or machine lost, those of one reason together."""
     chosen, own = set(one.packages), wording()
@@ -440,19 +373,8 @@ def _reasons(one: Chosen, asked: Requested) -> str:
     if len(found) == 1:
         return "".join(found)
     most = ALL if asked.is_whole else MOST_NAMES
-    said = [f"{words.names(list(packages), most)}: {reason}" for reason, packages in found.items() if reason]
-    left = [] if asked.is_whole else said[MOST_NAMES:]
-    return "; ".join(
-        [*(said if asked.is_whole else said[:MOST_NAMES]), *([f"{len(left)} more reasons"] if left else [])]
-    )
-
-
-def _lost(one: Chosen, asked: Requested) -> str:
-    if len(one.packages) == len(one.lines) == 1:
-        line = one.lines[0]
-        now = f", now in {words.stacks_named(line.joined, asked.most_names)}" if line.joined else ""
-        return f"{safe_name(line.package)} {words.fact(line)}".strip() + now
-    return words.names(one.packages, ALL if asked.is_whole else FEW_NAMES)
+    said = [f"{names(list(packages), most)}: {reason}" for reason, packages in found.items() if reason]
+    return first_of(said, most, "; {} more reasons", by="; ")
 
 
 def _rebuilt(report: Report, chosen: Sequence[Chosen], asked: Requested) -> Iterator[Block]:
@@ -474,7 +396,7 @@ def _rebuilt(report: Report, chosen: Sequence[Chosen], asked: Requested) -> Iter
         severity=Severity.ROUTINE,
         title=words.heading_of(_PLAIN),
         total=f"{number(specs, 'spec')} of {number(len(packages), 'package')}",
-        notes=tuple(note for one in hidden for note in words.lines(one.statement, FEW_NAMES)),
+        notes=tuple(note for one in hidden for note in reason_lines(one.statement, FEW_NAMES)),
         entries=listed.entries if listed else (),
         more=listed.more if listed else "",
         packages=len(packages),
@@ -510,7 +432,7 @@ def _told(chosen: Sequence[Chosen], asked: Requested) -> Mapping[str, frozenset[
             said = [name_of(one.statement), *one.statement.before, *one.statement.after]
             for package in one.packages:
                 told[package] += said
-        elif one.statement.kind in _LOSSES:
+        elif one.statement.kind in LOSSES:
             for entry in _entries(one, asked):
                 for package in one.packages:
                     told[package] += (entry.name, entry.fact)
@@ -523,18 +445,14 @@ def _told(chosen: Sequence[Chosen], asked: Requested) -> Mapping[str, frozenset[
 def _unnamed(facts: Mapping[str, Delta], told: Set[str], asked: Requested) -> Iterator[str]:
     """Say which values came or went that `told` does not name: `compiler gcc@13.2.0 added, gcc@11.4.0 removed`."""
     for name, noun in _NOUNS.items():
-        sides = ((facts[name].added, True, "added"), (facts[name].removed, False, "removed"))
-        said = [
-            f"{', '.join(values)} {word}"
-            for side, is_added, word in sides
-            if asked.wants({kind_of_fact(name, is_added=is_added)}) and (values := _not_in(told, side))
-        ]
+        said = []
+        for values, is_added in ((facts[name].added, True), (facts[name].removed, False)):
+            shown = [safe_name(value) for value in values if value not in ("", NO_COMPILER)]
+            new = [value for value in shown if value not in told]
+            if new and asked.wants({kind_of_fact(name, is_added=is_added)}):
+                said.append(f"{', '.join(new)} {'added' if is_added else 'removed'}")
         if said:
             yield f"{noun} {', '.join(said)}"
-
-
-def _not_in(told: Set[str], values: Iterable[str]) -> list[str]:
-    return [safe_name(value) for value in values if value not in ("", NO_COMPILER) and safe_name(value) not in told]
 
 
 NARROWEST = 60
@@ -558,7 +476,7 @@ def render_text(reports: Sequence[Report], told: Shown, *, width: int, palette: 
     width = max(width, NARROWEST)
     report, *others = reports
     if others:
-        yield from _wrapped(f"{tags_named(reports)}: the same changes", width, rest=_INDENT)
+        yield from _wrapped(f"{words.tags_named(reports)}: the same changes", width, rest=_INDENT)
     for one in reports:
         yield from _sides(one, width, _INDENT if others else "")
     yield ""
@@ -571,7 +489,7 @@ def render_text(reports: Sequence[Report], told: Shown, *, width: int, palette: 
 
 
 def _sides(report: Report, width: int, indent: str) -> Iterator[str]:
-    sides, revisions = heading(report)
+    sides, revisions = words.heading(report)
     is_short = len(indent) + len(sides) + 2 + len(revisions) <= width
     for line in (f"{sides}  {revisions}".rstrip(),) if is_short else (sides, f"{_INDENT}{revisions}"):
         yield from _wrapped(line, width, first=indent, rest=indent + _INDENT)
@@ -589,9 +507,7 @@ def _block(block: Block, width: int, palette: Palette) -> Iterator[str]:
         yield from _wrapped(note, width, first=_INDENT, rest=_INDENT * 2)
     if block.named:
         yield from _wrapped(block.named, width, first=_INDENT, rest=_INDENT)
-    columns = _Columns(block.entries, width)
-    for entry in block.entries:
-        yield from columns.lines(entry, "" if entry.is_harmless else _COLOURS.get(block.kind, ""), palette)
+    yield from _aligned(block, width, palette)
     if block.more:
         yield f"{_INDENT}{block.more}"
 
@@ -608,42 +524,35 @@ def _heading(block: Block, width: int, palette: Palette) -> Iterator[str]:
     yield from _wrapped(block.total, width, first=_INDENT, rest=_INDENT)
 
 
-class _Columns:
-    """The widths that line up the lines of a block."""
-
-    def __init__(self, entries: Iterable[BlockEntry], width: int) -> None:
-        entries = list(entries)
-        self._width = width
-        self._name = _widest((entry.name for entry in entries), _WIDEST_NAME)
-        self._fact = _widest((entry.fact for entry in entries), _WIDEST_FACT)
-        self._count = _widest((entry.specs for entry in entries), _WIDEST_FACT)
-
-    def lines(self, entry: BlockEntry, colour: str, palette: Palette) -> Iterator[str]:
-        """Yield one entry, with what does not fit below it."""
-        start = f"{_INDENT}{entry.name:<{self._name}}"
-        middle = f"  {entry.fact:<{self._fact}}  " if self._fact or entry.fact else "  "
-        line = f"{start}{middle}{entry.specs:<{self._count}}"
-        if len(line) > self._width:
+def _aligned(block: Block, width: int, palette: Palette) -> Iterator[str]:
+    """Yield the entries in columns, with what does not fit below each."""
+    name = _widest((entry.name for entry in block.entries), _WIDEST_NAME)
+    fact = _widest((entry.fact for entry in block.entries), _WIDEST_FACT)
+    specs = _widest((entry.specs for entry in block.entries), _WIDEST_FACT)
+    for entry in block.entries:
+        start, end = f"{_INDENT}{entry.name:<{name}}", f"{entry.specs:<{specs}}"
+        middle = f"  {entry.fact:<{fact}}  " if fact or entry.fact else "  "
+        length = len(start + middle + end)
+        if length > width:
             yield start.rstrip()
-            yield from _filled("  ".join(filter(None, (entry.fact, entry.specs, entry.where))), self._width)
-            return
-        painted = (
-            f"{start}{middle.replace(entry.fact, _painted(entry.fact, colour, palette), 1)}{entry.specs:<{self._count}}"
-        )
-        if len(line) + 2 + len(entry.where) <= self._width:
-            yield f"{painted}  {entry.where}".rstrip()
-            return
-        yield painted.rstrip()
-        yield from _filled(entry.where, self._width)
+            yield from _below("  ".join(filter(None, (entry.fact, entry.specs, entry.where))), width)
+            continue
+        colour = "" if entry.is_harmless else _COLOURS.get(block.kind, "")
+        line = f"{start}{middle.replace(entry.fact, _painted(entry.fact, colour, palette), 1)}{end}"
+        if length + 2 + len(entry.where) <= width:
+            yield f"{line}  {entry.where}".rstrip()
+        else:
+            yield line.rstrip()
+            yield from _below(entry.where, width)
 
 
 def _widest(texts: Iterable[str], most: int) -> int:
     return max((len(text) for text in texts if len(text) <= most), default=0)
 
 
-def _filled(text: str, width: int) -> Iterator[str]:
+def _below(text: str, width: int) -> Iterator[str]:
     """Break `text` behind blanks, below the line that it belongs to."""
-    yield from _wrapped(text, width, first=_CONTINUATION, rest=_CONTINUATION)
+    return _wrapped(text, width, first=_CONTINUATION, rest=_CONTINUATION)
 
 
 def _painted(fact: str, colour: str, palette: Palette) -> str:

@@ -247,7 +247,7 @@ def test_a_wrong_theme_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "theme.toml").write_text(text)
 
     with pytest.raises(TemplateError, match=r"theme\.toml"):
-        templates._caged(tmp_path)
+        templates._environment(tmp_path)
 
 
 def test_a_page_loads_no_picture_but_the_logo(tmp_path: Path) -> None:

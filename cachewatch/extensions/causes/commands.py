@@ -49,17 +49,16 @@ from cachewatch.report.causes import (
     causes_in_words,
     change_in_words,
     explained_json,
+    grouped,
     listed,
     lock_json,
-    markdown_causes,
     night_json,
     short,
 )
 from cachewatch.report.data import encode
 from cachewatch.report.tables import Table, write_table
 from cachewatch.report.templates import render
-from cachewatch.report.text import days
-from cachewatch.report.words import number
+from cachewatch.report.words import days, number
 
 _MOST_SPECS = 20
 _MOST_DIFFERENCES = 4
@@ -222,7 +221,7 @@ def report_markdown(report: WhyReport) -> bytes:
         }
         for number_of, one in enumerate(report.explained)
     ]
-    counted = markdown_causes(report.counted)
+    counted = grouped(report.counted)
     return render(
         "causes/why.md.j2",
         heading=report.heading,

@@ -29,8 +29,9 @@ from cachewatch.extensions.site.values import (
     stack_link,
     stack_text,
 )
+from cachewatch.report.causes import because, change_of
 from cachewatch.report.digest_view import install_line, is_plain, web_address
-from cachewatch.report.words import because, change_of, number, stack_name
+from cachewatch.report.words import number, stack_name
 
 _UP = "../"
 _MOST_VERSIONS = 8
