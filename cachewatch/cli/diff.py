@@ -39,7 +39,8 @@ from cachewatch.report.formats import (
     write_stat,
     write_text,
 )
-from cachewatch.report.text import ALL, Palette, Requested, occurrences
+from cachewatch.report.text import ALL, Palette, Requested
+from cachewatch.report.words import occurrences
 from cachewatch.sources.folders import check_path, is_documents
 from cachewatch.sources.opening import NEWEST, needs_git, open_comparison, split_range, uncommitted
 

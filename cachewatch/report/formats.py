@@ -5,10 +5,12 @@ line, with totals behind them. `--stat` has one line a package, like `git diff -
 """
 
 import heapq
+import re
 import textwrap
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from itertools import takewhile
 from tempfile import SpooledTemporaryFile
 from typing import Any
 
@@ -20,7 +22,7 @@ from cachewatch.core.changesets import Changeset, ListCollector, Report
 from cachewatch.core.model import Kind, Machine, PackageChange, PackageCounts
 from cachewatch.core.names import safe_name
 from cachewatch.core.spack import is_newer, newest
-from cachewatch.core.statement_values import Counts, Line, Statement, StatementKind
+from cachewatch.core.statement_values import Counts, Line, Severity, Statement, StatementKind
 from cachewatch.core.statements import BY_VERSION, Wants, of_kinds, select_statements
 from cachewatch.report.causes import attributed_json, grouped, heading_and_causes
 from cachewatch.report.data import (
@@ -36,14 +38,14 @@ from cachewatch.report.data import (
     statement_values,
     with_owners,
 )
-from cachewatch.report.text import Palette, Requested, Shown, fitted, render_text, tell
+from cachewatch.report.text import Block, Palette, Requested, Shown, fitted, tell
 from cachewatch.report.values import (
     CsvTable,
     Example,
     TagDigest,
     VersionsChange,
 )
-from cachewatch.report.words import chosen_lines, fact, nothing, share_of, signed, tags_named, total
+from cachewatch.report.words import chosen_lines, fact, heading, nothing, number, share_of, signed, tags_named, total
 
 
 def read_report(changeset: Changeset, asked: Requested) -> Report:
@@ -68,12 +70,12 @@ class ToldReport(Struct, frozen=True, kw_only=True):
 def told_reports(changesets: Iterable[Changeset], asked: Requested) -> list[ToldReport]:
     """Take all packages of each changeset; of tags that changed alike, the changes are told once."""
     found: dict[Hashable, ToldReport] = {}
-    for number, changeset in enumerate(changesets):
+    for place, changeset in enumerate(changesets):
         report = read_report(changeset, asked)
         shown = tell(report, asked)
         causes = None if changeset.explain is None else tuple(changeset.explain())
         # Each has its own warnings and causes.
-        key = (shown, report.statements, number if report.diagnostics or causes else None)
+        key = (shown, report.statements, place if report.diagnostics or causes else None)
         known = found.get(key)
         reports = (*known.reports, report) if known else (report,)
         found[key] = ToldReport(reports=reports, shown=shown, causes=causes)
@@ -82,11 +84,124 @@ def told_reports(changesets: Iterable[Changeset], asked: Requested) -> list[Told
 
 def write_text(changesets: Iterable[Changeset], *, asked: Requested, width: int, palette: Palette) -> Iterator[bytes]:
     """Yield a report on each tag for a terminal."""
-    for number, told in enumerate(told_reports(changesets, asked)):
-        yield b"\n\n" if number else b""
-        yield _encoded(render_text(told.reports, told.shown, width=width, palette=palette))
+    for place, told in enumerate(told_reports(changesets, asked)):
+        yield b"\n\n" if place else b""
+        yield _encoded(_render_text(told.reports, told.shown, width=width, palette=palette))
         if told.causes is not None:
             yield _encoded(["", *heading_and_causes(told.causes)])
+
+
+_NARROWEST = 60
+_WIDEST_NAME = 32
+_WIDEST_FACT = 34
+_INDENT = "  "
+_CONTINUATION = " " * 6
+_COLOURS = {
+    StatementKind.PACKAGE_REMOVED: "red",
+    StatementKind.DOWNGRADED: "red",
+    StatementKind.PLACE_LOST: "red",
+    StatementKind.UNREFERENCED: "yellow",
+    StatementKind.PACKAGE_ADDED: "green",
+    StatementKind.UPGRADED: "green",
+}
+_REPLACED = re.compile(r"(\S+) -> ([^\s,]+)(.*)", re.DOTALL)
+
+
+def _render_text(reports: Sequence[Report], told: Shown, *, width: int, palette: Palette) -> Iterator[str]:
+    """Yield the lines of reports on tags that changed alike, at most `width` columns wide where words allow it."""
+    width = max(width, _NARROWEST)
+    report, *others = reports
+    if others:
+        yield from _wrapped(f"{tags_named(reports)}: the same changes", width, rest=_INDENT)
+    for one in reports:
+        yield from _sides(one, width, _INDENT if others else "")
+    yield ""
+    for block in told.blocks:
+        yield from _block_lines(block, width, palette)
+        yield ""
+    if report.losses:
+        yield f"{number(report.losses, 'document')} could not be compared, or not wholly; see the warnings."
+    yield from _wrapped(told.total, width, rest=_INDENT)
+
+
+def _sides(report: Report, width: int, indent: str) -> Iterator[str]:
+    sides, revisions = heading(report)
+    is_short = len(indent) + len(sides) + 2 + len(revisions) <= width
+    for line in (f"{sides}  {revisions}".rstrip(),) if is_short else (sides, f"{_INDENT}{revisions}"):
+        yield from _wrapped(line, width, first=indent, rest=indent + _INDENT)
+
+
+def _wrapped(text: str, width: int, *, first: str = "", rest: str = "") -> Iterator[str]:
+    yield from textwrap.wrap(
+        text, width, initial_indent=first, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False
+    )
+
+
+def _block_lines(block: Block, width: int, palette: Palette) -> Iterator[str]:
+    yield from _block_heading(block, width, palette)
+    for note in block.notes:
+        yield from _wrapped(note, width, first=_INDENT, rest=_INDENT * 2)
+    if block.named:
+        yield from _wrapped(block.named, width, first=_INDENT, rest=_INDENT)
+    yield from _aligned(block, width, palette)
+    if block.more:
+        yield f"{_INDENT}{block.more}"
+
+
+def _block_heading(block: Block, width: int, palette: Palette) -> Iterator[str]:
+    title = palette.paint(block.title.upper(), "bold")
+    if block.severity is Severity.ATTENTION:
+        title = palette.paint(title, "red")
+    text = "  ".join(filter(None, (block.title.upper(), block.name, block.total)))
+    if len(text) <= width:
+        yield text.replace(block.title.upper(), title, 1)
+        return
+    yield from _wrapped(f"{block.title.upper()}  {block.name}".strip(), width, rest=_INDENT)
+    yield from _wrapped(block.total, width, first=_INDENT, rest=_INDENT)
+
+
+def _aligned(block: Block, width: int, palette: Palette) -> Iterator[str]:
+    """Yield the entries in columns, with what does not fit below each."""
+    name = _widest((entry.name for entry in block.entries), _WIDEST_NAME)
+    fact = _widest((entry.fact for entry in block.entries), _WIDEST_FACT)
+    specs = _widest((entry.specs for entry in block.entries), _WIDEST_FACT)
+    for entry in block.entries:
+        start, end = f"{_INDENT}{entry.name:<{name}}", f"{entry.specs:<{specs}}"
+        middle = f"  {entry.fact:<{fact}}  " if fact or entry.fact else "  "
+        length = len(start + middle + end)
+        if length > width:
+            yield start.rstrip()
+            yield from _below("  ".join(filter(None, (entry.fact, entry.specs, entry.where))), width)
+            continue
+        colour = "" if entry.is_harmless else _COLOURS.get(block.kind, "")
+        line = f"{start}{middle.replace(entry.fact, _painted(entry.fact, colour, palette), 1)}{end}"
+        if length + 2 + len(entry.where) <= width:
+            yield f"{line}  {entry.where}".rstrip()
+        else:
+            yield line.rstrip()
+            yield from _below(entry.where, width)
+
+
+def _widest(texts: Iterable[str], most: int) -> int:
+    return max((len(text) for text in texts if len(text) <= most), default=0)
+
+
+def _below(text: str, width: int) -> Iterator[str]:
+    """Break `text` behind blanks, below the line that it belongs to."""
+    return _wrapped(text, width, first=_CONTINUATION, rest=_CONTINUATION)
+
+
+def _painted(fact: str, colour: str, palette: Palette) -> str:
+    """Paint only what differs between two versions, behind the last whole part that both begin with."""
+    match = _REPLACED.fullmatch(fact)
+    if match is None:
+        return palette.paint(fact, colour)
+    before, after, rest = match.groups()
+    alike = takewhile(lambda pair: pair[0] == pair[1], zip(before, after, strict=False))
+    both = "".join(character for character, _ in alike)
+    same = 0 if both == before else max(map(both.rfind, ".@_-")) + 1
+    old, new = palette.paint(before[same:], "red"), palette.paint(after[same:], "green")
+    return f"{before[:same]}{old} -> {after[:same]}{new}{rest}"
 
 
 def _encoded(lines: Iterable[str]) -> bytes:
@@ -117,8 +232,8 @@ class JsonCollector(ListCollector):
 def write_json(changesets: Iterable[Changeset], *, wants: Wants) -> Iterator[bytes]:
     """Yield one JSON object with all changesets, and of their statements and events those of the kinds that are wanted."""
     yield b'{"schema":' + encode(SCHEMA) + b',"changesets":['
-    for number, changeset in enumerate(changesets):
-        yield b",\n" if number else b"\n"
+    for place, changeset in enumerate(changesets):
+        yield b",\n" if place else b"\n"
         yield b'{"before":' + encode(side_values(changeset.before))
         yield b',"after":' + encode(side_values(changeset.after))
         yield b',"packages":['

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from email.message import EmailMessage
 from enum import StrEnum
 from html.parser import HTMLParser
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -186,16 +187,20 @@ def _statements() -> Iterator[Statement]:
     """Yield a statement of nearly every kind, most important first."""
     kinds = StatementKind
     lost = Place("ml-darwin-aarch64-mps", "aarch64")
-    yield _whole(kinds.STACK_REMOVED, "ml-linux-aarch64-cpu", Counts(480), kind=Kind.STACK_EVENT)
-    yield replace(
-        _whole(kinds.MIGRATION, "gcc@11.4.0 -> gcc@13.2.0", Counts(950, 950), kind=Kind.COMPILER),
+    yield _whole(kinds.STACK_REMOVED, Kind.STACK_EVENT, Counts(480), name="ml-linux-aarch64-cpu")
+    yield _whole(
+        kinds.MIGRATION,
+        Kind.COMPILER,
+        Counts(950, 950),
+        name="gcc@11.4.0 -> gcc@13.2.0",
         before=("gcc@11.4.0",),
         after=("gcc@13.2.0",),
         exceptions=("cuda", "hdf5"),
     )
-    yield _whole(kinds.PRUNE, "", Counts(2730), kind=Kind.PRUNE)
-    yield replace(
-        _statement(kinds.PACKAGE_REMOVED, _line("py-old", kinds.PACKAGE_REMOVED, ("1.0",), counts=Counts(5))),
+    yield _whole(kinds.PRUNE, Kind.PRUNE, Counts(2730))
+    yield _statement(
+        kinds.PACKAGE_REMOVED,
+        _line("py-old", kinds.PACKAGE_REMOVED, ("1.0",), counts=Counts(5)),
         losses=(_lost("py-old", Place("e4s", "x86_64_v3"), "1.0", LossClass.GONE),),
     )
     yield _statement(kinds.DOWNGRADED, _line("rocblas", kinds.DOWNGRADED, ("6.4.0",), ("6.2.4",), counts=Counts(1, 1)))
@@ -207,13 +212,11 @@ def _statements() -> Iterator[Statement]:
         kinds.UPGRADED, _line("py-ml-dtypes", kinds.UPGRADED, ("0.3.1",), ("0.4.0",), counts=Counts(0, 3), stays=_X86)
     )
     yield _statement(kinds.PACKAGE_ADDED, _line("py-keras", kinds.PACKAGE_ADDED, after=("3.9.2",), counts=Counts(0, 6)))
-    yield replace(
-        _statement(
-            kinds.PLACE_LOST,
-            *(
-                _line(name, kinds.PLACE_LOST, ("0.4.3",), counts=Counts(1), places=frozenset({lost}))
-                for name in ("py-safetensors", *_SOME)
-            ),
+    yield _statement(
+        kinds.PLACE_LOST,
+        *(
+            _line(name, kinds.PLACE_LOST, ("0.4.3",), counts=Counts(1), places=frozenset({lost}))
+            for name in ("py-safetensors", *_SOME)
         ),
         name=f"{lost.stack} ({lost.target})",
         losses=(
@@ -247,24 +250,24 @@ def _lost(package: str, place: Place, version: str, loss_class: LossClass, there
     )
 
 
-def _whole(about: StatementKind, name: str, counts: Counts, *, kind: Kind) -> Statement:
+def _whole(about: StatementKind, kind: Kind, counts: Counts, **more: Any) -> Statement:
     return Statement(
         kind=about,
-        name=name,
         packages=_SOME,
         stacks=("e4s", "radiuss"),
         counts=counts,
         kinds=frozenset({kind}),
         severity=severity_of(about),
+        **more,
     )
 
 
-def _statement(kind: StatementKind, *lines: Line) -> Statement:
+def _statement(kind: StatementKind, *lines: Line, name: str = "", losses: tuple[OwnedLoss, ...] = ()) -> Statement:
     """Return a statement of these lines."""
     story = lines[0].story
     return Statement(
         kind=kind,
-        name=lines[0].package,
+        name=name or lines[0].package,
         before=story.before,
         after=story.after,
         packages=tuple(line.package for line in lines),
@@ -272,6 +275,7 @@ def _statement(kind: StatementKind, *lines: Line) -> Statement:
         stacks=tuple(sorted({stack for line in lines for stack in line.stacks})),
         counts=sum((line.counts for line in lines), start=Counts()),
         lines=lines,
+        losses=losses,
         severity=severity_of(kind),
     )
 
@@ -284,19 +288,13 @@ def _line(
     *,
     counts: Counts,
     places: frozenset[Place] = _X86,
-    stays: frozenset[Place] = frozenset(),
-    behind: tuple[str, ...] = (),
+    **more: Any,
 ) -> Line:
     story = Story(
-        kind=kind, before=before, after=after, places=places, stays=stays, behind=behind, of_stacks=2 + len(behind)
+        kind=kind, before=before, after=after, places=places, of_stacks=2 + len(more.get("behind", ())), **more
     )
-    return Line(
-        package=package,
-        story=story,
-        stacks=frozenset(place.stack for place in places),
-        counts=counts,
-        kinds=frozenset(),
-    )
+    stacks = frozenset(place.stack for place in places)
+    return Line(package=package, story=story, stacks=stacks, counts=counts, kinds=frozenset())
 
 
 _CLIPPED = 102_000  # bytes of HTML, about where Gmail cuts
@@ -431,9 +429,6 @@ class _MarkupReader(HTMLParser):
         if _UNQUOTED.search(_QUOTED.sub('""', self.get_starttag_text() or "")):
             self._note(Grade.ERROR, f"<{tag}> has an attribute without quotes, which data could break out of")
         self._judge_attributes(tag, values)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.handle_starttag(tag, attrs)
 
     def handle_endtag(self, tag: str) -> None:
         self._is_style = self._is_style and tag != "style"

@@ -1,14 +1,14 @@
-"""Make a report into blocks, in one order and with one cut for every format, and print it on a terminal.
+"""Make a report into blocks, in one order and with one cut for every format.
 
 Whatever a format shows, the counts of its blocks and of what is left out of them are those of the total line.
-On a terminal all text of ours is ASCII. Colour only helps; the words carry the meaning.
+Also lines of text that fit a terminal, and colours: colour only helps, the words carry the meaning.
 """
 
 import re
 import sys
 import textwrap
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -16,14 +16,25 @@ from msgspec.structs import replace
 from cachewatch.core import names as tag_names
 from cachewatch.core.assessment import LOSSES
 from cachewatch.core.changesets import Report
-from cachewatch.core.model import Delta, Kind, Place, kind_of_fact
+from cachewatch.core.model import Delta, Kind, kind_of_fact
 from cachewatch.core.names import safe_name
 from cachewatch.core.spack import NO_COMPILER
 from cachewatch.core.statement_values import Counts, Line, Severity, Statement, StatementKind
 from cachewatch.core.statements import Wants
 from cachewatch.report import words
 from cachewatch.report.causes import reason_lines
-from cachewatch.report.words import MOST_NAMES, VALUES, chosen_lines, first_of, names, nothing, number, signed, total
+from cachewatch.report.words import (
+    FEW_NAMES,
+    MOST_NAMES,
+    VALUES,
+    chosen_lines,
+    first_of,
+    names,
+    nothing,
+    number,
+    signed,
+    total,
+)
 from cachewatch.report.words_file import words as wording
 
 _CODES = {"red": "31", "green": "32", "yellow": "33", "cyan": "36", "bold": "1", "dim": "2"}
@@ -58,9 +69,7 @@ def fitted(lines: Iterable[str], width: int | None) -> Iterator[str]:
 
 ALL = sys.maxsize
 
-# How many packages are named in one place, and how many stacks where there is room.
-FEW_NAMES = 5
-_MANY_NAMES = 12
+_MANY_NAMES = 12  # stacks that are named in one place where there is room
 
 
 class Requested(Struct, frozen=True, kw_only=True):
@@ -79,6 +88,11 @@ class Requested(Struct, frozen=True, kw_only=True):
     def names_kinds(self) -> bool:
         """Whether only some kinds of change are asked for."""
         return not self.wants(frozenset())
+
+    @property
+    def lists_all(self) -> bool:
+        """Whether packages are named that are only counted otherwise."""
+        return self.is_whole or self.names_kinds or self.names_packages
 
     @property
     def most_names(self) -> int:
@@ -176,56 +190,17 @@ def _block_of_tag(one: Chosen, report: Report, asked: Requested) -> Block:
     parts = [number(len(packages), "package"), signed(one.counts)] if packages else []
     if statement.kind in VALUES:
         parts.append(f"in {words.stacks_named(statement.stacks, asked.most_names)}")
-    names_all = asked.is_whole or asked.names_kinds or asked.names_packages or len(packages) <= FEW_NAMES
+    names_all = asked.lists_all or len(packages) <= FEW_NAMES
     return Block(
         kind=statement.kind,
         severity=statement.severity,
         title=wording().text(statement.kind, "title"),
-        name=name_of(statement),
+        name=words.name_of(statement),
         total=", ".join(filter(None, parts)),
         notes=tuple(filter(None, _notes(one, report, asked))),
         named=names(packages, asked.most) if names_all else "",
         packages=len(packages),
     )
-
-
-def name_of(statement: Statement) -> str:
-    """Return what a statement on the whole tag is about: a stack, or what replaced what."""
-    if statement.turnover:
-        return f"{statement.turnover.gone / max(1, statement.turnover.before):.0%} of the earlier hashes"
-    has_sides = statement.kind in (*VALUES, StatementKind.STACK_MERGED)
-    return words.change_of_values(statement) if has_sides else safe_name(statement.name)
-
-
-def occurrences(statements: Iterable[Statement], wants: Callable[[Kind], bool]) -> str:
-    """Name what happened of the kinds that are wanted: changes of the whole tag, then packages, then lost places.
-
-    Each package with the first stack and target where it happened.
-    """
-    of_tag, packages, places = [], dict[str, set[Place]](), []
-    for one in statements:
-        if not any(map(wants, one.kinds)):
-            continue
-        if not words.heading_of(one.kind):
-            of_tag.append(f"{wording().text(one.kind, 'title').lower()} {name_of(one)}".strip())
-        elif one.kind in LOSSES and one.name:
-            places.append(f"{names(one.packages)} in {words.place_name(one.name)}")
-        else:
-            for line in one.lines:
-                if any(map(wants, line.kinds)):
-                    lost = (loss.place for loss in one.losses if loss.package == line.package)
-                    packages.setdefault(line.package, set()).update(line.story.places or lost)
-    lists = (of_tag, [_somewhere(*item) for item in packages.items()])
-    named = [first_of(found, FEW_NAMES, ", {:,} more") for found in lists]
-    return "; ".join(filter(None, [*named, first_of(places, FEW_NAMES, "; {:,} more", by="; ")]))
-
-
-def _somewhere(package: str, places: Collection[Place]) -> str:
-    if not places:
-        return safe_name(package)
-    first = min(places)
-    more = f" and {number(len(places) - 1, 'more place')}" if len(places) > 1 else ""
-    return f"{safe_name(package)} in {words.stack_name(first.stack)} ({safe_name(first.target) or 'no target'}){more}"
 
 
 def _notes(one: Chosen, report: Report, asked: Requested) -> Iterator[str]:
@@ -244,18 +219,14 @@ def _notes(one: Chosen, report: Report, asked: Requested) -> Iterator[str]:
     if statement.exceptions:
         exceptions = names(statement.exceptions, asked.few_names)
         yield wording().say(statement.kind, "note", old=words.old_values(statement), exceptions=exceptions)
+    goes_without_saying: Collection[StatementKind | None] = (_OWN_EFFECTS.get(statement.kind),)
+    if statement.kind in VALUES:  # who has another target has another place
+        goes_without_saying = _OWN_EFFECTS.values() if Kind.TARGET in statement.kinds else ()
     packages = set(one.packages)
     for effect in statement.effects:
         affected = tuple(name for name in effect.packages if name in packages)
-        if affected and not _goes_without_saying(effect.kind, statement):
+        if affected and effect.kind not in goes_without_saying:
             yield f"{wording().text(effect.kind, 'effect')}: {names(affected, asked.few_names)}"
-
-
-def _goes_without_saying(effect: StatementKind, statement: Statement) -> bool:
-    if statement.kind in VALUES:
-        # Who has another target has another place.
-        return effect in _OWN_EFFECTS.values() and Kind.TARGET in statement.kinds
-    return _OWN_EFFECTS.get(statement.kind) is effect
 
 
 _SEVERITIES = tuple(Severity)
@@ -389,8 +360,7 @@ def _rebuilt(report: Report, chosen: Sequence[Chosen], asked: Requested) -> Iter
     packages = {line.package for line in lines}
     specs = sum(line.counts.new for line in lines)
     wanted = [one for one in chosen if one.statement.kind is _PLAIN]
-    is_listed = asked.is_whole or asked.names_kinds or asked.names_packages
-    listed = _section(wanted, asked) if wanted and is_listed else None
+    listed = _section(wanted, asked) if wanted and asked.lists_all else None
     yield Block(
         kind=_PLAIN,
         severity=Severity.ROUTINE,
@@ -429,7 +399,7 @@ def _told(chosen: Sequence[Chosen], asked: Requested) -> Mapping[str, frozenset[
     told: defaultdict[str, list[str]] = defaultdict(list)
     for one in chosen:
         if one.is_of_tag:
-            said = [name_of(one.statement), *one.statement.before, *one.statement.after]
+            said = [words.name_of(one.statement), *one.statement.before, *one.statement.after]
             for package in one.packages:
                 told[package] += said
         elif one.statement.kind in LOSSES:
@@ -453,124 +423,3 @@ def _unnamed(facts: Mapping[str, Delta], told: Set[str], asked: Requested) -> It
                 said.append(f"{', '.join(new)} {'added' if is_added else 'removed'}")
         if said:
             yield f"{noun} {', '.join(said)}"
-
-
-NARROWEST = 60
-_WIDEST_NAME = 32
-_WIDEST_FACT = 34
-_INDENT = "  "
-_CONTINUATION = " " * 6
-_COLOURS = {
-    StatementKind.PACKAGE_REMOVED: "red",
-    StatementKind.DOWNGRADED: "red",
-    StatementKind.PLACE_LOST: "red",
-    StatementKind.UNREFERENCED: "yellow",
-    StatementKind.PACKAGE_ADDED: "green",
-    StatementKind.UPGRADED: "green",
-}
-_REPLACED = re.compile(r"(\S+) -> ([^\s,]+)(.*)", re.DOTALL)
-
-
-def render_text(reports: Sequence[Report], told: Shown, *, width: int, palette: Palette) -> Iterator[str]:
-    """Yield the lines of reports on tags that changed alike, at most `width` columns wide where words allow it."""
-    width = max(width, NARROWEST)
-    report, *others = reports
-    if others:
-        yield from _wrapped(f"{words.tags_named(reports)}: the same changes", width, rest=_INDENT)
-    for one in reports:
-        yield from _sides(one, width, _INDENT if others else "")
-    yield ""
-    for block in told.blocks:
-        yield from _block(block, width, palette)
-        yield ""
-    if report.losses:
-        yield f"{number(report.losses, 'document')} could not be compared, or not wholly; see the warnings."
-    yield from _wrapped(told.total, width, rest=_INDENT)
-
-
-def _sides(report: Report, width: int, indent: str) -> Iterator[str]:
-    sides, revisions = words.heading(report)
-    is_short = len(indent) + len(sides) + 2 + len(revisions) <= width
-    for line in (f"{sides}  {revisions}".rstrip(),) if is_short else (sides, f"{_INDENT}{revisions}"):
-        yield from _wrapped(line, width, first=indent, rest=indent + _INDENT)
-
-
-def _wrapped(text: str, width: int, *, first: str = "", rest: str = "") -> Iterator[str]:
-    yield from textwrap.wrap(
-        text, width, initial_indent=first, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False
-    )
-
-
-def _block(block: Block, width: int, palette: Palette) -> Iterator[str]:
-    yield from _heading(block, width, palette)
-    for note in block.notes:
-        yield from _wrapped(note, width, first=_INDENT, rest=_INDENT * 2)
-    if block.named:
-        yield from _wrapped(block.named, width, first=_INDENT, rest=_INDENT)
-    yield from _aligned(block, width, palette)
-    if block.more:
-        yield f"{_INDENT}{block.more}"
-
-
-def _heading(block: Block, width: int, palette: Palette) -> Iterator[str]:
-    title = palette.paint(block.title.upper(), "bold")
-    if block.severity is Severity.ATTENTION:
-        title = palette.paint(title, "red")
-    text = "  ".join(filter(None, (block.title.upper(), block.name, block.total)))
-    if len(text) <= width:
-        yield text.replace(block.title.upper(), title, 1)
-        return
-    yield from _wrapped(f"{block.title.upper()}  {block.name}".strip(), width, rest=_INDENT)
-    yield from _wrapped(block.total, width, first=_INDENT, rest=_INDENT)
-
-
-def _aligned(block: Block, width: int, palette: Palette) -> Iterator[str]:
-    """Yield the entries in columns, with what does not fit below each."""
-    name = _widest((entry.name for entry in block.entries), _WIDEST_NAME)
-    fact = _widest((entry.fact for entry in block.entries), _WIDEST_FACT)
-    specs = _widest((entry.specs for entry in block.entries), _WIDEST_FACT)
-    for entry in block.entries:
-        start, end = f"{_INDENT}{entry.name:<{name}}", f"{entry.specs:<{specs}}"
-        middle = f"  {entry.fact:<{fact}}  " if fact or entry.fact else "  "
-        length = len(start + middle + end)
-        if length > width:
-            yield start.rstrip()
-            yield from _below("  ".join(filter(None, (entry.fact, entry.specs, entry.where))), width)
-            continue
-        colour = "" if entry.is_harmless else _COLOURS.get(block.kind, "")
-        line = f"{start}{middle.replace(entry.fact, _painted(entry.fact, colour, palette), 1)}{end}"
-        if length + 2 + len(entry.where) <= width:
-            yield f"{line}  {entry.where}".rstrip()
-        else:
-            yield line.rstrip()
-            yield from _below(entry.where, width)
-
-
-def _widest(texts: Iterable[str], most: int) -> int:
-    return max((len(text) for text in texts if len(text) <= most), default=0)
-
-
-def _below(text: str, width: int) -> Iterator[str]:
-    """Break `text` behind blanks, below the line that it belongs to."""
-    return _wrapped(text, width, first=_CONTINUATION, rest=_CONTINUATION)
-
-
-def _painted(fact: str, colour: str, palette: Palette) -> str:
-    """Paint only what differs between two versions, so that the eye falls on it."""
-    match = _REPLACED.fullmatch(fact)
-    if match is None:
-        return palette.paint(fact, colour)
-    before, after, rest = match.groups()
-    same = _common_prefix(before, after)
-    old, new = palette.paint(before[same:], "red"), palette.paint(after[same:], "green")
-    return f"{before[:same]}{old} -> {after[:same]}{new}{rest}"
-
-
-def _common_prefix(before: str, after: str) -> int:
-    """Return the length of what both begin with, up to the last whole part of a version."""
-    length = 0
-    for match in re.finditer(r"[^.@_-]*[.@_-]?", before):
-        if not match[0] or not after.startswith(before[: match.end()]):
-            break
-        length = match.end()
-    return length if length < min(len(before), len(after)) else 0

@@ -1,11 +1,11 @@
 """The words that all reports share: names, facts of statements, counts that add up, and times."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
 from datetime import UTC, datetime
 from functools import partial
 
-from cachewatch.core.assessment import packages_of
+from cachewatch.core.assessment import LOSSES, packages_of
 from cachewatch.core.changesets import Report
 from cachewatch.core.model import Kind, Loss, LossClass, Place, Side
 from cachewatch.core.names import safe_name
@@ -16,6 +16,7 @@ from cachewatch.report.words_file import Words, words
 
 # How many stacks and the like are named in one place.
 MOST_NAMES = 3
+FEW_NAMES = 5  # packages
 
 _LONGEST_NAME = 60
 _USUAL_VERSION = 12  # characters
@@ -236,6 +237,14 @@ def old_values(one: Statement) -> str:
     return safe_name(" ".join(value.partition("@")[2] or value for value in one.before))
 
 
+def name_of(statement: Statement) -> str:
+    """Return what a statement on the whole tag is about: a stack, or what replaced what."""
+    if statement.turnover:
+        return f"{statement.turnover.gone / max(1, statement.turnover.before):.0%} of the earlier hashes"
+    has_sides = statement.kind in (*VALUES, StatementKind.STACK_MERGED)
+    return change_of_values(statement) if has_sides else safe_name(statement.name)
+
+
 def reason_of(loss: Loss, own: Words | None = None) -> str:
     """Say what the tag has of what a place or a machine lost: `the same binary stays, e4s builds it`."""
     key = loss.loss_class.value
@@ -272,6 +281,37 @@ def fates(one: Statement, own: Words) -> str:
         said.append(own.say("fates", loss_class, len(found), of="" if said else of, stacks=named))
     whom = f" for {safe_name(' '.join(one.before))}" if one.kind in VALUES else ""
     return f"; {', '.join(said)}{whom}" if said else ""
+
+
+def occurrences(statements: Iterable[Statement], wants: Callable[[Kind], bool]) -> str:
+    """Name what happened of the kinds that are wanted: changes of the whole tag, then packages, then lost places.
+
+    Each package with the first stack and target where it happened.
+    """
+    of_tag, packages, places = [], dict[str, set[Place]](), []
+    for one in statements:
+        if not any(map(wants, one.kinds)):
+            continue
+        if not heading_of(one.kind):
+            of_tag.append(f"{words().text(one.kind, 'title').lower()} {name_of(one)}".strip())
+        elif one.kind in LOSSES and one.name:
+            places.append(f"{names(one.packages)} in {place_name(one.name)}")
+        else:
+            for line in one.lines:
+                if any(map(wants, line.kinds)):
+                    lost = (loss.place for loss in one.losses if loss.package == line.package)
+                    packages.setdefault(line.package, set()).update(line.story.places or lost)
+    lists = (of_tag, [_somewhere(*item) for item in packages.items()])
+    named = [first_of(found, FEW_NAMES, ", {:,} more") for found in lists]
+    return "; ".join(filter(None, [*named, first_of(places, FEW_NAMES, "; {:,} more", by="; ")]))
+
+
+def _somewhere(package: str, places: Collection[Place]) -> str:
+    if not places:
+        return safe_name(package)
+    first = min(places)
+    more = f" and {number(len(places) - 1, 'more place')}" if len(places) > 1 else ""
+    return f"{safe_name(package)} in {place_name(f'{first.stack} ({first.target})')}{more}"
 
 
 _MOST_SHARES = 6

@@ -18,8 +18,8 @@ from cachewatch.core.model import Kind
 from cachewatch.core.names import safe_name
 from cachewatch.core.statement_values import Severity, Statement, StatementKind
 from cachewatch.report.headline import clauses_of_statements
-from cachewatch.report.text import Block, Requested, name_of, tell
-from cachewatch.report.words import staying, where
+from cachewatch.report.text import Block, Requested, tell
+from cachewatch.report.words import name_of, staying, where
 
 _PLAIN = re.compile(r"[a-z0-9_][a-z0-9._+-]{0,79}")
 # Names of devices on Windows, with any extension.
