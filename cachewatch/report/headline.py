@@ -3,6 +3,7 @@
 A clause says what happened once of one kind and class: it names what fits, and counts the rest.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from datetime import date, datetime
 from functools import cached_property
@@ -28,7 +29,7 @@ from cachewatch.core.statement_values import OwnedLoss, Statement, StatementKind
 from cachewatch.core.statements import BY_VERSION
 from cachewatch.report.causes import reasons
 from cachewatch.report.environments import headlines_of
-from cachewatch.report.values import Digest, TagDigest
+from cachewatch.report.values import Digest
 from cachewatch.report.words import (
     MOST_NAMES,
     and_more,
@@ -438,51 +439,26 @@ def sentence(digest: Digest, words: Words) -> str:
     return capitalized("; ".join(one.forms[0] for one in found) or _nothing(digest, words))
 
 
-# Names keep their small letters.
-_WORDS = frozenset(
-    [
-        "all",
-        "against",
-        "everything",
-        "missing",
-        "moving",
-        "nearly",
-        "new",
-        "no",
-        "of",
-        "older",
-        "only",
-        "package",
-        "pinned",
-        "publishing",
-        "stack",
-        "suspicious:",
-        "tag",
-        "the",
-        "what",
-        "your",
-    ]
+# All that a sentence begins with but names, which keep their small letters.
+_WORDS = re.compile(
+    r"(all|against|everything|missing|moving|nearly|new|no|of|older|only|package|pinned|publishing|stack|suspicious:|tag"
+    r"|the|what|your)( |$)"
 )
 
 
 def capitalized(text: str) -> str:
     """Return a sentence with a capital letter, unless it begins with a name."""
-    first, _, rest = text.partition(" ")
-    return f"{first.capitalize() if first in _WORDS else first}{' ' if rest else ''}{rest}"
+    return f"{text[0].upper()}{text[1:]}" if _WORDS.match(text) else text
 
 
 def subtitle(digest: Digest) -> str:
     """Say of which tags and days the digest is."""
-    where = scope(digest.tags) if digest.tags else ""
-    bases = {tag.report.before.tag if tag.report.before.tag != tag.report.after.tag else None for tag in digest.tags}
+    reports = [tag.report for tag in digest.tags]
+    tags = sorted({safe(one.tag) for one in reports})
+    where = tags[0][:_LONGEST_NAME] if len(tags) == 1 else f"{len(tags):,} tags" if tags else ""
+    bases = {one.before.tag if one.before.tag != one.after.tag else None for one in reports}
     base = f"compared with {safe(bases.pop() or '')[:_LONGEST_NAME]}" if len(bases) == 1 and None not in bases else ""
     return ", ".join(filter(None, (where, base, _days(digest))))
-
-
-def scope(tags: Iterable[TagDigest]) -> str:
-    """Name the tags, or count them."""
-    found = sorted({safe(tag.report.tag) for tag in tags})
-    return found[0][:_LONGEST_NAME] if len(found) == 1 else f"{len(found):,} tags"
 
 
 def _days(digest: Digest) -> str:
@@ -495,11 +471,8 @@ def _days(digest: Digest) -> str:
     end = f"{last.day} {last:%B %Y}"
     if first >= last:
         return end
-    if first.year != last.year:
-        return f"{first.day} {first:%B %Y} to {end}"
-    if first.month != last.month:
-        return f"{first.day} {first:%B} to {end}"
-    return f"{first.day} to {end}"
+    other = " %B %Y" if first.year != last.year else " %B" if first.month != last.month else ""
+    return f"{first.day}{first.strftime(other)} to {end}"
 
 
 def _day(time: str | None, zone: str) -> date | None:
