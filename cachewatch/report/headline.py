@@ -105,7 +105,7 @@ class Clause:
                 if one.statement is not None and one.statement.lines:
                     lines = one.statement.lines
                     line = next((each for each in lines if each.package == package), lines[0])
-                    values["after"] = safe(", ".join(one.statement.after[-1:]))
+                    values["after"] = safe(", ".join((one.statement.after or line.story.versions)[-1:]))
                     if line.story.kind in BY_VERSION:
                         stays = staying(line) if says_staying else ""
                         values["change"] = f"{replacement(line)} {stays}"

@@ -55,9 +55,11 @@ def stack_name(stack: str) -> str:
     return "stack cache" if stack == _CACHE else safe_name(stack)[:_LONGEST_NAME]
 
 
-def place_name(name: str) -> str:
-    """Name a lost place, `e4s (x86_64_v3)`, likewise."""
-    return f"stack {safe_name(name)}" if name.startswith(f"{_CACHE} (") else safe_name(name)
+def place_name(one: Statement) -> str:
+    """Name a lost place, `e4s (x86_64_v3)`, likewise; with its operating system if that is not Linux."""
+    stack, _, machine = one.name.rpartition(" (")
+    systems = sorted({system for lost in one.losses for system in lost.systems})
+    return f"{stack_name(stack)} ({', '.join(map(safe_name, (*systems, machine)))}"
 
 
 def stacks_named(stacks: Iterable[str], most: int = MOST_NAMES) -> str:
@@ -71,7 +73,7 @@ def in_places(places: Iterable[Place], most: int = MOST_NAMES) -> str:
     places = set(places)
     if not places:
         return ""
-    targets = sorted({place.target for place in places})
+    targets = sorted({place.target or "no target" for place in places})
     on = names(targets, len(targets)) if len(targets) < most else f"{len(targets)} targets"
     return f"in {stacks_named({place.stack for place in places}, most)} on {on}"
 
@@ -101,8 +103,8 @@ def fact(line: Line, most: int = MOST_NAMES) -> str:
         fewer = "no longer" if set(story.before).isdisjoint(story.remaining) else "fewer"
         more = "now" if set(story.after).isdisjoint(story.remaining) else "more"
         return f"{_versions(story.versions, most)} {fewer} for {old}, {more} for {new}".strip()
-    values = _compilers if story.kind in _CONFIGURATIONS else partial(_versions, most=most)
-    before, after = values(story.before), values(story.after)
+    named = _compilers if story.kind in _CONFIGURATIONS else partial(_versions, most=most)
+    before, after = named(story.before), named(story.after)
     if story.kind is StatementKind.MOVED:
         return f"{before} {_moves(line, most)}".strip()
     if story.kind is StatementKind.RECONFIGURED:
@@ -295,7 +297,7 @@ def occurrences(statements: Iterable[Statement], wants: Callable[[Kind], bool]) 
         if not heading_of(one.kind):
             of_tag.append(f"{words().text(one.kind, 'title').lower()} {name_of(one)}".strip())
         elif one.kind in LOSSES and one.name:
-            places.append(f"{names(one.packages)} in {place_name(one.name)}")
+            places.append(f"{names(one.packages)} in {place_name(one)}")
         else:
             for line in one.lines:
                 if any(map(wants, line.kinds)):
@@ -311,7 +313,7 @@ def _somewhere(package: str, places: Collection[Place]) -> str:
         return safe_name(package)
     first = min(places)
     more = f" and {number(len(places) - 1, 'more place')}" if len(places) > 1 else ""
-    return f"{safe_name(package)} in {place_name(f'{first.stack} ({first.target})')}{more}"
+    return f"{safe_name(package)} in {stack_name(first.stack)} ({safe_name(first.target) or 'no target'}){more}"
 
 
 _MOST_SHARES = 6
@@ -410,7 +412,8 @@ def nothing(report: Report) -> str:
         return "Nothing of what was asked for."
     seen = " in what could be compared" if report.losses else ""
     selected = " in your selection" if report.is_part else ""
-    return f"No differences{selected}{seen} of {number(max(counts.before, counts.after), 'package')}."
+    same = " All documents have the same contents." if report.is_same and not report.losses else ""
+    return f"No differences{selected}{seen} of {number(max(counts.before, counts.after), 'package')}.{same}"
 
 
 _SHORT = 7  # of a revision
