@@ -151,7 +151,7 @@ def main() -> NoReturn:
     except click.ClickException as error:
         _fail(error.exit_code, partial(click.echo, safe_lines(explained(error)), err=True))
     except CachewatchError as error:
-        # What may not be read or written is one mistake, whether it is a source, an output or a state.
+        # Missing permissions have one exit code, whether for a source, an output or a state.
         code = UsageError.exit_code if isinstance(error.__cause__, PermissionError) else error.exit_code
         _fail(code, partial(click.echo, f"cachewatch: {safe_lines(str(error))}", err=True))
     except KeyboardInterrupt:

@@ -33,9 +33,10 @@ PUBLISHED = datetime(2025, 6, 1, 4, tzinfo=UTC)
 
 
 def build(folder: Path, day: datetime = PUBLISHED) -> None:
-    """Make the bare repository of the demo at `folder`, which must not exist yet, with revisions of `day` and a week before.
+    """Make the bare repository of the demo at `folder`, with revisions of `day` and a week before.
 
-    The list of tags names the stacks of both revisions for all tags, so that no stack disappears as a whole.
+    `folder` must not exist yet. The list of tags names the stacks of both revisions for all tags, so that no stack
+    disappears as a whole.
     """
     later = demo_documents()
     days = [(day - _WEEK, " (derived)", earlier(later)), (day, "", later)]

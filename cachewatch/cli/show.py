@@ -186,7 +186,7 @@ class _Catalogue:
         return ShownPackage(_parse(found.content, found.path), found.side, found.unchanged_since)
 
     def until(self, asked: SpecPattern) -> str:
-        """Return until when the tag had a spec that matches `asked`, as the end of a sentence; empty without an index."""
+        """Return the last day on which the tag had a matching spec, as the end of a sentence; "" without an index."""
         repository, revision = self._open()
         tag = revision.tag or tag_names.DEFAULT_TAG
         past = extensions().hook.past(repository=repository, log=None)

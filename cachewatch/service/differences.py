@@ -404,7 +404,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         return structs.replace(first, best=next(older, ""))
 
     def _with_move(self, pin: Pinned, before: Revision, to: str) -> Pinned:
-        """Return `pin` with what a move from the pinned snapshot, in `before`, to the snapshot `to` would gain and lose."""
+        """Return `pin` with what a move from the pinned snapshot, in `before`, to the snapshot `to` gains and loses."""
         after = structs.replace(self.newest, tag=to)
         if self.environment is not None:
             held = cover_both(self.repository, self.environment, [before], [after], isolation=self.isolation)
