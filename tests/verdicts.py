@@ -4,6 +4,7 @@ The order of targets is read from archspec's data, not asked of archspec.
 """
 
 import json
+import re
 from functools import cache
 from importlib.resources import files
 
@@ -34,12 +35,17 @@ def verdict(spec_hash: str, wanted: Spec, builds: Specs) -> str:
             continue
         if (
             build["target"] == wanted["target"]
-            and build["variants"] == wanted["variants"]
+            and that_matter(build) == that_matter(wanted)
             and same_compiler(build, wanted)
         ):
             return "rebuilt"
         best = "usable"
     return best
+
+
+def that_matter(spec: Spec) -> set[str]:
+    """Return the variants of a spec that say what it can do."""
+    return {variant for variant in spec["variants"] if not re.match("(patches|build_system):?=", variant)}
 
 
 def same_compiler(one: Spec, other: Spec) -> bool:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from cachewatch.core import spack
 from cachewatch.core.causes import Cause
 from cachewatch.core.model import LossClass, Signature
-from cachewatch.core.spack import NO_COMPILER, Versions, is_newer, sorted_versions
+from cachewatch.core.spack import NO_COMPILER, Versions, is_newer, sorted_versions, that_matter
 
 # The specs of each package, by hash.
 Holdings = Mapping[str, Mapping[str, Signature]]
@@ -329,7 +329,7 @@ def _lacks_compiler(need: Need, specs: Iterable[Signature]) -> bool:
 
 def _other_variants(needed: Iterable[str], there: Iterable[str]) -> list[str]:
     """Return the variants that differ from the needed ones, and `no NAME` for those that are missing."""
-    needed, there = set(needed), set(there)
+    needed, there = that_matter(needed), that_matter(there)
     lacking = {_name(variant) for variant in needed} - {_name(variant) for variant in there}
     return [*sorted(there - needed, key=_name), *(f"no {name}" for name in sorted(lacking))]
 
@@ -340,5 +340,5 @@ def _name(variant: str) -> str:
 
 def _distance(need: Need, spec: Signature) -> tuple[int, bool, int]:
     """Return how different a build is from a need: by variants, then compiler, then target."""
-    variants = set(spec.variants) ^ set(spec.variants if need.variants is None else need.variants)
-    return (len(variants), _has_another_compiler(need, spec), -spack.closeness(spec.target))
+    others = that_matter(spec.variants) ^ that_matter(spec.variants if need.variants is None else need.variants)
+    return (len(others), _has_another_compiler(need, spec), -spack.closeness(spec.target))

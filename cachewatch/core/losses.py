@@ -23,10 +23,8 @@ from cachewatch.core.model import (
     Verdict,
     places_in,
 )
-from cachewatch.core.spack import NO_COMPILER, is_newer, newest, sorted_versions
+from cachewatch.core.spack import NO_COMPILER, is_newer, newest, sorted_versions, that_matter
 
-# Variants that do not matter to the users of a binary.
-_IGNORED = ("patches=", "build_system=")
 _ORDER = list(LossClass)
 
 _System = tuple[str, str]  # platform and operating system
@@ -65,7 +63,7 @@ class Remains:
         lost: defaultdict[frozenset[str], list[Signature]] = defaultdict(list)
         for signature in before:
             if version in (signature.versions or ("",)):
-                lost[variants_of(signature)].append(signature)
+                lost[that_matter(signature.variants)].append(signature)
         if (system, target) not in self._there:
             self._there[system, target] = _There(
                 one for one in self._by_system[system] if spack.runs(target, one.target)
@@ -99,7 +97,7 @@ class _There:
         )
         for one in specs:
             for version in one.versions or ("",):
-                self._builds[version][variants_of(one)].append(one)
+                self._builds[version][that_matter(one.variants)].append(one)
         self.equal = {
             (version, variants): (_stacks(builds), frozenset(one.compiler for one in builds))
             for version, by_variants in self._builds.items()
@@ -126,16 +124,6 @@ class _There:
             there=best,
             stacks=_stacks(chain.from_iterable(self._builds[best].values())) if best else (),
         )
-
-
-def variants_of(signature: Signature) -> frozenset[str]:
-    """Return the variants that matter to the users of a binary."""
-    return frozenset(filter(does_matter, signature.variants))
-
-
-def does_matter(variant: str) -> bool:
-    """Tell whether a variant matters to the users of a binary."""
-    return not variant.startswith(_IGNORED)
 
 
 def _stacks(signatures: Iterable[Signature]) -> tuple[str, ...]:

@@ -12,9 +12,8 @@ from typing import NamedTuple
 
 from msgspec import Struct, field
 
-from cachewatch.core.losses import does_matter
 from cachewatch.core.model import Kind, MatchKind, PackageChange, Signature, Status
-from cachewatch.core.spack import NO_COMPILER
+from cachewatch.core.spack import NO_COMPILER, that_matter
 from cachewatch.core.statement_values import Attribute, StatementKind
 
 # With fewer packages than this, each has a statement of its own.
@@ -128,8 +127,7 @@ def _differing(one: _Held, other: _Held) -> frozenset[Attribute]:
         Attribute(kind, text)
         for kind, mine, theirs in zip(_KINDS, one, other, strict=True)
         if mine.isdisjoint(_NOT_GIVEN) and theirs.isdisjoint(_NOT_GIVEN)
-        for text in mine - theirs
-        if kind is not Kind.VARIANT or does_matter(text)
+        for text in (that_matter(mine - theirs) if kind is Kind.VARIANT else mine - theirs)
     )
 
 

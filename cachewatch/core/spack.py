@@ -216,7 +216,7 @@ NO_COMPILER = "none"
 # The name of the union of all stacks, which is not a stack itself.
 UNION_STACK = "root"
 
-_PATCH_DIGITS = 7  # of the checksum of a patch
+PATCH_DIGITS = 7  # of the checksum of a patch
 
 _UNNAMED = {"", "none", "null", "~", "None"}
 
@@ -252,6 +252,11 @@ def variants(texts: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(sorted(sorted(set(map(_variant, texts))), key=_variant_name))
 
 
+def that_matter(variants: Iterable[str]) -> frozenset[str]:
+    """Return the variants that matter to the users of a binary."""
+    return frozenset(one for one in variants if not one.startswith(("patches=", "build_system=")))
+
+
 @lru_cache(maxsize=4096)
 def stacks(names: tuple[str, ...]) -> tuple[str, ...]:
     """Return the sorted names of stacks without duplicates and without the union `root`."""
@@ -278,7 +283,7 @@ def _values(name: str, listed: str) -> str:
     if listed.startswith("-"):
         return listed  # compiler flags, in which commas have another meaning
     values = listed.split(",")
-    return ",".join(sorted({value[:_PATCH_DIGITS] for value in values} if name == "patches" else set(values)))
+    return ",".join(sorted({value[:PATCH_DIGITS] for value in values} if name == "patches" else set(values)))
 
 
 def _variant_name(variant: str) -> str:

@@ -39,7 +39,6 @@ from cachewatch.errors import UnreadableDocument
 
 _FLAGS = frozenset({"cflags", "cppflags", "cxxflags", "fflags", "ldflags", "ldlibs"})
 _PLAIN = re.compile(r"[a-zA-Z0-9,/_.\-\[\]]+")
-_PATCH_DIGITS = 7
 
 
 class Arch(Struct, frozen=True):
@@ -191,7 +190,7 @@ def _variant(name: str, value: Any, *, is_propagated: bool) -> str:
         return ("+" if value else "~") * (1 + is_propagated) + name
     equals = "==" if is_propagated else "="
     if isinstance(value, list | tuple):
-        texts = [str(v)[:_PATCH_DIGITS] if name == "patches" else str(v) for v in value]
+        texts = [str(v)[: spack.PATCH_DIGITS] if name == "patches" else str(v) for v in value]
         return f"{name}:{equals}{_quoted(','.join(texts))}"
     return f"{name}{equals}{_quoted(str(value))}"
 

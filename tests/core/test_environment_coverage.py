@@ -13,7 +13,7 @@ from conftest import Run
 from helpers import catalogue, history, record, signature, spec_hash
 from oracle import Spec, Specs, newest, read, specs_of, spelled
 from truths import STATES, History, Truth, expected
-from verdicts import after_prune, ancestors, same_compiler, verdict
+from verdicts import after_prune, ancestors, same_compiler, that_matter, verdict
 
 from cachewatch.core.assessment import assess
 from cachewatch.core.coverage import (
@@ -158,7 +158,7 @@ def random_record(random: Random, number: int) -> dict[str, Any]:
         compiler=random.choice(("gcc@11.4.0", "gcc@11.4.0", "none", "llvm@17")),
         os=random.choice(("rhel8", "ubuntu22.04", "ubuntu22.04")),
         target=random.choice(targets),
-        variants=["build_system=cmake", random.choice(("+shared", "~shared"))],
+        variants=[random.choice(("build_system=cmake", "patches=abc")), random.choice(("+shared", "~shared"))],
         stacks=random.choice((["e4s", "root"], ["root"])),
     )
 
@@ -206,7 +206,7 @@ def check_differences(covered: Resolution, wanted: Spec, build: Spec) -> None:
     assert words == {
         *(["target"] if build["target"] != wanted["target"] else []),
         *(["compiler"] if not same_compiler(build, wanted) else []),
-        *(["variants"] if build["variants"] != wanted["variants"] else []),
+        *(["variants"] if that_matter(build) != that_matter(wanted) else []),
     }
     for word, text in (each.split(" ", 1) for each in covered.differs if not each.startswith("variants")):
         assert text == build[word]
@@ -325,6 +325,15 @@ def test_what_is_unknown_is_no_difference() -> None:
     assert standing(need(compiler="gcc@11.4.0"), compiler="none") is Availability.REBUILT
     assert standing(need(compiler="gcc@11.4.0"), compiler="gcc@12.2.0") is Availability.USABLE
     assert standing(need(variants=("~shared",))) is Availability.USABLE
+
+
+def test_patches_and_the_build_system_are_no_other_variants() -> None:
+    """As for what stacks and machines lose: such a build is equal."""
+    wanted = need(variants=("+shared", "build_system=cmake", "patches=abc"))
+    there = {spec_hash(1): signature(variants=("+shared", "build_system=autotools", "patches=def"))}
+    (found,) = cover(Environment(name="x", needs=(wanted,)), {"zlib": there}).needs
+
+    assert (found.loss_class, found.differs) == (LossClass.EQUAL, ())
 
 
 def test_the_most_alike_is_named() -> None:
