@@ -31,6 +31,7 @@ from cachewatch.channels.files import of_error
 from cachewatch.config.channels import MailConfig, MaildirConfig, SendmailConfig
 from cachewatch.config.types import address_of, parse_mail
 from cachewatch.errors import ConfigError
+from cachewatch.report.headline import subject_prefix
 from cachewatch.report.values import (
     SENT,
     DeliveryOutcome,
@@ -120,9 +121,8 @@ def compose(mail: Mail, config: MailConfig, policy: EmailPolicy) -> bytes:
 
 def subject(rendered: RenderedDigest, *, is_resent: bool = False) -> str:
     """Return the subject: the subscription and the title of the digest."""
-    urgent = "URGENT " if rendered.is_urgent else ""
-    about = "[cachewatch]" if rendered.is_notice else f"[{urgent}{one_line(rendered.subscription, 40)}]"
-    return ("Resent: " if is_resent else "") + one_line(f"{about} {rendered.title}")
+    prefix = subject_prefix(rendered.subscription, is_urgent=rendered.is_urgent, is_notice=rendered.is_notice)
+    return ("Resent: " if is_resent else "") + one_line(prefix + rendered.title)
 
 
 def _headers(mail: Mail, config: MailConfig) -> list[tuple[str, str | tuple[Address, ...]]]:

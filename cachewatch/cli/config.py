@@ -178,7 +178,7 @@ def _asked(match: Match) -> Iterator[tuple[str, str]]:
 
 
 def _why_not(context: Context, source: Source, error: CachewatchError) -> str:
-    if context.clone_folder(source.name).exists() or _is_here(context, source):
+    if context.clone_folder(source.name).exists() or _is_unfetched(context, source):
         return str(error)
     if source.address.startswith("/") and not Path(source.address).exists():
         return f"there is nothing at {source.address}; correct `git:`, or `cachewatch once` fails"
@@ -197,12 +197,12 @@ def _why_empty(source: Source) -> str:
 
 def _open(context: Context, source: Source) -> Repository:
     """Open the clone of a source; before it was first fetched, the repository itself if it is on this machine."""
-    if _is_here(context, source):
+    if _is_unfetched(context, source):
         return Repository(Path(source.address), source.layout)
     return context.open_repository(source)
 
 
-def _is_here(context: Context, source: Source) -> bool:
+def _is_unfetched(context: Context, source: Source) -> bool:
     """Tell whether a source is a repository on this machine that was not fetched yet."""
     path = Path(source.address)
     is_repository = source.type == "git" and path.exists() and not is_plain(path)
@@ -229,7 +229,7 @@ def _look(context: Context, source: Source, asked: Asked) -> _Looked:
     """Read the newest revision of a source until all filters match something, beginning with the fastest reads."""
     with closing(_open(context, source)) as repository:
         branch = source.branch if isinstance(source, GitSource) else None
-        newest = branch if branch and _is_here(context, source) else "HEAD"
+        newest = branch if branch and _is_unfetched(context, source) else "HEAD"
         revision = resolve(repository, newest)
         trees = tags_of(repository, revision).ids
         if not trees:

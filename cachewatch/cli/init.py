@@ -13,6 +13,7 @@ import click
 
 from cachewatch.cli.catalogue import PUBLIC, in_full
 from cachewatch.cli.mistakes import examples
+from cachewatch.config.channels import PORTS
 from cachewatch.config.reading import read_config
 from cachewatch.config.schedule import check_zone, parse_when
 from cachewatch.config.types import check_name, parse_host, parse_mail
@@ -26,8 +27,6 @@ from cachewatch.git.trees import nothing_found
 from cachewatch.http.addresses import is_loopback
 from cachewatch.report.templates import render
 from cachewatch.sources import folders
-
-_PORTS = {"starttls": 587, "tls": 465, "none": 25}
 
 
 @click.command(
@@ -95,7 +94,7 @@ def _values(options: dict[str, Any]) -> dict[str, Any]:
     zone = check_zone(options["timezone"])
     parse_when(options["when"], zone)
     host, port = _server(options["smtp"])
-    security = "none" if is_loopback(host) else "tls" if port == _PORTS["tls"] else "starttls"
+    security = "none" if is_loopback(host) else "tls" if port == PORTS["tls"] else "starttls"
     to = options["to"]
     domain = parse_mail(to).rpartition("@")[2] if to else ""
     source = options["source"]
@@ -114,7 +113,7 @@ def _values(options: dict[str, Any]) -> dict[str, Any]:
         "to": to,
         "sender": json.dumps(options["sender"] or f"Cachewatch <cachewatch@{domain}>", ensure_ascii=False),
         "host": json.dumps(host),
-        "port": port or _PORTS[security],
+        "port": port or PORTS[security],
         "security": security,
         "when": json.dumps(options["when"]),
     }

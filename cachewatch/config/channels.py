@@ -38,11 +38,11 @@ from cachewatch.report.values import MAX_HTML
 
 _LEAST_HTML = 10_000
 MAIL_TYPES = ("email", "sendmail", "maildir")
-_PORTS = {"starttls": 587, "tls": 465, "none": 25}
+PORTS = {"starttls": 587, "tls": 465, "none": 25}
 
 
 def _port(values: Mapping[str, Any]) -> int:
-    return _PORTS[values["security"]]
+    return PORTS[values["security"]]
 
 
 def _place(text: str, context: ConfigContext) -> str:

@@ -78,7 +78,7 @@ TAG_GRAPH = ".graph.json"
 Wanted = Callable[[str], bool]
 
 _NAME = re.compile(rb"[A-Za-z0-9._+@-]{1,128}")
-_ENDINGS = (".md", ".markdown", ".txt")
+ENDINGS = (".md", ".markdown", ".txt")
 _PART = re.compile(r"\{tag\}|\{package\}|\*|[^{}*]+")
 _AS_UPSTREAM = f"/{{tag}}/{{package}}/{DOCUMENT}"
 _AS_REGEX = {"{tag}": "(?P<tag>[^/]+)", "{package}": "(?P<package>[^/]+)", "*": "[^/]*"}
@@ -139,15 +139,15 @@ class Layout(Struct, frozen=True, dict=True):
         """The pathspecs with which git finds all files that may be documents."""
         if self.pattern:
             return (f":(glob){re.sub(r'{tag}|{package}', '*', self.pattern)}",)
-        return (f":(literal){CATALOGUE}", *(f":(glob)**/*{ending}" for ending in _ENDINGS))
+        return (f":(literal){CATALOGUE}", *(f":(glob)**/*{ending}" for ending in ENDINGS))
 
     def may_be(self, path: str) -> bool:
         """Tell whether the file at `path`, relative to the root and with slashes, may be a document."""
-        return self._regex.fullmatch(path) is not None if self.pattern else path.endswith(_ENDINGS)
+        return self._regex.fullmatch(path) is not None if self.pattern else path.endswith(ENDINGS)
 
     def may_be_called(self, name: str) -> bool:
         """Tell whether a file with this name may be a document, in some folder."""
-        return bool(self.pattern) or name.endswith(_ENDINGS)
+        return bool(self.pattern) or name.endswith(ENDINGS)
 
     def names(self, path: str, title: str = "", category: str = "") -> tuple[str, str]:
         """Return the tag and package of the document at `path`, which itself names `category` (a tag) and `title`."""
@@ -169,6 +169,11 @@ class Layout(Struct, frozen=True, dict=True):
 
 # The layout if the user names none.
 ANYWHERE = Layout()
+
+
+def not_compared(what: str) -> str:
+    """Return the message that documents outside `_cache/` are not compared; `what` counts them, or is empty."""
+    return f"{what}not compared: where there is {CATALOGUE}/, documents are {CATALOGUE}/<tag>/<package>/{DOCUMENT}"
 
 
 def why_contested(paths: Sequence[str]) -> str:

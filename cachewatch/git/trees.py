@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from cachewatch.core.changesets import USUAL_BYTES, Blob, Difference, DocumentPair
 from cachewatch.core.model import Diagnostic, DiagnosticKind, Unreadable
-from cachewatch.core.names import CATALOGUE, DOCUMENT, Layout, Wanted, is_name, why_contested
+from cachewatch.core.names import CATALOGUE, DOCUMENT, Layout, Wanted, is_name, not_compared, why_contested
 from cachewatch.documents.parsing import MOST_BYTES, Claim, claim_of, no_documents, recognize
 from cachewatch.errors import BrokenSource, SourceError
 from cachewatch.git.repository import Repository
@@ -377,8 +377,7 @@ def beside(repository: Repository, before: str, after: str) -> list[Diagnostic]:
     files = arrangement.differing(repository, *(side for side in sides if arrangement.stored(repository, side)))
     found = sorted({path for path, _, key in islice(files, _MOST_BESIDE) if arrangement.is_document(repository, key)})
     are = f"this and {len(found) - 1} more are " if found[1:] else ""
-    message = f"{are}not compared: where there is {CATALOGUE}/, documents are {CATALOGUE}/<tag>/<package>/{DOCUMENT}"
-    return [Diagnostic(path, DiagnosticKind.INCONSISTENT, message, is_loss=False) for path in found[:1]]
+    return [Diagnostic(path, DiagnosticKind.INCONSISTENT, not_compared(are), is_loss=False) for path in found[:1]]
 
 
 def folder_of(repository: Repository, tag: str) -> str:

@@ -18,7 +18,7 @@ from cachewatch.report.data import COLUMNS, csv_rows, encode
 from cachewatch.report.digest_view import DigestForm, cleaner, is_cut, json_view, moment, view
 from cachewatch.report.first_screen import advice
 from cachewatch.report.formats import MOST_CSV
-from cachewatch.report.headline import as_subject
+from cachewatch.report.headline import as_subject, subject_prefix
 from cachewatch.report.templates import render_all, script_hash, source
 from cachewatch.report.values import MAX_HTML, USUAL_ROWS, Attachment, Digest, Form, Notice, RenderedDigest
 from cachewatch.report.words_file import Words, words
@@ -274,7 +274,7 @@ def render_notice(notice: Notice, *, to: tuple[str, ...] = (), templates_dir: Pa
     clean = cleaner(_LONGEST)
     context: dict[str, Any] = {
         "key": notice.key,
-        "title": as_subject(notice.title, OPERATORS),
+        "title": as_subject(notice.title, subject_prefix(OPERATORS, is_notice=True)),
         "created": moment(notice.created),
         "zone": notice.zone,
         "is_good": notice.is_good,

@@ -32,6 +32,7 @@ from cachewatch.report.environments import headlines_of
 from cachewatch.report.values import Digest
 from cachewatch.report.words import (
     MOST_NAMES,
+    NEARLY_ALL,
     and_more,
     change_of_values,
     fates,
@@ -46,10 +47,9 @@ from cachewatch.report.words_file import Words, fill, words
 
 # Of a subject line, with the prefix that the mail adds.
 WIDEST = 78
-_NARROWEST = 24
+_LONGEST_PREFIX = 40
 _LONGEST_NAME = 48
 _MOST_ITEMS = 4
-_NEARLY_ALL = 0.9
 _OF_BUILDS = (StatementKind.SURPLUS, StatementKind.EXTRA_COPY, StatementKind.PRUNE, StatementKind.PRUNED)
 
 
@@ -248,7 +248,7 @@ class Clause:
             return {"old": ", ".join(map(stack_name, one.before)), "new": ", ".join(map(stack_name, one.after))}
         if one.kind is StatementKind.REBUILD_WAVE:
             share = len(one.packages) / max(1, one.of_packages)
-            much = "everything" if share >= _NEARLY_ALL else "part"
+            much = "everything" if share >= NEARLY_ALL else "part"
             said = self._words.say("other", much, percent=f"{share:.0%}")
             return {"much": said, "old": number(one.counts.beside, "old build")}
         if one.kind is StatementKind.PRUNE and self._digest and self.first.tags:
@@ -267,7 +267,7 @@ class Clause:
         if one is None:
             return 2
         if one.kind is StatementKind.REBUILD_WAVE:
-            return 1 if len(one.packages) >= _NEARLY_ALL * one.of_packages else 2
+            return 1 if len(one.packages) >= NEARLY_ALL * one.of_packages else 2
         if one.kind in _OF_BUILDS:
             return max(one.counts.vanished, one.counts.new)
         return len(self.first.packages)
@@ -285,7 +285,7 @@ class Clause:
         shares = {name: getattr(found, name) / before for name in ("rebuilt", "pruned", "others")}
         said = {name: f"{share:.0%}" for name, share in shares.items() if share >= 0.005}
         parts = [words.say("turnover", name, percent=part) for name, part in said.items() if len(said) > 1]
-        is_most = found.gone / before >= _NEARLY_ALL
+        is_most = found.gone / before >= NEARLY_ALL
         much = "all" if found.gone == found.before else "most" if is_most else "some"
         is_explained = any(each.causes for tag in self.first.tags for each in tag.statements)
         is_rebuilt = 2 * found.rebuilt > found.gone
@@ -304,7 +304,7 @@ class Clause:
         last, missing = (*map(day_of, one.before), "", "")[:2]
         is_tag = any(one.name == tag.tag for tag in self.first.tags)
         form = "package" if one.packages == (one.name,) else "tag" if is_tag else "stack"
-        if form == "stack" and n < _NEARLY_ALL * of:
+        if form == "stack" and n < NEARLY_ALL * of:
             form = "stack_part"
         but = "but" if one.exceptions else "unchanged"
         return {
@@ -359,10 +359,11 @@ def clauses_of_statements(statements: Iterable[Statement]) -> list[Clause]:
 def title(digest: Digest, words: Words) -> str:
     """Return what a subject line says: the first fact, the second if it fits, and the number of the commonest others; ASCII."""
     told = told_in_subject(digest.assessment)
-    room = _room(digest.subscription, is_urgent=digest.is_urgent)
+    prefix = subject_prefix(digest.subscription, is_urgent=digest.is_urgent)
+    room = WIDEST - len(prefix)
     found = clauses_of(digest, told, words)
     if not found:
-        return as_subject(_nothing(digest, words), digest.subscription)
+        return as_subject(_nothing(digest, words), prefix)
     said, rest = "", list(found)
     most = 3 if found[0].kind == "snapshot" else 2
     for clause, following in zip_longest(found[:most], found[1:most]):
@@ -382,7 +383,7 @@ def title(digest: Digest, words: Words) -> str:
         said += between + fitting
         rest.remove(clause)
     if not said:
-        return as_subject(found[0].forms[-1], digest.subscription)
+        return as_subject(found[0].forms[-1], prefix)
     if rest and len(rest) < len(found):
         commonest = max(rest, key=lambda one: len(one.items) if one.is_list else 0)
         counted = f"; {commonest.counted}" if commonest.is_list else ""
@@ -423,14 +424,18 @@ def _nothing(digest: Digest, words: Words) -> str:
     return words.text("other", "none")
 
 
-def as_subject(title: str, subscription: str) -> str:
-    """Return `title` in ASCII, cut to what a subject line holds."""
-    title, room = _ascii(safe(title)), _room(subscription)
+def as_subject(title: str, prefix: str) -> str:
+    """Return `title` in ASCII, cut to what a subject line holds after `prefix`."""
+    title, room = _ascii(safe(title)), WIDEST - len(prefix)
     return title if len(title) <= room else f"{title[: room - 3].rstrip()}..."
 
 
-def _room(subscription: str, *, is_urgent: bool = False) -> int:
-    return max(_NARROWEST, WIDEST - len(f"[{'URGENT ' if is_urgent else ''}{subscription}] "))
+def subject_prefix(subscription: str, *, is_urgent: bool = False, is_notice: bool = False) -> str:
+    """Return what stands before the title in the subject of a mail: `[URGENT ml] `."""
+    if is_notice:
+        return "[cachewatch] "
+    name = subscription if len(subscription) <= _LONGEST_PREFIX else f"{subscription[: _LONGEST_PREFIX - 3]}..."
+    return f"[{'URGENT ' if is_urgent else ''}{name}] "
 
 
 def sentence(digest: Digest, words: Words) -> str:

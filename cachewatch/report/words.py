@@ -17,6 +17,7 @@ from cachewatch.report.words_file import Words, words
 # How many stacks and the like are named in one place.
 MOST_NAMES = 3
 FEW_NAMES = 5  # packages
+NEARLY_ALL = 0.9  # of several packages, hashes or binaries
 
 _LONGEST_NAME = 60
 _USUAL_VERSION = 12  # characters

@@ -20,22 +20,31 @@ from msgspec.structs import replace
 
 from cachewatch.core.changesets import Blob, Content, Listing
 from cachewatch.core.model import Diagnostic, DiagnosticKind, Side
-from cachewatch.core.names import ANYWHERE, CATALOGUE, DOCUMENT, TAGS_FILE, Layout, is_name, why_contested
+from cachewatch.core.names import (
+    ANYWHERE,
+    CATALOGUE,
+    DOCUMENT,
+    ENDINGS,
+    TAGS_FILE,
+    Layout,
+    is_name,
+    not_compared,
+    why_contested,
+)
 from cachewatch.documents.frontmatter import MAX_BYTES
 from cachewatch.documents.parsing import TOO_LARGE, Claim, claim_of, identify, no_documents, recognize
 from cachewatch.documents.yaml import read_tags_file
 from cachewatch.errors import SourceError, UnreadableDocument, UsageError
 from cachewatch.git.recording import Recording, open_recording
+from cachewatch.git.trees import MAX_ENTRIES
 from cachewatch.runtime.files import read_beginning, read_inside
 
 STDIN = "-"
-SUFFIXES = (".md", ".markdown", ".txt")
 _MAY_BE_REVISION = re.compile(r"[^/.~][^/.:~^]*(/[^/.:~^]+)*")
 _HASH = re.compile(r"/[a-z2-7]{7,32}")
 _GIT_NAME = re.compile(r"([A-Z]+_)?HEAD")
 _LARGEST_TAGS = 2**20
 _NOWHERE = "is a link that leads nowhere"
-_MOST_ENTRIES = 200_000
 
 
 class FileReader(Struct, frozen=True):
@@ -77,7 +86,7 @@ def check_path(name: str) -> None:
     """Raise UsageError if `name` is empty, or looks like a path and does not exist."""
     if not name.strip():
         raise UsageError("a name is empty; write a revision, a date or a path, such as `cachewatch diff HEAD~1 HEAD`")
-    looks_like_path = name.startswith(("/", "./", "../", "~/")) or (name.endswith(SUFFIXES) and ":" not in name)
+    looks_like_path = name.startswith(("/", "./", "../", "~/")) or (name.endswith(ENDINGS) and ":" not in name)
     if looks_like_path and name != STDIN and not os.path.lexists(name):
         hint = (
             f"; if it is a hash, `cachewatch show {name}` shows that spec, and `diff` takes two"
@@ -89,7 +98,7 @@ def check_path(name: str) -> None:
 
 def holds_document(file: Path) -> bool:
     """Tell whether `file` is a document, by its name and content."""
-    return file.name.endswith(SUFFIXES) and not isinstance(_claim(str(file)), str | None)
+    return file.name.endswith(ENDINGS) and not isinstance(_claim(str(file)), str | None)
 
 
 def is_build_cache(folder: Path) -> bool:
@@ -190,10 +199,9 @@ def _list_tag(name: str, folder: str, tag: str, *, is_one_tag: bool = False) -> 
 def _ignored(name: str, folders: Iterable[str]) -> Iterator[Diagnostic]:
     """Yield a note if documents in these folders are ignored because `_cache/` exists."""
     files = (entry.path for folder in sorted(folders) for entry in _entries(folder) if not entry.is_dir())
-    found = [path for path in files if path.endswith(SUFFIXES) and not isinstance(_claim(path), str | None)]
+    found = [path for path in files if path.endswith(ENDINGS) and not isinstance(_claim(path), str | None)]
     if found:
-        message = f"{_counted(found)} not compared: where there is {CATALOGUE}/, documents are {CATALOGUE}/<tag>/<package>/{DOCUMENT}"
-        yield Diagnostic(name, DiagnosticKind.INCONSISTENT, message, is_loss=False)
+        yield Diagnostic(name, DiagnosticKind.INCONSISTENT, not_compared(f"{_counted(found)} "), is_loss=False)
 
 
 def _list_anywhere(name: str, layout: Layout) -> list[Listing]:
@@ -346,7 +354,7 @@ def _walk(root: str, unread: dict[str, str]) -> Iterator[str]:
             continue
         seen.add((about.st_dev, about.st_ino))  # links may lead in circles
         entries += len(found)
-        if entries > _MOST_ENTRIES:
+        if entries > MAX_ENTRIES:
             raise _too_many(root)
         for entry in found:
             if entry.name == ".git":
@@ -360,15 +368,15 @@ def _walk(root: str, unread: dict[str, str]) -> Iterator[str]:
 def _entries(folder: str) -> list[os.DirEntry[str]]:
     """Return the entries of a folder, sorted by name; raise UsageError if there are too many."""
     with os.scandir(folder) as entries:
-        found = sorted(islice(entries, _MOST_ENTRIES + 1), key=attrgetter("name"))
-    if len(found) > _MOST_ENTRIES:
+        found = sorted(islice(entries, MAX_ENTRIES + 1), key=attrgetter("name"))
+    if len(found) > MAX_ENTRIES:
         raise _too_many(folder)
     return found
 
 
 def _too_many(folder: str) -> UsageError:
     return UsageError(
-        f"{folder}: has more than {_MOST_ENTRIES:,} files and folders; name the folder in which the documents are"
+        f"{folder}: has more than {MAX_ENTRIES:,} files and folders; name the folder in which the documents are"
     )
 
 

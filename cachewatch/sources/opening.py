@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from cachewatch.core import names as tag_names
 from cachewatch.core.changesets import Blob, Comparison, Difference, DocumentPair, Listing, Readers, TagPair
 from cachewatch.core.model import Diagnostic, DiagnosticKind, Side
-from cachewatch.core.names import ANYWHERE, DEFAULT_TAG, DOCUMENT, Layout, Wanted
+from cachewatch.core.names import ANYWHERE, DEFAULT_TAG, DOCUMENT, ENDINGS, Layout, Wanted
 from cachewatch.core.selection import Globs
 from cachewatch.documents.frontmatter import MAX_BYTES
 from cachewatch.documents.parsing import claim_of
@@ -248,7 +248,7 @@ def _compare_two(old: Listing, new: Listing, wanted: Wanted) -> TagPair:
 def _concerns(diagnostic: Diagnostic, wanted: Wanted) -> bool:
     """Tell whether a diagnostic is about a wanted package or about no package in particular."""
     path = Path(diagnostic.path)
-    if path.suffix not in folders.SUFFIXES:
+    if path.suffix not in ENDINGS:
         return True
     return wanted(path.parent.name if path.name == DOCUMENT else path.stem)
 

@@ -454,7 +454,7 @@ def test_a_folder_of_a_hundred_thousand_other_files(run: Run, tmp_path: Path, mo
     monkeypatch.setattr(folders, "read_beginning", counted)
     assert "found only 0.md and 19 more files" in run("diff", tmp_path / "many", tmp_path / "many").error
     assert max(read) < 100
-    monkeypatch.setattr(folders, "_MOST_ENTRIES", 19)
+    monkeypatch.setattr(folders, "MAX_ENTRIES", 19)
     assert "has more than 19 files and folders; name the folder" in run("diff", tmp_path / "many", tmp_path).error
 
 
