@@ -44,9 +44,9 @@ from cachewatch.core.model import (
 )
 from cachewatch.core.package_changes import compare_all, describe_reused, part_of
 from cachewatch.core.selection import Selection
-from cachewatch.core.statement_values import Items, Statement, StatementKind
-from cachewatch.core.statements import counted, in_order, statements_of, turnover_of
-from cachewatch.core.whole_tag import WAVE_SHARE, Judgement, judge
+from cachewatch.core.statement_values import Items, StatementKind
+from cachewatch.core.statements import counted, statements_of, with_turnover
+from cachewatch.core.whole_tag import Judgement, judge
 from cachewatch.documents.records import KnownRecords
 from cachewatch.errors import OutOfTime, WorkerEnded, WorkFailed
 from cachewatch.runtime.worker import INLINE, Isolation, in_processes
@@ -323,28 +323,6 @@ def conclude(
         ),
         unreadable=(*pair.difference.unreadable, *unreadable),
     )
-
-
-def with_turnover(  # noqa: PLR0917
-    statements: tuple[Statement, ...],
-    items: Sequence[Items],
-    before: int,
-    packages: PackageCounts,
-    judgement: Judgement,
-    selection: Selection,
-) -> tuple[Statement, ...]:
-    """Add the statement on how many hashes are gone, if at least a fifth of the packages lost some."""
-    is_same_tag = judgement.whole is None and not judgement.suspicion
-    touched = {one.package for one in items if one.counts.vanished}  # also by changes of kinds that are not selected
-    if not is_same_tag or len(touched) < WAVE_SHARE * packages.before:
-        return statements
-    turnover = turnover_of(items, before, partial(_unchanged_specs, selection, judgement))
-    return in_order((*statements, turnover)) if turnover else statements
-
-
-def _unchanged_specs(selection: Selection, judgement: Judgement) -> int:
-    documents = ((package, found) for package, found in judgement.survey().items() if selection.packages(package))
-    return sum(count for _, found in documents for one, count in found.items() if selection.chooses(one))
 
 
 def _packages(difference: Difference, tally: Tally) -> PackageCounts:

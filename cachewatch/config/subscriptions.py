@@ -33,7 +33,7 @@ from cachewatch.config.types import (
     whole_number,
 )
 from cachewatch.core.model import Kind
-from cachewatch.core.selection import DEFAULT, GROUPS, Globs, chosen_kinds, kinds_named
+from cachewatch.core.selection import CAN_BE_URGENT, DEFAULT, GROUPS, Globs, chosen_kinds, kinds_named
 from cachewatch.errors import ConfigError
 from cachewatch.report.values import USUAL_ROWS
 from cachewatch.runtime.files import shipped_template
@@ -55,16 +55,12 @@ def _chosen(words: Iterable[str], _: ConfigContext) -> frozenset[Kind]:
     return chosen
 
 
-# The kinds of change that can be urgent: removals of any kind, and suspicious changes.
-_URGENT = {Kind.GONE, Kind.PLACE_LOST, Kind.STACK_LOST, Kind.STACK_REMOVED, Kind.PACKAGE_REMOVED, Kind.SUSPICIOUS}
-
-
 def _urgent(words: Iterable[str], context: ConfigContext) -> frozenset[Kind]:
     chosen = _chosen(words, context)
-    if chosen.isdisjoint(_URGENT):
+    if chosen.isdisjoint(CAN_BE_URGENT):
         raise ConfigError(
             "has nothing that is sent at once: that is what is gone, or suspicious; "
-            "add one of gone, lost, place-lost, stack-lost, removed, suspicious"
+            "add one of gone, lost, place-lost, stack-lost, removed, tag-removed, suspicious"
         )
     return chosen
 

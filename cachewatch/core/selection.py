@@ -13,8 +13,9 @@ import re2
 from msgspec import Struct, field
 
 from cachewatch.core.model import Kind, Signature
-from cachewatch.core.names import similar
+from cachewatch.core.names import is_snapshot, similar
 from cachewatch.core.spack import Versions, compiler
+from cachewatch.core.statement_values import Statement, StatementKind
 from cachewatch.errors import ConfigError, UsageError
 
 # The meaning of each kind, and whether digests report it by default; worst first.
@@ -81,6 +82,31 @@ GROUPS: Mapping[str, frozenset[Kind]] = {
     "spec": frozenset({Kind.SPEC_ADDED, Kind.SPEC_REMOVED}),
     "rebuild": frozenset({Kind.REBUILT}),
 }
+
+# The kinds that are reported to everybody.
+ALWAYS_REPORTED = frozenset({Kind.SUSPICIOUS, Kind.TURNOVER})
+# The kinds that can be urgent: what is gone, whatever it is called, and what is suspicious.
+CAN_BE_URGENT = frozenset(
+    {
+        Kind.GONE,
+        Kind.PLACE_LOST,
+        Kind.STACK_LOST,
+        Kind.STACK_REMOVED,
+        Kind.PACKAGE_REMOVED,
+        Kind.TAG_REMOVED,
+        Kind.SUSPICIOUS,
+    }
+)
+
+
+def is_urgent(statement: Statement, tag: str) -> bool:
+    """Tell whether a statement on a tag is urgent; what snapshots lack is not."""
+    if statement.kind is StatementKind.SUSPICIOUS:
+        return True
+    if statement.kind is StatementKind.PACKAGE_REMOVED and not statement.name:
+        return False  # it has been missing for long
+    removed = (StatementKind.PACKAGE_REMOVED, StatementKind.TAG_REMOVED)
+    return (Kind.GONE in statement.kinds or statement.kind in removed) and not is_snapshot(tag)
 
 
 def kinds_named(word: str) -> frozenset[Kind]:

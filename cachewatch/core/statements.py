@@ -13,8 +13,9 @@ from msgspec.structs import replace
 
 from cachewatch.core.causes import Cause, assign
 from cachewatch.core.matching import loss_kinds
-from cachewatch.core.migrations import FEW_PACKAGES, ValueChange
-from cachewatch.core.model import Kind, Signature
+from cachewatch.core.migrations import ValueChange
+from cachewatch.core.model import Kind, PackageCounts, Signature
+from cachewatch.core.selection import Selection
 from cachewatch.core.spack import sorted_versions, version_key
 from cachewatch.core.statement_values import (
     RANKS,
@@ -33,7 +34,7 @@ from cachewatch.core.statement_values import (
     is_of_tag,
     severity_of,
 )
-from cachewatch.core.whole_tag import Judgement, Merge
+from cachewatch.core.whole_tag import WAVE_SHARE, Judgement, Merge, is_most
 
 # A statement for each package.
 _BY_PACKAGE = (StatementKind.PACKAGE_REMOVED, StatementKind.PACKAGE_ADDED)
@@ -209,26 +210,38 @@ def _home(items: Items, story: Story, judgement: Judgement) -> _Head:
     return _Head(story.kind, lost.name if lost else "")
 
 
-def turnover_of(items: Sequence[Items], before: int, unchanged: Callable[[], int]) -> Statement | None:
-    """Return a statement on the number of hashes that are gone, if these are more than half.
+def with_turnover(  # noqa: PLR0917
+    statements: tuple[Statement, ...],
+    items: Sequence[Items],
+    before: int,
+    packages: PackageCounts,
+    judgement: Judgement,
+    selection: Selection,
+) -> tuple[Statement, ...]:
+    """Add how many hashes are gone, if that is more than half of all, in at least a fifth of the packages.
 
-    `before` is the number of specs of the packages that changed; `unchanged` counts those of the others, which takes
-    time.
+    `before` counts the specs of the packages that changed. The documents of the others are read only if they matter.
     """
-    gone = [one for one in items if one.counts.vanished]
+    gone = [one for one in items if one.counts.vanished]  # also by changes of kinds that are not selected
+    names = {one.package for one in gone}
     vanished = sum(one.counts.vanished for one in gone)
-    packages = {one.package for one in gone}
-    if len(packages) < FEW_PACKAGES or 2 * vanished <= before or 2 * vanished <= (before := before + unchanged()):
-        return None
+    is_same_tag = judgement.whole is None and not judgement.suspicion
+    if not is_same_tag or len(names) < WAVE_SHARE * packages.before or not is_most(len(names), vanished, before):
+        return statements
+    others = (specs for package, specs in judgement.survey().items() if selection.packages(package))
+    before += sum(count for specs in others for one, count in specs.items() if selection.chooses(one))
+    if not is_most(len(names), vanished, before):
+        return statements
     rebuilt = sum(one.counts.vanished for one in gone if one.stories[0].kind is StatementKind.REBUILT)
     pruned = sum(one.counts.vanished for one in gone if one.is_prunable)
-    return Statement(
+    turnover = Statement(
         kind=StatementKind.TURNOVER,
-        packages=tuple(sorted(packages)),
+        packages=tuple(sorted(names)),
         turnover=Turnover(before, rebuilt, pruned, vanished - rebuilt - pruned),
         kinds=frozenset({Kind.TURNOVER}),
         severity=severity_of(StatementKind.TURNOVER),
     )
+    return in_order((*statements, turnover))
 
 
 def counted(items: Iterable[Items], judgement: Judgement, tag: str) -> Judgement:

@@ -27,7 +27,6 @@ from cachewatch.core.statement_values import Items, StatementKind
 _PRUNED_SHARE = 0.05  # of the specs of the tag
 WAVE_SHARE = 0.2  # of the packages of the tag
 _AGAIN_SHARE = 0.5  # of the specs of a package that some stack builds
-_SUSPICIOUS_SHARE = 0.5  # of the places or documents of the tag
 _MERGED_SHARE = 0.9  # of the packages of a stack
 
 _NOTED = ("compilers", "oses", "targets")
@@ -277,15 +276,20 @@ def _is_prune(seen: Observation, unchanged: _Unchanged) -> bool:
     return specs >= _PRUNED_SHARE * (seen.specs_before + unchanged.specs)
 
 
+def is_most(packages: int, part: int, whole: int) -> bool:
+    """Tell whether more than half of something is affected, in at least five packages."""
+    return packages >= FEW_PACKAGES and 2 * part > whole
+
+
 def _suspicion(seen: Observation, packages: PackageCounts, unchanged: _Unchanged, merges: Iterable[Merge]) -> str:
-    if packages.removed >= FEW_PACKAGES and packages.removed > _SUSPICIOUS_SHARE * packages.before:
+    if is_most(packages.removed, packages.removed, packages.before):
         return f"{packages.removed:,} of {packages.before:,} packages are missing"
     merged = {stack for one in merges for stack in one.removed}
     lost = sum(count for stack, count in seen.places_lost.items() if stack not in merged)
-    few = max(seen.packages_lost, packages.removed) < FEW_PACKAGES
-    if few or lost <= _SUSPICIOUS_SHARE * seen.places_before:
+    affected = max(seen.packages_lost, packages.removed)
+    if not is_most(affected, lost, seen.places_before):
         return ""
     places = seen.places_before + unchanged.places
-    if lost <= _SUSPICIOUS_SHARE * places:
+    if not is_most(affected, lost, places):
         return ""
     return f"{lost:,} of {places:,} builds of a package for a stack and target are missing"

@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Collection, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 
 from msgspec import Struct
@@ -24,6 +24,7 @@ _YEAR = re.compile(r"(19|20)\d\d")
 _NOTHING = "0" * 40
 _NO_REVISIONS = "is a folder, which has no revisions"
 _MOST_TIMES = 5000
+_LEARNED_FROM, _FEW_INTERVALS = 10, 3
 _MOST_STEPS = 500
 _PARENT = re.compile(rb"^parent ([0-9a-f]+)$", re.MULTILINE)
 _COMMITTER = re.compile(rb"^committer .* (\d{1,20}) [+-]\d{4}$", re.MULTILINE)
@@ -139,10 +140,18 @@ def chain_between(repository: Repository, before: Revision, after: Revision) -> 
     return before, after
 
 
-def times_until(repository: Repository, newest: Revision, most: int) -> list[datetime]:
-    """Return the times of up to `most` commits, from `newest` back, newest first, without impossible dates."""
+def longest_pause(repository: Repository, newest: Revision) -> timedelta | None:
+    """Return the longest usual time between two commits, learned from the last ten; None if these are too few.
+
+    It is three times what three quarters of the intervals do not exceed, so that neither gaps among them nor commits in
+    quick succession matter, and at least a day.
+    """
     times = (each.time for each in _back_from(repository, newest.commit))
-    return list(islice((time for time in times if time is not None and time != LATEST), most))
+    known = sorted(islice((time for time in times if time is not None and time != LATEST), _LEARNED_FROM))
+    intervals = sorted(b - a for a, b in pairwise(known))
+    if len(intervals) < _FEW_INTERVALS:
+        return None
+    return max(3 * intervals[len(intervals) * 3 // 4], timedelta(days=1))
 
 
 def _back_from(repository: Repository, commit: str) -> Iterator[Revision]:

@@ -15,7 +15,7 @@ from cachewatch.report.causes import causes_json, reasons_in_words
 from cachewatch.report.data import encode
 from cachewatch.report.text import Palette
 from cachewatch.report.values import Pinned
-from cachewatch.report.words import first_of, number
+from cachewatch.report.words import NEARLY_ALL, first_of, number
 from cachewatch.report.words_file import Words
 
 SCHEMA = "cachewatch.coverage/3"
@@ -141,7 +141,6 @@ Data = dict[str, Any]
 # Makes text from outside harmless.
 Clean = Callable[[str], str]
 
-_NEARLY = 0.9
 _MOST_BINARIES = 4
 
 
@@ -175,7 +174,7 @@ def headlines_of(found: Assessment, words: Words) -> Sequence[str]:
     for loss_class, key in keys.items():
         if n := len(new[loss_class]):
             forms = words.forms("environment", key, n, **counts)
-            if loss_class is LossClass.EQUAL and n >= _NEARLY * total:
+            if loss_class is LossClass.EQUAL and n >= NEARLY_ALL * total:
                 forms = [
                     *words.forms("environment", "every" if n == total else "nearly", n, **counts)[is_unsure:],
                     *forms,
@@ -257,7 +256,7 @@ def pinned_data(pinned: Pinned, clean: Clean) -> Data:
         "tag": clean(pinned.tag),
         "source": clean(pinned.source),
         "is_gone": pinned.is_gone,
-        "is_near_the_end": pinned.is_near_the_end,
+        "is_near_the_end": pinned.is_ending,
         "newest": clean(pinned.newest),
         "newer": pinned.newer,
         "older": pinned.older,

@@ -89,7 +89,12 @@ def sample_digest() -> Digest:
         environment=_environment(),
         pinned=(
             Pinned(
-                tag="develop-2025-05-18", source="public", newest="develop-2025-06-01", newer=2, move=_environment()
+                tag="develop-2025-05-18",
+                source="public",
+                newest="develop-2025-06-01",
+                newer=2,
+                is_ending=True,
+                move=_environment(),
             ),
         ),
         silenced=(Silenced("llvm", 3, "migration, ask Kim", "2026-12-01"),),

@@ -8,11 +8,10 @@ place for the links to the pages before and after it, which whoever keeps the pa
 import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
 from html import escape
-from itertools import pairwise
 from typing import Protocol
 
 from msgspec import Struct
@@ -56,7 +55,7 @@ class Span(Struct, frozen=True, kw_only=True):
     revisions: int | None = None  # in between, counting the newest; None where that is unknown
     newest: datetime | None = None  # when the newest data was published, UTC
     checked: datetime | None = None  # when the source was last asked with success, UTC
-    gaps: tuple[Outage, ...] = ()  # between revisions; find_outages finds them
+    gaps: tuple[Outage, ...] = ()  # between revisions
     mirror: str | None = None  # where Spack installs from; {tag} is filled in
     unread: tuple[str, ...] = ()  # packages whose documents cannot be read: what changes in them is told later
     is_unknown: bool = False  # what changed cannot be known: the state that was told last is nowhere any more
@@ -115,14 +114,10 @@ class Pinned(Struct, frozen=True, kw_only=True):
     best: str = ""  # the newest of these that lacks nothing, where it is gone and the newest of all lacks something
     newer: int = 0  # how many of the series are newer
     older: int = 0  # and how many are older: where old ones are deleted, these go before it
+    is_ending: bool = False  # it may be deleted soon
     move: CoverageChange | None = None  # for the environment, where there is one
     whole_move: TagDigest | None = None  # for the whole selection, where there is none
     is_news: bool = False  # since the last digest it is gone or among the oldest, or there is a newer one
-
-    @property
-    def is_near_the_end(self) -> bool:
-        """Whether it is among the two oldest of the series, of which several newer ones are there."""
-        return not self.is_gone and self.newer > 1 and self.older <= 1
 
 
 class Silenced(Struct, frozen=True):
@@ -226,7 +221,7 @@ def _pin_state(pin: Pinned, tags: Iterable[TagDigest] = ()) -> PinState:
         source=pin.source,
         tag=pin.tag,
         is_gone=pin.is_gone,
-        is_ending=pin.is_near_the_end,
+        is_ending=pin.is_ending,
         newest=pin.newest,
         others=pin.others,
         best=pin.best,
@@ -254,31 +249,6 @@ class Notice(Struct, frozen=True, kw_only=True):
     commands: tuple[str, ...] = ()
     zone: str = "UTC"  # in which times are said
     operator: str = ""
-
-
-# Of so many revisions the rhythm of a source is learnt, and from so few intervals it cannot be.
-LEARNT_FROM, _FEW_INTERVALS = 10, 3
-# Times of the rhythm after which there is a gap, which readers have no use for if it is shorter than a day.
-_TIMES, _SHORTEST = 3, timedelta(days=1)
-
-
-def longest_pause(times: Iterable[datetime]) -> timedelta | None:
-    """Return after what time without a revision there is a gap, learnt from when the last ones were made; None if they are few.
-
-    The rhythm is what three quarters of the intervals do not exceed: neither gaps among them nor revisions that come in
-    quick succession make it another one.
-    """
-    ordered = sorted(times)
-    intervals = sorted(b - a for a, b in pairwise(ordered))
-    if len(intervals) < _FEW_INTERVALS:
-        return None
-    return max(_TIMES * intervals[len(intervals) * 3 // 4], _SHORTEST)
-
-
-def find_outages(times: Iterable[datetime], longest: timedelta) -> tuple[Outage, ...]:
-    """Return where more than `longest` passed between two of `times`, in any order."""
-    ordered = sorted(times)
-    return tuple(Outage(a, b) for a, b in pairwise(ordered) if b - a > longest)
 
 
 PLACE = "<!-- neighbours --><!-- /neighbours -->"

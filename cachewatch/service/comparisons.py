@@ -484,14 +484,16 @@ def find_pin(
     pin = _placed(source, tag, now)
     earlier = [_placed(source, tag, names) for names in told.values() if tag in names]
     is_newer = last != tag and any(last not in names for names in told.values())
-    is_ending = pin.is_near_the_end and not all(one.is_near_the_end for one in earlier)
+    is_ending = pin.is_ending and not all(one.is_ending for one in earlier)
     return replace(pin, is_news=is_newer or is_ending), SeenPin(source=source, tag=tag, revision=newest.commit)
 
 
 def _placed(source: str, tag: str, series: Sequence[str]) -> Pinned:
     at = series.index(tag)
     newest = series[-1] if series[-1] != tag else ""
-    return Pinned(tag=tag, source=source, newest=newest, newer=len(series) - at - 1, older=at)
+    newer = len(series) - at - 1
+    # Where old snapshots are deleted, the two oldest are next, if several are newer.
+    return Pinned(tag=tag, source=source, newest=newest, newer=newer, older=at, is_ending=newer > 1 and at <= 1)
 
 
 def found_pins(found: Sequence[Pinned]) -> tuple[Pinned, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import closing, contextmanager, nullcontext
 from datetime import timedelta
 from functools import partial
-from itertools import count
+from itertools import count, pairwise
 
 from msgspec import Struct, structs
 
@@ -17,7 +17,7 @@ from cachewatch.core.changesets import Changeset, Comparison, TagPair
 from cachewatch.core.coverage import Coverage, Environment, compare_coverage
 from cachewatch.core.model import Kind
 from cachewatch.core.remembered import Departure, Fact, Remembered, StillMissing, merged, place_of
-from cachewatch.core.selection import Globs, Selection
+from cachewatch.core.selection import ALWAYS_REPORTED, CAN_BE_URGENT, Globs, Selection
 from cachewatch.core.spack import version_key
 from cachewatch.core.statement_values import Line, Statement, StatementKind
 from cachewatch.core.statements import Wants
@@ -30,15 +30,14 @@ from cachewatch.git.revisions import (
     count_between,
     is_there,
     lacks,
+    longest_pause,
     resolve,
     resolve_upstream,
     times_between,
-    times_until,
 )
 from cachewatch.hooks import extensions
-from cachewatch.report import values as digest
 from cachewatch.report.formats import MOST_CSV, DigestCollector, read_tag_digest
-from cachewatch.report.values import CsvTable, Pinned, Span, TagDigest
+from cachewatch.report.values import CsvTable, Outage, Pinned, Span, TagDigest
 from cachewatch.runtime.worker import Isolation
 from cachewatch.service import alerts as stale_sources
 from cachewatch.service import streams as notice_sentences
@@ -88,8 +87,6 @@ _REMOVED = (StatementKind.PACKAGE_REMOVED, StatementKind.RETIRED, StatementKind.
 _MOST_STAYS = 25
 # For how many snapshots in a row a digest names the same packages that they still lack.
 _MOST_TIMES = 3
-# The kinds that are reported whatever a stream selects.
-_ALWAYS = {REGULAR: {Kind.SUSPICIOUS, Kind.TURNOVER}, URGENT: {Kind.SUSPICIOUS}}
 # Kinds that no single package has.
 _OF_WHOLE_TAGS = frozenset(
     {Kind.TAG_ADDED, Kind.TAG_REMOVED, Kind.STACK_EVENT, Kind.PRUNE, Kind.SUSPICIOUS, Kind.UNREADABLE}
@@ -244,12 +241,11 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         found: dict[str, NewSnapshot] = {}
         new = [tag for tag in gap.tags if tag in has and tag not in had and tag_names.is_snapshot(tag)]
         for name in sorted({place_of(tag) for tag in new}):
-            of_series = sorted((tag for tag in new if place_of(tag) == name), key=version_key)
-            *others, newest = of_series
-            older = [tag for tag in known if place_of(tag) == name and version_key(tag) < version_key(newest)]
-            older = [tag for tag in older if is_there(self.repository, known[tag])]
-            if older:
-                base = pin if pin in older else max(older, key=version_key)
+            *others, newest = sorted((tag for tag in new if place_of(tag) == name), key=version_key)
+            there = [tag for tag in known if place_of(tag) == name and is_there(self.repository, known[tag])]
+            is_older = pin in there and version_key(pin) < version_key(newest)
+            base = pin if is_older else tag_names.predecessors((*there, newest)).get(newest)
+            if base is not None:
                 at = structs.replace(resolve(self.repository, known[base]), tag=base)
                 found[newest] = NewSnapshot(base=at, others=tuple(others))
         return found
@@ -498,7 +494,8 @@ class OpenSource(Struct, frozen=True, kw_only=True):
 
     def _selection(self) -> Selection:
         """Return the subscription's selection; for an environment, only of its systems and targets by default."""
-        selection = selection_of(self.stream.subscription.match, self.stream.changes | _ALWAYS[self.stream.name])
+        always = ALWAYS_REPORTED & CAN_BE_URGENT if self.stream.is_urgent else ALWAYS_REPORTED
+        selection = selection_of(self.stream.subscription.match, self.stream.changes | always)
         if self.environment is None:
             return selection
         oses, targets = _exactly(self.environment.oses), _exactly(self.environment.targets)
@@ -608,7 +605,8 @@ class OpenSource(Struct, frozen=True, kw_only=True):
             notes = (notice_sentences.REWRITTEN, *notes)
         times = recall(times_between, self.repository, gap.base, self.newest)
         span = self._span_from(gap.base, revisions, notes)
-        return structs.replace(span, gaps=digest.find_outages(times, self.longest_pause))
+        gaps = (Outage(a, b) for a, b in pairwise(sorted(times)) if b - a > self.longest_pause)
+        return structs.replace(span, gaps=tuple(gaps))
 
     def _span_from(self, before: Revision, revisions: int | None, notes: tuple[str, ...]) -> Span:
         now = self.context.clock()
@@ -648,8 +646,8 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         )
 
     def _pruned(self, news: Iterable[TagNews]) -> Iterator[str]:
-        """Yield the keys of announced prunes that took place."""
-        for each in news:
+        """Yield the keys of announced prunes that took place; the regular digest tells of them."""
+        for each in () if self.stream.is_urgent else news:
             wave = self.state.remembered.wave(self.source.name, each.notes.tag)
             if wave is not None and any(one.kind is StatementKind.PRUNE for one in told(each.tag)):
                 yield wave.key
@@ -708,7 +706,7 @@ def open_source(
         elif position is None:
             position = _position_at(repository, first_revision(repository, source, newest), newest)
         isolation = comparisons.isolation(source.name)
-        learnt = digest.longest_pause(times_until(repository, newest, digest.LEARNT_FROM))
+        learnt = longest_pause(repository, newest)
         yield OpenSource(
             context=context,
             stream=stream,

@@ -16,12 +16,13 @@ from itertools import pairwise
 from msgspec.structs import replace
 
 from cachewatch.core import names as tag_names
-from cachewatch.core.migrations import FEW_PACKAGES
 from cachewatch.core.model import Kind
 from cachewatch.core.remembered import AnnouncedWave, Departure, DepartureKind, Point, Remembered, place_of
+from cachewatch.core.selection import is_urgent
 from cachewatch.core.spack import version_key
 from cachewatch.core.statement_values import Statement, StatementKind, severity_of
 from cachewatch.core.statements import in_order
+from cachewatch.core.whole_tag import is_most
 from cachewatch.errors import SourceError, UnknownRevision
 from cachewatch.git.catalogue import document_in, tags_of
 from cachewatch.git.repository import Repository
@@ -80,9 +81,9 @@ class Steps:
             had, has = self.packages(earlier, tag), self.packages(later, tag)
             removed = len(had.keys() - has.keys())
             changed = sum(has.get(package) != tree for package, tree in had.items())
-            if removed >= FEW_PACKAGES and 2 * removed > len(had):
+            if is_most(removed, removed, len(had)):
                 return True
-            if changed >= FEW_PACKAGES and 2 * changed > len(had) and has and is_broken(earlier, later):
+            if is_most(changed, changed, len(had)) and has and is_broken(earlier, later):
                 return True
         return False
 
@@ -352,20 +353,8 @@ def with_statements(tag: TagDigest, more: Sequence[Statement], wants: Callable[[
 
 def urgent_only(tag: TagDigest) -> TagDigest:
     """Return a digest of a tag with what cannot wait: what is gone from a tag that changes, and what is suspicious."""
-    kept = tuple(one for one in tag.statements if _is_urgent(one, tag.report.after.tag or tag.report.before.tag or ""))
+    kept = tuple(one for one in tag.statements if is_urgent(one, tag.report.after.tag or tag.report.before.tag or ""))
     kinds = {kind for one in kept for kind in one.kinds}
     report = replace(tag.report, events=tuple(event for event in tag.report.events if event.kind in kinds))
     rest = (*tag.rest, *(one for one in tag.statements if one not in kept))
     return replace(tag, statements=kept, rest=rest, report=report)
-
-
-def _is_urgent(statement: Statement, tag: str) -> bool:
-    if statement.kind is StatementKind.SUSPICIOUS:
-        return True
-    if statement.kind is StatementKind.PACKAGE_REMOVED and not statement.name:
-        return False  # it has been missing for long
-    is_gone = Kind.GONE in statement.kinds or statement.kind in (
-        StatementKind.PACKAGE_REMOVED,
-        StatementKind.TAG_REMOVED,
-    )
-    return is_gone and not tag_names.is_snapshot(tag)

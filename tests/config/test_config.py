@@ -148,6 +148,15 @@ def test_meaning(full: Path) -> None:
     assert night.start == datetime(2026, 6, 1, 18, tzinfo=UTC)
 
 
+def test_a_tag_that_vanishes_can_be_urgent(tmp_path: Path) -> None:
+    """Nothing else needs to be, with it."""
+    urgent = "{channels: [archive], urgent: {changes: [tag-removed], channels: [archive]}}"
+    (tmp_path / "cachewatch.yaml").write_text(MINIMAL.replace("{channels: [archive]}", urgent))
+    found = read_config(tmp_path / "cachewatch.yaml").subscriptions["all"].urgent
+    assert found is not None
+    assert found.changes == {Kind.TAG_REMOVED}
+
+
 def test_secrets_are_not_shown_or_inherited(full: Path) -> None:
     """No text form has a secret in it, no child process inherits one, and a second reading still knows it."""
     texts = [repr(read_config(full)), str(read_config(full))]

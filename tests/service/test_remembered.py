@@ -531,11 +531,16 @@ def test_what_readers_are_to_do_is_said_again_after_a_month(tmp_path: Path, monk
 
 
 @pytest.mark.slow
-def test_an_announced_wave_is_remembered_until_it_is_pruned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the revision and the number of old builds."""
+@pytest.mark.parametrize("urgent", ["", "urgent: {changes: [gone], channels: [desk]}, "], ids=["regular", "urgent"])
+def test_an_announced_wave_is_remembered_until_it_is_pruned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, urgent: str
+) -> None:
+    """With the revision and the number of old builds; an urgent digest does not tell of the prune."""
     old, new = many(10), many(10, salt=1)
     both = {name: [*([one | {"stacks": ["root"]} for one in old[name]]), *new[name]] for name in old}
-    readers = Readers(tmp_path, monkeypatch, *map(catalogue, [old, both, both | ZLIB, new | ZLIB]))
+    states = map(catalogue, [old, both, both | ZLIB, new | ZLIB])
+    config = CONFIG.replace("changes: [all],", f"changes: [all], {urgent}")
+    readers = Readers(tmp_path, monkeypatch, *states, config=config)
     readers.go_on()
     with readers.site.open().database.read() as connection:
         wave = cursors.remembered_by(connection, "ml").wave("public", "develop")
