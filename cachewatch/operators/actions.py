@@ -23,14 +23,12 @@ from cachewatch.service.alerts import (
     DAEMON,
     Alert,
     OperatorNotice,
-    alert_key,
     notify_within,
     open_within,
-    place,
-    questions,
     resolve_within,
 )
 from cachewatch.service.context import Context
+from cachewatch.service.holds import alert_key, place, questions
 from cachewatch.service.notes import unreadable
 from cachewatch.service.recipients import is_recipient, is_used, set_aside, why_not
 from cachewatch.service.streams import streams_of

@@ -13,8 +13,9 @@ from msgspec.structs import replace
 from cachewatch.config.model import Config
 from cachewatch.config.schedule import quiet_until
 from cachewatch.report.words import how_long, number
-from cachewatch.service.alerts import OPERATORS, goes_out_at
+from cachewatch.service.alerts import OPERATORS
 from cachewatch.service.context import Context
+from cachewatch.service.holds import goes_out_at
 from cachewatch.service.recipients import is_operator, last_addresses
 from cachewatch.service.streams import Stream, streams_of
 from cachewatch.store import digests, health, messages, outbox

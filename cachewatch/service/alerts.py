@@ -1,20 +1,17 @@
 """Alerts and notices: messages to the operators of cachewatch, never to the recipients of digests.
 
 Operators are notified once when an alert opens and once when it is resolved. Opening an open alert again updates its
-text and sends nothing. A source whose newest data is older than its `stale_after` has an alert, and so has each event
-for which digests are held: it says what operators are asked, and until when.
+text and sends nothing. A source whose newest data is older than its `stale_after` has an alert.
 """
 
 import hashlib
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from msgspec import Struct
 
 from cachewatch.channels import open_channel
-from cachewatch.config.model import Config
 from cachewatch.config.schedule import minute
 from cachewatch.config.sources import Source
 from cachewatch.errors import StateError, TemplateError
@@ -22,10 +19,10 @@ from cachewatch.report import values as digest_values
 from cachewatch.report.digest_mail import render_notice
 from cachewatch.runtime.log import said_of, traceback_of
 from cachewatch.service.context import Context, EndingError
-from cachewatch.service.streams import URGENT, Stream, days
+from cachewatch.service.streams import days
 from cachewatch.store import digests, health, outbox
 from cachewatch.store.database import Connection
-from cachewatch.store.digests import DigestRecord, DigestState, HeldDigest, Hold, HoldEvent, HoldKind, first_held
+from cachewatch.store.digests import DigestRecord, DigestState
 from cachewatch.store.health import AlertKey, AlertKind, SourceHealth
 from cachewatch.store.outbox import DeliveryState
 from cachewatch.store.schema import to_text
@@ -227,107 +224,3 @@ def staleness(source_health: SourceHealth, now: datetime, zone: str) -> str:
 def _newest(source_health: SourceHealth) -> datetime | None:
     """Return when the newest data was published, but no later than when it was fetched, whatever its commit date is."""
     return min(filter(None, (source_health.revision_time, source_health.changed_at)), default=None)
-
-
-# The longest time for which urgent digests are held.
-_URGENT_FOR = timedelta(hours=1)
-# For how many digests a notice has commands, and how many are in one command.
-_NAMED, _NAMED_AT_ONCE = 30, 6
-
-_ADVICE = "A newer digest replaces it, and is sent if nothing is unusual any longer."
-
-_ALERTS = {HoldKind.SUSPICIOUS: AlertKind.SUSPICIOUS_LOSS, HoldKind.LARGE: AlertKind.LARGE_CHANGE}
-_TITLES = {HoldKind.SUSPICIOUS: "a suspicious loss", HoldKind.LARGE: "a large change"}
-
-Held = tuple[HeldDigest, Hold]
-
-
-def held_for(config: Config, subscription: str, stream: str) -> timedelta | None:
-    """Return how long digests of a stream are held if no operator answers; None if that has no end."""
-    known = config.subscriptions.get(subscription)
-    if known is None or known.limit.hold_for is None or (stream == URGENT and known.urgent is None):
-        return None
-    return min(known.limit.hold_for, _URGENT_FOR) if stream == URGENT else known.limit.hold_for
-
-
-def goes_out_at(config: Config, digest: HeldDigest) -> datetime | None:
-    """Return when the first part of a held digest is sent if no operator answers; None if that is not known."""
-    times = [_hold_ends_at(config, digest, hold) for hold in digest.holds]
-    known = [time for time in times if time is not None]
-    return min(known) if known and len(known) == len(times) else None
-
-
-def _hold_ends_at(config: Config, digest: HeldDigest, hold: Hold) -> datetime | None:
-    lasting = held_for(config, digest.subscription, digest.stream)
-    return None if lasting is None or hold.counted_from is None else hold.counted_from + lasting
-
-
-def over(config: Config, stream: Stream, holds: Iterable[Hold], known: Sequence[Hold], now: datetime) -> list[Hold]:
-    """Return those of `holds` whose time is over, counted from when the `known`, stored holds of their events began."""
-    lasting = held_for(config, stream.subscription.name, stream.name)
-    if lasting is None:
-        return []
-    return [hold for hold in holds if (first_held(known, hold.event) or now) + lasting <= now]
-
-
-def alert_key(event: HoldEvent) -> AlertKey:
-    """Return the key of the alert about an event."""
-    return AlertKey(_ALERTS[event.kind], event.source, event.tag)
-
-
-def questions(config: Config, digests: Sequence[HeldDigest]) -> Iterator[Alert]:
-    """Yield an alert for each event for which digests are held, often several digests."""
-    held: defaultdict[AlertKey, list[Held]] = defaultdict(list)
-    for digest, hold in ((each, hold) for each in digests for hold in each.holds):
-        held[alert_key(hold.event)].append((digest, hold))
-    yield from (_question(config, key, found) for key, found in held.items())
-
-
-def place(source: str, tag: str) -> str:
-    """Return the tag and source of an event in words, or only the source if it concerns several tags."""
-    return f"{tag} of {source}" if tag else source
-
-
-def _question(config: Config, key: AlertKey, found: list[Held]) -> Alert:
-    digests, first = [digest for digest, _ in found], found[0][1]
-    said = ", ".join(dict.fromkeys(hold.said for _, hold in found))
-    names = ", ".join(_name(config, digest) for digest in digests[:_NAMED])
-    others = f" and {len(digests) - _NAMED} more, which `cachewatch status` lists" if len(digests) > _NAMED else ""
-    advice = "Check whether upstream published everything, then release or drop what is held."
-    return Alert(
-        key=key,
-        title=f"{_TITLES[first.event.kind]} in {place(first.event.source, first.event.tag)}",
-        lines=(
-            f"{said}; held for {names}{others}.",
-            *max((hold.content for _, hold in found), key=lambda content: sum(map(len, content))),
-            f"{advice} {_ADVICE}",
-            _deadline(config, found),
-        ),
-        commands=tuple(_commands(config, digests[:_NAMED])),
-    )
-
-
-def _deadline(config: Config, found: list[Held]) -> str:
-    times = [time for digest, hold in found if (time := _hold_ends_at(config, digest, hold)) is not None]
-    if not times:
-        return "Nothing is sent until somebody releases or drops it."
-    first, last = minute(min(times), config.timezone), minute(max(times), config.timezone)
-    when = first if first == last else f"{first} to {last}"
-    return f"What nobody drops is sent at {when}, marked as not confirmed by the operators."
-
-
-def _commands(config: Config, digests: list[HeldDigest]) -> Iterator[str]:
-    first = digests[0]
-    if first.subscription in config.subscriptions:
-        yield f"cachewatch preview {first.subscription}{' --urgent' if first.stream == URGENT else ''}"
-    for start in range(0, len(digests), _NAMED_AT_ONCE):
-        names = " ".join(_name(config, digest) for digest in digests[start : start + _NAMED_AT_ONCE])
-        yield f"cachewatch deliveries release {names}"
-        yield f"cachewatch deliveries drop {names} --reason '...'"
-
-
-def _name(config: Config, digest: HeldDigest) -> str:
-    """Return a name of a held digest for commands, which also fits a newer digest that replaces it."""
-    known = config.subscriptions.get(digest.subscription)
-    has_one_stream = known is not None and known.urgent is None
-    return digest.subscription if has_one_stream else f"{digest.subscription}/{digest.stream}"

@@ -21,22 +21,19 @@ from cachewatch.config.model import Config
 from cachewatch.core.assessment import TASKS, Verb
 from cachewatch.core.coverage import CoverageChange
 from cachewatch.core.remembered import Fact, MetBinaries, OpenAction, confirmed
-from cachewatch.core.statement_values import StatementKind, is_of_tag
 from cachewatch.errors import TemplateError
 from cachewatch.report.digest_mail import DigestRenderer
-from cachewatch.report.headline import clauses_of_statements
-from cachewatch.report.values import MAX_HTML, Digest, Form, Message, RenderedDigest, Silenced, TagDigest
-from cachewatch.report.words import names, number
+from cachewatch.report.values import MAX_HTML, Digest, Form, Message, RenderedDigest, Silenced
 from cachewatch.runtime.log import Log
 from cachewatch.service import streams as notice_sentences
 from cachewatch.service.comparisons import Comparisons, found_pins, joined, read_environment
 from cachewatch.service.context import Context
 from cachewatch.service.differences import SourceDiff, open_source
-from cachewatch.service.notes import TagNews
+from cachewatch.service.holds import holds_of, why_held
 from cachewatch.service.stream_state import StreamState
 from cachewatch.service.streams import Stream
 from cachewatch.store.cursors import Advance
-from cachewatch.store.digests import Hold, HoldEvent, HoldKind
+from cachewatch.store.digests import Hold, HoldKind
 
 # Part of every key: raise it when digests change their form, so that they count as other digests.
 _FORM = 1
@@ -48,9 +45,13 @@ class PendingDigest(Struct, frozen=True, kw_only=True):
     digest: Digest
     advances: tuple[Advance, ...]
     is_empty: bool
-    hold: str  # why operators have to be asked first; "" if they need not be
-    holds: tuple[Hold, ...] = ()  # the events that they are asked about
+    holds: tuple[Hold, ...] = ()  # the events that operators have to be asked about first
     lacks_pin: bool = False  # no source has ever had the pinned snapshot
+
+    @property
+    def hold(self) -> str:
+        """Why operators have to be asked first; "" if they need not be."""
+        return why_held(self.holds)
 
     @property
     def content(self) -> frozenset[Hashable]:
@@ -101,7 +102,7 @@ def _assembled(
     """Assemble a digest of the changes in each source."""
     hidden = sum((each.hidden for part in parts for each in part.news), start=Counter[str]())
     tags = tuple(each.tag for part in parts for each in part.news)
-    now, holds = context.clock(), tuple(_holds(parts, stream.subscription.limit.hold_above))
+    now, holds = context.clock(), tuple(holds_of(parts, stream.subscription.limit.hold_above))
     key = _key(stream, state, parts, occasion)
     environment = joined(part.coverage for part in parts if part.coverage)
     advances = tuple(part.advance for part in parts if part.advance is not None)
@@ -147,7 +148,6 @@ def _assembled(
         digest=digest,
         advances=advances,
         is_empty=digest.is_empty and not any(part.is_lost for part in parts) and not _is_to_be_repeated(stream, digest),
-        hold=_reason(holds),
         holds=holds,
         lacks_pin=bool(parts) and all(part.lacks_pin for part in parts),
     )
@@ -204,20 +204,9 @@ def with_actions(draft: PendingDigest, stream: Stream, *, is_sent: bool) -> Pend
         if key not in keys and not digest.assessment.is_waiting
         if each.verb != Verb.LOOK or each.last_said <= digest.created - A_MONTH
     ]
-    remembered = ((tag, digest.remembered.wave(tag.source, tag.report.after.tag or "")) for tag in digest.tags)
-    told_pruned = (
-        wave.key
-        for tag, wave in remembered
-        for one in (*tag.statements, *tag.rest)
-        if wave and one.kind is StatementKind.PRUNE and one.counts.vanished >= wave.count
-    )
     learned: list[Fact] = [*(asked if is_sent else ()), *_met(digest)]
     first, *others = draft.advances
-    first = replace(
-        first,
-        learned=(*first.learned, *learned),
-        forgotten=(*first.forgotten, *forgotten, *told_pruned),
-    )
+    first = replace(first, learned=(*first.learned, *learned), forgotten=(*first.forgotten, *forgotten))
     return replace(draft, advances=(first, *others))
 
 
@@ -298,8 +287,8 @@ def split(
         for advance in sent.advances
         if advance.source in state.positions and any(source == advance.source for source, _ in places)
     ]
-    sent = replace(sent, holds=tuple(due), hold=_reason(due), advances=(*sent.advances, *kept))
-    return unconfirmed(sent), replace(stays, holds=waiting, hold=_reason(waiting))
+    sent = replace(sent, holds=tuple(due), advances=(*sent.advances, *kept))
+    return unconfirmed(sent), replace(stays, holds=waiting)
 
 
 def unconfirmed(draft: PendingDigest) -> PendingDigest:
@@ -312,64 +301,10 @@ def unconfirmed(draft: PendingDigest) -> PendingDigest:
         for number, span in enumerate(draft.digest.spans)
     )
     digest = replace(draft.digest, unconfirmed=draft.hold, spans=spans)
-    return replace(draft, digest=digest, hold="", holds=())
-
-
-def _holds(parts: list[SourceDiff], limit: int) -> Iterator[Hold]:
-    """Yield why operators have to be asked first: the suspicious losses, or else the large changes."""
-    suspicious = [hold for part in parts for hold in _suspicions(part)]
-    yield from suspicious or _large(parts, limit)
-
-
-def _suspicions(part: SourceDiff) -> Iterator[Hold]:
-    if part.vanished and part.advance is not None:
-        said = f"all watched tags are gone ({', '.join(part.vanished)})"
-        yield Hold(event=HoldEvent(part.advance.source, "", HoldKind.SUSPICIOUS), said=said)
-    for each in part.news:
-        if each.notes.suspicion:
-            event = HoldEvent(each.tag.source, each.notes.tag, HoldKind.SUSPICIOUS)
-            yield Hold(event=event, said=each.notes.suspicion, content=tuple(_content(each)))
-
-
-def _large(parts: list[SourceDiff], limit: int) -> Iterator[Hold]:
-    """Yield a hold for each tag in which too much changed, or for each source if no single tag exceeds `limit`."""
-    news = [each for part in parts for each in part.news]
-    changed = sum(_changed(each.tag) for each in news)
-    if changed <= limit:
-        return
-    said = f"{changed:,} changed specs, more than hold_above: {limit:,}"
-    large = [each for each in news if _changed(each.tag) > limit]
-    for each in large:
-        event = HoldEvent(each.tag.source, each.notes.tag, HoldKind.LARGE)
-        yield Hold(event=event, said=said, content=tuple(_content(each)))
-    if not large:
-        for source in sorted({each.tag.source for each in news if _changed(each.tag)}):
-            yield Hold(event=HoldEvent(source, "", HoldKind.LARGE), said=said)
-
-
-def _changed(tag: TagDigest) -> int:
-    return tag.report.specs.net_added + tag.report.specs.net_removed
-
-
-def _content(news: TagNews) -> Iterator[str]:
-    found = [one for one in news.tag.statements if is_of_tag(one.kind) and one.kind is not StatementKind.SUSPICIOUS]
-    yield from (clause.said for clause in clauses_of_statements(found))
-    kinds = (StatementKind.SUSPICIOUS, StatementKind.PACKAGE_REMOVED)
-    effects = [effect for one in news.tag.statements for effect in one.effects]
-    gone = {package for one in news.tag.statements if one.kind in kinds for package in one.packages}
-    gone |= {package for effect in effects if effect.kind in kinds for package in effect.packages}
-    if gone:
-        yield f"{number(len(gone), 'package')} gone: {names(sorted(gone), _NAMED)}"
-
-
-def _reason(holds: Collection[Hold]) -> str:
-    said = ", ".join(dict.fromkeys(hold.said for hold in holds))
-    is_suspicious = any(hold.event.kind is HoldKind.SUSPICIOUS for hold in holds)
-    return f"a suspicious loss: {said}" if is_suspicious else said
+    return replace(draft, digest=digest, holds=())
 
 
 _LOG = Log()
-_NAMED = 10
 # The forms that a channel needs in addition to those made of each digest.
 _FORMS: Mapping[type[ChannelConfig], Set[Form]] = {
     FeedConfig: {Form.FEED},

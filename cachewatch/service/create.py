@@ -23,8 +23,7 @@ from cachewatch.git.catalogue import tags_of
 from cachewatch.git.revisions import resolve
 from cachewatch.runtime.log import said_of, traceback_of
 from cachewatch.service import alerts
-from cachewatch.service import alerts as operator_notices
-from cachewatch.service.alerts import OPERATORS, Alert, OperatorNotice, notify_within, over
+from cachewatch.service.alerts import OPERATORS, Alert, OperatorNotice, notify_within
 from cachewatch.service.comparisons import Comparisons
 from cachewatch.service.compose import (
     A_MONTH,
@@ -38,6 +37,7 @@ from cachewatch.service.compose import (
     with_actions,
 )
 from cachewatch.service.context import Context, EndingError
+from cachewatch.service.holds import over
 from cachewatch.service.stream_state import StreamState, is_unchanged, read_stream
 from cachewatch.service.streams import Stream, first_revision
 from cachewatch.store import cursors, digests, health, outbox
@@ -78,7 +78,7 @@ def ask_about(connection: Connection, context: Context, new: str) -> None:
             "Without that, it begins at the newest revision, or where `since:` of a source says.",
         ),
     )
-    operator_notices.notify_within(connection, context, notice)
+    alerts.notify_within(connection, context, notice)
 
 
 # Documents whose hashes were reused, in a notice; the digest and `cachewatch diff` name all of them.

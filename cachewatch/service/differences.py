@@ -37,7 +37,7 @@ from cachewatch.git.revisions import (
 )
 from cachewatch.hooks import extensions
 from cachewatch.report.formats import MOST_CSV, DigestCollector, read_tag_digest
-from cachewatch.report.values import CsvTable, Outage, Pinned, Span, TagDigest
+from cachewatch.report.values import CsvTable, Outage, Pinned, Span, TagDigest, is_lost_by_moving
 from cachewatch.runtime.worker import Isolation
 from cachewatch.service import alerts as stale_sources
 from cachewatch.service import streams as notice_sentences
@@ -393,10 +393,10 @@ class OpenSource(Struct, frozen=True, kw_only=True):
             return found
         before = structs.replace(resolve(self.repository, known.revision), tag=tag)
         first = self._with_move(found, before, found.newest)
-        if not found.is_gone or not digest.is_lost_by_moving(first):
+        if not found.is_gone or not is_lost_by_moving(first):
             return first
         # The newest of the other snapshots to which a move loses nothing.
-        older = (name for name in found.others if not digest.is_lost_by_moving(self._with_move(found, before, name)))
+        older = (name for name in found.others if not is_lost_by_moving(self._with_move(found, before, name)))
         return structs.replace(first, best=next(older, ""))
 
     def _with_move(self, pin: Pinned, before: Revision, to: str) -> Pinned:

@@ -15,8 +15,9 @@ from cachewatch.config.types import address_of
 from cachewatch.errors import DamagedRow
 from cachewatch.runtime.files import shared_kind
 from cachewatch.service import alerts
-from cachewatch.service.alerts import DAEMON, OPERATORS, Alert, OperatorNotice, held_for, open_within
+from cachewatch.service.alerts import DAEMON, OPERATORS, Alert, OperatorNotice, open_within
 from cachewatch.service.context import Context
+from cachewatch.service.holds import held_for
 from cachewatch.store import digests, health, messages, outbox
 from cachewatch.store.database import Connection
 from cachewatch.store.digests import DigestState, DigestSummary
