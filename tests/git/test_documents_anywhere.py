@@ -197,7 +197,7 @@ def test_a_document_that_was_overwritten_cannot_be_read(
         assert [each["name"] for each in found["packages"]] == ["py-a"]
         assert [warning["path"] for warning in found["warnings"]] == sorted(damaged)
         assert all(warning["kind"] == "unreadable" for warning in found["warnings"])
-    run("history", "build", "--repo", repository, "--no-progress")
+    run("history", "build", "--repo", repository)
     log = json.loads(run("log", "--repo", repository, "--format", "json").output)
     unread = [each["package"] for revision in log["revisions"] for each in revision["unreadable"]]
     assert unread == ["hdf5", "zlib"]
@@ -351,7 +351,7 @@ def test_documents_beside_the_usual_place_are_named(run: Run, tmp_path: Path) ->
 
 def test_an_index_of_a_repository_without_documents_says_so(run: Run, tmp_path: Path) -> None:
     """It is made, because older revisions may have some."""
-    result = run("history", "build", "--repo", history(tmp_path / "r.git", README), "--no-progress")
+    result = run("history", "build", "--repo", history(tmp_path / "r.git", README))
 
     assert result.exit_code == 0
     assert "'HEAD' has no documents: looked for _cache/<tag>/<package>/specs.md, or *.md" in result.error

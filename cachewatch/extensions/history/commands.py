@@ -246,53 +246,41 @@ def history() -> None:
     """
 
 
-class BuildOptions(TypedDict):
-    """The options of `history build` and `history update`."""
-
-    repo: str | None
-    db: Path | None
-    jobs: int
-    cluster: str | None
-    no_progress: bool
-    quiet: bool
-
-
-building = with_options(
-    REPO_OPTION,
-    DB_OPTION,
-    click.option(
-        "--jobs",
-        type=click.IntRange(1, 64),
-        default=min(2, os.cpu_count() or 1),
-        show_default="2, or 1 on a single CPU",
-        help="Number of worker processes.",
-    ),
-    click.option("--cluster", metavar="ADDRESS", help="Work on this Dask cluster (cachewatch[dask])."),
-    click.option("--no-progress", is_flag=True, help="Do not show a progress bar."),
-    click.option("-q", "--quiet", is_flag=True, help="Print only warnings and errors."),
-)
-
-
 @history.command(epilog=examples("cachewatch history build", "cachewatch history build --jobs 8 --quiet"))
-@building
-def build(**options: Unpack[BuildOptions]) -> None:
-    """Index all revisions of a repository.
-
-    A build that was interrupted continues where it was, and one that is complete is brought up to date.
-    """
-    _bring_up_to_date(is_first=True, **options)
-
-
-@history.command(
-    epilog=examples("cachewatch history update", "cachewatch history update --repo /srv/catalogue.git --quiet")
+@REPO_OPTION
+@DB_OPTION
+@click.option(
+    "--jobs",
+    type=click.IntRange(1, 64),
+    default=min(2, os.cpu_count() or 1),
+    show_default="2, or 1 on a single CPU",
+    help="Number of worker processes.",
 )
-@building
-def update(**options: Unpack[BuildOptions]) -> None:
-    """Bring the index up to date.
+@click.option("--cluster", metavar="ADDRESS", help="Work on this Dask cluster (cachewatch[dask]).")
+@click.option("-q", "--quiet", is_flag=True, help="Print only warnings and errors.")
+def build(*, repo: str | None, db: Path | None, jobs: int, cluster: str | None, quiet: bool) -> None:
+    """Index all revisions of a repository, or those that are new.
 
-    Only documents that changed since are read. If a force-push removed revisions, all are indexed anew.
+    A build that was interrupted continues where it was. If a force-push removed revisions, all are indexed anew.
     """
-    _bring_up_to_date(is_first=False, **options)
+    line = progress_line(is_wanted=not quiet, doing="indexing")
+    with closing(line), closing(_open_with_history(repo, line)) as repository:
+        path = index_path(db, repository.shared_git_dir)
+        check_whole(path)
+        engine = on_cluster(repository.git_dir, cluster) if cluster else in_jobs(repository, jobs)
+        done = _index(repository, path, line, engine)
+        newest = resolve(repository, "HEAD")
+        if catalogue_of(repository, newest.commit) is None:
+            said = nothing_found(repository, newest.commit, newest.name)
+            click.echo(f"cachewatch: warning: {safe(str(repository.path))}: {safe(said)}", err=True)
+    if not quiet:
+        click.echo(f"{path}: {_done(done)}", err=True)
+    if done.unreadable:
+        click.echo(
+            f"cachewatch: warning: {number(done.unreadable, 'version')} of documents could not be read, which keep "
+            "the state before them; `cachewatch log --tag TAG` names them",
+            err=True,
+        )
 
 
 @history.command(epilog=examples("cachewatch history status", "cachewatch history status --format json"))
@@ -309,7 +297,7 @@ def status(context: click.Context, /, *, repo: str | None, db: Path | None, form
         path = index_path(db, repository.shared_git_dir)
         found = read_status(repository, path)
     if found is None:
-        raise _missing(path)
+        raise NoHistoryIndex(f"{path}: there is no history index; run `cachewatch history build` first")
     if format_ == "json":
         write_json("history-status", found)
     else:
@@ -328,39 +316,10 @@ def drop(*, repo: str | None, db: Path | None) -> None:
     click.echo(f"{path}: {'removed.' if remove(path) else 'there is no history index.'}", err=True)
 
 
-def _bring_up_to_date(*, is_first: bool, **options: Unpack[BuildOptions]) -> None:
-    line = progress_line(is_wanted=not options["no_progress"], doing="indexing")
-    with closing(line), closing(_open_with_history(options["repo"], line)) as repository:
-        path = index_path(options["db"], repository.shared_git_dir)
-        if is_first:
-            check_whole(path)
-        elif not path.exists():
-            raise _missing(path)
-        cluster = options["cluster"]
-        engine = on_cluster(repository.git_dir, cluster) if cluster else in_jobs(repository, options["jobs"])
-        done = _index(repository, path, line, engine)
-        newest = resolve(repository, "HEAD")
-        if catalogue_of(repository, newest.commit) is None:
-            said = nothing_found(repository, newest.commit, newest.name)
-            click.echo(f"cachewatch: warning: {safe(str(repository.path))}: {safe(said)}", err=True)
-    if not options["quiet"]:
-        click.echo(f"{path}: {_done(done)}", err=True)
-    if done.unreadable:
-        click.echo(
-            f"cachewatch: warning: {number(done.unreadable, 'version')} of documents could not be read, which keep "
-            "the state before them; `cachewatch log --tag TAG` names them",
-            err=True,
-        )
-
-
 def _index(repository: Repository, path: Path, line: ProgressLine, engine: Engine) -> IndexUpdate:
     _warn_of_loose_objects(repository)
     progress = IndexProgress(line.begin_pieces, line.advance, lambda count: _warn_of_fetching(repository, count))
     return bring_up_to_date(repository, path, engine, progress=progress)
-
-
-def _missing(path: Path) -> NoHistoryIndex:
-    return NoHistoryIndex(f"{path}: there is no history index; run `cachewatch history build` first")
 
 
 def _warn_of_loose_objects(repository: Repository) -> None:

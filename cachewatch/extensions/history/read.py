@@ -183,7 +183,7 @@ class Index:
         if _YEAR.fullmatch(beginning):
             raise UnknownRevision(f"{beginning} is no date; write YYYY-MM-DD")
         raise UnknownRevision(
-            f"{beginning}: no such revision is indexed; `cachewatch history update` adds new ones "
+            f"{beginning}: no such revision is indexed; `cachewatch history build` adds new ones "
             "(only revisions on the first-parent chain are indexed)"
         )
 

@@ -45,7 +45,7 @@ def commands(repository: Path, tmp_path: Path) -> list[tuple[str, ...]]:
         ("history", "churn", "--by", "stack"),
         ("history", "best", str(lockfile)),
         ("history", "status"),
-        ("history", "update"),
+        ("history", "build"),
     ]
     return [(*command, "--repo", str(repository)) for command in asked]
 

@@ -33,7 +33,6 @@ def test_an_index_is_built_looked_at_and_removed(repository: Path, run: Run) -> 
         missing.exit_code,
         f"{path}: there is no history index; run `cachewatch history build`" in missing.error,
     ) == (2, True)
-    assert run("history", "update", "--repo", repository).exit_code == 2
 
     built = run("history", "build", "--repo", repository)
     assert (built.exit_code, built.error) == (0, f"{path}: indexed 3 revisions, 3 versions of documents.\n")
@@ -42,7 +41,7 @@ def test_an_index_is_built_looked_at_and_removed(repository: Path, run: Run) -> 
         0,
         ["state     up to date", f"indexed up to {_head(repository)[:10]}, 2025-06-03 04:00 UTC"],
     )
-    assert run("history", "update", "--repo", repository).error == f"{path}: up to date.\n"
+    assert run("history", "build", "--repo", repository).error == f"{path}: up to date.\n"
 
     assert run("history", "drop", "--repo", repository).error == f"{path}: removed.\n"
     assert [file.name for file in path.parent.iterdir()] == [f"{path.name}.lock"]
@@ -66,7 +65,7 @@ def test_the_status_tells_what_is_not_indexed(repository: Path, run: Run) -> Non
 
     _go_to(repository, f"{newest}~2")
     assert "1 indexed revision was removed by a force-push" in run("history", "status", "--repo", repository).output
-    assert "1 indexed revision is no longer in the history" in run("history", "update", "--repo", repository).error
+    assert "1 indexed revision is no longer in the history" in run("history", "build", "--repo", repository).error
     assert run("history", "status", "--repo", repository).exit_code == 0
 
 
@@ -138,13 +137,12 @@ def test_an_index_is_not_taken_over_for_another_repository(
     expected = run("history", "when", "zlib").output
 
     other = history(tmp_path / "other.git", catalogue({"hdf5": records([1])}), catalogue({"hdf5": records([2])}))
-    for command in ("build", "update"):
-        told = run("history", command, "--repo", other)
-        assert (told.exit_code, "is the index of another repository" in told.error) == (2, True)
+    told = run("history", "build", "--repo", other)
+    assert (told.exit_code, "is the index of another repository" in told.error) == (2, True)
     assert run("history", "when", "zlib").output == expected
 
     _go_to(repository, git(repository, "commit-tree", "-m", "anew", "main^{tree}").strip())
-    assert "3 indexed revisions are no longer" in run("history", "update", "--repo", repository).error
+    assert "3 indexed revisions are no longer" in run("history", "build", "--repo", repository).error
 
 
 def test_who_may_not_write_is_told_where(repository: Path, tmp_path: Path, run: Run) -> None:
@@ -163,7 +161,7 @@ def test_who_may_not_write_is_told_where(repository: Path, tmp_path: Path, run: 
         return subprocess.run(asked, check=False, capture_output=True, text=True, env=_ENVIRONMENT)
 
     assert told("status").returncode == 0
-    for command in ("update", "drop"):
+    for command in ("build", "drop"):
         done = told(command)
         assert done.returncode == 2
         assert f"{path}.lock: Permission denied; name another file with --db" in done.stderr

@@ -164,7 +164,7 @@ def test_a_spec_dies_in_the_words_of_a_report(run: Run, tmp_path: Path) -> None:
     kept = [record(9, stacks=["e4s"]), record(8, stacks=["hep"])]
     states = [[*kept, record(1, stacks=["ml"])], [*kept, record(2, stacks=["ml"], versions=["1.1"])], kept]
     folder = history(tmp_path / "r.git", *(catalogue({"zlib": state}) for state in states))
-    run("history", "build", "--repo", folder, "--no-progress")
+    run("history", "build", "--repo", folder)
 
     ends = [run("history", "blame", record(n)["hash"], "--repo", folder).output.splitlines()[4] for n in (1, 2)]
     assert ends[0].endswith("  gone; zlib 1.0 -> 1.1; zlib 1.0 stays in 2 stacks")
@@ -191,7 +191,7 @@ def test_ranges(run: Run) -> None:
         "cachewatch: '2020-01-01': there is no revision that old; the oldest is of 2025-05-25T04:00:00Z\n"
     )
     assert "is not in the history index; write a date, a commit, HEAD or HEAD~3" in run("log", "--since", "v1").error
-    assert "`cachewatch history update`" in run("log", "--since", "abcdef0").error
+    assert "`cachewatch history build`" in run("log", "--since", "abcdef0").error
 
 
 def test_causes(run: Run, asked: Path) -> None:
