@@ -39,7 +39,7 @@ def test_the_ten_minutes(buildcaches: Path, tmp_path: Path) -> None:
         done = subprocess.run(
             command, shell=True, cwd=tmp_path, env=environment, capture_output=True, check=False, text=True
         )
-        assert done.stderr == ""
+        assert all(line.startswith("cachewatch: --fail-on lost: cw-solver@2.0.0/") for line in done.stderr.splitlines())
         assert plain(done.stdout) == plain(output), command
 
 

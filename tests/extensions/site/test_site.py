@@ -287,7 +287,7 @@ def test_hostile_text_is_harmless(tmp_path: Path) -> None:
     folder = Folder(path)
     build(folder, _read(repository, folder), [], title=HOSTILE[0])
 
-    assert {p.name for p in tmp_path.iterdir()} == {"r.git", "deep"}
+    assert {p.name for p in tmp_path.iterdir()} == {"cache", "deep", "r.git"}
     assert [p.name for p in (tmp_path / "deep").iterdir()] == ["site"]
     for file in path.rglob("*.html"):
         assert re.fullmatch(r"[a-z0-9._+~-]{1,100}", file.name), file
