@@ -29,12 +29,13 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent
 # `make test` leaves them out.
 SLOW = ("browser", "crash", "fuzz", "model")
-# Of these, `make nightly` alone runs what is slow: faults of two hosts, growth with the size of a catalogue, and all cases
-# but the first of what is tried with many documents, clocks, damages or months.
+# Of these, `make nightly` alone runs what is slow: faults of two hosts, growth with the size of a catalogue, and what is
+# tried with many documents, clocks, damages, kills or months. Of every slow test, it runs all cases but the first alone.
 NIGHTLY = (
     "hosts",
     "model",
     "test_damaged_rows",
+    "test_kills",
     "test_other_hosts",
     "test_place_verdicts",
     "test_retention",
@@ -127,14 +128,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
     has_one: set[str] = set()
+    has_slow_one: set[str] = set()
     for item in items:
         name = item.nodeid.partition("[")[0]
         is_another = name in has_one and item.get_closest_marker("slow_cases") is not None
         if _folder(item.path) in SLOW or is_another or _state_of(item) == STATES[1]:
             item.add_marker("slow")
-        if _folder(item.path) in NIGHTLY or (item.path.stem in NIGHTLY and item.get_closest_marker("slow")):
+        is_slow = item.get_closest_marker("slow") is not None and _folder(item.path) != "crash"
+        if _folder(item.path) in NIGHTLY or (is_slow and (item.path.stem in NIGHTLY or name in has_slow_one)):
             item.add_marker("nightly")
         has_one.add(name)
+        if is_slow:
+            has_slow_one.add(name)
 
 
 def _state_of(item: pytest.Item) -> object:

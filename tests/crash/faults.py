@@ -22,7 +22,7 @@ _ONLY = {"openat": re.compile("O_CREAT"), "close": re.compile(r"<socket:|<TCP|/c
 _PIPE = re.compile(r"\d+<pipe:")
 # All of it takes a quarter of an hour: `make crash`. Otherwise a sample, as evenly spread as can be.
 _SAMPLES = {"all": (1, 400), "third": (3, 140)}
-STRIDE, RANDOM_KILLS = _SAMPLES.get(os.environ.get("CACHEWATCH_CRASH", ""), (16, 20))
+STRIDE, RANDOM_KILLS = _SAMPLES.get(os.environ.get("CACHEWATCH_CRASH", ""), (24, 12))
 
 Fault = tuple[str, int, str]  # system call, its number, what is done to it
 

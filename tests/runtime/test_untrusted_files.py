@@ -171,6 +171,7 @@ def test_a_cache_in_a_folder_holds_files(put: Put, name: str, folder: Path, tmp_
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_a_template_comes_out_of_its_folder(folder: Path, secret: Path) -> None:
     """Else a link to a file would have it rendered, and sent."""
     (folder / "notice.txt.j2").symlink_to(secret)

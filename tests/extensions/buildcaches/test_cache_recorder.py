@@ -465,6 +465,7 @@ def test_two_at_once(mirror: Path, into: Path, run: Run, monkeypatch: pytest.Mon
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_killed_at_any_point(mirror: Path, into: Path) -> None:
     """Whenever it is killed, the repository is sound, has the old state or the new one, and the next run succeeds."""
     add(mirror, into)

@@ -54,6 +54,7 @@ def test_a_worker_that_is_killed_costs_only_what_it_read(
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.usefixtures("small_units", "loopback")
 def test_a_cluster_makes_the_same_index_though_a_worker_is_killed(
     catalogue: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
