@@ -352,7 +352,7 @@ def with_statements(tag: TagDigest, more: Sequence[Statement], wants: Callable[[
 
 
 def urgent_only(tag: TagDigest) -> TagDigest:
-    """Return a digest of a tag with what cannot wait: what is gone from a tag that changes, and what is suspicious."""
+    """Return `tag` with only its urgent statements shown: losses from a tag that is no snapshot, and suspicions."""
     kept = tuple(one for one in tag.statements if is_urgent(one, tag.report.after.tag or tag.report.before.tag or ""))
     kinds = {kind for one in kept for kind in one.kinds}
     report = replace(tag.report, events=tuple(event for event in tag.report.events if event.kind in kinds))
