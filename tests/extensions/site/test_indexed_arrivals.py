@@ -9,7 +9,7 @@ from conftest import Run
 from helpers import catalogue, history, record
 from indexes import build
 
-from cachewatch.extensions.history.schema import NAME, VARIABLE
+from cachewatch.extensions.history.schema import NAME, VARIABLE, index_path
 
 E4S, ML = ["e4s", "root"], ["ml", "root"]
 Row = tuple[str, ...]
@@ -54,7 +54,7 @@ def test_what_cannot_be_used_is_said_and_changes_nothing(
 ) -> None:
     """A temporary index is as good, and the file is left as it is."""
     whole = _arrivals(run, zlib, tmp_path / "before")
-    index = zlib / NAME
+    index = index_path(None, zlib)
     if trouble == "of another repository":
         index = tmp_path / "other.db"
         build(history(tmp_path / "other.git", catalogue({"zlib": [record(9)]})), index)
@@ -82,10 +82,10 @@ def test_another_branch_and_an_index_that_is_behind(run: Run, zlib: Path, tmp_pa
     subprocess.run(["git", f"--git-dir={zlib}", "branch", "other", "main"], check=True)
     subprocess.run(["git", f"--git-dir={zlib}", "update-ref", "refs/heads/main", "main~3"], check=True)
     assert run("history", "build", "--repo", zlib).exit_code == 0
-    indexed = (zlib / NAME).read_bytes()
+    indexed = index_path(None, zlib).read_bytes()
 
     assert _arrivals(run, zlib, tmp_path / "other", "--rev", "other") == whole
-    assert (zlib / NAME).read_bytes() == indexed
+    assert index_path(None, zlib).read_bytes() == indexed
     subprocess.run(["git", f"--git-dir={zlib}", "update-ref", "refs/heads/main", "other"], check=True)
     assert _arrivals(run, zlib, tmp_path / "main") == whole
-    assert (zlib / NAME).read_bytes() != indexed
+    assert index_path(None, zlib).read_bytes() != indexed
