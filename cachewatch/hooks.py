@@ -104,7 +104,7 @@ class Hooks:
 
     @_declares(firstresult=True)
     def past(self, repository: Any, log: Any) -> Any:
-        """Return the history of a repository, with `stay`, `until`, `alternative` and `close`; None if there is none."""
+        """Return the history of a repository, with `stay`, `until`, `alternative` and `close`; None without one."""
 
     @_declares(firstresult=True)
     def causes(self, repository: Any) -> Any:
