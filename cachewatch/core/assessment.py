@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from cachewatch.core.coverage import Availability, CoverageChange, Resolution
 from cachewatch.core.model import MISSED, LossClass
 from cachewatch.core.names import is_snapshot
-from cachewatch.core.statement_values import BACK_SHARE, OwnedLoss, Statement, StatementKind
+from cachewatch.core.statement_values import OwnedLoss, Statement, StatementKind
 
 
 class Verb(StrEnum):
@@ -63,7 +63,7 @@ class Because(StrEnum):
     SUSPICIOUS = "suspicious"
     CONFIRMED = "confirmed"  # it was suspicious, and operators confirmed it
     ENVIRONMENT_GONE = "environment-gone"
-    ENVIRONMENT_LAST = "environment-last"  # it may be pruned at any time, and no equal build is there
+    ENVIRONMENT_LAST = "environment-last"  # it may be pruned at any time, and nothing as new is there
     ENVIRONMENT_OTHER = "environment-other"
     ENVIRONMENT_EQUAL = "environment-equal"
     ENVIRONMENT_GOING = "environment-going"
@@ -94,18 +94,21 @@ class ComparedTag(Struct, frozen=True, kw_only=True):
     is_incomplete: bool = False  # some documents cannot be read
 
 
-class PinState(Struct, frozen=True, kw_only=True):
-    """A pinned snapshot, and the consequences of moving to the newest one of its series."""
+class Pinned(Struct, frozen=True, kw_only=True):
+    """A snapshot that readers stay with, and what moving to the newest one of its series would gain and lose."""
 
-    source: str
     tag: str
+    source: str = ""  # empty where no source has it, or anything of its series
     is_gone: bool = False
-    is_ending: bool = False  # it is among the oldest snapshots, which are deleted first
     newest: str = ""  # newest snapshot of the series, if it is another one
-    others: tuple[str, ...] = ()  # other newer snapshots
-    best: str = ""  # of these, the newest that lacks nothing, if the newest of all lacks something
+    others: tuple[str, ...] = ()  # those between, the newest first
+    best: str = ""  # the newest of these that lacks nothing, if it is gone and the newest of all lacks something
+    newer: int = 0  # number of newer ones of the series
+    older: int = 0  # number of older ones: where old ones are deleted, these are deleted before it
+    is_ending: bool = False  # it may be deleted soon
     move: CoverageChange | None = None  # the comparison with the newest for the environment, if there is one
     statements: tuple[Statement, ...] | None = None  # the comparison with the newest without an environment
+    is_news: bool = False  # since the last digest it is gone or among the oldest, or there is a newer one
 
 
 class Alternative(Struct, frozen=True):
@@ -123,7 +126,6 @@ class Known(Struct, frozen=True, kw_only=True):
     met: frozenset[str] = frozenset()  # hashes of the environment that were ever present
     confirmed: frozenset[tuple[str, str]] = frozenset()  # source and tag of which operators confirmed a suspicion
     waiting: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)  # what is missing while that lasts
-    suspected: frozenset[tuple[str, tuple[str, ...]]] = frozenset()  # source and days of what was suspicious
     tasks: tuple["Action", ...] = ()  # that earlier digests asked for, and that nobody sees done
 
 
@@ -161,7 +163,7 @@ class Fact(Struct, frozen=True, kw_only=True):
     statement: Statement | None = None
     worst: LossClass | None = None  # the worst class of its losses
     tags: tuple[ComparedTag, ...] = ()
-    pin: PinState | None = None
+    pin: Pinned | None = None
 
     @property
     def packages(self) -> tuple[str, ...]:
@@ -288,7 +290,7 @@ def assess(
     tags: Sequence[ComparedTag],
     *,
     environment: CoverageChange | None = None,
-    pins: Sequence[PinState] = (),
+    pins: Sequence[Pinned] = (),
     known: Known | None = None,
     alternative: Alternative | None = None,
     is_unknown: bool = False,
@@ -300,6 +302,10 @@ def assess(
     environment.
     """
     known = known or Known()
+    compared = {(tag.source, tag.base): tag.statements for tag in tags}
+    pins = [
+        replace(pin, statements=compared.get((pin.source, pin.tag))) if pin.statements is None else pin for pin in pins
+    ]
     suspicious = {
         (tag.source, tag.tag): one.packages
         for tag in tags
@@ -320,7 +326,7 @@ def assess(
     actions += _looks([one for one in facts if not _is_compared_with(one, pins)], has_environment=own is not None)
     actions = [each for action in actions for each in _dated(action, known)]
     actions += _of_environment(own, tags, is_new=True)  # not dated, because these became worse now
-    is_over = not waits and _is_over(facts, known)
+    is_over = not waits and any(verb is Verb.WAIT for _, verb, _ in known.since)
     if is_over:
         asked = {each for one in actions for each in one.subjects}
         actions += (one for one in known.tasks if asked.isdisjoint(one.subjects))
@@ -429,7 +435,8 @@ def removed_packages(statements: Iterable[Statement]) -> frozenset[str]:
 
 def cause_of(covered: Resolution) -> Because | None:
     """Return for what cause something is to be done about a binary of an environment; None if nothing is."""
-    if covered.loss_class is LossClass.GOING and covered.left is not Availability.REBUILT:
+    is_last = covered.left is Availability.LOST and not covered.has_newer
+    if covered.loss_class is LossClass.GOING and is_last:
         return Because.ENVIRONMENT_LAST
     return None if covered.loss_class is LossClass.KEPT else Because(f"environment-{covered.loss_class}")
 
@@ -480,19 +487,6 @@ def _waits(suspicious: Mapping[tuple[str, str], tuple[str, ...]], known: Known) 
             yield replace(wait, since=since)
 
 
-def _is_over(facts: Iterable[Fact], known: Known) -> bool:
-    """Tell whether nobody waits any more: for what is back, for what operators confirmed, or for too long."""
-    if any(verb is Verb.WAIT for _, verb, _ in known.since):
-        return True
-    back = (one for one in facts if one.statement is not None and one.kind == StatementKind.RETURNED)
-    return any(
-        len(one.packages) >= BACK_SHARE * one.statement.of_packages
-        and any((tag.source, one.statement.before) in known.suspected for tag in one.tags)
-        for one in back
-        if one.statement is not None
-    )
-
-
 def _can_wait(action: Action, places: Collection[tuple[str, str]]) -> bool:
     """Tell whether an action installs or re-concretizes what may be missing for a while only."""
     return action.because in ENVIRONMENT or (action.because in TASKS and (action.source, action.tag) in places)
@@ -514,7 +508,7 @@ def _of_environment(own: EnvironmentState | None, tags: Sequence[ComparedTag], *
             )
 
 
-def _of_pins(pins: Iterable[PinState]) -> Iterator[Action]:
+def _of_pins(pins: Iterable[Pinned]) -> Iterator[Action]:
     for pin in pins:
         if pin.is_gone:
             yield Action(
@@ -538,7 +532,7 @@ def _of_pins(pins: Iterable[PinState]) -> Iterator[Action]:
             )
 
 
-def lost_by_moving(pin: PinState) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def lost_by_moving(pin: Pinned) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the packages that another snapshot lacks, and those that it has only in other builds or versions."""
     if pin.move is not None:
         return (
@@ -551,7 +545,7 @@ def lost_by_moving(pin: PinState) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return gone, tuple(sorted({*lacking(statements, LossClass.OTHER), *older}.difference(gone)))
 
 
-def _is_compared_with(fact: Fact, pins: Iterable[PinState]) -> bool:
+def _is_compared_with(fact: Fact, pins: Iterable[Pinned]) -> bool:
     """Tell whether the fact compares a pinned snapshot with one that `stay` and `move` already cover."""
     pinned = {(pin.source, pin.tag) for pin in pins if pin.best or not pin.is_gone}
     return bool(fact.tags) and all((tag.source, tag.base) in pinned for tag in fact.tags)

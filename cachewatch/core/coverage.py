@@ -115,8 +115,7 @@ class Resolution(Struct, frozen=True):
         if self.is_met or self.after_prune is Availability.LOST:
             return LossClass.GOING
         if self.standing is Availability.LOST:
-            is_newer_there = bool(self.suggestion) and is_newer(self.suggestion, self.need.version)
-            return LossClass.OTHER if is_newer_there else LossClass.GONE
+            return LossClass.OTHER if self.has_newer else LossClass.GONE
         has_other_variants = any(text.startswith("variants ") for text in self.differs)
         return LossClass.OTHER if has_other_variants else LossClass.EQUAL
 
@@ -124,6 +123,11 @@ class Resolution(Struct, frozen=True):
     def left(self) -> Availability:
         """The standing without the specs that no stack builds."""
         return self.after_prune or self.standing
+
+    @property
+    def has_newer(self) -> bool:
+        """Whether a newer version is left."""
+        return bool(self.suggestion) and is_newer(self.suggestion, self.need.version)
 
     @property
     def suggestion(self) -> str:
@@ -250,8 +254,10 @@ def _covered(need: Need, specs: Mapping[str, Signature], *, is_pruned: bool) -> 
     ):
         return found
     built = {spec_hash: spec for spec_hash, spec in specs.items() if not spec.is_unreferenced}
-    left = _found(need, built, is_pruned=True).standing
-    return found if left is found.standing else replace(found, after_prune=left)
+    left = _found(need, built, is_pruned=True)
+    if left.standing is found.standing:
+        return found
+    return replace(found, after_prune=left.standing, versions=left.versions)
 
 
 def _found(need: Need, specs: Mapping[str, Signature], *, is_pruned: bool) -> Resolution:

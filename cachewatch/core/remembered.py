@@ -1,6 +1,6 @@
 """Facts that a subscription keeps, beside its cursors, for later digests: what vanished, what was reported of it."""
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from enum import StrEnum
 from typing import ClassVar
@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from cachewatch.core import names as tag_names
 from cachewatch.core.assessment import Action
-from cachewatch.core.statement_values import BACK_SHARE
 
 
 class DepartureKind(StrEnum):
@@ -160,6 +159,7 @@ class MetBinaries(Struct, frozen=True, kw_only=True, tag="met"):
     key: ClassVar[str] = "met"
 
 
+BACK_SHARE = 0.9  # of the packages that vanished; if as many returned, it counts as back
 Fact = Departure | OpenAction | AnnouncedWave | SeenPin | StillMissing | MetBinaries
 
 
@@ -178,15 +178,6 @@ class Remembered(Struct, frozen=True):
     def suspicions(self) -> tuple[Departure, ...]:
         """The departures for which readers wait, because publishing may have failed."""
         return tuple(one for one in self.facts if isinstance(one, Departure) and one.is_waiting)
-
-    @property
-    def suspected(self) -> frozenset[tuple[str, tuple[str, ...]]]:
-        """The sources, with the last day that had it and the first that lacked it, of what readers were to wait for."""
-        return frozenset(
-            (one.source, (one.last.day, one.first.day))
-            for one in self.facts
-            if isinstance(one, Departure) and one.is_suspicious and not (one.is_confirmed or one.is_settled)
-        )
 
     @property
     def confirmed(self) -> frozenset[tuple[str, str]]:
@@ -230,15 +221,6 @@ class Remembered(Struct, frozen=True):
             one for one in self.facts if not isinstance(one, OpenAction) or (one.stream, one.lock) == (stream, lock)
         )
         return Remembered(tuple(kept))
-
-    def with_back(self, keys: Collection[str], stream: str) -> "Remembered":
-        """Return this with departures of which a stream tells that all of it is back."""
-        return Remembered(
-            tuple(
-                replace(one, back=((stream, one.packages),)) if isinstance(one, Departure) and one.key in keys else one
-                for one in self.facts
-            )
-        )
 
     def learned(self, facts: Iterable[Fact]) -> "Remembered":
         """Return all facts together with those of a digest."""

@@ -61,7 +61,6 @@ class Severity(StrEnum):
     ROUTINE = "routine"
 
 
-BACK_SHARE = 0.9  # of what went: then it is back
 RANKS = {kind: rank for rank, kind in enumerate(StatementKind)}
 
 Told = MatchKind | SpecClass | Verdict

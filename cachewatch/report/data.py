@@ -96,7 +96,7 @@ def package_json(change: PackageChange) -> bytes:
 # Which statement explains a place is known when all packages are compared: until then, the place stands for it.
 _OWNED = (Verdict.LOST, Verdict.UPGRADED, Verdict.DOWNGRADED)
 _OWNER = "of:"
-_OWNED_PLACE = re.compile(rb'"statement":("of:(?:[^"\\]|\\.)*")')
+_OWNED_PLACE = re.compile(rb'("loss":\{"class":"\w+","reason":"(?:[^"\\]|\\.)*"\},)?"statement":("of:(?:[^"\\]|\\.)*")')
 
 Owners = Mapping[tuple[str, Place], str]  # ids of statements, by package and place
 
@@ -112,11 +112,15 @@ def owners_of(statements: Iterable[Statement]) -> Owners:
 
 
 def with_owners(package: bytes, owners: Owners, whole: str | None) -> bytes:
-    """Return the JSON of a package with the ids of statements; `whole` is that of a tag that was added or removed."""
+    """Return the JSON of a package with the ids of statements.
+
+    `whole` is that of a tag that was added or removed: what went with it has no class of loss.
+    """
 
     def name(match: re.Match[bytes]) -> bytes:
-        package, stack, target = msgspec.json.decode(msgspec.json.decode(match[1])[len(_OWNER) :])
-        return b'"statement":' + encode(owners.get((package, Place(stack, target)), whole))
+        package, stack, target = msgspec.json.decode(msgspec.json.decode(match[2])[len(_OWNER) :])
+        loss = b"" if whole else match[1] or b""
+        return loss + b'"statement":' + encode(owners.get((package, Place(stack, target)), whole))
 
     return _OWNED_PLACE.sub(name, package)
 

@@ -6,7 +6,7 @@ Also what moving a pinned snapshot means.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from cachewatch.core.assessment import Assessment, Because, EnvironmentState, cause_of
+from cachewatch.core.assessment import Assessment, Because, EnvironmentState, Pinned, cause_of
 from cachewatch.core.coverage import Availability, Coverage, Resolution
 from cachewatch.core.model import LossClass
 from cachewatch.core.names import safe
@@ -14,7 +14,6 @@ from cachewatch.core.spack import falls
 from cachewatch.report.causes import causes_json, reasons_in_words
 from cachewatch.report.data import encode
 from cachewatch.report.text import Palette
-from cachewatch.report.values import Pinned
 from cachewatch.report.words import NEARLY_ALL, first_of, number
 from cachewatch.report.words_file import Words
 

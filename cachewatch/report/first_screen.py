@@ -18,7 +18,7 @@ from cachewatch.core.assessment import (
     Verb,
     lost_packages,
 )
-from cachewatch.core.coverage import Resolution
+from cachewatch.core.coverage import Availability, Resolution
 from cachewatch.core.model import LossClass
 from cachewatch.core.names import safe, safe_name
 from cachewatch.core.spack import falls
@@ -29,6 +29,7 @@ from cachewatch.report.values import Digest, TagDigest, base_of
 from cachewatch.report.words import (
     MOST_NAMES,
     and_more,
+    change_of_values,
     fact,
     number,
     reason_of,
@@ -43,10 +44,6 @@ _MANY_ROWS = 10  # of the table: what it lists is then said above it, too
 _FEW_MACHINES = 3
 _FEW_STACKS = 3
 _MANY_LINES = 12
-_COUNTS = (
-    (1, "One"), (2, "Two"), (3, "Three"), (4, "Four"), (5, "Five"), (6, "Six"), (7, "Seven"), (8, "Eight"), (9, "Nine"),
-    (10, "Ten"), (11, "Eleven"), (12, "Twelve"),
-)  # fmt: skip
 # Statements of which a snapshot's sentence has the clauses; those of whole tags have sentences of their own.
 _CLAUSES = (StatementKind.DOWNGRADED, StatementKind.UPGRADED, StatementKind.PACKAGE_ADDED)
 # Listed in the table, and said above it, too.
@@ -105,7 +102,9 @@ def _unless(digest: Digest, words: Words) -> str:
     """Say for which lock files there is something to do though nothing is to be done in general."""
     if digest.environment is not None:
         return ""
-    cases = [words.say("todo", "unless_before", day=day_of(day)) for day in _announced_days(digest)]
+    is_asked = any(one.because in (Because.OLD_BUILDS, Because.TURNOVER) for one in digest.assessment.actions)
+    days = () if is_asked else _announced_days(digest)
+    cases = [words.say("todo", "unless_before", day=day_of(day)) for day in days]
     if old := _replaced_versions(digest):
         cases.append(words.say("todo", "unless_old", len(old), names=old[0]))
     elif any(
@@ -196,12 +195,13 @@ def _sentence(group: Sequence[Action], digest: Digest, words: Words, prefix: str
         names = [f"{one.need.package} {one.need.version}".strip() for one in own]
         is_few = count <= MOST_NAMES or because is Because.ENVIRONMENT_GOING
         is_unsure = any(one.lacks_compiler for one in own)
+        is_equal = not is_unsure and all(one.left is Availability.REBUILT for one in own)
         said = "environment-same" if is_unsure and because is Because.ENVIRONMENT_EQUAL else because
         values = {
             "names": and_more(names, words),
             "named": f" ({and_more(list(dict.fromkeys(one.need.package for one in own)), words)})" if is_few else "",
             "compilers": _compilers(own),
-            "then": words.text("todo", "then_same" if is_unsure else "then_equal"),
+            "then": words.text("todo", "then_equal" if is_equal else "then_same"),
         }
         parts.append(words.say("todo", said, count, **values))
     key = f"{prefix}{group[0].verb}"
@@ -230,7 +230,7 @@ def _action(one: Action, digest: Digest, words: Words, prefix: str = "") -> str:
         key = "pin-gone-best"
     if one.because is Because.STACK_REMOVED and one.worst is not LossClass.GONE:
         key = f"stack-removed-{one.worst}"
-    changes = {clause.items[0] for clause in _clauses_of(digest, one, words) if clause.items}
+    no_longer = [fact.statement for fact in digest.assessment.facts if fact.kind == StatementKind.NO_LONGER]
     return words.say(
         "todo",
         f"{prefix}{key}" if words.text("todo", f"{prefix}{key}") else key,
@@ -240,8 +240,8 @@ def _action(one: Action, digest: Digest, words: Words, prefix: str = "") -> str:
         day=day_of(one.name),
         since=day_of(one.since),
         names=and_more(one.names, words),
-        Count=next((word for n, word in _COUNTS if n == one.count), f"{one.count:,}"),
         to=f" to {safe_name(one.tag)}" if one.tag else "",
+        of_tag=f" of {safe_name(one.tag)}" if len(digest.tags) > 1 else "",
         in_tag=f" in {safe_name(one.tag)}" if is_of_snapshot else "",
         newest=and_more(one.others, words),
         without=f" without {and_more(one.names, words)}" if one.names else "",
@@ -251,7 +251,7 @@ def _action(one: Action, digest: Digest, words: Words, prefix: str = "") -> str:
         if one.others
         else "",
         for_machines=_machines_of(one, digest),
-        change=", ".join(sorted(changes)),
+        change=", ".join(sorted({change_of_values(each) for each in no_longer if each})),
         mistake=words.text("todo", "mistake") if _is_fall(one, digest) else "",
     )
 
@@ -266,12 +266,6 @@ def _machines_of(action: Action, digest: Digest) -> str:
     targets = {", ".join((*one.lost.systems, one.lost.place.target)) for one in found}
     is_whole = any(one.statement.kind is StatementKind.PACKAGE_REMOVED for one in found)
     return f" for {safe_name(targets.pop())}" if len(targets) == 1 and not is_whole else ""
-
-
-def _clauses_of(digest: Digest, one: Action, words: Words) -> Iterator[Clause]:
-    if one.because is Because.NO_LONGER:
-        facts = [fact for fact in digest.assessment.facts if fact.kind == StatementKind.NO_LONGER]
-        yield from clauses_of(digest, facts, words)
 
 
 def _is_fall(action: Action, digest: Digest) -> bool:
@@ -591,7 +585,8 @@ def _merged(digest: Digest, found: Sequence[tuple[Line, TagDigest, str]]) -> tup
 
 
 def _tags(tags: Sequence[TagDigest], digest: Digest) -> str:
-    is_some = len(tags) < sum(not _is_removed(tag) for tag in digest.tags)
+    # What the newest snapshot lacks is not lost by whoever moves to another one.
+    is_some = len(tags) < sum(not _is_removed(tag) for tag in digest.tags) or any(pin.best for pin in digest.pinned)
     return f"in {' and '.join(safe(_name(tag)) for tag in tags)}" if is_some else ""
 
 

@@ -155,14 +155,14 @@ class Clause:
         lost = lost_packages(tag.statements)
         if not lost:
             return said
-        packages, some = number(len(lost), "package"), only_for(tag.statements, self._words)
         is_pinned = self._digest is not None and is_pinned_base(self._digest, tag.base)
+        values = {
+            "packages": number(len(lost), "package"),
+            "some": only_for(tag.statements, self._words),
+            "tag": safe(tag.tag),
+        }
         lacks, own = (
-            [
-                form
-                for named in dict.fromkeys((f"{packages}{some}", packages))
-                for form in self._words.forms("snapshot", key, len(lost), packages=named, tag=safe(tag.tag))
-            ]
+            self._words.forms("snapshot", key, len(lost), **values)
             for key in (("moving", "moving") if is_pinned else ("lacks", "it_lacks"))
         )
         return [*(f"{said[0]}: {one}" for one in own), *lacks]
@@ -178,7 +178,7 @@ class Clause:
         n = len(self.items)
         more = words.say("other", "more", n - _MOST_ITEMS) if n > _MOST_ITEMS else ""
         listed = ", ".join(filter(None, (*self.items[:_MOST_ITEMS], more)))
-        builds = number(sum(one.statement.counts.kept for one in self.facts if one.statement), "build")
+        builds = number(sum(one.statement.counts.specs for one in self.facts if one.statement), "build")
         return capitalized(words.say(self.path, "said", n, items=listed, where=self.where, builds=builds))
 
     @property

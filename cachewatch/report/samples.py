@@ -15,6 +15,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from cachewatch.core.assessment import Pinned
 from cachewatch.core.changesets import Report
 from cachewatch.core.coverage import (
     Availability,
@@ -46,7 +47,6 @@ from cachewatch.report.values import (
     Example,
     Notice,
     Outage,
-    Pinned,
     RenderedDigest,
     Silenced,
     Span,

@@ -6,7 +6,7 @@ place for the links to the pages before and after it, which whoever keeps the pa
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from enum import StrEnum
@@ -22,10 +22,9 @@ from cachewatch.core.assessment import (
     Assessment,
     ComparedTag,
     Known,
-    PinState,
+    Pinned,
     Verb,
     assess,
-    lost_by_moving,
 )
 from cachewatch.core.changesets import Report
 from cachewatch.core.coverage import CoverageChange
@@ -103,23 +102,6 @@ class TagDigest(Struct, frozen=True, kw_only=True):
     still_missing: tuple[str, ...] = ()  # packages that snapshots before the base had, to be said of a new snapshot
 
 
-class Pinned(Struct, frozen=True, kw_only=True):
-    """A snapshot that somebody stays with, and what moving to the newest one would gain and lose."""
-
-    tag: str
-    source: str = ""  # empty where no source has it, or anything of its series
-    is_gone: bool = False
-    newest: str = ""  # the newest of the series if that is another one
-    others: tuple[str, ...] = ()  # those between, the newest first
-    best: str = ""  # the newest of these that lacks nothing, where it is gone and the newest of all lacks something
-    newer: int = 0  # how many of the series are newer
-    older: int = 0  # and how many are older: where old ones are deleted, these go before it
-    is_ending: bool = False  # it may be deleted soon
-    move: CoverageChange | None = None  # for the environment, where there is one
-    whole_move: TagDigest | None = None  # for the whole selection, where there is none
-    is_news: bool = False  # since the last digest it is gone or among the oldest, or there is a newer one
-
-
 class Silenced(Struct, frozen=True):
     """How many packages a silence kept out of a digest, and why."""
 
@@ -167,7 +149,7 @@ class Digest(Struct, frozen=True, kw_only=True, dict=True):
         return assess(
             tuple(map(_compared, self.tags)),
             environment=self.environment,
-            pins=tuple(_pin_state(pin, self.tags) for pin in self.pinned),
+            pins=self.pinned,
             known=_known(self.known, self.remembered),
             alternative=self.alternative,
             is_unknown=any(span.is_unknown for span in self.spans),
@@ -196,7 +178,6 @@ def _known(known: Known, remembered: Remembered) -> Known:
         met=known.met | remembered.met,
         confirmed=known.confirmed | remembered.confirmed,
         waiting={(one.source, one.last.tag): one.left for one in remembered.suspicions},
-        suspected=remembered.suspected,
         tasks=tuple(replace(one.task, since=one.since) for one in remembered.actions if one.task is not None),
     )
 
@@ -212,27 +193,6 @@ def _compared(tag: TagDigest) -> ComparedTag:
         statements=tag.statements,
         is_incomplete=bool(tag.unreadable) or bool(report.losses),
     )
-
-
-def _pin_state(pin: Pinned, tags: Iterable[TagDigest] = ()) -> PinState:
-    own = (tag for tag in tags if tag.source == pin.source and base_of(tag.report) == pin.tag)
-    whole = pin.whole_move or next(own, None)
-    return PinState(
-        source=pin.source,
-        tag=pin.tag,
-        is_gone=pin.is_gone,
-        is_ending=pin.is_ending,
-        newest=pin.newest,
-        others=pin.others,
-        best=pin.best,
-        move=pin.move,
-        statements=whole.statements if whole else None,
-    )
-
-
-def is_lost_by_moving(pin: Pinned) -> bool:
-    """Tell whether a snapshot lacks something of the pinned one."""
-    return bool(lost_by_moving(_pin_state(pin))[0])
 
 
 class Notice(Struct, frozen=True, kw_only=True):

@@ -32,6 +32,7 @@ from cachewatch.comparing import (
 from cachewatch.config.channels import MailConfig
 from cachewatch.config.model import Config
 from cachewatch.core import names as tag_names
+from cachewatch.core.assessment import Pinned
 from cachewatch.core.changesets import Batch, Changeset, Collector, Comparison, DocumentPair, TagPair, Tally
 from cachewatch.core.coverage import Coverage, CoverageChange, Environment, best, compare_coverage
 from cachewatch.core.model import Diagnostic, DiagnosticKind, PackageChange, Side, Unreadable
@@ -47,7 +48,6 @@ from cachewatch.git.catalogue import CompareTrees, tags_of
 from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import Revision
 from cachewatch.git.trees import compare_trees
-from cachewatch.report.values import Pinned
 from cachewatch.runtime.worker import INLINE, Isolation, Piece
 from cachewatch.service.streams import Stream
 from cachewatch.sources.contents import Problems, Read, about_pair, read

@@ -20,7 +20,7 @@ from cachewatch.config.channels import ChannelConfig, FeedConfig, FileConfig, Ma
 from cachewatch.config.model import Config
 from cachewatch.core.assessment import TASKS, Verb
 from cachewatch.core.coverage import CoverageChange
-from cachewatch.core.remembered import Fact, MetBinaries, OpenAction, confirmed
+from cachewatch.core.remembered import Departure, Fact, MetBinaries, OpenAction, Remembered, confirmed
 from cachewatch.errors import TemplateError
 from cachewatch.report.digest_mail import DigestRenderer
 from cachewatch.report.values import MAX_HTML, Digest, Form, Message, RenderedDigest, Silenced
@@ -109,8 +109,9 @@ def _assembled(
     learned = [fact for each in advances for fact in each.learned]
     over = {key for each in advances for key in each.forgotten}
     period = period_of(parts, now, is_urgent=stream.is_urgent)
-    remembered = state.remembered.learned(learned).with_back(over, stream.name)
-    remembered = remembered.of_lock(stream.name, _lock_of(environment))
+    known = state.remembered.learned(learned).of_lock(stream.name, _lock_of(environment))
+    # Nobody waits for what is back.
+    remembered = Remembered(tuple(o for o in known.facts if not (isinstance(o, Departure) and o.key in over)))
     of_lock = (one.since for one in remembered.actions if one.verb in (Verb.BUILD, Verb.COPY, Verb.RECONCRETIZE))
     digest = Digest(
         key=key,

@@ -12,7 +12,7 @@ from msgspec import Struct, structs
 
 from cachewatch.config.sources import Source
 from cachewatch.core import names as tag_names
-from cachewatch.core.assessment import Alternative
+from cachewatch.core.assessment import Alternative, Pinned, lost_by_moving
 from cachewatch.core.changesets import Changeset, Comparison, TagPair
 from cachewatch.core.coverage import Coverage, Environment, compare_coverage
 from cachewatch.core.model import Kind
@@ -37,7 +37,7 @@ from cachewatch.git.revisions import (
 )
 from cachewatch.hooks import extensions
 from cachewatch.report.formats import MOST_CSV, DigestCollector, read_tag_digest
-from cachewatch.report.values import CsvTable, Outage, Pinned, Span, TagDigest, is_lost_by_moving
+from cachewatch.report.values import CsvTable, Outage, Span, TagDigest
 from cachewatch.runtime.worker import Isolation
 from cachewatch.service import alerts as stale_sources
 from cachewatch.service import streams as notice_sentences
@@ -393,10 +393,10 @@ class OpenSource(Struct, frozen=True, kw_only=True):
             return found
         before = structs.replace(resolve(self.repository, known.revision), tag=tag)
         first = self._with_move(found, before, found.newest)
-        if not found.is_gone or not is_lost_by_moving(first):
+        if not found.is_gone or not lost_by_moving(first)[0]:
             return first
         # The newest of the other snapshots to which a move loses nothing.
-        older = (name for name in found.others if not is_lost_by_moving(self._with_move(found, before, name)))
+        older = (name for name in found.others if not lost_by_moving(self._with_move(found, before, name))[0])
         return structs.replace(first, best=next(older, ""))
 
     def _with_move(self, pin: Pinned, before: Revision, to: str) -> Pinned:
@@ -406,7 +406,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
             held = cover_both(self.repository, self.environment, [before], [after], isolation=self.isolation)
             return structs.replace(pin, move=compare_coverage(*held))
         whole = next(iter(self._compared(before, after, lambda _: True)), None)
-        return structs.replace(pin, whole_move=whole.tag if whole is not None else None)
+        return structs.replace(pin, statements=whole.tag.statements if whole is not None else None)
 
     def _compared(
         self,

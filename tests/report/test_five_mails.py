@@ -8,13 +8,13 @@ from digests import digest_of, read
 from helpers import Record, catalogue, history, record, spec_hash
 from msgspec.structs import replace
 
-from cachewatch.core.assessment import Alternative, Known, Level, Verb
+from cachewatch.core.assessment import Alternative, Known, Level, Pinned, Verb
 from cachewatch.core.coverage import Environment, Need, compare_coverage, cover
 from cachewatch.core.model import Kind, Signature
 from cachewatch.core.selection import Globs, Selection
 from cachewatch.core.statement_values import Statement, StatementKind, severity_of
 from cachewatch.report.digest_mail import render_digest
-from cachewatch.report.values import Digest, Pinned, RenderedDigest, TagDigest
+from cachewatch.report.values import Digest, RenderedDigest, TagDigest
 
 Packages = dict[str, list[Record]]
 E4S, RADIUSS, BOTH = (["e4s", "root"], ["radiuss", "root"], ["e4s", "radiuss", "root"])
@@ -49,7 +49,7 @@ def test_a_stack_is_removed_and_a_compiler_changes(tmp_path: Path) -> None:
     assert rendered.title == "stack radiuss removed, 2 packages with it; gcc 11.4.0 -> 13.3.0"
     assert rendered.level == "alarm"
     assert body.startswith(
-        "To do If you use radiuss: keep what is installed. Two packages have no other build for x86_64_v3 (raja, umpire). "
+        "To do If you use radiuss: keep what is installed. 2 packages have no other build for x86_64_v3 (raja, umpire). "
         "Re-concretize lock files made before 2 June: builds that they name are gone (spack concretize --force). "
         "What happened Stack radiuss was removed; 12 of its 14 packages have equal builds in e4s, 2 are gone. "
         "gcc 11.4.0 -> 13.3.0: 20 packages; cuda, hdf5 still on 11.4.0 in e4s."
@@ -228,8 +228,25 @@ def test_the_last_build_of_a_binary_is_to_be_copied(tmp_path: Path) -> None:
     assert rendered.title == "2 of 2 binaries may be pruned at any time: copy them"
     assert body.startswith(
         "To do Copy to a mirror of your own (spack buildcache sync): cuda 12.8.0, hdf5 1.14 may be pruned at any time, "
-        "as no stack builds them any more, and no equal build would be left."
+        "as no stack builds them any more, and nothing as new would be left."
     )
+
+
+def test_an_old_build_of_an_upgrade_is_not_to_be_copied(tmp_path: Path) -> None:
+    """The newer version is there, so that re-concretizing is enough."""
+    environment = needs(("cuda", 1, "12.8.0"))
+    old = {
+        name: {key: replace(one, stacks=()) for key, one in each.items()}
+        for name, each in held(("cuda", 1, "12.8.0")).items()
+    }
+    beside = {"cuda": held(("cuda", 2, "12.9.0"))["cuda"] | old["cuda"]}
+    change = compare_coverage(cover(environment, held(("cuda", 1, "12.8.0"))), cover(environment, beside))
+    tag = week(tmp_path, {"zlib": [record(1)]}, {"zlib": [record(2)]})
+    rendered, body = mail(digest_of(tag, environment=change, silenced=()))
+
+    assert rendered.title == "1 of 1 binary may be pruned at any time: re-concretize"
+    assert body.startswith("To do Re-concretize: 1 binary is built by no stack any more")
+    assert "newer versions, are there" in body
 
 
 def test_a_binary_that_is_gone_is_to_be_built(tmp_path: Path) -> None:
@@ -318,13 +335,20 @@ def test_a_stack_goes_from_a_branch_and_from_a_new_snapshot(tmp_path: Path, snap
     _, body = mail(digest_of(snapshot, develop, silenced=()))
 
     assert (
-        "If you use rocm: keep what is installed. One package has no other build for x86_64_v3 in develop-2026-11-15 (hip)."
+        "If you use rocm: keep what is installed. 1 package has no other build for x86_64_v3 in develop-2026-11-15 (hip)."
         in body
     )
     assert (
-        "If you use rocm: copy what you need of p0, p1, p2, 3 more to a mirror of your own (spack buildcache sync)"
+        "If you use rocm of develop: copy what you need of p0, p1, p2, 3 more to a mirror of your own (spack buildcache sync)"
         in body
     )
+
+
+def test_what_is_no_longer_built_is_named_in_what_to_do(tmp_path: Path) -> None:
+    """The compiler, and the packages."""
+    old = {f"p{n}": [record(n), record(50 + n, compiler="clang@15.0.0")] for n in range(6)}
+    _, body = mail(digest_of(week(tmp_path, old, {name: found[:1] for name, found in old.items()})))
+    assert "Re-concretize if you use clang 15.0.0: p0, p1, p2, 3 more." in body
 
 
 def test_a_version_that_falls_far_may_be_a_mistake(tmp_path: Path) -> None:

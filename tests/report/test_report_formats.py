@@ -304,6 +304,15 @@ def test_json_lines_say_the_same(run: Run, demo_repository: Path) -> None:
     assert lines[-1] == {"type": "summary", **found["summary"]}
 
 
+def test_what_went_with_a_whole_tag_has_no_class_of_loss(run: Run, tmp_path: Path) -> None:
+    """Whoever used the tag uses another one: nothing of it is judged by what others have."""
+    zlib = catalogue({"zlib": [record(1)]})
+    repository = history(tmp_path / "r.git", zlib | catalogue({"curl": [record(2)]}, "v1.0"), zlib)
+    found = run("diff", "HEAD~1", "HEAD", "--repo", repository, "--format", "json").output
+    assert '"statement":"tag-removed:v1.0"' in found.replace(": ", ":")
+    assert '"loss":{' not in found.replace(": ", ":")
+
+
 def test_stat_is_one_line_a_package(run: Run, demo_repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Like git diff --stat, but of specs."""
     monkeypatch.setenv("COLUMNS", "120")

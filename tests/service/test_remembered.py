@@ -492,8 +492,8 @@ def test_a_pin_that_is_gone_is_told_once(tmp_path: Path, monkeypatch: pytest.Mon
     readers.go_on()
     (pin,) = readers.made[0].pinned
     assert (pin.is_gone, pin.newest) == (True, "develop-2026-01-11")
-    assert pin.whole_move is not None
-    assert ("package-removed", "hdf5", 1) in said(list(pin.whole_move.statements))
+    assert pin.statements is not None
+    assert ("package-removed", "hdf5", 1) in said(list(pin.statements))
     readers.go_on()
     assert readers.made[0].pinned == ()
     assert readers.made[0].tags[-1].report.before.tag == "develop-2026-01-11"
