@@ -103,14 +103,9 @@ class Resolution(Struct, frozen=True):
         return self.standing is Availability.THERE or (not self.need.hash and self.standing is not Availability.LOST)
 
     @property
-    def is_unreferenced(self) -> bool:
-        """Whether the need is met only by specs that no stack builds any more, which may be pruned at any time."""
-        return self.is_met and self.after_prune is not None
-
-    @property
     def loss_class(self) -> LossClass:
         """How the need is provided, in the classes that also describe losses of places and machines."""
-        if self.is_met and not self.is_unreferenced:
+        if self.is_met and self.after_prune is None:
             return LossClass.KEPT
         if self.is_met or self.after_prune is Availability.LOST:
             return LossClass.GOING

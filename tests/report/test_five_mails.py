@@ -346,9 +346,9 @@ def test_a_stack_goes_from_a_branch_and_from_a_new_snapshot(tmp_path: Path, snap
 
 def test_what_is_no_longer_built_is_named_in_what_to_do(tmp_path: Path) -> None:
     """The compiler, and the packages."""
-    old = {f"p{n}": [record(n), record(50 + n, compiler="clang@15.0.0")] for n in range(6)}
+    old = {f"p{n}": [record(n), record(50 + n, compiler="llvm@15.0.0")] for n in range(6)}
     _, body = mail(digest_of(week(tmp_path, old, {name: found[:1] for name, found in old.items()})))
-    assert "Re-concretize if you use clang 15.0.0: p0, p1, p2, 3 more." in body
+    assert "Re-concretize if you use llvm 15.0.0: p0, p1, p2, 3 more." in body
 
 
 def test_a_version_that_falls_far_may_be_a_mistake(tmp_path: Path) -> None:
