@@ -144,7 +144,7 @@ class _Maker:
             "newest": moment(span.newest),
             "checked": moment(span.checked),
             "gaps": [{"since": moment(gap.since), "until": moment(gap.until)} for gap in span.gaps],
-            "notes": self.lines(span.notes, "and {} more"),
+            "notes": self.lines(tuple(note.said(self._words) for note in span.notes), "and {} more"),
         }
 
     def said(self, found: Sequence[str]) -> list[str]:

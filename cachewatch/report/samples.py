@@ -45,6 +45,7 @@ from cachewatch.report.values import (
     MAX_HTML,
     Digest,
     Example,
+    Note,
     Notice,
     Outage,
     RenderedDigest,
@@ -75,7 +76,7 @@ def sample_digest() -> Digest:
         newest=_END,
         checked=_END + timedelta(hours=3),
         gaps=(Outage(_BEGIN + timedelta(days=1), _BEGIN + timedelta(days=4)),),
-        notes=("this is made up: nothing of it happened",),
+        notes=(Note("sample"),),
     )
     return Digest(
         key="0" * 64,

@@ -6,7 +6,7 @@ place for the links to the pages before and after it, which whoever keeps the pa
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from enum import StrEnum
@@ -35,6 +35,7 @@ from cachewatch.core.model import (
 )
 from cachewatch.core.remembered import Remembered
 from cachewatch.core.statement_values import Statement
+from cachewatch.report.words_file import Words, fill
 
 
 class Outage(Struct, frozen=True):
@@ -42,6 +43,17 @@ class Outage(Struct, frozen=True):
 
     since: datetime
     until: datetime
+
+
+class Note(Struct, frozen=True):
+    """A remark on what was compared, as `[notes]` of words.toml says it."""
+
+    key: str
+    values: Mapping[str, str] = {}
+
+    def said(self, words: Words) -> str:
+        """Return the sentence."""
+        return fill(words.text("notes", self.key), 2, self.values)
 
 
 class Span(Struct, frozen=True, kw_only=True):
@@ -58,7 +70,7 @@ class Span(Struct, frozen=True, kw_only=True):
     mirror: str | None = None  # where Spack installs from; {tag} is filled in
     unread: tuple[str, ...] = ()  # packages whose documents cannot be read: what changes in them is told later
     is_unknown: bool = False  # what changed cannot be known: the state that was told last is nowhere any more
-    notes: tuple[str, ...] = ()  # such as: history was rewritten; no news for 5 days
+    notes: tuple[Note, ...] = ()  # such as: history was rewritten; no news for 5 days
 
 
 class Example(Struct, frozen=True, kw_only=True):

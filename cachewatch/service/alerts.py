@@ -17,6 +17,7 @@ from cachewatch.config.sources import Source
 from cachewatch.errors import StateError, TemplateError
 from cachewatch.report import values as digest_values
 from cachewatch.report.digest_mail import render_notice
+from cachewatch.report.words_file import words
 from cachewatch.runtime.log import said_of, traceback_of
 from cachewatch.service.context import Context, EndingError
 from cachewatch.service.streams import days
@@ -200,7 +201,7 @@ def review(connection: Connection, context: Context, source: Source, source_heal
     if not (is_watched and is_stale(source, source_health, now)):
         resolve_within(connection, context, key, f"the source {source.name} has news again")
         return
-    age = staleness(source_health, now, context.config.timezone)
+    age = staleness(source_health, now, context.config.timezone).said(words())
     why = "It answers, but upstream may have stopped publishing."
     lines = (
         f"{age[:1].upper()}{age[1:]}; `stale_after` is {days(source.stale_after)}.",
@@ -215,10 +216,12 @@ def is_stale(source: Source, source_health: SourceHealth, now: datetime) -> bool
     return newest is not None and now - newest > source.stale_after
 
 
-def staleness(source_health: SourceHealth, now: datetime, zone: str) -> str:
-    """Return in words how old the newest data of a source is."""
+def staleness(source_health: SourceHealth, now: datetime, zone: str) -> digest_values.Note:
+    """Return a note on how old the newest data of a source is."""
     newest = _newest(source_health)
-    return f"nothing new published since {minute(newest, zone)} ({days(now - newest)})" if newest else "no data yet"
+    if newest is None:
+        return digest_values.Note("empty")
+    return digest_values.Note("old", {"since": minute(newest, zone), "age": days(now - newest)})
 
 
 def _newest(source_health: SourceHealth) -> datetime | None:

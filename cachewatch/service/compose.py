@@ -23,7 +23,7 @@ from cachewatch.core.coverage import CoverageChange
 from cachewatch.core.remembered import Departure, Fact, MetBinaries, OpenAction, Remembered, confirmed
 from cachewatch.errors import TemplateError
 from cachewatch.report.digest_mail import DigestRenderer
-from cachewatch.report.values import MAX_HTML, Digest, Form, Message, RenderedDigest, Silenced
+from cachewatch.report.values import MAX_HTML, Digest, Form, Message, Note, RenderedDigest, Silenced
 from cachewatch.runtime.log import Log
 from cachewatch.service import streams as notice_sentences
 from cachewatch.service.comparisons import Comparisons, found_pins, joined, read_environment
@@ -296,9 +296,9 @@ def unconfirmed(draft: PendingDigest) -> PendingDigest:
     """Return the digest to be sent without an answer of the operators; its first note says so."""
     # The digest names suspicious losses anyway.
     large = [hold.said for hold in draft.holds if hold.event.kind is HoldKind.LARGE]
-    said = ": ".join(("not confirmed by the operators", *large[:1]))
+    note = Note("unconfirmed-large", {"what": large[0]}) if large else Note("unconfirmed")
     spans = tuple(
-        replace(span, notes=(said, *span.notes) if number == 0 else span.notes)
+        replace(span, notes=(note, *span.notes) if number == 0 else span.notes)
         for number, span in enumerate(draft.digest.spans)
     )
     digest = replace(draft.digest, unconfirmed=draft.hold, spans=spans)

@@ -37,7 +37,7 @@ from cachewatch.git.revisions import (
 )
 from cachewatch.hooks import extensions
 from cachewatch.report.formats import MOST_CSV, DigestCollector, read_tag_digest
-from cachewatch.report.values import CsvTable, Outage, Span, TagDigest
+from cachewatch.report.values import CsvTable, Note, Outage, Span, TagDigest
 from cachewatch.runtime.worker import Isolation
 from cachewatch.service import alerts as stale_sources
 from cachewatch.service import streams as notice_sentences
@@ -591,31 +591,32 @@ class OpenSource(Struct, frozen=True, kw_only=True):
             notes, packages, is_unknown = (), (), False
         if self.ranges.lost or not self.ranges.ranges:
             # Nothing is compared; the notes may say why.
-            lost = notice_sentences.lost(self.ranges.lost) if self.ranges.lost else ()
+            revisions = ", ".join(revision[:10] for revision in self.ranges.lost)
+            lost = (Note("lost", {"revisions": revisions}), Note("lost-why"), Note("lost-then")) if revisions else ()
             span = self._span_from(self.newest, 0, (*lost, *notes))
             yield structs.replace(span, is_unknown=bool(self.ranges.lost), unread=packages)
 
     def _lacks(self, tag: str, entry: Unread) -> bool:
         return document_in(self.repository, self.newest.commit, tag, entry.package) is None
 
-    def _span(self, gap: PendingRange, notes: tuple[str, ...]) -> Span:
+    def _span(self, gap: PendingRange, notes: tuple[Note, ...]) -> Span:
         recall = self.comparisons.of_revisions
         revisions = recall(count_between, self.repository, gap.base, self.newest)
         if recall(lacks, self.repository, self.newest, gap.base):
-            notes = (notice_sentences.REWRITTEN, *notes)
+            notes = (Note("rewritten"), *notes)
         times = recall(times_between, self.repository, gap.base, self.newest)
         span = self._span_from(gap.base, revisions, notes)
         gaps = (Outage(a, b) for a, b in pairwise(sorted(times)) if b - a > self.longest_pause)
         return structs.replace(span, gaps=tuple(gaps))
 
-    def _span_from(self, before: Revision, revisions: int | None, notes: tuple[str, ...]) -> Span:
+    def _span_from(self, before: Revision, revisions: int | None, notes: tuple[Note, ...]) -> Span:
         now = self.context.clock()
         newest = self.newest.time
         is_usual = newest is not None and now - newest <= self.longest_pause
         if stale_sources.is_stale(self.source, self.health, now) and not is_usual:
             notes = (*notes, stale_sources.staleness(self.health, now, self.context.config.timezone))
         if self.newest.has_impossible_date:
-            notes = (*notes, notice_sentences.impossible_date(self.newest.commit))
+            notes = (*notes, Note("impossible-date", {"revision": self.newest.commit[:10]}))
         return Span(
             source=self.source.name,
             address=self.source.public_address,

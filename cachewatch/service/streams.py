@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.config.model import Config
-from cachewatch.config.schedule import Schedule, minute, parse_when
+from cachewatch.config.schedule import Schedule, parse_when
 from cachewatch.config.sources import Source
 from cachewatch.config.subscriptions import Match, Silence, Subscription
 from cachewatch.core import names as tag_names
@@ -30,7 +30,7 @@ from cachewatch.git.catalogue import tags_of
 from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import Revision, is_there, resolve
 from cachewatch.report.headline import day_of
-from cachewatch.report.values import Span
+from cachewatch.report.values import Note, Span
 from cachewatch.report.words import how_long
 from cachewatch.store.cursors import Cursor, Position, Unread
 
@@ -191,8 +191,6 @@ def first_revision(repository: Repository, source: Source, newest: Revision) -> 
     return newest
 
 
-REWRITTEN = "upstream rewrote its history in between; the two states are compared anyway"
-
 _OPTIONS = {"tags": "tag", "packages": "package", "stacks": "stack", "targets": "target", "oses": "os"}
 _OPTIONS |= {"compilers": "compiler", "versions": "versions"}
 
@@ -205,72 +203,44 @@ def days(duration: timedelta) -> str:
     return how_long(duration.total_seconds())
 
 
-def impossible_date(revision: str) -> str:
-    """Return a note that the commit date of a revision is outside the calendar."""
-    return f"revision {revision[:10]} has an impossible date, which is shown as 30 December 9999"
-
-
-def lost(revisions: Iterable[str]) -> tuple[str, ...]:
-    """Return the notes for a digest whose last reported `revisions` no longer exist."""
-    names = ", ".join(revision[:10] for revision in revisions)
-    return (
-        f"the last reported state, {names}, no longer exists anywhere",
-        "upstream rewrote its history, and our copy was lost: what changed since then cannot be known",
-        "digests continue from here",
-    )
-
-
 _MOST_NAMES = 20
 
 
-def unread(left: Mapping[str, Collection[Unread]]) -> Iterator[str]:
+def unread(left: Mapping[str, Collection[Unread]]) -> Iterator[Note]:
     """Yield a note for the documents that could not be read, by tag and by the revision since which that is so."""
-    for (tag, since), names in _by_tag(left, lambda entry: entry.since).items():
-        yield f"documents of {tag} cannot be read since revision {since[:10]}: {names}; changes in them are reported later"
+    yield from _by_tag("unread", left, lambda entry: entry.since)
 
 
-def read_again(resolved: Mapping[str, Collection[Unread]]) -> Iterator[str]:
+def read_again(resolved: Mapping[str, Collection[Unread]]) -> Iterator[Note]:
     """Yield a note for the documents that can be read again, by tag and by the revision that they are compared with."""
-    for (tag, base), names in _by_tag(resolved, lambda entry: entry.base).items():
-        yield f"documents of {tag} can be read again: {names}, compared with revision {base[:10]}"
+    yield from _by_tag("read-again", resolved, lambda entry: entry.base)
 
 
-def removed(resolved: Mapping[str, Collection[Unread]]) -> Iterator[str]:
+def removed(resolved: Mapping[str, Collection[Unread]]) -> Iterator[Note]:
     """Yield a note for the documents that were removed while they could not be read."""
-    for tag, entries in sorted(resolved.items()):
-        if entries:
-            yield f"unreadable documents of {tag} were removed: {_listed(sorted(entry.package for entry in entries))}"
+    yield from _by_tag("removed", resolved, lambda _: "")
 
 
-def unknown(packages: Mapping[str, Collection[str]]) -> Iterator[str]:
+def unknown(packages: Mapping[str, Collection[str]]) -> Iterator[Note]:
     """Yield a note for the documents of which no earlier version can be read."""
     for tag, names in sorted(packages.items()):
-        yield (
-            f"no earlier version of these documents of {tag} can be read: {_listed(sorted(names))}; "
-            "what changed in them cannot be known"
-        )
+        yield Note("unknown", {"tag": tag, "names": _listed(sorted(names))})
 
 
 def _by_tag(
-    entries: Mapping[str, Collection[Unread]], revision_of: Callable[[Unread], str]
-) -> dict[tuple[str, str], str]:
+    key: str, entries: Mapping[str, Collection[Unread]], revision_of: Callable[[Unread], str]
+) -> Iterator[Note]:
     packages: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for tag, those in entries.items():
         for entry in those:
             packages[tag, revision_of(entry)].append(entry.package)
-    return {key: _listed(sorted(names)) for key, names in sorted(packages.items())}
+    for (tag, revision), names in sorted(packages.items()):
+        yield Note(key, {"tag": tag, "revision": revision[:10], "names": _listed(sorted(names))})
 
 
 def _listed(names: list[str]) -> str:
     more = f" and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
     return ", ".join(names[:_MOST_NAMES]) + more
-
-
-def returned(tags: Mapping[str, datetime], zone: str) -> Iterator[str]:
-    """Yield a note for each tag that returned, with the time at which it was reported as gone."""
-    for tag, moment in sorted(tags.items()):
-        since = minute(moment, zone)
-        yield f"{tag} is back; it was gone since {since}, and is compared with its state before that"
 
 
 def why(stream: Stream, lock_since: str = "") -> tuple[str, ...]:

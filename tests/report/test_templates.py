@@ -47,6 +47,16 @@ def test_one_file_can_be_replaced(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_remark_on_what_was_compared_can_be_said_otherwise(tmp_path: Path) -> None:
+    """As every other sentence of a digest."""
+    (tmp_path / "words.toml").write_text('[notes]\nsample = "an exercise"\n')
+    rendered = render_digest(sample_digest(), templates_dir=tmp_path)
+
+    for form in (rendered.text, rendered.html, rendered.markdown, rendered.json.decode()):
+        assert "an exercise" in form
+        assert "this is made up" not in form
+
+
 def test_a_template_of_another_name(tmp_path: Path) -> None:
     """A subscription can have its own template for one form, and ours for the others."""
     (tmp_path / "site.txt.j2").write_text("{{ digest.subscription }}: {{ sentence }}\n")
