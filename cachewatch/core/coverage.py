@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from cachewatch.core import spack
 from cachewatch.core.causes import Cause
-from cachewatch.core.model import LossClass, Signature
+from cachewatch.core.model import LossClass, Machine, Signature
 from cachewatch.core.spack import NO_COMPILER, Versions, is_newer, sorted_versions, that_matter
 
 # The specs of each package, by hash.
@@ -261,7 +261,7 @@ def _found(need: Need, specs: Mapping[str, Signature], *, is_pruned: bool) -> Re
     is_wanted = _wanted(need)
     signatures = set(specs.values())  # of which there are far fewer than specs
     builds = {spec for spec in signatures if any(map(is_wanted, spec.versions))}
-    usable = {spec for spec in builds if _is_runnable(need, spec)}
+    usable = {spec for spec in builds if is_runnable(need, spec)}
     if not usable:
         return _lost(need, signatures, builds, is_pruned=is_pruned)
     equal = {spec for spec in usable if need.hash and not _differences(need, spec)}
@@ -286,7 +286,7 @@ def _found(need: Need, specs: Mapping[str, Signature], *, is_pruned: bool) -> Re
 
 def _lost(need: Need, specs: Iterable[Signature], builds: Iterable[Signature], *, is_pruned: bool) -> Resolution:
     # What may be pruned at any time is not suggested.
-    built = (spec for spec in specs if _is_runnable(need, spec) and not (is_pruned and spec.is_unreferenced))
+    built = (spec for spec in specs if is_runnable(need, spec) and not (is_pruned and spec.is_unreferenced))
     versions = {version for spec in built for version in spec.versions}
     elsewhere = {f"{spec.platform}-{spec.os}-{spec.target}" for spec in builds}
     return Resolution(
@@ -300,7 +300,8 @@ def _wanted(need: Need) -> Versions:
     return Versions([need.version] if need.version else [])
 
 
-def _is_runnable(need: Need, spec: Signature) -> bool:
+def is_runnable(need: Need, spec: Signature | Machine) -> bool:
+    """Tell whether the machine of a need runs what is built for another; what is not known may be any."""
     return (
         need.platform in ("", spec.platform)
         and need.os in ("", spec.os)

@@ -4,7 +4,7 @@ Nothing but dictionaries, lists, strings, numbers and None, so that a template o
 reach nothing else. A DigestForm says how much of it is there; what a form leaves out it counts.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
@@ -14,8 +14,8 @@ from msgspec.structs import asdict
 
 from cachewatch.core import spack
 from cachewatch.core.assessment import Action, AssessedLoss, Because, Fact, Verb
-from cachewatch.core.coverage import Need
-from cachewatch.core.model import Diagnostic, Machine
+from cachewatch.core.coverage import is_runnable
+from cachewatch.core.model import Diagnostic
 from cachewatch.core.names import safe, safe_name
 from cachewatch.core.statement_values import StatementKind
 from cachewatch.report import first_screen
@@ -284,7 +284,9 @@ class _Maker:
         if change is None:
             return tag.examples
         needs = change.after.environment.needs
-        return tuple(one for one in tag.examples if any(serves(need, one.machines) for need in needs))
+        return tuple(
+            one for one in tag.examples if any(is_runnable(need, each) for need in needs for each in one.machines)
+        )
 
     def reason(self, one: Reason) -> Data:
         """Return why specs were rebuilt."""
@@ -348,16 +350,6 @@ def mirror_of(digest: Digest, tag: TagDigest) -> str | None:
         if span.source == tag.source and mirror and name and is_plain(name):
             return web_address(mirror.replace("{tag}", name))
     return None
-
-
-def serves(need: Need, machines: Iterable[Machine]) -> bool:
-    """Tell whether the machine of `need` runs what is built for one of `machines`; what is not known may be any."""
-    return any(
-        need.platform in ("", one.platform)
-        and need.os in ("", one.os)
-        and (not need.target or spack.runs(need.target, one.target))
-        for one in machines
-    )
 
 
 def _platform(example: Example) -> str:

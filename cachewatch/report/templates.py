@@ -25,12 +25,11 @@ from msgspec.structs import asdict
 from cachewatch.core.changesets import Changeset
 from cachewatch.core.model import Side
 from cachewatch.core.names import safe
-from cachewatch.core.statement_values import Severity, StatementKind
 from cachewatch.errors import TemplateError, WorkFailed
 from cachewatch.report import words
 from cachewatch.report.data import fault_values
 from cachewatch.report.formats import ToldReport, told_reports
-from cachewatch.report.text import Block, Requested
+from cachewatch.report.text import Requested
 from cachewatch.report.words import how_long, number
 from cachewatch.report.words_file import entries
 from cachewatch.runtime.files import read_inside, shipped_template
@@ -265,9 +264,6 @@ def _describe(name: str, error: Exception) -> str:
 
 MOST_ROWS = 1000  # of a section: browsers take no pleasure in more
 
-_GOOD = (StatementKind.UPGRADED, StatementKind.PACKAGE_ADDED, StatementKind.STACK_ADDED, StatementKind.TAG_ADDED)
-_CARE = (StatementKind.UNREFERENCED, StatementKind.REBUILD_WAVE)
-
 
 def script_hash(script: str) -> str:
     """Return what names a script in a page of HTML, so that a browser runs this and nothing else.
@@ -299,35 +295,10 @@ def _values(told: ToldReport) -> dict[str, Any]:
             for report in told.reports
         ],
         "total": told.shown.total,
-        "blocks": [_block(block) for block in told.shown.blocks],
+        "blocks": told.shown.blocks,
         "warnings": [{name: safe(value) for name, value in warning.items()} for warning in warnings],
     }
 
 
 def _side(side: Side) -> dict[str, Any]:
     return {name: safe(value) if value else value for name, value in asdict(side).items()}
-
-
-def _block(block: Block) -> dict[str, Any]:
-    return {
-        "kind": block.kind.value,
-        "grade": _grade(block),
-        "title": block.title,
-        "name": block.name,
-        "total": block.total,
-        "notes": block.notes,
-        "named": block.named,
-        "packages": block.packages,
-        "first": "Place" if block.is_by_place else "Package",
-        "rows": [
-            {"name": one.name, "fact": one.fact, "specs": one.specs, "where": one.where.removeprefix("in ")}
-            for one in block.entries
-        ],
-        "more": block.more,
-    }
-
-
-def _grade(block: Block) -> str:
-    if block.severity is Severity.ATTENTION:
-        return "bad"
-    return "good" if block.kind in _GOOD else "care" if block.kind in _CARE else ""

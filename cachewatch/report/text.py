@@ -105,6 +105,10 @@ class Requested(Struct, frozen=True, kw_only=True):
         return ALL if self.is_whole else FEW_NAMES
 
 
+_GOOD = (StatementKind.UPGRADED, StatementKind.PACKAGE_ADDED, StatementKind.STACK_ADDED, StatementKind.TAG_ADDED)
+_CARE = (StatementKind.UNREFERENCED, StatementKind.REBUILD_WAVE)
+
+
 class BlockEntry(Struct, frozen=True, kw_only=True):
     """One line: a package or a place, what happened to it, how many specs that is, and where."""
 
@@ -138,6 +142,13 @@ class Block(Struct, frozen=True, kw_only=True):
     def is_by_place(self) -> bool:
         """Whether lines are about places, not packages."""
         return self.kind in LOSSES
+
+    @property
+    def grade(self) -> str:
+        """What colours of a page follow: bad, care, good, or none of these."""
+        if self.severity is Severity.ATTENTION:
+            return "bad"
+        return "good" if self.kind in _GOOD else "care" if self.kind in _CARE else ""
 
 
 class Shown(Struct, frozen=True, kw_only=True):
