@@ -1,7 +1,7 @@
 """The body of a digest in words: what to do, what happened, what is still open, one table, and what is routine."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from zoneinfo import ZoneInfo
 
 from msgspec import Struct
@@ -22,7 +22,7 @@ from cachewatch.core.coverage import Availability, Resolution
 from cachewatch.core.model import LossClass
 from cachewatch.core.names import safe, safe_name
 from cachewatch.core.spack import falls
-from cachewatch.core.statement_values import RANKS, Line, Severity, Statement, StatementKind, is_of_tag, severity_of
+from cachewatch.core.statement_values import RANKS, Line, Severity, StatementKind, is_of_tag, severity_of
 from cachewatch.report.environments import binaries_said
 from cachewatch.report.headline import Clause, capitalized, clauses_of, day_of, is_pinned_base, only_for
 from cachewatch.report.values import Digest, TagDigest, base_of
@@ -346,11 +346,7 @@ def _snapshot(digest: Digest, clause: Clause, words: Words) -> str:
 
 def _in_tags(one: Fact, digest: Digest) -> str:
     """Name the tags in which it happened, where the digest is about others, too."""
-    if (
-        sum(not _is_removed(tag) for tag in digest.tags) <= len(one.tags)
-        or not one.tags
-        or one.kind in ("tag-removed", "tag-added", "suspicious")
-    ):
+    if not one.tags or len(one.tags) >= _standing(digest) or one.kind in ("tag-removed", "tag-added", "suspicious"):
         return ""
     return f"{' and '.join(safe(tag.tag) for tag in one.tags)}: "
 
@@ -360,13 +356,13 @@ def routine(digest: Digest, words: Words) -> list[str]:
     said = [clause.said for clause in clauses_of(digest, _prunes(digest, is_news=False), words)]
     tags = {(tag.source, tag.tag) for fact in digest.assessment.facts if fact.kind == "snapshot" for tag in fact.tags}
     # Of new snapshots it is said how many hashes differ.
-    rest = [one for tag in digest.tags if (tag.source, _name(tag)) not in tags for one in tag.rest]
+    rest = [one for tag in digest.tags if (tag.source, tag.report.tag) not in tags for one in tag.rest]
     wave = (StatementKind.REBUILD_WAVE, StatementKind.REBUILT)
     hidden = [one for one in rest if one.kind in wave or severity_of(one.kind) is Severity.ROUTINE]
     is_said = any(fact.kind == StatementKind.TURNOVER for fact in digest.assessment.facts)
     told = [
         Fact(rank=Rank.PRUNE, kind=one.kind, statement=one)
-        for one in _first_of_kind(hidden)
+        for one in {(one.kind, one.name, one.packages): one for one in hidden}.values()  # once for several tags
         if not (is_said and one.kind is StatementKind.REBUILD_WAVE)
     ]
     said += [clause.said for clause in clauses_of(digest, told, words)]
@@ -402,16 +398,6 @@ def _prunes(digest: Digest, *, is_news: bool) -> list[Fact]:
     return [one for one in facts if one.rank is Rank.PRUNE and (is_all and one.kind == "prune") is is_news]
 
 
-def _first_of_kind(found: Iterable[Statement]) -> Iterator[Statement]:
-    """Yield statements, those that several tags have in common once."""
-    return iter({(one.kind, one.name, one.packages): one for one in found}.values())
-
-
-_ROWS: Mapping[StatementKind, str] = {
-    StatementKind.DOWNGRADED: "downgraded",
-    StatementKind.UPGRADED: "upgraded",
-    StatementKind.PACKAGE_ADDED: "package-added",
-}
 _HARMLESS = (LossClass.KEPT, LossClass.EQUAL)
 
 
@@ -420,12 +406,15 @@ def sections(digest: Digest, words: Words) -> list[Section]:
     found = digest.assessment
     waiting = {one.statement for one in found.facts if one.rank is Rank.SUSPICION}
     losses = [one for one in found.losses if one.statement not in waiting]
-    tags = {(tag.source, _name(tag)): tag for tag in digest.tags}
-    made = [_losses(losses, (LossClass.GONE,), digest, words, tags)]
-    made += [_losses(losses, (one,), digest, words, tags) for one in (LossClass.GOING, LossClass.OTHER)]
-    made += [_versions(digest, kind, words) for kind in _ROWS]
-    made += [_others(digest, kind, words) for kind in _other_kinds(digest)]
-    made.append(_losses(losses, _HARMLESS, digest, words, tags))
+    made = [_losses(losses, (one,), digest, words) for one in (LossClass.GONE, LossClass.GOING, LossClass.OTHER)]
+    others = {
+        one.kind
+        for tag in digest.tags
+        for one in tag.statements
+        if one.severity is not Severity.ROUTINE and not is_of_tag(one.kind) and one.kind not in _IN_TABLE
+    }
+    made += [_changes(kind, digest, words) for kind in (*_CLAUSES, *sorted(others, key=RANKS.__getitem__))]
+    made.append(_losses(losses, _HARMLESS, digest, words))
     return [_with_tags(one) for one in made if one.rows]
 
 
@@ -439,13 +428,7 @@ def _with_tags(section: Section) -> Section:
     return replace(section, rows=tuple(rows))
 
 
-def _losses(
-    losses: Sequence[AssessedLoss],
-    classes: Sequence[LossClass],
-    digest: Digest,
-    words: Words,
-    tags: Mapping[tuple[str, str], TagDigest],
-) -> Section:
+def _losses(losses: Iterable[AssessedLoss], classes: Sequence[LossClass], digest: Digest, words: Words) -> Section:
     # What a whole stack had elsewhere, its sentence says.
     own = [one for one in losses if one.loss_class in classes and (one.statement.kind in LOSSES or len(classes) == 1)]
     is_snapshot = bool(own) and all(is_pinned_base(digest, one.tag.base) for one in own)
@@ -453,53 +436,41 @@ def _losses(
     name = "harmless" if is_harmless else classes[0].value
     key = "gone_snapshot" if name == "gone" and is_snapshot else name
     is_whole = any(one.statement.kind is StatementKind.PACKAGE_REMOVED for one in own)
-    machines = sorted({", ".join(filter(None, (_os(one), one.lost.place.target))) for one in own})
-    few = machines[0] if len(machines) == 1 and not is_whole and not is_harmless else ""
+    machines = {", ".join(filter(None, (_os(one), one.lost.place.target))) for one in own}
+    machine = machines.pop() if len(machines) == 1 and not is_whole and not is_harmless else ""
     by_package: dict[tuple[str, str, str], list[AssessedLoss]] = {}
     for one in own:
         by_package.setdefault((one.lost.package, one.tag.source, one.tag.tag), []).append(one)
     statements = {id(one.statement): one.statement for one in own}
-    stays = {
-        (key, line.package): there_since(line) for key, one in statements.items() for line in one.lines if line.stay
-    }
-    found: dict[tuple[str, str, str], list[tuple[AssessedLoss, TagDigest]]] = {}
+    stays = {(n, line.package): there_since(line) for n, one in statements.items() for line in one.lines if line.stay}
+    tags = {(tag.source, tag.report.tag): tag for tag in digest.tags}
+    rows = []
     for (package, source, tag), group in by_package.items():
         since = dict.fromkeys(stays.get((id(one.statement), package), "") for one in group)
-        cells = (
-            package,
-            _lost(group),
-            "; ".join(filter(None, (_lost_where(group, words, digest, is_named=bool(few) or is_harmless), *since))),
+        there = _lost_where(group, words, digest, is_named=bool(machine) or is_harmless)
+        versions = dict.fromkeys(one.lost.loss.version for one in group if one.lost.loss)
+        rows.append(
+            Row(
+                package=package,
+                change=safe(", ".join(filter(None, versions))),
+                where="; ".join(filter(None, (there, *since))),
+                kind=group[0].statement.kind,
+                specs=group[0].statement.counts.specs,
+                tag=tags[source, tag],
+            )
         )
-        found.setdefault(cells, []).append((group[0], tags[source, tag]))
-    rows = tuple(
-        Row(
-            package=package,
-            change=said,
-            where=there,
-            tags=_tags([tag for _, tag in group], digest),
-            kind=group[0][0].statement.kind,
-            specs=group[0][0].statement.counts.specs,
-            tag=group[0][1],
-        )
-        for (package, said, there), group in found.items()
-    )
-    named = words.say("sections", "machines", machines=safe(few)) if few else ""
+    named = words.say("sections", "machines", machines=safe(machine)) if machine else ""
     return Section(
         name=name,
         heading=words.text("sections", key),
         remark="; ".join(filter(None, (named, words.text("sections", f"{key}_remark")))),
         is_bad=name == "gone",
-        rows=rows,
+        rows=_merged(rows, digest),
     )
 
 
 def _os(one: AssessedLoss) -> str:
     return one.lost.machine.os if one.lost.machine else ", ".join(one.lost.systems)
-
-
-def _lost(group: Sequence[AssessedLoss]) -> str:
-    versions = list(dict.fromkeys(one.lost.loss.version for one in group if one.lost.loss))
-    return safe(", ".join(filter(None, versions)))
 
 
 def _lost_where(group: Sequence[AssessedLoss], words: Words, digest: Digest, *, is_named: bool) -> str:
@@ -525,74 +496,54 @@ def _lost_where(group: Sequence[AssessedLoss], words: Words, digest: Digest, *, 
     return "; ".join(filter(None, (said, *reasons[:2], source)))
 
 
-def _versions(digest: Digest, kind: StatementKind, words: Words) -> Section:
+def _changes(kind: StatementKind, digest: Digest, words: Words) -> Section:
     lines = _lines(digest, kind)
-    rows = _merged(digest, [(line, tag, _change(line)) for line, tag in lines])
-    old = any(line.story.stays or line.story.behind for line, _ in lines)
-    is_snapshot = all(base_of(tag.report) for _, tag in lines)  # the earlier one has the old versions
-    remark = ("old_but" if old else "no_old") if kind is StatementKind.UPGRADED and not is_snapshot else ""
+    is_of_versions = kind in _CLAUSES
+    rows = []
+    for line, tag in lines:
+        now = f"now with {', '.join(map(safe_name, line.values))}" if line.values and is_of_versions else ""
+        rows.append(
+            Row(
+                package=line.package,
+                change=", ".join(filter(None, (fact(line), now))),
+                where="; ".join(filter(None, (where(line).removeprefix("in "), there_since(line)))),
+                kind=line.story.kind,
+                specs=line.counts.specs,
+                tag=tag,
+            )
+        )
+    remark = ""
+    # The earlier one of two snapshots has the old versions.
+    if kind is StatementKind.UPGRADED and not all(base_of(tag.report) for _, tag in lines):
+        is_old_there = any(line.story.stays or line.story.behind for line, _ in lines)
+        remark = words.text("sections", "old_but" if is_old_there else "no_old")
     return Section(
-        name=_ROWS[kind],
-        heading=words.text("sections", _ROWS[kind]),
-        remark=words.text("sections", remark),
+        name=kind.value,
+        heading=words.text("sections", kind) if is_of_versions else words.text(kind, "heading"),
+        remark=remark,
         is_bad=kind is StatementKind.DOWNGRADED,
-        rows=rows,
+        rows=_merged(rows, digest),
     )
-
-
-def _change(line: Line) -> str:
-    now = f"now with {', '.join(map(safe_name, line.values))}" if line.values else ""
-    return ", ".join(filter(None, (fact(line), now)))
-
-
-def _others(digest: Digest, kind: StatementKind, words: Words) -> Section:
-    rows = _merged(digest, [(line, tag, fact(line)) for line, tag in _lines(digest, kind)])
-    return Section(name=kind.value, heading=words.text(kind, "heading"), rows=rows)
-
-
-def _other_kinds(digest: Digest) -> list[StatementKind]:
-    kinds = {
-        one.kind
-        for tag in digest.tags
-        for one in tag.statements
-        if one.severity is not Severity.ROUTINE and not is_of_tag(one.kind)
-    }
-    return sorted(kinds.difference(_IN_TABLE), key=RANKS.__getitem__)
 
 
 def _lines(digest: Digest, kind: StatementKind) -> list[tuple[Line, TagDigest]]:
     return [(line, tag) for tag in digest.tags for one in tag.statements if one.kind is kind for line in one.lines]
 
 
-def _merged(digest: Digest, found: Sequence[tuple[Line, TagDigest, str]]) -> tuple[Row, ...]:
-    """Return a row for each line; what is the same in several tags is one, and says in which if not in all."""
-    rows: dict[tuple[str, str, str], tuple[Line, list[TagDigest]]] = {}
-    for line, tag, change in found:
-        there = "; ".join(filter(None, (where(line).removeprefix("in "), there_since(line))))
-        rows.setdefault((line.package, change, there), (line, []))[1].append(tag)
-    return tuple(
-        Row(
-            package=package,
-            change=change,
-            where=there,
-            tags=_tags(tags, digest),
-            kind=line.story.kind,
-            specs=line.counts.specs,
-            tag=tags[0],
-        )
-        for (package, change, there), (line, tags) in rows.items()
-    )
-
-
-def _tags(tags: Sequence[TagDigest], digest: Digest) -> str:
+def _merged(rows: Iterable[Row], digest: Digest) -> tuple[Row, ...]:
+    """Make one row of those that several tags have in common, which says in which if not in all."""
+    alike: dict[tuple[str, str, str], list[Row]] = {}
+    for row in rows:
+        alike.setdefault((row.package, row.change, row.where), []).append(row)
     # What the newest snapshot lacks is not lost by whoever moves to another one.
-    is_some = len(tags) < sum(not _is_removed(tag) for tag in digest.tags) or any(pin.best for pin in digest.pinned)
-    return f"in {' and '.join(safe(_name(tag)) for tag in tags)}" if is_some else ""
+    is_named = any(pin.best for pin in digest.pinned)
+    merged = []
+    for group in alike.values():
+        tags = f"in {' and '.join(safe(row.tag.report.tag) for row in group)}"
+        merged.append(replace(group[0], tags=tags if is_named or len(group) < _standing(digest) else ""))
+    return tuple(merged)
 
 
-def _is_removed(tag: TagDigest) -> bool:
-    return any(one.kind is StatementKind.TAG_REMOVED for one in tag.statements)
-
-
-def _name(tag: TagDigest) -> str:
-    return tag.report.after.tag or tag.report.before.tag or tag.report.after.name
+def _standing(digest: Digest) -> int:
+    """Return how many tags were not removed."""
+    return sum(all(one.kind is not StatementKind.TAG_REMOVED for one in tag.statements) for tag in digest.tags)

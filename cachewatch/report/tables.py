@@ -238,10 +238,6 @@ def _where(side: Side) -> str:
 def _matrix(cells: Cells, *, is_pruned: bool, palette: Palette, width: int | None) -> Iterator[str]:
     """Yield a line for each version and stack, with a column for each target where there is room."""
     targets = sorted({target for _, _, target in cells})
-    if len(targets) > _MOST_TARGETS:
-        rest = f"{len(targets) - _MOST_TARGETS + 1:,} more"
-        cells = _joined_targets(cells, set(targets[_MOST_TARGETS - 1 :]), rest)
-        targets = [*targets[: _MOST_TARGETS - 1], rest]
     rows = sorted({(version, stack) for version, stack, _ in cells}, key=lambda row: row[1])
     rows.sort(key=lambda row: version_key(row[0]), reverse=True)
     columns = ("version", "stack", *(_cut(target).rjust(6) for target in targets))
@@ -254,18 +250,10 @@ def _matrix(cells: Cells, *, is_pruned: bool, palette: Palette, width: int | Non
         shown.append((name, _cut(stack), *aligned))
         named = (f"{_cut(target)} {each.strip()}" for target, each in zip(targets, counts, strict=True) if each != ".")
         listed.append((name, _cut(stack), ", ".join(named)))
-    if _widths([columns, *shown], [True] * len(columns), width):
+    if len(targets) <= _MOST_TARGETS and _widths([columns, *shown], [True] * len(columns), width):
         yield from text_lines(Table(columns, shown), palette, None)
     else:
         yield from text_lines(Table(("version", "stack", "specs for each target"), listed), palette, width)
-
-
-def _joined_targets(cells: Cells, targets: set[str], name: str) -> Cells:
-    """Return `cells` with one column for all of `targets`."""
-    joined: Cells = Counter()
-    for (version, stack, target), count in cells.items():
-        joined[version, stack, name if target in targets else target] += count
-    return joined
 
 
 def _show_cell(count: int, stack: str, *, is_pruned: bool) -> str:
