@@ -170,7 +170,7 @@ class Remembered(Struct, frozen=True):
 
     def departures(self, source: str, tag: str) -> Iterator[Departure]:
         """Yield what vanished from a tag, or from the series of a snapshot, the latest first."""
-        name = place_of(tag)
+        name = series_or_tag(tag)
         found = [one for one in self.facts if isinstance(one, Departure) and (one.source, one.tag) == (source, name)]
         yield from sorted(found, key=lambda one: (one.first.day, one.key), reverse=True)
 
@@ -212,7 +212,7 @@ class Remembered(Struct, frozen=True):
     def still_missing(self, source: str, tag: str, stream: str) -> StillMissing | None:
         """Return how often a stream reported what is missing from snapshots of the series of `tag`, or None."""
         found = (one for one in self.facts if isinstance(one, StillMissing))
-        wanted = source, place_of(tag), stream
+        wanted = source, series_or_tag(tag), stream
         return next((one for one in found if (one.source, one.series, one.stream) == wanted), None)
 
     def of_lock(self, stream: str, lock: str) -> "Remembered":
@@ -237,7 +237,7 @@ def confirmed(facts: Iterable[Fact]) -> tuple[Fact, ...]:
     )
 
 
-def place_of(tag: str) -> str:
+def series_or_tag(tag: str) -> str:
     """Return the name under which departures from a tag are stored: for a snapshot that of its series, develop-*."""
     own = tag_names.series(tag) if tag_names.is_snapshot(tag) else None
     return f"{own}-*" if own else tag

@@ -34,7 +34,7 @@ from cachewatch.daemon import monitor
 from cachewatch.daemon.monitor import DaemonStatus, MonitorPage, MonitorServer
 from cachewatch.errors import CachewatchError, StateError
 from cachewatch.git.gitpython import interrupt
-from cachewatch.runtime.log import Log, said_of, traceback_of
+from cachewatch.runtime.log import Log, error_message, traceback_of
 from cachewatch.service.alerts import DAEMON, Alert, open_now, resolve_now
 from cachewatch.service.context import Context
 from cachewatch.service.passes import (
@@ -48,7 +48,7 @@ from cachewatch.service.passes import (
 )
 from cachewatch.service.poll import ANSWERING, OTHERS, follow_poll, has_answered, poll
 from cachewatch.service.recipients import recover, resume
-from cachewatch.service.send import deliver, tell_of_gone, unblock
+from cachewatch.service.send import deliver, report_removed_channels, unblock
 from cachewatch.store import health
 from cachewatch.store.health import AlertKey, AlertKind
 
@@ -279,7 +279,7 @@ class Daemon:
         self._live()
         context = self._snapshot()
         create_digests(context, self._live)
-        tell_of_gone(context)
+        report_removed_channels(context)
         self._scheduler.wake(*(f"deliver {channel}" for channel in context.config.channels))
 
     def _live(self) -> None:
@@ -376,7 +376,8 @@ class Daemon:
             if error is None:
                 resolve_now(self._context, key, f"the job `{job}` of the daemon works again")
             else:
-                alert = Alert(key=key, title=f"the job `{job}` of the daemon keeps failing", lines=(said_of(error),))
+                title = f"the job `{job}` of the daemon keeps failing"
+                alert = Alert(key=key, title=title, lines=(error_message(error),))
                 open_now(self._context, alert)
 
     def _healthz(self, _accept: str = "") -> MonitorPage:

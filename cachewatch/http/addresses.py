@@ -71,7 +71,7 @@ _TRANSLATED = IPv6Network("64:ff9b::/96")  # NAT64: its last four bytes are an a
 _NOT_PUBLIC = tuple(map(ip_network, ("168.63.129.16", "192.0.0.0/24", "64:ff9b:1::/48", "fec0::/10")))
 
 
-async def check_way(url: str, target: str) -> None:
+async def check_target(url: str, target: str) -> None:
     """Raise HttpError if the server of `url` is public, but that of `target`, to which it refers, is private.
 
     All addresses of a host name count. A name that cannot be resolved here is left to the proxy.
@@ -79,11 +79,11 @@ async def check_way(url: str, target: str) -> None:
     await _check(url, target, await _addresses(target))
 
 
-def on_the_way(url: str, target: str) -> Callable[[str, Mapping[str, Any]], Awaitable[None]]:
+def connection_check(url: str, target: str) -> Callable[[str, Mapping[str, Any]], Awaitable[None]]:
     """Return a trace function for httpx that raises HttpError before anything is sent to a private `target`.
 
     It does so if `url`, which refers to `target`, is public. A name may resolve to another address a moment after
-    `check_way`; this function checks the address that is really connected to.
+    `check_target`; this function checks the address that is really connected to.
     """
     host = ""
 

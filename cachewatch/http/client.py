@@ -26,7 +26,7 @@ from msgspec import Struct
 
 from cachewatch import __version__
 from cachewatch.errors import HttpError, RefusedAddress
-from cachewatch.http.addresses import check_url, check_way, on_the_way, origin, shown
+from cachewatch.http.addresses import check_target, check_url, connection_check, origin, shown
 from cachewatch.runtime.files import NotInflated, TooMuch, TooPacked, inflate
 
 
@@ -165,14 +165,14 @@ async def _follow(
 ) -> Answer:
     url = asked
     if named_by:
-        await check_way(named_by, url)
+        await check_target(named_by, url)
     for _ in range(_MOST_REDIRECTS + 1):
         answer = await _ask(client, "GET", url, headers, most=most, named_by=named_by)
         if answer.status not in _REDIRECTS or answer.status in expected:
             return _accepted(answer, expected, most)
         target = _target(url, answer)
         if origin(target) != origin(url):
-            await check_way(url, target)
+            await check_target(url, target)
             named_by = url
             headers = {name: value for name, value in headers.items() if name.lower() not in _SECRET_HEADERS}
         url = target
@@ -230,7 +230,7 @@ async def _ask(
     body: bytes | None = None,
     named_by: str = "",
 ) -> Answer:
-    extensions = {"trace": on_the_way(named_by, url)} if named_by else {}
+    extensions = {"trace": connection_check(named_by, url)} if named_by else {}
     asked = client.stream(method, url, headers=dict(headers), content=body, extensions=extensions)
     try:
         async with asked as response:

@@ -77,7 +77,7 @@ def open_log(form: str = "text", stream: TextIO | None = None, level: int = logg
     return Log()
 
 
-def said_of(error: BaseException) -> str:
+def error_message(error: BaseException) -> str:
     """Return the message of an error; an unexpected one is to be reported as a bug."""
     if isinstance(error, CachewatchError):
         return str(error)

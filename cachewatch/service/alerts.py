@@ -18,7 +18,7 @@ from cachewatch.errors import StateError, TemplateError
 from cachewatch.report import values as digest_values
 from cachewatch.report.digest_mail import render_notice
 from cachewatch.report.words_file import words
-from cachewatch.runtime.log import said_of, traceback_of
+from cachewatch.runtime.log import error_message, traceback_of
 from cachewatch.service.context import Context, EndingError
 from cachewatch.service.streams import days
 from cachewatch.store import digests, health, outbox
@@ -79,7 +79,7 @@ def queue_within(connection: Connection, context: Context, notice: OperatorNotic
             messages = open_channel(channel).build_messages(rendered)
         except Exception as error:  # noqa: BLE001  a channel that cannot pack a notice must not silence the others
             log = context.log_within(connection).bind(channel=name)
-            log.error("operators.unreachable", error=said_of(error), traceback=traceback_of(error))
+            log.error("operators.unreachable", error=error_message(error), traceback=traceback_of(error))
             continue
         if not is_stored:
             record = DigestRecord(
@@ -160,8 +160,9 @@ def contained(context: Context, name: str, part: str, *, may_be_open: bool = Tru
     except Exception as error:  # noqa: BLE001  whatever it is, it stops only this
         if context.is_ending.is_set():
             return  # we may have ended what it worked with
-        context.log.error("work.failed", name=name, part=part, error=said_of(error), traceback=traceback_of(error))
-        open_now(context, Alert(key=key, title=f"{part} of {name} fails", lines=(said_of(error),)))
+        said = error_message(error)
+        context.log.error("work.failed", name=name, part=part, error=said, traceback=traceback_of(error))
+        open_now(context, Alert(key=key, title=f"{part} of {name} fails", lines=(said,)))
     else:
         if may_be_open:
             resolve_now(context, key, f"{part} of {name} works again")

@@ -17,11 +17,11 @@ from msgspec.structs import replace
 from cachewatch.config.schedule import is_quiet
 from cachewatch.core.model import DiagnosticKind
 from cachewatch.core.names import safe
-from cachewatch.core.remembered import place_of
+from cachewatch.core.remembered import series_or_tag
 from cachewatch.errors import DamagedRow, StateError
 from cachewatch.git.catalogue import tags_of
 from cachewatch.git.revisions import resolve
-from cachewatch.runtime.log import said_of, traceback_of
+from cachewatch.runtime.log import error_message, traceback_of
 from cachewatch.service import alerts
 from cachewatch.service.alerts import OPERATORS, Alert, OperatorNotice, notify_within
 from cachewatch.service.comparisons import Comparisons
@@ -127,7 +127,7 @@ def _without_doubtful_tags(draft: PendingDigest) -> tuple[Advance, ...]:
     is back.
     """
     doubtful = {(hold.event.source, hold.event.tag) for hold in draft.holds}
-    places = {(source, place_of(tag)) for source, tag in doubtful}
+    places = {(source, series_or_tag(tag)) for source, tag in doubtful}
     return tuple(
         replace(
             advance,
@@ -421,10 +421,10 @@ def _failures(context: Context, stream: Stream) -> Iterator[None]:
         context.go_on()
         key = AlertKey(AlertKind.DIGEST_FAILED, stream.subscription.name, stream.name)
         title = f"digests cannot be created for {name}"
-        alerts.open_now(context, Alert(key=key, title=title, lines=(said_of(error),)))
+        alerts.open_now(context, Alert(key=key, title=title, lines=(error_message(error),)))
         # Only after the alert is stored: if that fails, the digest is not to blame.
         log = context.log.bind(subscription=stream.subscription.name, stream=stream.name)
-        log.error("digest.failed", error=said_of(error), traceback=traceback_of(error))
+        log.error("digest.failed", error=error_message(error), traceback=traceback_of(error))
 
 
 def _log(context: Context, stream: Stream, decision: StreamDecision) -> None:

@@ -16,7 +16,7 @@ from cachewatch.core.assessment import Alternative, Pinned, lost_by_moving
 from cachewatch.core.changesets import Changeset, Comparison, TagPair
 from cachewatch.core.coverage import Coverage, Environment, compare_coverage
 from cachewatch.core.model import Kind
-from cachewatch.core.remembered import Departure, Fact, Remembered, StillMissing, merged, place_of
+from cachewatch.core.remembered import Departure, Fact, Remembered, StillMissing, merged, series_or_tag
 from cachewatch.core.selection import ALWAYS_REPORTED, CAN_BE_URGENT, Globs, Selection
 from cachewatch.core.spack import version_key
 from cachewatch.core.statement_values import Line, Statement, StatementKind
@@ -47,6 +47,7 @@ from cachewatch.service.missing import (
     Departures,
     Returns,
     Steps,
+    all_statements,
     announced,
     is_old,
     learned_back,
@@ -54,7 +55,6 @@ from cachewatch.service.missing import (
     packages_of,
     returned,
     tag_added,
-    told,
     urgent_only,
     with_statements,
 )
@@ -218,7 +218,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         others = gap.tags - snapshots.keys() - {tag for one in snapshots.values() for tag in one.others}
         news = self._compared(gap.base, self.newest, others.__contains__, bases, steps) if others else ()
         if snapshots:  # without the empty news of a comparison that found nothing
-            news = tuple(each for each in news if any(told(each.tag)) or each.tag.report.diagnostics)
+            news = tuple(each for each in news if any(all_statements(each.tag)) or each.tag.report.diagnostics)
         for tag, snapshot in snapshots.items():
             newest = structs.replace(self.newest, tag=tag)
             (one,) = self._compared(snapshot.base, newest, lambda _: True, bases, is_new=True)
@@ -240,9 +240,9 @@ class OpenSource(Struct, frozen=True, kw_only=True):
             known[pin] = self.newest.commit if pin in has else gap.base.commit
         found: dict[str, NewSnapshot] = {}
         new = [tag for tag in gap.tags if tag in has and tag not in had and tag_names.is_snapshot(tag)]
-        for name in sorted({place_of(tag) for tag in new}):
-            *others, newest = sorted((tag for tag in new if place_of(tag) == name), key=version_key)
-            there = [tag for tag in known if place_of(tag) == name and is_there(self.repository, known[tag])]
+        for name in sorted({series_or_tag(tag) for tag in new}):
+            *others, newest = sorted((tag for tag in new if series_or_tag(tag) == name), key=version_key)
+            there = [tag for tag in known if series_or_tag(tag) == name and is_there(self.repository, known[tag])]
             is_older = pin in there and version_key(pin) < version_key(newest)
             base = pin if is_older else tag_names.predecessors((*there, newest)).get(newest)
             if base is not None:
@@ -263,7 +263,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         learned.append(
             StillMissing(
                 source=self.source.name,
-                series=place_of(tag),
+                series=series_or_tag(tag),
                 stream=self.stream.name,
                 packages=packages,
                 times=times + 1,
@@ -285,9 +285,9 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         for each in news:
             if self.ranges.places.get(each.notes.tag) is not None:
                 found += departures.of_tag(each.tag, steps, gap.base)
-        going_on = {place_of(tag) for tag, revision in self.ranges.places.items() if revision is not None}
+        going_on = {series_or_tag(tag) for tag, revision in self.ranges.places.items() if revision is not None}
         for tag in sorted(gap.tags):
-            if tag in self.ranges.places and self.ranges.places[tag] is None and place_of(tag) not in going_on:
+            if tag in self.ranges.places and self.ranges.places[tag] is None and series_or_tag(tag) not in going_on:
                 found.append(departures.of_lost_tag(tag, steps))
         for one in found:
             is_of_snapshot = one.last.tag != one.first.tag
@@ -299,7 +299,8 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         """Yield the statements on packages that are back, each with its tag."""
         by_tag = {each.notes.tag: each.tag for each in news}
         for tag, found in back.items():
-            changed = {package for one in told(by_tag[tag]) for package in one.packages} if tag in by_tag else set()
+            statements = all_statements(by_tag[tag]) if tag in by_tag else ()
+            changed = {package for one in statements for package in one.packages}
             for one in returned(found, changed, self.stream.name):
                 yield tag, one
 
@@ -541,7 +542,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
             heard, source=self.source.name, wants=silencing.wants, wants_line=silencing.wants_line, room=room
         )
         tag = structs.replace(self._with_causes(tag, pair, selection), silenced=silencing.packages)
-        if pair.is_new_tag and not any(one.kind is StatementKind.TAG_ADDED for one in told(tag)):
+        if pair.is_new_tag and not any(one.kind is StatementKind.TAG_ADDED for one in all_statements(tag)):
             tag = with_statements(tag, [tag_added(name)], silencing.wants)
         is_hidden = not self._silencing(name, lambda _: True).wants({Kind.SUSPICIOUS})
         noted = note_tag(heard, is_suspicion_hidden=is_hidden)
@@ -650,7 +651,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         """Yield the keys of announced prunes that took place; the regular digest tells of them."""
         for each in () if self.stream.is_urgent else news:
             wave = self.state.remembered.wave(self.source.name, each.notes.tag)
-            if wave is not None and any(one.kind is StatementKind.PRUNE for one in told(each.tag)):
+            if wave is not None and any(one.kind is StatementKind.PRUNE for one in all_statements(each.tag)):
                 yield wave.key
 
     def _is_over(self, departure: Departure) -> bool:
@@ -757,7 +758,7 @@ def _without_decided_suspicion(news: TagNews, confirmed: Set[str], settled: Set[
     """Remove the suspicion from the news of a tag if operators confirmed the loss, or if it counts as a loss by now."""
     if news.notes.tag not in confirmed | settled:
         return news
-    is_own = any(one.packages for one in told(news.tag) if one.kind is StatementKind.SUSPICIOUS)
+    is_own = any(one.packages for one in all_statements(news.tag) if one.kind is StatementKind.SUSPICIOUS)
     if news.notes.tag in settled or not is_own:
         news = structs.replace(news, tag=_without_suspicion(news.tag))
     return structs.replace(news, notes=structs.replace(news.notes, suspicion=""))

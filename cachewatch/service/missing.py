@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from cachewatch.core import names as tag_names
 from cachewatch.core.model import Kind
-from cachewatch.core.remembered import AnnouncedWave, Departure, DepartureKind, Point, Remembered, place_of
+from cachewatch.core.remembered import AnnouncedWave, Departure, DepartureKind, Point, Remembered, series_or_tag
 from cachewatch.core.selection import is_urgent
 from cachewatch.core.spack import version_key
 from cachewatch.core.statement_values import Statement, StatementKind, severity_of
@@ -88,7 +88,7 @@ class Steps:
         return False
 
 
-def told(tag: TagDigest) -> Iterator[Statement]:
+def all_statements(tag: TagDigest) -> Iterator[Statement]:
     """Yield every statement on the selected specs of a tag, whether the digest shows it or not."""
     yield from tag.statements
     yield from tag.rest
@@ -111,13 +111,13 @@ class Departures:
                 yield from self._of_snapshot(digest, *at)
             return
         found = list(self._of_tag(digest, after.tag or "", steps, base))
-        if any(one.kind is StatementKind.SUSPICIOUS for one in told(digest)):
+        if any(one.kind is StatementKind.SUSPICIOUS for one in all_statements(digest)):
             worst = max(found, key=lambda one: len(one.packages), default=None)
             found = [replace(one, is_suspicious=worst is not None and one.first == worst.first) for one in found]
         yield from found
 
     def _of_tag(self, digest: TagDigest, tag: str, steps: Steps, base: Revision) -> Iterator[Departure]:
-        statements = list(told(digest))
+        statements = list(all_statements(digest))
         had, has = steps.packages(base, tag), steps.packages(self._newest, tag)
         if not has:
             return
@@ -146,7 +146,7 @@ class Departures:
         return self._departure(DepartureKind.TAG, tag, self._point(last, tag), self._point(first, tag), packages)
 
     def _of_snapshot(self, digest: TagDigest, last: Point, first: Point) -> Iterator[Departure]:
-        for one in told(digest):
+        for one in all_statements(digest):
             if one.kind is StatementKind.PACKAGE_REMOVED:
                 yield self._departure(DepartureKind.PACKAGE, one.name, last, first, one.packages)
             elif one.kind is StatementKind.STACK_REMOVED:
@@ -157,7 +157,7 @@ class Departures:
     ) -> Departure:
         return Departure(
             source=self._source,
-            tag=place_of(last.tag),
+            tag=series_or_tag(last.tag),
             kind=kind,
             name=name,
             last=last,
@@ -212,7 +212,7 @@ class Returns:
     def builds(self, digest: TagDigest) -> Mapping[str, list[Departure]]:
         """Return the packages that stacks build again, or that another stream reported as back, as `documents` does."""
         joined: defaultdict[str, set[str]] = defaultdict(set)
-        for line in (line for one in told(digest) for line in one.lines):
+        for line in (line for one in all_statements(digest) for line in one.lines):
             is_gain = line.story.kind is StatementKind.PLACE_GAINED
             joined[line.package] |= line.joined | {place.stack for place in line.story.places if is_gain}
         found: defaultdict[str, list[Departure]] = defaultdict(list)
@@ -331,7 +331,7 @@ def missing_since(departure: Departure, packages: tuple[str, ...]) -> Statement:
 def announced(source: str, tag: TagDigest) -> Iterator[AnnouncedWave]:
     """Yield the announcements of a digest that old builds will be pruned, to be remembered."""
     after = tag.report.after
-    for one in told(tag):
+    for one in all_statements(tag):
         if one.kind is StatementKind.REBUILD_WAVE and one.counts.beside > 0 and after.tag and after.revision:
             day = (after.time or "")[:10]
             yield AnnouncedWave(source=source, tag=after.tag, revision=after.revision, day=day, count=one.counts.beside)

@@ -17,7 +17,7 @@ from cachewatch.config.sources import Source
 from cachewatch.errors import StateError
 from cachewatch.git.gitpython import interrupt
 from cachewatch.hooks import extensions
-from cachewatch.runtime.log import said_of, traceback_of
+from cachewatch.runtime.log import error_message, traceback_of
 from cachewatch.service import alerts
 from cachewatch.service.alerts import Alert, OperatorNotice
 from cachewatch.service.context import Context, News
@@ -58,7 +58,7 @@ def follow_poll(context: Context, source: Source, *, may_be_open: bool = True) -
 
 
 def _failed(context: Context, source: Source, error: Exception) -> None:
-    now, said, name = context.clock(), said_of(error), source.name
+    now, said, name = context.clock(), error_message(error), source.name
     with context.database.write() as connection:
         before = health.source(connection, name)
         found = replace(before, polled_at=now, failures=before.failures + 1, error=said)

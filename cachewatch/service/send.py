@@ -21,7 +21,7 @@ from cachewatch.core.names import safe
 from cachewatch.errors import DamagedRow, StateError
 from cachewatch.report.values import DeliveryOutcome, DeliveryResult, Message, Transport
 from cachewatch.runtime.files import shared_kind
-from cachewatch.runtime.log import said_of, traceback_of
+from cachewatch.runtime.log import error_message, traceback_of
 from cachewatch.service import alerts, recipients
 from cachewatch.service.alerts import Alert
 from cachewatch.service.context import Context
@@ -76,7 +76,7 @@ def deliver_all(context: Context, *, is_last: bool) -> int:
     return dead
 
 
-def tell_of_gone(context: Context) -> None:
+def report_removed_channels(context: Context) -> None:
     """Open an alert for each channel that is no longer configured while deliveries wait for it."""
     with context.database.read() as connection:
         names = outbox.due_channels(connection, context.clock())
@@ -106,7 +106,7 @@ def deliver(context: Context, name: str, *, is_last: bool = True) -> int:
     except StateError:
         raise  # the channel is not to blame
     except Exception as error:  # noqa: BLE001  whatever a channel raises stops only itself
-        _block(context, name, said_of(error), traceback_of(error))
+        _block(context, name, error_message(error), traceback_of(error))
         return dead
 
 

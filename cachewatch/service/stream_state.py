@@ -56,10 +56,10 @@ class StreamState(Struct, frozen=True, kw_only=True):
     @property
     def has_news(self) -> bool:
         """Whether some source has a revision that is in no digest of the stream, neither a sent nor a held one."""
-        told = {name: position.revision for name, position in self.positions.items()}
+        compared = {name: position.revision for name, position in self.positions.items()}
         held = {each.source: each.revision for each in self.held_advances}
         return any(
-            source.revision is not None and name in told and source.revision != held.get(name, told[name])
+            source.revision is not None and name in compared and source.revision != held.get(name, compared[name])
             for name, source in self.sources.items()
         )
 
@@ -102,7 +102,7 @@ def _positions(connection: Connection, stream: Stream) -> Mapping[str, Position]
 
 def streams_to_look_at(connection: Connection, streams: Iterable[Stream], now: datetime) -> list[Stream]:
     """Return the streams that have to begin or plan a digest, that are due, hold a digest, or have an open alert."""
-    newest, told = health.newest_revisions(connection), cursors.compared_revisions(connection)
+    newest, compared = health.newest_revisions(connection), cursors.compared_revisions(connection)
     slots = digests.all_pending(connection)
     open_matters = {(each.key.name, each.key.part) for each in health.all_open(connection)}
     open_matters |= {(subscription, stream) for subscription, stream, _ in digests.all_holds(connection)}
@@ -110,7 +110,7 @@ def streams_to_look_at(connection: Connection, streams: Iterable[Stream], now: d
 
     def has_news(stream: Stream) -> bool:
         for source in stream.sources:
-            revision = told.get((stream.subscription.name, stream.name, source.name))
+            revision = compared.get((stream.subscription.name, stream.name, source.name))
             if source.name in newest and (
                 revision is None or (stream.is_each_revision and revision != newest[source.name])
             ):
