@@ -111,7 +111,7 @@ def _alone(
 ) -> Callable[[Documents], Compared]:
     """Return a function that compares documents in the calling process; if it `is_forked`, it opens the source anew."""
     is_pruned, others = tag_names.is_mutable(pair.after.tag), _others(pair)
-    own = readers.again() if is_forked else readers
+    own = readers.reopened() if is_forked else readers
     return lambda documents: (((), _compare_batch(selection, make_collector, is_pruned, others, read(documents, own))),)
 
 

@@ -338,7 +338,7 @@ def _explained(
     """Add to changesets why specs were rebuilt, read through a git process of its own."""
     if not opened:
         raise UsageError("--why compares revisions: files and folders have no dependency graph")
-    with closing(opened[0].again()) as repository:
+    with closing(opened[0].reopened()) as repository:
         causes = extensions().hook.causes(repository=repository)
         if causes is None:
             raise UsageError(lacking("--why", "causes"))

@@ -32,7 +32,7 @@ from cachewatch.core.spack import sorted_versions
 from cachewatch.documents.parsing import parse
 from cachewatch.errors import CachewatchError, DocumentError, UnknownRevision, UnreadableDocument, UsageError
 from cachewatch.git.catalogue import (
-    faults_of,
+    diagnostics_of,
     list_revision,
     no_documents,
     read_documents,
@@ -275,7 +275,7 @@ def _spec_lines(specs: Sequence[ShownSpec], colours: Palette) -> Iterator[bytes]
 def _resolved(repository: Repository, name: str, *, is_all: bool = False) -> Revision:
     """Return a revision, and warn of files in it that look like documents but are none; `is_all` adds other faults."""
     revision = resolve(repository, name)
-    _warn((*(faults_of(repository, revision) if is_all else ()), *no_documents(repository, revision)))
+    _warn((*(diagnostics_of(repository, revision) if is_all else ()), *no_documents(repository, revision)))
     return revision
 
 

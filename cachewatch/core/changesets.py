@@ -182,7 +182,7 @@ class Reader(Protocol):
     def read(self, blobs: Iterable[Blob]) -> Iterator[Content]:
         """Yield the content of each blob. Raises SourceError if the source itself fails."""
 
-    def again(self) -> "Reader":
+    def reopened(self) -> "Reader":
         """Return another reader of the same blobs, for another process."""
 
 
@@ -192,10 +192,10 @@ class Readers(Struct, frozen=True):
     before: Reader
     after: Reader
 
-    def again(self) -> "Readers":
+    def reopened(self) -> "Readers":
         """Return other readers of the same blobs, for another process."""
-        before = self.before.again()
-        return Readers(before, before if self.after is self.before else self.after.again())
+        before = self.before.reopened()
+        return Readers(before, before if self.after is self.before else self.after.reopened())
 
 
 class TagStacks(Protocol):

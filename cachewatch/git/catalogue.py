@@ -27,15 +27,15 @@ from cachewatch.git.revisions import Revision, count_between, resolve
 from cachewatch.git.trees import (
     Folders,
     TreeDifference,
-    arrangement_of,
-    beside,
     blobs_of,
     catalogue_of,
     compare_trees,
     document_of,
     folder_of,
     folders,
-    ignored,
+    ignored_documents_note,
+    ignored_entries_note,
+    locations_of,
     nothing_found,
 )
 from cachewatch.runtime.worker import INLINE, Isolation, Piece
@@ -70,9 +70,9 @@ class GitReader:
         contents = self._repository.objects().readable((blob.name for blob in blobs), kind="blob", most=MAX_BYTES)
         return (TOO_LARGE if content is None else content for content in contents)
 
-    def again(self) -> "GitReader":
+    def reopened(self) -> "GitReader":
         """Return a reader with a git process of its own."""
-        return GitReader(self._repository.again())
+        return GitReader(self._repository.reopened())
 
 
 def compare_revisions(
@@ -134,9 +134,9 @@ def compare_revisions(
             package for tree in {*had.ids.values(), *has.ids.values()} for package in folders(repository, tree).ids
         },
         diagnostics=(
-            *ignored(repository.layout.catalogue, had.odd ^ has.odd),
-            *dict.fromkeys((*faults_of(repository, before), *faults_of(repository, after))),
-            *beside(repository, before.commit, after.commit),
+            *ignored_entries_note(repository.layout.catalogue, had.odd ^ has.odd),
+            *dict.fromkeys((*diagnostics_of(repository, before), *diagnostics_of(repository, after))),
+            *ignored_documents_note(repository, before.commit, after.commit),
         ),
     )
 
@@ -158,7 +158,7 @@ def list_tree(repository: Repository, revision: Revision, tag: str, tree: str, w
     """List the documents of `tag` in `revision`, given the id of its tree of packages."""
     found = compare_trees(repository, tag, None, tree).chosen(wanted_package)
     blobs = {pair.package: pair.after for pair in found.documents if pair.after is not None}
-    diagnostics = (*found.diagnostics, *faults_of(repository, revision))
+    diagnostics = (*found.diagnostics, *diagnostics_of(repository, revision))
     return Listing(revision.side(tag), blobs, GitReader(repository), diagnostics)
 
 
@@ -204,7 +204,7 @@ def document_in(
     found = document_of(repository, folder, tags.get(tag), package)
     if not isinstance(found, Blob):
         return found
-    path = arrangement_of(repository.layout).path(repository, commit, found.name)
+    path = locations_of(repository.layout).path(repository, commit, found.name)
     return Blob(found.name, found.size, *((path, "") if path else (folder, package)))
 
 
@@ -231,16 +231,16 @@ def tags_of(repository: Repository, revision: Revision, others: Collection[str] 
     return folders(repository, tree) if tree else Folders({}, frozenset())
 
 
-def faults_of(repository: Repository, revision: Revision) -> tuple[Diagnostic, ...]:
+def diagnostics_of(repository: Repository, revision: Revision) -> tuple[Diagnostic, ...]:
     """Return the diagnostics on documents that name no valid package or tag."""
     catalogue_of(repository, revision.commit)
-    return arrangement_of(repository.layout).diagnostics.get(revision.commit, ())
+    return locations_of(repository.layout).diagnostics.get(revision.commit, ())
 
 
 def no_documents(repository: Repository, revision: Revision) -> tuple[Diagnostic, ...]:
     """Return a note on files that are named like documents but are none."""
     catalogue_of(repository, revision.commit)
-    return arrangement_of(repository.layout).no_documents(repository, revision.commit)
+    return locations_of(repository.layout).no_documents(repository, revision.commit)
 
 
 def _states(

@@ -26,7 +26,7 @@ from cachewatch.git import upkeep
 from cachewatch.git.gitpython import init_repository
 from cachewatch.git.remote import LIST_OBJECTS, Access, Clone, Remote, Tip, Unreachable, absent_of, redact
 from cachewatch.git.repository import Repository
-from cachewatch.git.trees import arrangement_of, folder_of, folders
+from cachewatch.git.trees import folder_of, folders, locations_of
 from cachewatch.git.upkeep import RECORDING_LOCK
 
 logger = logging.getLogger(__name__)
@@ -51,7 +51,7 @@ class Update(Struct, frozen=True, kw_only=True):
     lost_pins: tuple[str, ...] = ()
 
 
-class Mirror:
+class ServiceClone:
     """The service's clone, in `folder`, of one branch of the repository at `address`."""
 
     def __init__(
@@ -115,11 +115,11 @@ class Mirror:
                     return replace(self._clone(lock, tip, problem), before=done.before, rewritten=done.rewritten)
             return done
 
-    def open(self) -> "MirrorRepository":
+    def open(self) -> "ServiceCloneRepository":
         """Open the clone for reading, with HEAD at the newest fetched revision; the caller closes it."""
         if not self.folder.exists():
             raise SourceError(f"{self._remote.name}: has not been fetched yet")
-        return MirrorRepository(self)
+        return ServiceCloneRepository(self)
 
     def pin(self, commit: str) -> None:
         """Keep `commit` and its documents in the clone until it is unpinned.
@@ -249,7 +249,7 @@ class Mirror:
         if not upkeep.is_partial(folder):
             return []
         with closing(Clone(folder, layout=self.layout)) as repository:
-            catalogue = arrangement_of(self.layout).stored(repository, commit)
+            catalogue = locations_of(self.layout).stored(repository, commit)
             tags = folders(repository, catalogue) if catalogue else None
         named = [*tags.ids, *(name.decode("utf-8", "surrogateescape") for name in tags.odd)] if tags else []
         wanted = [
@@ -264,7 +264,7 @@ class Mirror:
         try:
             tip, lost = self._clone_into(new, tip)
             before = _commit_of(self.folder, "HEAD")
-            with upkeep.alone(lock, upkeep.PATIENCE_SECONDS):
+            with upkeep.exclusive(lock, upkeep.PATIENCE_SECONDS):
                 lost += self._carry_over(self._reached(self._remote.seconds), self.folder, new, but=lost)
                 kept = upkeep.set_aside(self.folder) if self.folder.exists() else None
                 new.rename(self.folder)
@@ -309,22 +309,22 @@ class Mirror:
         return tuple(lost)
 
 
-class MirrorRepository(Repository):
-    """A mirror that is open for reading; objects that it lacks are fetched before they are read."""
+class ServiceCloneRepository(Repository):
+    """A clone that is open for reading; objects that it lacks are fetched before they are read."""
 
     is_ours = True
 
-    def __init__(self, mirror: Mirror) -> None:
-        super().__init__(mirror.folder, mirror.layout)
-        self._mirror = mirror
+    def __init__(self, clone: ServiceClone) -> None:
+        super().__init__(clone.folder, clone.layout)
+        self._clone = clone
 
     def obtain(self, ids: Iterable[str], tell: Callable[[int], None] = lambda _: None) -> None:
         """Fetch those of the objects `ids` that the clone lacks; before, call `tell` with their number."""
-        self._mirror.obtain(ids, tell)
+        self._clone.obtain(ids, tell)
 
     def fetch_tag(self, name: str) -> bool:
         """Fetch the git tag `name`; return False if the repository has no such tag."""
-        return self._mirror.fetch_tag(name)
+        return self._clone.fetch_tag(name)
 
 
 def _commit_of(folder: Path, name: str) -> str | None:

@@ -18,7 +18,7 @@ from cachewatch.documents.frontmatter import MAX_BYTES
 from cachewatch.errors import SourceError, UsageError
 from cachewatch.git.gitpython import Git, handing_on, init_repository
 from cachewatch.git.repository import Repository, check_no_hooks
-from cachewatch.git.upkeep import RECORDING_LOCK, taken
+from cachewatch.git.upkeep import RECORDING_LOCK, try_lock
 from cachewatch.runtime.files import open_lock
 
 AUTHOR = "cachewatch <cachewatch@localhost>"
@@ -63,7 +63,7 @@ def open_recording(folder: Path) -> Iterator["Recording"]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with os.fdopen(open_lock(folder / RECORDING_LOCK, mode=0o666), "r+b") as lock, handing_on(lock.fileno()):
-            if not taken(lock.fileno(), _PATIENCE_SECONDS):  # a git that was left behind may take a moment to end
+            if not try_lock(lock.fileno(), _PATIENCE_SECONDS):  # a git that was left behind may take a moment to end
                 raise SourceError(f"{folder}: another cachewatch is recording here; try again later")
             for left in [path for pattern in _LEFT for path in folder.glob(pattern)]:
                 left.unlink(missing_ok=True)

@@ -264,7 +264,7 @@ class Remote:
         if folder is None:
             git = Git("/", settings=settings, seconds=seconds_left)
         else:
-            git = Git(git_dir=folder, settings=settings, seconds=seconds_left, largest_file=upkeep.room(folder))
+            git = Git(git_dir=folder, settings=settings, seconds=seconds_left, largest_file=upkeep.usable_bytes(folder))
         with self._access.environment() as environment:
             git.update_environment(**environment, **only)
             answer = git.ask(arguments, lines, silence=silence, most=_LARGEST_LIST)

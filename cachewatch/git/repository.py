@@ -388,7 +388,7 @@ class Repository:
             self._objects = ObjectPipe(self._git, self.path)
         return self._objects
 
-    def again(self) -> "Repository":
+    def reopened(self) -> "Repository":
         """Return this repository with git processes of its own, for use in the current, perhaps forked, process."""
         if self._objects is not None:
             self._objects.abandon()
@@ -399,7 +399,7 @@ class Repository:
     def obtain(self, ids: Iterable[str], tell: Callable[[int], None] = lambda _: None) -> None:
         """Fetch missing objects among `ids`, if this is a clone of ours; before, `tell` is called with their number."""
 
-    def fetch_tag(self, name: str) -> bool:  # noqa: ARG002  those of a mirror do
+    def fetch_tag(self, name: str) -> bool:  # noqa: ARG002  those of a service clone do
         """Fetch a git tag that a clone of one branch lacks; return whether it was fetched."""
         return False
 

@@ -14,7 +14,7 @@ from cachewatch.core.model import Side
 from cachewatch.core.names import did_you_mean
 from cachewatch.errors import SourceError, UnknownRevision
 from cachewatch.git.repository import Object, Repository
-from cachewatch.git.trees import arrangement_of, catalogue_of, folders, nothing_found
+from cachewatch.git.trees import catalogue_of, folders, locations_of, nothing_found
 
 _TAG = re.compile(r"[A-Za-z0-9._+@-]{1,128}")
 _STEPS = re.compile(r"(.+?)(?:~\d*|\^)+")
@@ -225,9 +225,9 @@ def newest_two(repository: Repository) -> tuple[str, str]:
     commits = list(islice(_changing(repository), 2))
     head = _ask(repository, "HEAD^{commit}")
     if head and len(commits) == 1:  # documents may have moved since
-        arrangement = arrangement_of(repository.layout)
-        files = arrangement.differing(repository, commits[0], head.id)
-        if any(arrangement.is_document(repository, key) for *_, key in files):
+        locations = locations_of(repository.layout)
+        files = locations.differing(repository, commits[0], head.id)
+        if any(locations.is_document(repository, key) for *_, key in files):
             commits = [head.id, *commits]
     if not commits and head is not None:
         raise UnknownRevision(f"{repository.path}: {nothing_found(repository, head.id, 'HEAD')}")
@@ -244,7 +244,7 @@ def newest_two(repository: Repository) -> tuple[str, str]:
 def _changing(repository: Repository) -> Iterator[str]:
     """Yield the ids of the commits that changed documents of the catalogue, newest first."""
     head = repository.objects().get("HEAD^{commit}")
-    if head is not None and arrangement_of(repository.layout).stored(repository, head.id):
+    if head is not None and locations_of(repository.layout).stored(repository, head.id):
         asked = ["--first-parent", "--max-count=2", "HEAD", "--", f":(literal){repository.layout.catalogue}"]
         found = repository.run(["rev-list", *asked]).decode().split()
         if len(found) > 1:

@@ -55,7 +55,7 @@ class _Listed(Struct, frozen=True):
     files: tuple[tuple[str, str], ...] = ()
 
 
-class Arrangement:
+class DocumentLocations:
     """A cache of where documents lie in each revision, for one layout. Keys are ids, so it serves any repository."""
 
     def __init__(self, layout: Layout) -> None:
@@ -334,16 +334,16 @@ class Arrangement:
 
 
 @cache
-def arrangement_of(layout: Layout) -> Arrangement:
-    """Return the shared arrangement (where documents lie) of `layout`, made at the first call."""
-    return Arrangement(layout)
+def locations_of(layout: Layout) -> DocumentLocations:
+    """Return the shared cache of where documents lie for `layout`, made at the first call."""
+    return DocumentLocations(layout)
 
 
 def catalogues_of(repository: Repository, commits: Sequence[str]) -> list[str | None]:
     """Return the id of each commit's catalogue tree (a folder for each tag, as in `_cache/`); None without documents."""
-    arrangement = arrangement_of(repository.layout)
-    arrangement.add(repository, [commit for commit in commits if commit not in arrangement.catalogues])
-    return [arrangement.catalogues[commit] for commit in commits]
+    locations = locations_of(repository.layout)
+    locations.add(repository, [commit for commit in commits if commit not in locations.catalogues])
+    return [locations.catalogues[commit] for commit in commits]
 
 
 def catalogue_of(repository: Repository, commit: str, others: Collection[str] = ()) -> str | None:
@@ -352,12 +352,12 @@ def catalogue_of(repository: Repository, commit: str, others: Collection[str] = 
     A document of the revisions `others` whose file was replaced by something else counts as an unreadable document.
     """
     found, *_ = catalogues_of(repository, [commit, *others])
-    return arrangement_of(repository.layout).completed(repository, commit, others) if others else found
+    return locations_of(repository.layout).completed(repository, commit, others) if others else found
 
 
 def nothing_found(repository: Repository, commit: str, name: str) -> str:
     """Return a message that `commit`, called `name`, has no documents: what was looked for and what there is instead."""
-    candidates = sorted(path for path, _ in arrangement_of(repository.layout).files(repository, commit))
+    candidates = sorted(path for path, _ in locations_of(repository.layout).files(repository, commit))
     if candidates:
         are = "are not" if candidates[1:] else "is not one"
         found = f"{candidates[0]}{_and_more(len(candidates) - 1)}, which {are}"
@@ -369,13 +369,13 @@ def nothing_found(repository: Repository, commit: str, name: str) -> str:
     return f"{name!r} has no documents: looked for {repository.layout.wanted}; found {found}"
 
 
-def beside(repository: Repository, before: str, after: str) -> list[Diagnostic]:
+def ignored_documents_note(repository: Repository, before: str, after: str) -> list[Diagnostic]:
     """Return a note if there are documents that are not compared because `_cache/` exists as well."""
-    arrangement = arrangement_of(repository.layout)
+    locations = locations_of(repository.layout)
     sides = [] if repository.layout.pattern else [before, after]
     # Those that differ between the two revisions; if only one of them has `_cache/`, all of its files.
-    files = arrangement.differing(repository, *(side for side in sides if arrangement.stored(repository, side)))
-    found = sorted({path for path, _, key in islice(files, _MOST_BESIDE) if arrangement.is_document(repository, key)})
+    files = locations.differing(repository, *(side for side in sides if locations.stored(repository, side)))
+    found = sorted({path for path, _, key in islice(files, _MOST_BESIDE) if locations.is_document(repository, key)})
     are = f"this and {len(found) - 1} more are " if found[1:] else ""
     return [Diagnostic(path, DiagnosticKind.INCONSISTENT, not_compared(are), is_loss=False) for path in found[:1]]
 
@@ -459,7 +459,7 @@ class TreeDifference:
             documents=tuple(pair for pair in self._documents if wanted(pair.package)),
             count_unchanged=lambda: sum(map(wanted, self._unchanged_packages)),
             diagnostics=(
-                *ignored(self._folder, self._odd),
+                *ignored_entries_note(self._folder, self._odd),
                 *(Diagnostic(path, DiagnosticKind.UNREADABLE, each.reason) for each, path in unreadable),
             ),
             unreadable=(*(each for each in self._replaced if wanted(each.package)), *(each for each, _ in unreadable)),
@@ -529,7 +529,7 @@ def listing(repository: Repository, name: str) -> Listing:
     An entry that is listed twice has no id. Raises SourceError if a tree named by id is missing or has too many
     entries.
     """
-    content = arrangement_of(repository.layout).tree(repository, name)
+    content = locations_of(repository.layout).tree(repository, name)
     if content is None:
         found = repository.objects().get(name)
         if found is None and _ID.fullmatch(name):
@@ -547,9 +547,9 @@ def listing(repository: Repository, name: str) -> Listing:
 
 def _document_entries(repository: Repository, trees: Iterator[str | None]) -> Iterator[TreeEntry | None]:
     """Yield mode and id of the document in each package tree; None if it has none."""
-    entries, arrangement = 0, arrangement_of(repository.layout)
+    entries, locations = 0, locations_of(repository.layout)
     while run := list(islice(trees, _TREES_AT_ONCE)):
-        made = [arrangement.tree(repository, tree) if tree else b"" for tree in run]
+        made = [locations.tree(repository, tree) if tree else b"" for tree in run]
         stored = [tree for tree, content in zip(run, made, strict=True) if tree and content is None]
         contents = repository.objects().stream(stored, kind="tree")
         for tree, ours in zip(run, made, strict=True):
@@ -571,7 +571,7 @@ def problem_of(repository: Repository, entry: TreeEntry | None) -> str:
     if mode in FILES:
         return ""
     if mode == CONTESTED:
-        return why_contested(arrangement_of(repository.layout).contested[key.hex()])
+        return why_contested(locations_of(repository.layout).contested[key.hex()])
     return "stands twice in its folder" if mode == TWICE else f"is not a regular file (mode {mode.decode()})"
 
 
@@ -579,7 +579,7 @@ def _blob(repository: Repository, folder: str, package: str, entry: TreeEntry | 
     if entry is None:
         return None
     key = entry[1].hex()
-    path = arrangement_of(repository.layout).paths.get((package, key))
+    path = locations_of(repository.layout).paths.get((package, key))
     return Blob(key, USUAL_BYTES, folder, package) if path is None else Blob(key, USUAL_BYTES, path)
 
 
@@ -606,7 +606,7 @@ def mode_of(text: bytes) -> bytes:
     return _MODES.get(mode, mode)
 
 
-def ignored(label: str, names: Collection[bytes]) -> list[Diagnostic]:
+def ignored_entries_note(label: str, names: Collection[bytes]) -> list[Diagnostic]:
     """Return the diagnostic that the entries `names` of the folder `label` are ignored; empty without names."""
     if not names:
         return []

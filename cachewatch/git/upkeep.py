@@ -54,11 +54,11 @@ _held: set[int] = set()
 
 
 @contextmanager
-def alone(lock: int, seconds: float) -> Iterator[bool]:
+def exclusive(lock: int, seconds: float) -> Iterator[bool]:
     """Wait up to `seconds` for `lock` to become exclusive; yield whether it did. Afterwards it is shared again."""
-    is_alone = taken(lock, seconds)
+    is_exclusive = try_lock(lock, seconds)
     try:
-        yield is_alone
+        yield is_exclusive
     finally:
         fcntl.flock(lock, fcntl.LOCK_SH)  # for a moment at most: others are alone for no longer
 
@@ -70,7 +70,7 @@ def locked(folder: Path, *, seconds: float = float("inf"), advice: str = _NEEDED
     Waits up to `seconds`, then raises SourceError. `advice` ends the message if the lock file cannot be written.
     """
     with _opened(folder, "lock", advice) as lock:
-        if not taken(lock, seconds):
+        if not try_lock(lock, seconds):
             raise SourceError(f"{folder}: another cachewatch has been working on this clone for long")
         yield
 
@@ -82,7 +82,7 @@ def writing(folder: Path, *, seconds: float = 0.0) -> Iterator[int]:
     Waits up to `seconds` for other git processes to end, and removes files that killed ones left.
     """
     with _opened(folder, "running", _NEEDED) as lock:
-        with alone(lock, seconds) as is_alone:
+        with exclusive(lock, seconds) as is_alone:
             _tidy(folder, is_alone=is_alone)
         with handing_on(lock):
             yield lock
@@ -104,7 +104,7 @@ def _opened(folder: Path, what: str, advice: str) -> Iterator[int]:
         os.close(lock)
 
 
-def taken(lock: int, seconds: float) -> bool:
+def try_lock(lock: int, seconds: float) -> bool:
     """Take `lock`, a file descriptor, exclusively; tell whether that succeeded within `seconds`."""
     deadline = time.monotonic() + seconds
     while True:
@@ -157,7 +157,7 @@ def check_owner(folder: Path) -> None:
         )
 
 
-def room(folder: Path) -> int:
+def usable_bytes(folder: Path) -> int:
     """Return how many bytes a fetch into `folder` may write; raise BrokenSource if less than the reserve is free."""
     free = shutil.disk_usage(folder.parent).free
     if free <= RESERVE:

@@ -23,7 +23,7 @@ from cachewatch.config.sources import GitSource, Source
 from cachewatch.core.names import ANYWHERE, Layout
 from cachewatch.core.selection import Globs
 from cachewatch.errors import SourceError, UnknownRevision
-from cachewatch.git.clone import Mirror, Update
+from cachewatch.git.clone import ServiceClone, Update
 from cachewatch.git.recording import is_made
 from cachewatch.git.remote import Access, redact
 from cachewatch.git.repository import Repository
@@ -106,7 +106,7 @@ class WatchedClone:
 
     def __init__(self, source: GitSource, folder: Path) -> None:
         self._folder, self._address, self._since = folder, redact(source.address), source.since
-        self._mirror = Mirror(
+        self._clone = ServiceClone(
             folder,
             source.address,
             branch=source.branch,
@@ -118,8 +118,8 @@ class WatchedClone:
 
     def update(self) -> News:
         """Fetch the newest revision of the branch."""
-        update, other = self._mirror.update(), self._other_address()
-        with closing(self._mirror.open()) as repository:
+        update, other = self._clone.update(), self._other_address()
+        with closing(self._clone.open()) as repository:
             newest = resolve(repository, update.after)
             if self._since is not None:
                 with suppress(UnknownRevision):  # each stream that begins there reports that
@@ -139,21 +139,21 @@ class WatchedClone:
 
     def open(self) -> Repository:
         """Open the clone to read it."""
-        return self._mirror.open()
+        return self._clone.open()
 
     def pin(self, revisions: Collection[str]) -> None:
         """Keep these revisions with all their contents, even if upstream deletes them."""
-        for revision in sorted(set(revisions) - self._mirror.pins()):
-            self._mirror.pin(revision)
+        for revision in sorted(set(revisions) - self._clone.pins()):
+            self._clone.pin(revision)
 
     def lacking(self, revisions: Collection[str]) -> frozenset[str]:
         """Return those of these revisions that the clone does not have."""
-        return self._mirror.lacking(revisions)
+        return self._clone.lacking(revisions)
 
     def tidy(self, used: Collection[str]) -> None:
         """Remove the pins of all revisions that are not in `used`."""
-        for revision in self._mirror.pins().difference(used):
-            self._mirror.unpin(revision)
+        for revision in self._clone.pins().difference(used):
+            self._clone.unpin(revision)
 
 
 class RecordedFolder(RecordedSource):

@@ -61,7 +61,7 @@ class FileReader(Struct, frozen=True):
             except OSError as error:
                 yield _why_unread(error)
 
-    def again(self) -> "FileReader":
+    def reopened(self) -> "FileReader":
         """Return this reader itself, because it keeps nothing open."""
         return self
 

@@ -22,7 +22,7 @@ from cachewatch.git.catalogue import GitReader, compare_revisions, list_revision
 from cachewatch.git.remote import open_repository
 from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import file_of, resolve
-from cachewatch.git.trees import arrangement_of
+from cachewatch.git.trees import locations_of
 from cachewatch.runtime.files import read_beginning
 from cachewatch.sources import folders
 from cachewatch.sources.folders import is_documents
@@ -110,7 +110,7 @@ def uncommitted(repository: "Repository") -> Path | None:
 
 def _has_new(repository: "Repository", root: Path) -> bool:
     """Tell whether a document that was never added to git lies beside those of HEAD; in `_cache/`, none is looked for."""
-    arrangement, head = arrangement_of(repository.layout), resolve(repository, "HEAD").commit
+    arrangement, head = locations_of(repository.layout), resolve(repository, "HEAD").commit
     if arrangement.stored(repository, head):
         return False
     known = {path for path, _ in arrangement.files(repository, head)}

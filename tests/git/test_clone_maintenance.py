@@ -22,7 +22,7 @@ from upstream import Upstream, git, specs
 from cachewatch.errors import BrokenSource, SourceError, UnknownRevision
 from cachewatch.git import upkeep as clone_locks
 from cachewatch.git import upkeep as clone_maintenance
-from cachewatch.git.clone import Mirror
+from cachewatch.git.clone import ServiceClone
 from cachewatch.git.gitpython import interrupt
 
 
@@ -36,7 +36,7 @@ def upstream(tmp_path: Path) -> Upstream:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Where the mirror lies."""
+    """Where the clone lies."""
     return tmp_path / "state" / "source.git"
 
 
@@ -74,20 +74,20 @@ def test_a_lock_that_a_killed_git_left_is_removed_at_once(
     upstream: Upstream, folder: Path, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """However young it is, and however far in the future: no git of ours runs, so nobody holds it. That is logged."""
-    mirror = Mirror(folder, upstream.url)
-    mirror.pin(mirror.update().after)
+    clone = ServiceClone(folder, upstream.url)
+    clone.pin(clone.update().after)
     lock = folder / name
     lock.parent.mkdir(parents=True, exist_ok=True)
     lock.touch()
     age(lock, -86400)
     newest = upstream.commit(specs(12))
 
-    update = mirror.update()
+    update = clone.update()
     assert (update.after, update.set_aside) == (newest, None)
     assert not lock.exists()
     assert f"{lock}: removed" in caplog.text
     lock.touch()
-    mirror.pin(newest)
+    clone.pin(newest)
     assert not lock.exists()
 
 
@@ -95,10 +95,10 @@ ORPHANS = """
 import sys
 from pathlib import Path
 from cachewatch.git import gitpython
-from cachewatch.git.clone import Mirror
+from cachewatch.git.clone import ServiceClone
 tools = gitpython._tools()
 gitpython._tools = lambda: {name: path for name, path in tools.items() if name != "setpriv"}
-Mirror(Path(sys.argv[1]), sys.argv[2], timeout=60).update()
+ServiceClone(Path(sys.argv[1]), sys.argv[2], timeout=60).update()
 """
 
 
@@ -110,7 +110,7 @@ def test_a_lock_is_left_to_a_git_that_a_killed_service_left_running(
     diagnostics = Faults()
     with smart_http(upstream.path.parent, diagnostics) as address:
         url = f"{address}/upstream.git"
-        Mirror(folder, url, timeout=60).update()
+        ServiceClone(folder, url, timeout=60).update()
         newest = upstream.commit(specs(11))
         diagnostics.stall = True
         with subprocess.Popen([sys.executable, "-c", ORPHANS, str(folder), url]) as service:
@@ -121,12 +121,12 @@ def test_a_lock_is_left_to_a_git_that_a_killed_service_left_running(
         lock = folder / "refs/heads/main.lock"
         lock.touch()
         with pytest.raises(SourceError, match=r"main\.lock"):
-            Mirror(folder, url, timeout=60).update()
+            ServiceClone(folder, url, timeout=60).update()
         assert lock.exists()
         for pid in left:
             os.kill(pid, signal.SIGKILL)
         wait_for(lambda: not fetches(folder))
-        assert Mirror(folder, url, timeout=60).update().after == newest
+        assert ServiceClone(folder, url, timeout=60).update().after == newest
         assert not lock.exists()
 
 
@@ -150,22 +150,22 @@ def test_a_pin_waits_for_no_fetch(upstream: Upstream, folder: Path) -> None:
     """A server that hangs must not hold up the digests that are made meanwhile."""
     diagnostics = Faults()
     with smart_http(upstream.path.parent, diagnostics) as address:
-        mirror = Mirror(folder, f"{address}/upstream.git", timeout=60)
-        first = mirror.update().after
+        clone = ServiceClone(folder, f"{address}/upstream.git", timeout=60)
+        first = clone.update().after
         upstream.commit(specs(11))
         diagnostics.stall = True
         caught: list[SourceError] = []
 
         def update() -> None:
             try:
-                mirror.update()
+                clone.update()
             except SourceError as error:
                 caught.append(error)
 
         thread = threading.Thread(target=update)
         thread.start()
         wait_for(lambda: diagnostics.stalled > 0)
-        other = Mirror(folder, f"{address}/upstream.git", timeout=60)
+        other = ServiceClone(folder, f"{address}/upstream.git", timeout=60)
         other.pin(first)
         assert other.pins() == {first}
         other.unpin(first)
@@ -179,20 +179,20 @@ def test_what_is_pinned_while_a_clone_is_made_anew_is_kept(
     upstream: Upstream, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Though that clone had all its pins already."""
-    mirror = Mirror(folder, upstream.url)
-    first = mirror.update().after
-    carried = Mirror._carry_over
+    clone = ServiceClone(folder, upstream.url)
+    first = clone.update().after
+    carried = ServiceClone._carry_over
 
-    def meanwhile(self: Mirror, *arguments: Any, **options: Any) -> tuple[str, ...]:
+    def meanwhile(self: ServiceClone, *arguments: Any, **options: Any) -> tuple[str, ...]:
         lost = carried(self, *arguments, **options)
         if not self.pins():
-            Mirror(folder, upstream.url).pin(first)
+            ServiceClone(folder, upstream.url).pin(first)
         return lost
 
-    monkeypatch.setattr(Mirror, "_carry_over", meanwhile)
+    monkeypatch.setattr(ServiceClone, "_carry_over", meanwhile)
     (folder / "refs/heads/main").write_bytes(b"")
-    assert mirror.update().set_aside is not None
-    assert mirror.pins() == {first}
+    assert clone.update().set_aside is not None
+    assert clone.pins() == {first}
 
 
 @pytest.mark.slow
@@ -204,20 +204,20 @@ def test_hundreds_of_polls_leave_nothing_behind(
     (tmp_path / "scratch").mkdir()
     monkeypatch.setenv("TMPDIR", str(tmp_path / "scratch"))
     monkeypatch.setattr(tempfile, "tempdir", None)
-    mirror = Mirror(folder, upstream.url)
-    first = mirror.update().after
-    mirror.pin(first)
+    clone = ServiceClone(folder, upstream.url)
+    first = clone.update().after
+    clone.pin(first)
     pinned = {first}
     before = after = (0, 0, 0)
     for number in range(200):
         if number % 2:
             newest = upstream.commit(specs(number * 10, 2, 3))
-            update = mirror.update()
+            update = clone.update()
             assert (update.after, update.rewritten, update.set_aside) == (newest, False, None)
-            mirror.pin(newest)
+            clone.pin(newest)
             pinned.add(newest)
         else:
-            update = mirror.update()
+            update = clone.update()
             assert update.before == update.after
         if number == 60:
             before = resources()
@@ -227,7 +227,7 @@ def test_hundreds_of_polls_leave_nothing_behind(
     assert after[2] - before[2] < 5_000
     assert len(list(folder.glob("objects/pack/*.pack"))) < 110
     assert not list((tmp_path / "scratch").iterdir())
-    assert mirror.pins() == pinned
+    assert clone.pins() == pinned
     assert not clone_maintenance.damage(folder, thoroughly=True)
 
 
@@ -239,19 +239,19 @@ def test_packs_are_put_together(
     """What is pinned stays, whole, though the branch was rewritten; what nothing refers to may go."""
     monkeypatch.setattr(clone_maintenance, "_MANY_PACKS", 4)
     monkeypatch.setattr(clone_maintenance, "_MANY_LOOSE", 0)
-    mirror = Mirror(folder, upstream.url, partial=partial)
-    root = mirror.update().after
+    clone = ServiceClone(folder, upstream.url, partial=partial)
+    root = clone.update().after
     pinned = set()
     for number in range(12):
         commit = upstream.commit(specs(number * 10 + 4, number * 10 + 5), root)
-        assert mirror.update().after == commit
+        assert clone.update().after == commit
         if number % 3 == 0:
-            mirror.pin(commit)
+            clone.pin(commit)
             pinned.add(commit)
     upstream.forget()
 
     assert len(list(folder.glob("objects/pack/*.pack"))) <= 7
-    assert mirror.pins() == pinned
+    assert clone.pins() == pinned
     assert not clone_maintenance.damage(folder, thoroughly=True)
     for commit in pinned:
         assert "?" not in git(folder, "rev-list", "--objects", "--missing=print", "--no-walk", commit)
@@ -262,12 +262,12 @@ def test_damage_that_only_packing_sees(
     upstream: Upstream, folder: Path, partial: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The poll still tells its news, and the clone is replaced in the same breath."""
-    mirror = Mirror(folder, upstream.url, partial=partial)
+    clone = ServiceClone(folder, upstream.url, partial=partial)
     upstream.commit({"_cache/develop/old/specs.md": random.Random(1).randbytes(50_000)})
-    before = mirror.update().after
+    before = clone.update().after
     upstream.commit(specs(5))
-    before = mirror.update().after
-    mirror.pin(before)
+    before = clone.update().after
+    clone.pin(before)
     git(folder, "repack", "-a", "-d", "-q")
     largest = max(folder.glob("objects/pack/*.pack"), key=lambda path: path.stat().st_size)
     data = bytearray(largest.read_bytes())
@@ -277,26 +277,26 @@ def test_damage_that_only_packing_sees(
     monkeypatch.setattr(clone_maintenance, "_MANY_PACKS", 0)
     monkeypatch.setattr(clone_maintenance, "_TOO_MANY_PACKS", 0)
     newest = upstream.commit(specs(6))
-    update = mirror.update()
+    update = clone.update()
 
     assert (update.before, update.after) == (before, newest)
     assert update.set_aside is not None
     assert "cloned anew" in caplog.text
-    assert mirror.pins() == {before}
+    assert clone.pins() == {before}
     assert not clone_maintenance.damage(folder, thoroughly=True)
 
 
 def test_more_than_there_is_room_for(upstream: Upstream, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A fetch that would fill the disk is stopped by the kernel before it does; nothing is damaged."""
-    mirror = Mirror(folder, upstream.url, partial=False)
-    first = mirror.update().after
+    clone = ServiceClone(folder, upstream.url, partial=False)
+    first = clone.update().after
     newest = upstream.commit({"_cache/develop/a/specs.md": random.Random(1).randbytes(400_000)})
     with monkeypatch.context() as context:
-        context.setattr(clone_maintenance, "room", lambda *_, **__: 50_000)
+        context.setattr(clone_maintenance, "usable_bytes", lambda *_, **__: 50_000)
         with pytest.raises(BrokenSource, match="no room"):
-            mirror.update()
+            clone.update()
     assert git(folder, "rev-parse", "HEAD") == first
-    assert mirror.update().after == newest
+    assert clone.update().after == newest
     assert not clone_maintenance.damage(folder, thoroughly=True)
 
 
@@ -311,14 +311,14 @@ def test_a_disk_that_is_full(upstream: Upstream, tmp_path: Path, monkeypatch: py
         pytest.skip("this machine does not let us mount a small disk")
     try:
         monkeypatch.setattr(clone_maintenance, "RESERVE", 0)
-        mirror = Mirror(disk / "source.git", upstream.url, partial=False)
-        mirror.update()
+        clone = ServiceClone(disk / "source.git", upstream.url, partial=False)
+        clone.update()
         (disk / "filler").write_bytes(b"x" * (shutil.disk_usage(disk).free - 200_000))
         newest = upstream.commit({"_cache/develop/a/specs.md": random.Random(1).randbytes(400_000)})
         with pytest.raises(BrokenSource, match="room"):
-            mirror.update()
+            clone.update()
         (disk / "filler").unlink()
-        assert mirror.update().after == newest
+        assert clone.update().after == newest
         assert not clone_maintenance.damage(disk / "source.git", thoroughly=True)
     finally:
         subprocess.run(["umount", "--lazy", disk], check=True)
@@ -326,12 +326,12 @@ def test_a_disk_that_is_full(upstream: Upstream, tmp_path: Path, monkeypatch: py
 
 def test_a_clone_that_is_somebody_elses(upstream: Upstream, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The message names both users and the command that mends it."""
-    mirror = Mirror(folder, upstream.url)
-    mirror.update()
+    clone = ServiceClone(folder, upstream.url)
+    clone.update()
     monkeypatch.setattr(os, "geteuid", lambda: 4321)
 
     with pytest.raises(BrokenSource, match=r"belongs to user \w+, but cachewatch runs as 4321.*chown -R 4321"):
-        mirror.update()
+        clone.update()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a repository away")
@@ -341,14 +341,14 @@ def test_a_path_that_is_somebody_elses(upstream: Upstream, folder: Path) -> None
         os.chown(path, 65534, 65534)
 
     with pytest.raises(BrokenSource, match="belongs to another user"):
-        Mirror(folder, str(upstream.path)).update()
+        ServiceClone(folder, str(upstream.path)).update()
 
 
 def test_a_state_folder_that_cannot_be_made(upstream: Upstream, tmp_path: Path) -> None:
     """Where a file is in the way."""
     (tmp_path / "file").touch()
     with pytest.raises(SourceError, match="needs a folder there"):
-        Mirror(tmp_path / "file" / "source.git", upstream.url).update()
+        ServiceClone(tmp_path / "file" / "source.git", upstream.url).update()
 
 
 @pytest.mark.slow_cases
@@ -357,23 +357,23 @@ def test_a_state_folder_that_cannot_be_made(upstream: Upstream, tmp_path: Path) 
 def test_pins_survive_a_new_clone(upstream: Upstream, folder: Path, partial: bool, is_forgotten: bool) -> None:
     """From upstream, or from the damaged clone."""
     root = git(upstream.path, "rev-parse", "main")
-    mirror = Mirror(folder, upstream.url, partial=partial)
-    mirror.pin(mirror.update().after)
+    clone = ServiceClone(folder, upstream.url, partial=partial)
+    clone.pin(clone.update().after)
     rewritten = upstream.commit(specs(14), root)
-    mirror.update()
-    mirror.pin(rewritten)
+    clone.update()
+    clone.pin(rewritten)
     newest = upstream.commit(specs(15), root)
-    assert mirror.update().rewritten
+    assert clone.update().rewritten
     if is_forgotten:
         upstream.forget()
     (folder / "refs/heads/main").write_bytes(b"")
-    update = Mirror(folder, upstream.url, partial=partial).update()
+    update = ServiceClone(folder, upstream.url, partial=partial).update()
 
     assert update.after == newest
     assert update.set_aside is not None
     assert update.set_aside.is_dir()
     assert update.lost_pins == ()
-    assert mirror.pins() == {root, rewritten}
+    assert clone.pins() == {root, rewritten}
     assert not clone_maintenance.damage(folder, thoroughly=True)
     assert "?" not in git(folder, "rev-list", "--objects", "--missing=print", "--no-walk", rewritten)
 
@@ -383,22 +383,22 @@ def test_a_pin_that_is_nowhere_any_more_is_said_to_be_lost(
     upstream: Upstream, folder: Path, partial: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Whoever compares from there must know; the others are kept."""
-    mirror = Mirror(folder, upstream.url, partial=partial)
-    root = mirror.update().after
+    clone = ServiceClone(folder, upstream.url, partial=partial)
+    root = clone.update().after
     rewritten = upstream.commit(specs(14), root)
-    mirror.update()
-    mirror.pin(root)
-    mirror.pin(rewritten)
+    clone.update()
+    clone.pin(root)
+    clone.pin(rewritten)
     newest = upstream.commit(specs(15), root)
     upstream.forget()
     shutil.rmtree(folder / "objects")
-    update = mirror.update()
+    update = clone.update()
 
     assert (update.after, update.lost_pins) == (newest, (rewritten,))
-    assert mirror.pins() == {root}
+    assert clone.pins() == {root}
     assert f"revision {rewritten} exists nowhere any more" in caplog.text
     with pytest.raises(UnknownRevision):
-        mirror.pin(rewritten)
+        clone.pin(rewritten)
 
 
 def test_only_the_newest_damaged_clone_is_kept(upstream: Upstream, folder: Path) -> None:
@@ -406,10 +406,10 @@ def test_only_the_newest_damaged_clone_is_kept(upstream: Upstream, folder: Path)
     other = folder.with_name(f"{folder.name}.damaged-notes")
     other.mkdir(parents=True)
     for number in range(3):
-        mirror = Mirror(folder, upstream.url)
-        mirror.update()
+        clone = ServiceClone(folder, upstream.url)
+        clone.update()
         (folder / "HEAD").write_text(str(number))
-        kept = Mirror(folder, upstream.url).update().set_aside
+        kept = ServiceClone(folder, upstream.url).update().set_aside
         assert kept is not None
         assert (kept / "HEAD").read_text() == str(number)
     assert other.is_dir()
@@ -420,15 +420,15 @@ def test_a_service_that_stops_does_not_wait_for_git(upstream: Upstream, folder: 
     """A fetch that stalls ends when it is interrupted, and is an error like any other."""
     diagnostics = Faults()
     with smart_http(upstream.path.parent, diagnostics) as address:
-        mirror = Mirror(folder, f"{address}/upstream.git", timeout=60)
-        mirror.update()
+        clone = ServiceClone(folder, f"{address}/upstream.git", timeout=60)
+        clone.update()
         upstream.commit(specs(11))
         diagnostics.stall = True
         errors: list[SourceError] = []
 
         def update() -> None:
             try:
-                mirror.update()
+                clone.update()
             except SourceError as error:
                 errors.append(error)
 
@@ -446,10 +446,10 @@ def test_a_service_that_stops_does_not_wait_for_git(upstream: Upstream, folder: 
 PROGRAM = """
 import sys
 from pathlib import Path
-from cachewatch.git.clone import Mirror
-mirror = Mirror(Path(sys.argv[1]), sys.argv[2])
+from cachewatch.git.clone import ServiceClone
+clone = ServiceClone(Path(sys.argv[1]), sys.argv[2])
 while True:
-    mirror.pin(mirror.update().after)
+    clone.pin(clone.update().after)
 """
 
 
@@ -470,9 +470,9 @@ def test_a_service_that_is_killed_at_any_time(upstream: Upstream, folder: Path) 
             # A service that is killed in its first clone leaves what the next one removes, and says so.
             assert all(b"the git that made it is gone" in line for line in service.stderr.read().splitlines())
     newest = upstream.commit(specs(7))
-    mirror = Mirror(folder, upstream.url)
-    update = mirror.update()
-    mirror.pin(newest)
+    clone = ServiceClone(folder, upstream.url)
+    update = clone.update()
+    clone.pin(newest)
 
     assert (update.after, update.set_aside, update.rewritten) == (newest, None, False)
     assert not clone_maintenance.damage(folder, thoroughly=True)
@@ -481,8 +481,8 @@ def test_a_service_that_is_killed_at_any_time(upstream: Upstream, folder: Path) 
 
 def test_hostile_objects_are_refused(upstream: Upstream, folder: Path) -> None:
     """Names that could leave a folder never reach our clone, and nobody has to wait for them to pass."""
-    mirror = Mirror(folder, upstream.url)
-    first = mirror.update().after
+    clone = ServiceClone(folder, upstream.url)
+    first = clone.update().after
     blob = git(upstream.path, "hash-object", "-w", "--stdin", stdin=b"x")
     raw = b"100644 .git\0" + bytes.fromhex(blob)
     tree = git(upstream.path, "hash-object", "-t", "tree", "-w", "--literally", "--stdin", stdin=raw)
@@ -490,7 +490,7 @@ def test_hostile_objects_are_refused(upstream: Upstream, folder: Path) -> None:
     git(upstream.path, "update-ref", "refs/heads/main", commit)
 
     with pytest.raises(BrokenSource, match="malformed or malicious"):
-        mirror.update()
+        clone.update()
     assert git(folder, "rev-parse", "HEAD") == first
 
 
@@ -503,15 +503,15 @@ def test_what_a_user_of_the_machine_can_see(
     caplog.set_level(logging.DEBUG)
     diagnostics = Faults()
     with smart_http(upstream.path.parent, diagnostics) as address:
-        Mirror(folder, f"{address}/upstream.git", timeout=120).update()
-        mirror = Mirror(folder, f"{address}/upstream.git", timeout=10)
+        ServiceClone(folder, f"{address}/upstream.git", timeout=120).update()
+        clone = ServiceClone(folder, f"{address}/upstream.git", timeout=10)
         upstream.commit(specs(11))
         diagnostics.stall = True
         seen: dict[str, str] = {}
         watcher = threading.Thread(target=_watch, args=(seen, diagnostics))
         watcher.start()
         with pytest.raises(SourceError):
-            mirror.update()
+            clone.update()
         watcher.join()
     assert folder.stat().st_mode & 0o077 == 0
     assert seen

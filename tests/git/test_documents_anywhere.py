@@ -15,7 +15,7 @@ from cachewatch.core.names import Layout
 from cachewatch.git import trees as arranged_trees
 from cachewatch.git.repository import ObjectPipe, Repository
 from cachewatch.git.revisions import resolve
-from cachewatch.git.trees import arrangement_of, catalogue_of
+from cachewatch.git.trees import catalogue_of, locations_of
 
 # How documents may lie: what becomes of the tag and package of each.
 LAYOUTS = (
@@ -48,7 +48,7 @@ def _diff(run: Run, *arguments: object) -> dict[str, Any]:
 
 @pytest.fixture(autouse=True)
 def _forget() -> None:
-    arrangement_of.cache_clear()
+    locations_of.cache_clear()
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -289,7 +289,7 @@ def test_trees_that_were_dropped_are_made_again(tmp_path: Path, monkeypatch: pyt
     states = [_state("{package}.md", {f"p{n}": records([n + shift]) for n in range(3)}) for shift in range(6)]
     repository = history(tmp_path / "r.git", *states)
     expected = run("diff", "HEAD~5", "HEAD", "--repo", repository).output
-    arrangement_of.cache_clear()
+    locations_of.cache_clear()
     monkeypatch.setattr(arranged_trees, "_MOST_TREE_BYTES", 1)
 
     assert run("diff", "HEAD~5", "HEAD", "--repo", repository).output == expected

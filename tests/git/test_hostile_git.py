@@ -13,7 +13,7 @@ import pytest
 
 from cachewatch.errors import BrokenSource, SourceError
 from cachewatch.git import gitpython
-from cachewatch.git.clone import Mirror
+from cachewatch.git.clone import ServiceClone
 from cachewatch.git.gitpython import Git as GitCommand
 from cachewatch.git.gitpython import git_version
 from cachewatch.git.remote import Remote
@@ -119,7 +119,7 @@ def test_fetching_from_it_runs_nothing(version: str, clone: Path, ran: Path, git
     """The git of the other side, which is ours where it is on this machine, speaks no `ext` either."""
     git_of(version)
     with pytest.raises(SourceError):
-        Mirror(tmp_path / "mirror.git", str(clone), timeout=60).update()
+        ServiceClone(tmp_path / "mirror.git", str(clone), timeout=60).update()
     assert not ran.exists()
 
 
@@ -141,7 +141,7 @@ def test_a_setpriv_that_a_sandbox_forbids_is_left_out(demo_repository: Path, git
     (tmp_path / "bin/setpriv").chmod(0o755)
     gitpython._tools.cache_clear()
     try:
-        assert Mirror(tmp_path / "mirror.git", str(demo_repository), timeout=60).update().before is None
+        assert ServiceClone(tmp_path / "mirror.git", str(demo_repository), timeout=60).update().before is None
     finally:
         gitpython._tools.cache_clear()
 

@@ -10,7 +10,7 @@ from upstream import Upstream, git, specs
 from cachewatch.errors import BrokenSource, RefusedAddress, SourceError, UnknownRevision
 from cachewatch.git import upkeep as clone_locks
 from cachewatch.git.catalogue import compare_revisions, tags_of
-from cachewatch.git.clone import Mirror
+from cachewatch.git.clone import ServiceClone
 from cachewatch.git.revisions import resolve, resolve_upstream
 
 
@@ -24,14 +24,14 @@ def upstream(tmp_path: Path) -> Upstream:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Where the mirror lies."""
+    """Where the clone lies."""
     return tmp_path / "state" / "source.git"
 
 
-def changed(mirror: Mirror, before: str, after: str) -> list[str]:
+def changed(clone: ServiceClone, before: str, after: str) -> list[str]:
     """Return the packages that differ, after reading both documents of each."""
     with_contents = []
-    repository = mirror.open()
+    repository = clone.open()
     try:
         old, new = (resolve(repository, commit) for commit in (before, after))
         found = compare_revisions(repository, old, new, wanted_tag=lambda _: True, wanted_package=lambda _: True)
@@ -55,10 +55,10 @@ def test_a_tag_of_git_is_fetched_when_it_is_named(tmp_path: Path, folder: Path, 
         git(upstream.path, "tag", "-a", "-m", "x", name, commit)
     git(upstream.path, "branch", "-D", "release")
     newest = upstream.commit(specs(1, 12))
-    mirror = Mirror(folder, str(upstream.path) if how == "path" else upstream.url)
-    mirror.update()
+    clone = ServiceClone(folder, str(upstream.path) if how == "path" else upstream.url)
+    clone.update()
 
-    with closing(mirror.open()) as repository:
+    with closing(clone.open()) as repository:
         with pytest.raises(UnknownRevision):
             resolve(repository, "v1")
         for name, commit in (("v1", release), ("v1~1", first), ("refs/tags/releases/1.0", first), ("main~1", first)):
@@ -66,9 +66,9 @@ def test_a_tag_of_git_is_fetched_when_it_is_named(tmp_path: Path, folder: Path, 
         for name in ("v2", "v1~9", "--upload-pack=x", "1999-01-01", "a b"):
             with pytest.raises(UnknownRevision):
                 resolve_upstream(repository, name)
-    mirror.pin(release)
-    assert changed(mirror, release, newest) == ["package1", "package2"]
-    assert mirror.update().after == newest
+    clone.pin(release)
+    assert changed(clone, release, newest) == ["package1", "package2"]
+    assert clone.update().after == newest
 
 
 @pytest.mark.parametrize("how", ["path", "file", "no filter"])
@@ -76,38 +76,38 @@ def test_a_branch_is_followed(tmp_path: Path, folder: Path, how: str) -> None:
     """First everything, then only what is new, and each time the branch here is the branch there."""
     upstream = Upstream(tmp_path / "upstream.git", can_filter=how != "no filter")
     first = upstream.commit(specs(1, 2))
-    mirror = Mirror(folder, str(upstream.path) if how == "path" else upstream.url)
+    clone = ServiceClone(folder, str(upstream.path) if how == "path" else upstream.url)
 
-    assert mirror.update().before is None
-    assert mirror.update().before == first
+    assert clone.update().before is None
+    assert clone.update().before == first
     second = upstream.commit(specs(11, 2, 3))
-    update = mirror.update()
+    update = clone.update()
 
     assert (update.branch, update.before, update.after, update.rewritten) == ("main", first, second, False)
     assert git(folder, "rev-parse", "HEAD") == second
-    assert changed(mirror, first, second) == ["package1", "package3"]
+    assert changed(clone, first, second) == ["package1", "package3"]
 
 
 def test_only_the_newest_documents_are_fetched(upstream: Upstream, folder: Path) -> None:
     """The history has no contents, the newest revision has all of them, and each update brings what is new."""
     old = upstream.commit(specs(11, 2, 3))
     upstream.commit(specs(21, 2, 3))
-    mirror = Mirror(folder, upstream.url)
-    mirror.update()
+    clone = ServiceClone(folder, upstream.url)
+    clone.update()
 
     assert git(folder, "rev-list", "--objects", "--missing=print", "HEAD").count("?") == 2
     upstream.commit(specs(31, 2, 3))
-    newest = mirror.update().after
+    newest = clone.update().after
     assert git(folder, "rev-list", "--objects", "--missing=print", "HEAD").count("?") == 2
     assert git(folder, "rev-list", "--objects", "--missing=print", "--no-walk", "HEAD").count("?") == 0
-    assert changed(mirror, old, newest) == ["package1"]  # what is missing is fetched when it is read
+    assert changed(clone, old, newest) == ["package1"]  # what is missing is fetched when it is read
 
 
 def test_only_tags_that_are_watched_are_fetched(upstream: Upstream, folder: Path) -> None:
     """The contents of other tags stay where they are."""
     upstream.commit(specs(1, 2) | specs(3, tag="develop-2025-06-01"))
-    mirror = Mirror(folder, upstream.url, wanted_tag=lambda tag: tag == "develop")
-    mirror.update()
+    clone = ServiceClone(folder, upstream.url, wanted_tag=lambda tag: tag == "develop")
+    clone.update()
 
     listed = git(folder, "rev-list", "--objects", "--missing=print", "--no-walk", "HEAD")
     assert listed.count("?") == 1
@@ -116,84 +116,84 @@ def test_only_tags_that_are_watched_are_fetched(upstream: Upstream, folder: Path
 def test_a_rewritten_history_is_said_and_what_is_pinned_stays(upstream: Upstream, folder: Path) -> None:
     """After a force-push and a gc upstream, a pinned revision can still be compared, without upstream."""
     base = upstream.commit(specs(11, 2, 3))
-    mirror = Mirror(folder, upstream.url)
-    mirror.update()
-    mirror.pin(base)
+    clone = ServiceClone(folder, upstream.url)
+    clone.update()
+    clone.pin(base)
 
     first = git(upstream.path, "rev-parse", f"{base}~1")
     forced = upstream.commit(specs(12, 5), first)
     upstream.forget()
-    update = mirror.update()
+    update = clone.update()
     assert (update.before, update.after, update.rewritten) == (base, forced, True)
-    assert not mirror.update().rewritten
+    assert not clone.update().rewritten
 
     git(folder, "reflog", "expire", "--expire=now", "--all")
     git(folder, "repack", "-a", "-d", "-q")
     git(folder, "prune", "--expire=now")
     upstream.path.rename(upstream.path.with_name("gone"))
-    assert changed(mirror, base, forced) == ["package1", "package2", "package3", "package5"]
+    assert changed(clone, base, forced) == ["package1", "package2", "package3", "package5"]
 
 
 def test_a_revision_that_is_not_here_is_not_called_rewritten(upstream: Upstream, folder: Path) -> None:
     """Git cannot tell then, and that is no answer."""
-    mirror = Mirror(folder, upstream.url)
-    newest = mirror.update().after
+    clone = ServiceClone(folder, upstream.url)
+    newest = clone.update().after
 
-    assert not mirror.is_rewritten("0" * 39 + "1", newest)
+    assert not clone.is_rewritten("0" * 39 + "1", newest)
 
 
 def test_pins(upstream: Upstream, folder: Path) -> None:
     """Each goes by itself, and none is of what is not here."""
-    mirror = Mirror(folder, upstream.url)
-    first = mirror.update().after
+    clone = ServiceClone(folder, upstream.url)
+    first = clone.update().after
     second = upstream.commit(specs(1))
-    mirror.update()
+    clone.update()
 
-    mirror.pin(first)
+    clone.pin(first)
     git(folder, "pack-refs", "--all")
-    mirror.pin(second)
-    mirror.pin(second)
-    assert mirror.pins() == {first, second}
-    mirror.unpin(first)
-    mirror.unpin(first)
-    assert mirror.pins() == {second}
+    clone.pin(second)
+    clone.pin(second)
+    assert clone.pins() == {first, second}
+    clone.unpin(first)
+    clone.unpin(first)
+    assert clone.pins() == {second}
     with pytest.raises(UnknownRevision, match="is not here"):
-        mirror.pin("0" * 39 + "1")
+        clone.pin("0" * 39 + "1")
 
 
 def test_a_branch_that_goes_is_an_error_that_changes_nothing(upstream: Upstream, folder: Path) -> None:
     """Deleted or renamed: the error names the branches there are; when it is back, all goes on."""
-    mirror = Mirror(folder, upstream.url, "main")
-    first = mirror.update().after
-    mirror.pin(first)
+    clone = ServiceClone(folder, upstream.url, "main")
+    first = clone.update().after
+    clone.pin(first)
 
     git(upstream.path, "branch", "-m", "main", "trunk")
     with pytest.raises(BrokenSource, match=r"branch 'main' is not there .*there are trunk") as caught:
-        mirror.update()
+        clone.update()
     assert not caught.value.is_transient
     assert git(folder, "rev-parse", "HEAD") == first
-    assert mirror.pins() == {first}
+    assert clone.pins() == {first}
 
     git(upstream.path, "branch", "-m", "trunk", "main")
-    assert mirror.update().after == first
+    assert clone.update().after == first
 
 
 def test_without_a_branch_head_is_followed(upstream: Upstream, folder: Path) -> None:
     """Whatever branch it names; a renamed one is the same history."""
-    mirror = Mirror(folder, upstream.url)
-    first = mirror.update().after
+    clone = ServiceClone(folder, upstream.url)
+    first = clone.update().after
     git(upstream.path, "branch", "-m", "main", "trunk")
     second = upstream.commit(specs(1), branch="trunk")
-    update = mirror.update()
+    update = clone.update()
 
     assert (update.branch, update.before, update.after, update.rewritten) == ("trunk", first, second, False)
 
 
 def test_another_branch_in_the_configuration(upstream: Upstream, folder: Path) -> None:
     """The clone serves the new branch, and what lies between is told as it is."""
-    first = Mirror(folder, upstream.url, "main").update().after
+    first = ServiceClone(folder, upstream.url, "main").update().after
     other = upstream.commit(specs(7), first, branch="other/branch")
-    update = Mirror(folder, upstream.url, "other/branch").update()
+    update = ServiceClone(folder, upstream.url, "other/branch").update()
 
     assert (update.branch, update.before, update.after, update.rewritten) == ("other/branch", first, other, False)
 
@@ -204,22 +204,22 @@ def test_another_branch_in_the_configuration(upstream: Upstream, folder: Path) -
 def test_names_that_no_branch_has(upstream: Upstream, folder: Path, branch: str) -> None:
     """None of them reaches git."""
     with pytest.raises(BrokenSource, match="cannot be the name of a branch"):
-        Mirror(folder, upstream.url, branch).update()
+        ServiceClone(folder, upstream.url, branch).update()
 
 
 def test_an_empty_repository(tmp_path: Path, folder: Path) -> None:
     """It has no commits yet; as soon as it has, they are there."""
     upstream = Upstream(tmp_path / "upstream.git")
-    mirror = Mirror(folder, upstream.url, "main")
+    clone = ServiceClone(folder, upstream.url, "main")
 
     with pytest.raises(SourceError, match="no commits yet") as caught:
-        mirror.update()
+        clone.update()
     assert caught.value.is_transient
     with pytest.raises(SourceError, match="has not been fetched yet"):
-        mirror.open()
+        clone.open()
     first = upstream.commit({"README": b"no documents\n"})
-    assert mirror.update().after == first
-    repository = mirror.open()
+    assert clone.update().after == first
+    repository = clone.open()
     assert not tags_of(repository, resolve(repository, first)).ids
     repository.close()
 
@@ -229,13 +229,13 @@ def test_a_shallow_upstream_is_never_called_rewritten(upstream: Upstream, folder
     upstream.commit(specs(11))
     shallow = tmp_path / "shallow.git"
     git(shallow, "clone", "--quiet", "--bare", "--depth=1", upstream.url, str(shallow))
-    mirror = Mirror(folder, str(shallow))
-    mirror.update()
+    clone = ServiceClone(folder, str(shallow))
+    clone.update()
     upstream.commit(specs(12))
     upstream.commit(specs(13))
     git(shallow, "fetch", "--quiet", "--depth=1", upstream.url, "+main:main")
 
-    update = mirror.update()
+    update = clone.update()
     assert update.before != update.after
     assert not update.rewritten
 
@@ -245,7 +245,7 @@ def test_two_at_once_take_turns(upstream: Upstream, folder: Path) -> None:
     results: list[object] = []
 
     def update() -> None:
-        results.append(Mirror(folder, upstream.url).update().after)
+        results.append(ServiceClone(folder, upstream.url).update().after)
 
     threads = [threading.Thread(target=update) for _ in range(4)]
     for thread in threads:
@@ -256,7 +256,7 @@ def test_two_at_once_take_turns(upstream: Upstream, folder: Path) -> None:
     assert len(results) == 4
 
     with clone_locks.locked(folder, seconds=1), pytest.raises(SourceError, match="another cachewatch"):
-        Mirror(folder, upstream.url, timeout=0.2).update()
+        ServiceClone(folder, upstream.url, timeout=0.2).update()
 
 
 @pytest.mark.parametrize(
@@ -265,5 +265,5 @@ def test_two_at_once_take_turns(upstream: Upstream, folder: Path) -> None:
 def test_addresses_that_are_refused(folder: Path, address: str) -> None:
     """At once, and without the password."""
     with pytest.raises(RefusedAddress) as caught:
-        Mirror(folder, address)
+        ServiceClone(folder, address)
     assert "secret" not in str(caught.value)

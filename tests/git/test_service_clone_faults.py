@@ -19,7 +19,7 @@ from gitservers import Faults, git_daemon, plain_http, smart_http
 from upstream import Upstream, git
 
 from cachewatch.errors import BrokenSource, SourceError
-from cachewatch.git.clone import Mirror
+from cachewatch.git.clone import ServiceClone
 from cachewatch.git.remote import Access, redact
 
 
@@ -39,7 +39,7 @@ def bulky(seed: int) -> dict[str, bytes]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Where the mirror lies."""
+    """Where the clone lies."""
     return tmp_path / "state" / "source.git"
 
 
@@ -71,14 +71,14 @@ def test_every_protocol(upstream: Upstream, tmp_path: Path) -> None:
     with git_daemon(root) as daemon, smart_http(root) as smart, plain_http(root) as plain:
         for number, base in enumerate((daemon, smart, plain)):
             git(upstream.path, "update-server-info")
-            mirror = Mirror(tmp_path / "state" / str(number), f"{base}/upstream.git", "main", timeout=120)
-            before = mirror.update().after
+            clone = ServiceClone(tmp_path / "state" / str(number), f"{base}/upstream.git", "main", timeout=120)
+            before = clone.update().after
             after = upstream.commit(bulky(number + 2))
             git(upstream.path, "update-server-info")
-            update = mirror.update()
+            update = clone.update()
 
             assert (update.before, update.after) == (before, after), base
-            assert is_whole(mirror.folder), base
+            assert is_whole(clone.folder), base
 
 
 @pytest.mark.slow_cases
@@ -87,16 +87,16 @@ def test_a_connection_that_is_cut(
     upstream: Upstream, folder: Path, url: str, faults: Faults, cut: tuple[int, bool]
 ) -> None:
     """Wherever: nothing moves, nothing is damaged or cloned anew, and the next poll gets it all."""
-    mirror = Mirror(folder, url, timeout=120)
-    first = mirror.update().after
+    clone = ServiceClone(folder, url, timeout=120)
+    first = clone.update().after
     second = upstream.commit(bulky(2))
     faults.cut_after, faults.reset = cut
 
     with pytest.raises(SourceError) as caught:
-        mirror.update()
+        clone.update()
     assert caught.value.is_transient
     faults.cut_after = None
-    update = mirror.update()
+    update = clone.update()
     assert update.after == second
     assert update.set_aside is None
     assert is_whole(folder)
@@ -106,32 +106,32 @@ def test_a_connection_that_is_cut(
 def test_a_first_clone_that_is_cut(folder: Path, url: str, faults: Faults) -> None:
     """Half a clone is none: there is nothing in its place."""
     faults.cut_after = 60
-    mirror = Mirror(folder, url, timeout=120)
+    clone = ServiceClone(folder, url, timeout=120)
 
     with pytest.raises(SourceError):
-        mirror.update()
+        clone.update()
     assert sorted(path.name for path in folder.parent.iterdir()) == ["source.git.lock", "source.git.running"]
     faults.cut_after = None
-    mirror.update()
+    clone.update()
     assert is_whole(folder)
 
 
 @pytest.mark.slow
 def test_a_connection_that_stalls(upstream: Upstream, folder: Path, url: str, faults: Faults) -> None:
     """After the timeout it is over, and no process is left."""
-    mirror = Mirror(folder, url, timeout=120)
-    mirror.update()
+    clone = ServiceClone(folder, url, timeout=120)
+    clone.update()
     upstream.commit(bulky(2))
     faults.stall = True
     begin = time.monotonic()
 
     with pytest.raises(SourceError, match="no answer within 2 s") as caught:
-        Mirror(folder, url, timeout=2).update()
+        ServiceClone(folder, url, timeout=2).update()
     assert caught.value.is_transient
     assert time.monotonic() - begin < 100
     assert not processes(str(folder))
     faults.stall = False
-    mirror.update()
+    clone.update()
     assert is_whole(folder)
 
 
@@ -141,7 +141,7 @@ def test_a_first_clone_that_stalls(folder: Path, url: str, faults: Faults) -> No
     faults.stall = True
     begin = time.monotonic()
     with pytest.raises(SourceError, match="no answer within 2 s") as caught:
-        Mirror(folder, url, timeout=2).update()
+        ServiceClone(folder, url, timeout=2).update()
     assert caught.value.is_transient
     assert time.monotonic() - begin < 100
     assert not processes(str(folder))
@@ -150,14 +150,14 @@ def test_a_first_clone_that_stalls(folder: Path, url: str, faults: Faults) -> No
 @pytest.mark.slow
 def test_the_time_of_a_poll_is_for_all_that_it_asks(upstream: Upstream, folder: Path, url: str, faults: Faults) -> None:
     """Not for each question anew: three of them, of which each alone has time enough."""
-    mirror = Mirror(folder, url, timeout=120)
-    mirror.update()
+    clone = ServiceClone(folder, url, timeout=120)
+    clone.update()
     upstream.commit(bulky(2))
     faults.delay = 0.5
     with pytest.raises(SourceError, match="no answer within 2 s"):
-        Mirror(folder, url, timeout=2).update()
+        ServiceClone(folder, url, timeout=2).update()
     faults.delay = 0
-    update = mirror.update()
+    update = clone.update()
     assert update.before != update.after
 
 
@@ -165,7 +165,7 @@ def test_a_server_that_is_away(folder: Path) -> None:
     """Nobody listens, or nobody knows the name: that may pass."""
     for address in ("git://127.0.0.1:1/x.git", "http://127.0.0.1:1/x.git", "https://nowhere.invalid/x.git"):
         with pytest.raises(SourceError) as caught:
-            Mirror(folder, address, timeout=10).update()
+            ServiceClone(folder, address, timeout=10).update()
         assert caught.value.is_transient, address
 
 
@@ -187,10 +187,10 @@ def test_a_service_that_is_killed_leaves_no_git_behind(
 ) -> None:
     """Not even in the middle of a fetch; and the next one works at once."""
     tools.program("setpriv")  # of util-linux: it ends git with its parent
-    Mirror(folder, url, timeout=60).update()
+    ServiceClone(folder, url, timeout=60).update()
     upstream.commit(bulky(2))
     faults.stall = True
-    program = f"from pathlib import Path; from cachewatch.git.clone import Mirror; Mirror(Path({str(folder)!r}), {url!r}).update()"
+    program = f"from pathlib import Path; from cachewatch.git.clone import ServiceClone; ServiceClone(Path({str(folder)!r}), {url!r}).update()"
     with subprocess.Popen([sys.executable, "-c", program]) as service:
         deadline = time.monotonic() + 180
         while not (found := [p for p in processes(str(folder)) if " fetch " in p]) and time.monotonic() < deadline:
@@ -203,7 +203,7 @@ def test_a_service_that_is_killed_leaves_no_git_behind(
         time.sleep(0.05)
     assert not left
     faults.stall = False
-    Mirror(folder, url, timeout=120).update()
+    ServiceClone(folder, url, timeout=120).update()
     assert is_whole(folder)
 
 
@@ -224,7 +224,7 @@ def test_what_only_a_person_can_mend(folder: Path, url: str, faults: Faults, cha
     vars(faults).update(vars(change))
 
     with pytest.raises(BrokenSource, match=words) as caught:
-        Mirror(folder, url, timeout=10).update()
+        ServiceClone(folder, url, timeout=10).update()
     assert not caught.value.is_transient
 
 
@@ -234,7 +234,7 @@ def test_what_may_pass(folder: Path, url: str, faults: Faults, status: int) -> N
     faults.status = status
 
     with pytest.raises(SourceError) as caught:
-        Mirror(folder, url, timeout=10).update()
+        ServiceClone(folder, url, timeout=10).update()
     assert caught.value.is_transient
 
 
@@ -242,7 +242,7 @@ def test_a_path_that_is_no_repository(folder: Path, tmp_path: Path) -> None:
     """Neither a folder of something else nor nothing at all."""
     for path in (tmp_path, tmp_path / "nothing"):
         with pytest.raises(BrokenSource, match="no such repository"):
-            Mirror(folder, str(path)).update()
+            ServiceClone(folder, str(path)).update()
 
 
 def test_terminal_codes_from_a_server_are_shown_as_text(folder: Path, tmp_path: Path) -> None:
@@ -257,7 +257,7 @@ def test_terminal_codes_from_a_server_are_shown_as_text(folder: Path, tmp_path: 
             connection.close()
             os._exit(0)
         with pytest.raises(SourceError) as caught:
-            Mirror(folder, f"git://127.0.0.1:{listening.getsockname()[1]}/x.git", timeout=5).update()
+            ServiceClone(folder, f"git://127.0.0.1:{listening.getsockname()[1]}/x.git", timeout=5).update()
         os.waitpid(pid, 0)
     assert "\x1b" not in str(caught.value)
     assert "forged" in str(caught.value)
@@ -283,13 +283,13 @@ def test_credentials_by_gits_own_means(
     path.write_text(contents[means])
     path.chmod(0o700)
     value = f"!'{str(path).replace(chr(39), chr(39) + chr(92) + chr(39) * 2)}'" if means == "helper" else str(path)
-    mirror = Mirror(folder, url, access=Access.named({means: value}), timeout=20)
+    clone = ServiceClone(folder, url, access=Access.named({means: value}), timeout=20)
     caplog.set_level(logging.DEBUG)
 
-    mirror.update()
+    clone.update()
     faults.user = "reader:another"  # refused from now on
     with pytest.raises(BrokenSource, match="requires authentication") as caught:
-        mirror.update()
+        clone.update()
     assert path.read_text() == contents[means]  # git would have erased it
     assert secret not in str(caught.value) + caplog.text
     assert not any(secret.encode() in file.read_bytes() for file in folder.parent.rglob("*") if file.is_file())
@@ -309,7 +309,7 @@ def test_a_key_for_ssh(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     access = Access.named({"ssh_key": str(key), "known_hosts": str(hosts)})
 
     with pytest.raises(BrokenSource, match="rejects our ssh key"):
-        Mirror(folder, "git@example.org:a/b.git", access=access).update()
+        ServiceClone(folder, "git@example.org:a/b.git", access=access).update()
     said = (tmp_path / "said").read_text().splitlines()
     assert {f"-oIdentityFile={key}", "-oIdentitiesOnly=yes", f"-oUserKnownHostsFile={hosts}", "-oBatchMode=yes"} <= set(
         said
@@ -323,13 +323,13 @@ def test_a_host_that_is_not_known(folder: Path, tmp_path: Path, monkeypatch: pyt
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
 
     with pytest.raises(BrokenSource, match="known_hosts"):
-        Mirror(folder, "ssh://git@example.org/a.git").update()
+        ServiceClone(folder, "ssh://git@example.org/a.git").update()
 
 
 def test_credentials_that_are_not_there(folder: Path, url: str, tmp_path: Path) -> None:
     """The message names the file."""
     with pytest.raises(BrokenSource, match="named in the credentials of a source"):
-        Mirror(folder, url, access=Access.named({"store": str(tmp_path / "nothing")})).update()
+        ServiceClone(folder, url, access=Access.named({"store": str(tmp_path / "nothing")})).update()
 
 
 @pytest.mark.parametrize(
@@ -409,16 +409,16 @@ def test_a_clone_that_fails_again_and_again_is_looked_at_in_full(
     upstream: Upstream, folder: Path, url: str, faults: Faults
 ) -> None:
     """A line that is cut says nothing of the clone, unless it is for the third time: then each object is read."""
-    mirror = Mirror(folder, url, timeout=120)
-    mirror.pin(mirror.update().after)
+    clone = ServiceClone(folder, url, timeout=120)
+    clone.pin(clone.update().after)
     CORRUPTIONS["bit flipped"](folder)
     newest = upstream.commit(bulky(2))
     faults.cut_after, faults.cuts = 60, 3
 
     for _ in range(2):
         with pytest.raises(SourceError):
-            mirror.update()
-    update = mirror.update()
+            clone.update()
+    update = clone.update()
     assert update.after == newest
     assert update.set_aside is not None
     assert is_whole(folder)
@@ -428,13 +428,13 @@ def test_a_clone_that_is_damaged_while_nothing_runs_is_replaced_though_nothing_i
     upstream: Upstream, folder: Path
 ) -> None:
     """The first poll after a start looks for damage: nothing else would before the next news."""
-    newest = Mirror(folder, str(upstream.path)).update().after
+    newest = ServiceClone(folder, str(upstream.path)).update().after
     pack = only(folder, "objects/pack/*.pack").rename(folder / "pack")
     git(folder, "unpack-objects", "-q", stdin=pack.read_bytes())
     document = git(folder, "rev-parse", "HEAD:_cache/develop/p0/specs.md")
     (folder / "objects" / document[:2] / document[2:]).unlink()
 
-    update = Mirror(folder, str(upstream.path)).update()
+    update = ServiceClone(folder, str(upstream.path)).update()
     assert (update.before, update.after) == (newest, newest)
     assert update.set_aside is not None
     assert is_whole(folder)
@@ -448,20 +448,20 @@ def test_a_damaged_clone_is_replaced(
     upstream: Upstream, folder: Path, name: str, partial: bool, is_restarted: bool
 ) -> None:
     """Whatever was damaged: after two polls the clone is whole and new, pins and all, and no revision was missed."""
-    mirror = Mirror(folder, upstream.url, "main", partial=partial)
-    first = mirror.update().after
-    mirror.pin(first)
+    clone = ServiceClone(folder, upstream.url, "main", partial=partial)
+    first = clone.update().after
+    clone.pin(first)
     CORRUPTIONS[name](folder)
     if is_restarted:
-        mirror = Mirror(folder, upstream.url, "main", partial=partial)
+        clone = ServiceClone(folder, upstream.url, "main", partial=partial)
     upstream.commit(bulky(2))
 
     try:
-        mirror.update()
+        clone.update()
     except SourceError:
-        mirror.update()
+        clone.update()
     newest = upstream.commit(bulky(3))
-    assert mirror.update().after == newest
+    assert clone.update().after == newest
     assert is_whole(folder)
-    mirror.pin(first)
-    assert mirror.pins() == {first}
+    clone.pin(first)
+    assert clone.pins() == {first}

@@ -16,7 +16,7 @@ from station import Site, day
 from upstream import git
 
 from cachewatch.errors import UsageError
-from cachewatch.git.clone import Mirror
+from cachewatch.git.clone import ServiceClone
 from cachewatch.operators import actions as operator_actions
 from cachewatch.operators.status import read_status
 from cachewatch.service import compose as assembling_digests
@@ -506,7 +506,7 @@ def test_what_is_held_is_kept_though_upstream_threw_it_away(site: Site) -> None:
 def test_what_no_digest_begins_at_any_more_is_let_go(site: Site) -> None:
     """Else the clone would keep each revision that anybody was ever told of."""
     context = site.open()
-    clone = Mirror(context.clone_folder("public"), str(site.upstream))
+    clone = ServiceClone(context.clone_folder("public"), str(site.upstream))
     for number in range(3):
         site.publish(number)
         site.run()

@@ -50,7 +50,7 @@ _INSIDE = re.compile(r"/(build_cache(/index\.json)?|v3(/manifests/index/index\.m
 _IMAGE = re.compile(r"[a-z0-9]+([._/-]+[a-z0-9]+)*")
 
 
-def patience(seconds: float = 3600.0) -> RequestLimits:
+def request_limits(seconds: float = 3600.0) -> RequestLimits:
     """Return the limits of one request to a cache: at most `seconds`, and no file larger than LARGEST_INDEX."""
     return RequestLimits(seconds=seconds, size=LARGEST_INDEX)
 
@@ -148,7 +148,7 @@ class WebMirror:
         self._url = url
         self.max_index = max_index
         self._headers = headers
-        self._client = Client(limits or patience())
+        self._client = Client(limits or request_limits())
 
     @property
     def where(self) -> str:

@@ -12,7 +12,14 @@ import msgspec
 from msgspec import Struct
 
 from cachewatch.errors import SourceError
-from cachewatch.extensions.buildcaches.address import LARGEST_INDEX, IndexFile, Registry, Validator, oversized, patience
+from cachewatch.extensions.buildcaches.address import (
+    LARGEST_INDEX,
+    IndexFile,
+    Registry,
+    Validator,
+    oversized,
+    request_limits,
+)
 from cachewatch.extensions.buildcaches.layouts import inflated, limited_to, verify
 from cachewatch.http.addresses import origin, shown
 from cachewatch.http.client import Answer, Client, RequestLimits
@@ -85,7 +92,7 @@ class Image:
         self._registry = registry
         self._own = dict(headers)  # what the user gave; the registry may require a token instead
         self._headers = dict(headers)
-        self._client = Client(limits or patience())
+        self._client = Client(limits or request_limits())
 
     def fetch_index(self, known: Validator) -> IndexFile | None:
         """Return the index, or None if it is still the one with the validator `known`."""

@@ -28,7 +28,7 @@ from cachewatch.documents.spec_nodes import write_package_graph, write_tag_graph
 from cachewatch.documents.yaml import read_tags_file, write_tags_file
 from cachewatch.environments import CacheContents
 from cachewatch.errors import SourceError, UnknownRevision, UsageError
-from cachewatch.extensions.buildcaches.address import LARGEST_INDEX, CatalogueSource, Validator, patience
+from cachewatch.extensions.buildcaches.address import LARGEST_INDEX, CatalogueSource, Validator, request_limits
 from cachewatch.extensions.buildcaches.opening import Cache, CacheSource, Failed, Published, is_catalogue
 from cachewatch.git.recording import Recording, open_recording
 from cachewatch.git.revisions import resolve
@@ -273,7 +273,7 @@ class RecordedHistory(RecordedSource):
             address=source.address,
             is_catalogue=source.type == "catalogue",
             wanted_tag=Globs(source.tags),
-            limits=replace(patience(seconds), total=seconds),
+            limits=replace(request_limits(seconds), total=seconds),
             token_file=files.get("token_file"),
             login_file=files.get("login_file"),
             max_index=source.max_index or LARGEST_INDEX,

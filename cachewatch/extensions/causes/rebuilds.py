@@ -303,7 +303,7 @@ _IN_RUN = 16
 _GRAPH_ENTRY = f" {TAG_GRAPH}\0".encode()
 
 
-class Night(Struct, frozen=True):
+class TagStep(Struct, frozen=True):
     """One step of a tag: a revision that changed its documents, and the one before it, which has the tag as well."""
 
     tag: str
@@ -329,18 +329,18 @@ class CountedCause(Struct, frozen=True, order=True):
     attributed: int  # number of specs that are counted under no other cause, so these numbers add up
 
 
-def find_nights(repository: Repository, commits: Sequence[str], changed: Sequence[tuple[str, int]]) -> list[Night]:
+def find_steps(repository: Repository, commits: Sequence[str], changed: Sequence[tuple[str, int]]) -> list[TagStep]:
     """Return the steps in which specs may have been rebuilt, by tag and revision.
 
     `changed` are pairs of a tag and the number of a revision in `commits` that changed documents of it.
     """
-    nights: list[Night] = []
+    steps: list[TagStep] = []
     for tag, number in sorted(changed):
         commit, earlier = commits[number], commits[number - 1] if number else ""
         before, after = (_is_recorded(repository, each, tag) if each else None for each in (earlier, commit))
         if before is not None and after is not None:
-            nights.append(Night(tag, number, earlier, commit, before and after))
-    return nights
+            steps.append(TagStep(tag, number, earlier, commit, before and after))
+    return steps
 
 
 def _is_recorded(repository: Repository, commit: str, tag: str) -> bool | None:
@@ -350,17 +350,17 @@ def _is_recorded(repository: Repository, commit: str, tag: str) -> bool | None:
     return _GRAPH_ENTRY in found.content if found is not None and found.type == "tree" else None
 
 
-def count_all(repository: Repository, nights: Sequence[Night]) -> Iterator[tuple[CountedCause, ...]]:
+def count_all(repository: Repository, steps: Sequence[TagStep]) -> Iterator[tuple[CountedCause, ...]]:
     """Yield the counted causes of each of several recorded steps of one tag, in order.
 
     If a step begins where the last one ended, this state is not read again.
     """
     last: RecordedGraph | None = None
     commit = ""
-    for night in nights:
-        is_known = last is not None and commit == night.before
-        before = last if last is not None and is_known else RecordedGraph(repository, night.before, night.tag)
-        last, commit = RecordedGraph(repository, night.after, night.tag), night.after
+    for step in steps:
+        is_known = last is not None and commit == step.before
+        before = last if last is not None and is_known else RecordedGraph(repository, step.before, step.tag)
+        last, commit = RecordedGraph(repository, step.after, step.tag), step.after
         yield count_causes(GraphStep(before, last))
 
 
@@ -381,9 +381,9 @@ def count_causes(step: GraphStep) -> tuple[CountedCause, ...]:
     return tuple(sorted(counted))
 
 
-def blobs_of(repository: Repository, nights: Sequence[Night]) -> Iterator[str]:
+def blobs_of(repository: Repository, steps: Sequence[TagStep]) -> Iterator[str]:
     """Yield the ids of all files that the causes of recorded steps may need, for fetching them into a partial clone."""
-    states = {(night.tag, commit) for night in nights if night.is_recorded for commit in (night.before, night.after)}
+    states = {(step.tag, commit) for step in steps if step.is_recorded for commit in (step.before, step.after)}
     for tag, commit in sorted(states):
         printed = repository.run(["ls-tree", "-r", "-z", f"{commit}:{CATALOGUE}/{tag}"])
         entries = (entry.partition(b"\t")[0].split() for entry in printed.split(b"\0") if entry)

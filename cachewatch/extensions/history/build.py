@@ -20,7 +20,7 @@ from cachewatch.core.model import CompilerForm
 from cachewatch.documents.frontmatter import MAX_BYTES
 from cachewatch.documents.records import KnownRecords
 from cachewatch.errors import NoHistoryIndex, StateError, UnknownRevision, UsageError, WorkFailed
-from cachewatch.extensions.causes.rebuilds import CountedCause, Night, blobs_of, count_all, find_nights
+from cachewatch.extensions.causes.rebuilds import CountedCause, TagStep, blobs_of, count_all, find_steps
 from cachewatch.extensions.history.document_versions import (
     ChainRevision,
     DocumentVersions,
@@ -33,10 +33,10 @@ from cachewatch.extensions.history.schema import (
     INDEXES,
     NAME,
     check_is_index,
-    explained,
     index_path,
     make_tables,
     open_for_writing,
+    translating_errors,
 )
 from cachewatch.extensions.history.values import IndexedDocument, KnownDocument, OpenInterval, Task, signature_of
 from cachewatch.extensions.history.write import Writer, common_length, fill_specs, locked, transaction
@@ -47,7 +47,7 @@ Reply = TypeVar("Reply")
 Causes = tuple[CountedCause, ...]
 # Several documents, whose versions are read one after the other, so that git needs no cache of deltas. Or several steps
 # of one tag, whose causes are counted.
-Unit = Sequence[Task] | Sequence[Night]
+Unit = Sequence[Task] | Sequence[TagStep]
 Found = list[IndexedDocument] | list[Causes]
 Answer = tuple[Unit, Found]
 # Yields the results of all units, in any order.
@@ -59,8 +59,8 @@ _ATTEMPTS = 3  # of a cluster for each unit
 _AT_ONCE = 64
 
 
-def units_of(tasks: Sequence[Task], nights: Sequence[Night]) -> list[Unit]:
-    """Divide `tasks` into units with about equal numbers of versions, and `nights` by name. No document is divided."""
+def units_of(tasks: Sequence[Task], steps: Sequence[TagStep]) -> list[Unit]:
+    """Divide `tasks` into units with about equal numbers of versions, and `steps` by name. No document is divided."""
     units: list[Unit] = []
     start = versions = 0
     for place, task in enumerate(tasks, 1):
@@ -68,14 +68,14 @@ def units_of(tasks: Sequence[Task], nights: Sequence[Night]) -> list[Unit]:
         if versions >= _VERSIONS_IN_UNIT or place == len(tasks):
             units.append(tasks[start:place])
             start, versions = place, 0
-    return [*units, *(tuple(run) for _, run in groupby(nights, key=lambda night: night.name))]
+    return [*units, *(tuple(run) for _, run in groupby(steps, key=lambda step: step.name))]
 
 
 def in_jobs(repository: Repository, jobs: int) -> Engine:
     """Return the engine that works in `jobs` processes, or in this process if it is 1."""
 
     def make_work() -> Callable[[Unit], Found]:
-        own = repository.again() if jobs > 1 else repository
+        own = repository.reopened() if jobs > 1 else repository
         known = KnownRecords()
         return lambda unit: _answer(own, unit, known)
 
@@ -124,8 +124,8 @@ def follow_unit(git_dir: str, unit: Unit) -> Found:
 def _answer(repository: Repository, unit: Unit, known: KnownRecords) -> Found:
     known.forget_many()
     tasks = [one for one in unit if isinstance(one, Task)]
-    nights = [one for one in unit if isinstance(one, Night)]
-    return list(count_all(repository, nights)) if nights else _follow_all(repository, tasks, known)
+    steps = [one for one in unit if isinstance(one, TagStep)]
+    return list(count_all(repository, steps)) if steps else _follow_all(repository, tasks, known)
 
 
 def _follow_all(repository: Repository, unit: Sequence[Task], known: KnownRecords) -> list[IndexedDocument]:
@@ -163,7 +163,7 @@ class IndexProgress(Struct, frozen=True):
 _TELL_NOBODY = IndexProgress()
 # Versions whose rows are committed together: as many are lost when a build is killed.
 _VERSIONS_AT_ONCE = 512
-_Answered = tuple[Task | Night, IndexedDocument | Causes]
+_Answered = tuple[Task | TagStep, IndexedDocument | Causes]
 
 
 class IndexUpdate(Struct, frozen=True):
@@ -291,13 +291,13 @@ class _IndexBuild:
         commits = [moment.commit for moment in self._chain[: newest + 1]]
         found = find_versions(self._repository, commits, indexed + 1)
         changed = {(one.tag, version.revision) for one in found for version in one.versions}
-        nights = find_nights(self._repository, commits, sorted(changed))
+        steps = find_steps(self._repository, commits, sorted(changed))
         done = {name for (name,) in self._connection.execute("SELECT name FROM unit")}
         # The documents of a package, one in each tag, have much in common that is then decoded once.
         documents = sorted(found, key=lambda one: (one.package, one.tag))
         tasks = [task for one in documents if (task := _task(self._connection, one)).name not in done]
-        asked = [night for night in nights if night.is_recorded and night.name not in done]
-        total = sum(len(one.versions) for one in documents) + sum(night.is_recorded for night in nights)
+        asked = [step for step in steps if step.is_recorded and step.name not in done]
+        total = sum(len(one.versions) for one in documents) + sum(step.is_recorded for step in steps)
         self._progress.begin(total, total - sum(map(_size, tasks)) - len(asked))
         documents_of = (v.blob for task in tasks for v in task.versions if v.blob)
         self._repository.obtain(chain(documents_of, blobs_of(self._repository, asked)), self._progress.fetch)
@@ -307,12 +307,12 @@ class _IndexBuild:
                 writer.store(
                     (t, found) for t, found in run if isinstance(t, Task) and isinstance(found, IndexedDocument)
                 )
-                writer.store_causes((n, found) for n, found in run if isinstance(n, Night) and isinstance(found, tuple))
+                writer.store_causes((n, why) for n, why in run if isinstance(n, TagStep) and isinstance(why, tuple))
             self._versions += sum(_size(one) for one, _ in run if isinstance(one, Task))
             self._unreadable += sum(len(found.diagnostics) for _, found in run if isinstance(found, IndexedDocument))
             self._progress.advance(sum(_size(one) for one, _ in run))
         with transaction(self._connection):
-            writer.add_nights(nights)
+            writer.add_steps(steps)
             _finish(self._connection)
 
     def _indexed(self) -> int:
@@ -336,7 +336,7 @@ def _finish(connection: sqlite3.Connection) -> None:
 def named(path: Path) -> Iterator[None]:
     """Put `path` into the messages of errors about the index."""
     try:
-        with explained(path):
+        with translating_errors(path):
             yield
     except UsageError as error:
         raise UsageError(f"{path}: {error}") from error
@@ -378,6 +378,6 @@ def _in_runs(answers: Iterable[Answer]) -> Iterator[list[_Answered]]:
         yield run
 
 
-def _size(one: Task | Night) -> int:
+def _size(one: Task | TagStep) -> int:
     """Return the number of versions of a document; a step counts as one."""
     return len(one.versions) if isinstance(one, Task) else 1

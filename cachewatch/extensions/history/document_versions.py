@@ -22,10 +22,10 @@ from cachewatch.git.trees import (
     ODD,
     REPLACED,
     TWICE,
-    arrangement_of,
     catalogue_of,
     catalogues_of,
     listing,
+    locations_of,
     mode_of,
     problem_of,
     too_many,
@@ -140,7 +140,7 @@ def _catalogues(repository: Repository, commits: Sequence[str], start: int) -> l
     """
     first = max(start - 1, 0)
     wanted = commits[first:]
-    if wanted and not arrangement_of(repository.layout).stored(repository, wanted[0]):
+    if wanted and not locations_of(repository.layout).stored(repository, wanted[0]):
         wanted = commits[max(first - _LOOKED_BACK, 0) :]
     trees: list[str | None] = []
     witnesses: list[str] = []  # revisions in which a file was a document last
@@ -200,8 +200,8 @@ def _diff_trees(
     repository: Repository, pairs: Sequence[tuple[str | None, str | None]]
 ) -> Iterator[tuple[int, TreeChange]]:
     """Yield the entries that differ between the two trees of each pair, with the number of the pair."""
-    arrangement = arrangement_of(repository.layout)
-    if any(tree and arrangement.tree(repository, tree) is not None for pair in pairs for tree in pair):
+    locations = locations_of(repository.layout)
+    if any(tree and locations.tree(repository, tree) is not None for pair in pairs for tree in pair):
         for number, trees in enumerate(pairs):  # of which git may not have both
             old, new = (listing(repository, tree) if tree else {} for tree in trees)
             for name in sorted(old.keys() | new.keys()):

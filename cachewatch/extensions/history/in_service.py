@@ -67,7 +67,7 @@ class Past:
         if self._index is None:
             return None
         try:
-            with self._index.explained():
+            with self._index.reporting_damage():
                 return ask(self._index)
         except CachewatchError as error:
             if self._log is not None:

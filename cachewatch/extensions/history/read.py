@@ -19,9 +19,9 @@ from cachewatch.extensions.history.schema import (
     BUSY_MILLISECONDS,
     MALFORMED,
     damaged,
-    explained,
     is_damaged,
     open_for_reading,
+    translating_errors,
 )
 
 _COMMIT = re.compile(r"[0-9a-f]{4,64}")
@@ -53,7 +53,7 @@ class Index:
         self._end = time.monotonic() + _SECONDS
         self.connection.set_progress_handler(lambda: time.monotonic() > self._end, _STEPS)
         try:
-            with self.explained():
+            with self.reporting_damage():
                 query = 'SELECT n, "commit", time FROM revision WHERE n = (SELECT indexed FROM progress)'
                 newest, commit, moment = self.connection.execute(query).fetchone()
                 self.newest = int(newest)
@@ -69,7 +69,7 @@ class Index:
         return self
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        with closing(self), self.explained():
+        with closing(self), self.reporting_damage():
             if error is not None:
                 raise error
 
@@ -78,10 +78,10 @@ class Index:
         self.connection.close()
 
     @contextmanager
-    def explained(self) -> Iterator[None]:
+    def reporting_damage(self) -> Iterator[None]:
         """Raise DamagedIndex for errors that come from a damaged file, and StateError for other errors of SQLite."""
         try:
-            with explained(self.path):
+            with translating_errors(self.path):
                 yield
         except CachewatchError:
             raise

@@ -242,7 +242,7 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
     make_folder(path)
     _header(path)  # SQLite would wait for a pipe
     _check_is_ours(path)
-    with explained(path), ExitStack() as undo:
+    with translating_errors(path), ExitStack() as undo:
         connection = undo.enter_context(closing(_connect(path, "rwc")))
         if _version(connection, path) > VERSION:  # or the file is not ours to change
             raise _newer(path)
@@ -269,7 +269,7 @@ def open_for_reading(
     if not path.exists():
         raise NoHistoryIndex(f"{path}: there is no history index; run `cachewatch history build` first")
     check_is_index(path)
-    with explained(path), ExitStack() as undo:
+    with translating_errors(path), ExitStack() as undo:
         connection = undo.enter_context(closing(_connect(path, _reading_mode(path), busy_milliseconds)))
         version = _version(connection, path)
         if version > VERSION:
@@ -301,7 +301,7 @@ def unwritable(path: str | Path, error: OSError) -> StateError:
 
 
 @contextmanager
-def explained(path: Path) -> Iterator[None]:
+def translating_errors(path: Path) -> Iterator[None]:
     """Turn errors of SQLite into StateError, or DamagedIndex if the file is damaged, with the path in the message."""
     try:
         yield

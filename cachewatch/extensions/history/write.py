@@ -16,7 +16,7 @@ from msgspec.structs import astuple
 
 from cachewatch.core.model import Signature
 from cachewatch.errors import AnotherInstance
-from cachewatch.extensions.causes.rebuilds import CountedCause, Night
+from cachewatch.extensions.causes.rebuilds import CountedCause, TagStep
 from cachewatch.extensions.history.document_versions import (
     ChainRevision,
     find_versions,
@@ -25,9 +25,9 @@ from cachewatch.extensions.history.document_versions import (
 from cachewatch.extensions.history.read import IndexPoint, as_text
 from cachewatch.extensions.history.schema import (
     check_may_be_removed,
-    explained,
     make_folder,
     open_for_reading,
+    translating_errors,
     unwritable,
 )
 from cachewatch.extensions.history.values import (
@@ -96,18 +96,18 @@ class Writer:
         self._connection.executemany(_TALLY, [(*place, *counts) for place, counts in sorted(tallies.items())])
         self._connection.executemany("INSERT INTO unit VALUES (?)", [(task.name,) for task, _ in found])
 
-    def store_causes(self, nights: Iterable[tuple[Night, Iterable[CountedCause]]]) -> None:
+    def store_causes(self, steps: Iterable[tuple[TagStep, Iterable[CountedCause]]]) -> None:
         """Write the causes of rebuilds of several steps, and mark these as done."""
-        found = list(nights)
-        for night, causes in found:
-            tag = self._numbers.tag(night.tag)
-            rows = [(tag, night.revision, *astuple(cause)) for cause in causes]
+        found = list(steps)
+        for step, causes in found:
+            tag = self._numbers.tag(step.tag)
+            rows = [(tag, step.revision, *astuple(cause)) for cause in causes]
             self._connection.executemany("INSERT INTO cause VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
-        self._connection.executemany("INSERT OR IGNORE INTO unit VALUES (?)", [(night.name,) for night, _ in found])
+        self._connection.executemany("INSERT OR IGNORE INTO unit VALUES (?)", [(step.name,) for step, _ in found])
 
-    def add_nights(self, nights: Iterable[Night]) -> None:
+    def add_steps(self, steps: Iterable[TagStep]) -> None:
         """Write which revisions changed tags, and whether they have dependency graphs of these tags."""
-        rows = [(self._numbers.tag(night.tag), night.revision, night.is_recorded) for night in nights]
+        rows = [(self._numbers.tag(step.tag), step.revision, step.is_recorded) for step in steps]
         self._connection.executemany("INSERT OR REPLACE INTO night VALUES (?, ?, ?)", rows)
 
     def _new_intervals(self, task: Task, intervals: Iterable[Interval]) -> Iterator[Interval]:
@@ -214,7 +214,7 @@ def read_status(repository: Repository, path: Path) -> IndexStatus | None:
     if not path.exists() or not path.stat().st_size:
         return None  # a build that ended before its first commit leaves an empty file
     chain = first_parents(repository)
-    with explained(path), closing(open_for_reading(path, must_be_complete=False)) as connection:
+    with translating_errors(path), closing(open_for_reading(path, must_be_complete=False)) as connection:
         indexed = connection.execute("SELECT indexed FROM progress").fetchone()[0]
         stored = connection.execute("SELECT count(*) FROM revision").fetchone()[0]
         common = common_length(connection, chain)

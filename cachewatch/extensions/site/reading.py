@@ -206,7 +206,7 @@ class _Reading:
         def make_work() -> Callable[[Sequence[int]], list[_Told]]:
             index = self._index if enough == 1 else Index(self._index.path)
             index.number_of(self._chain[-1][0])  # a force-push may have taken it out meanwhile
-            repository = self._repository if enough == 1 else self._repository.again()
+            repository = self._repository if enough == 1 else self._repository.reopened()
             states: list[TagStates] = []
 
             def work(run: Sequence[int]) -> list[_Told]:

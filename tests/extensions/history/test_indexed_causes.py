@@ -15,14 +15,14 @@ from helpers import record as record_of
 from indexes import build, run_git
 from truths import V3, History
 
-from cachewatch.extensions.causes import rebuilds as night_causes
+from cachewatch.extensions.causes import rebuilds
 
 Row = tuple[Any, ...]
 
 
 @pytest.fixture
 def small_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(night_causes, "_IN_RUN", 2)
+    monkeypatch.setattr(rebuilds, "_IN_RUN", 2)
 
 
 def _why(run: Run, folder: Path, before: str, after: str) -> dict[str, Any]:
