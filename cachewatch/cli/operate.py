@@ -67,7 +67,10 @@ def status(command: click.Context, /, *, config: Config, is_check: bool, format_
     else:
         lines = [f"problem: {_in_a_line(problem)}" for problem in problems.problems]
         lines += [f"warning: {_in_a_line(problem)}" for problem in problems.warnings]
-        write_lines(map(safe, (lines or ["no problems"]) if is_check else _lines(found, problems, now)))
+        failed = [f"{source.name} {in_a_row(source.failures)}" for source in found.sources if source.failures]
+        write_lines(
+            map(safe, (lines or ["; ".join(("no problems", *failed))]) if is_check else _lines(found, problems, now))
+        )
     command.exit(int(is_check and not problems.is_ready))
 
 

@@ -406,7 +406,8 @@ def _stack(name: str, counted: Sequence[tuple[str, int, str]]) -> ListedStack:
 def packages(context: click.Context, /, *, patterns: tuple[str, ...], **options: Any) -> None:
     """List the packages of a tag, with their specs, versions and stacks.
 
-    The versions begin with the newest. !GLOB excludes.
+    The versions begin with the newest. !GLOB excludes. Exits with 4 if a
+    document could not be read.
     """
     read = list(_documents(Globs(patterns), **options))
     found = [_package(document) for document in read if isinstance(document, Document)]

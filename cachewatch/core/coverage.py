@@ -200,7 +200,7 @@ def better(one: Resolution | None, other: Resolution) -> Resolution:
     """Return how two caches together provide one need."""
     if one is None:
         return other
-    best, rest = sorted((one, other), key=_rank)
+    best, rest = sorted((one, other), key=lambda covered: (_place(covered.standing), len(covered.differs)))
     left = min(one.left, other.left, key=_place)
     after_prune = None if left is best.standing else left
     if best.standing is not rest.standing:
@@ -217,10 +217,6 @@ def better(one: Resolution | None, other: Resolution) -> Resolution:
 def best(one: Coverage, other: Coverage) -> Coverage:
     """Return how two caches together provide one environment."""
     return Coverage(one.environment, tuple(map(better, one.needs, other.needs)))
-
-
-def _rank(covered: Resolution) -> tuple[int, int]:
-    return (_place(covered.standing), len(covered.differs))
 
 
 def _place(standing: Availability) -> int:

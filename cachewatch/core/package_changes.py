@@ -310,17 +310,13 @@ def spellings_of(versions: Iterable[str]) -> Mapping[str, str]:
     """Return the spelling to use for each version that is also written in another way (1.2, 1-2)."""
     distinct = set(versions)
     spelling_of: dict[VersionKey, str] = {}
-    for version in sorted(distinct, key=_by_dots):
+    # With dots first, as nearly everybody writes them.
+    for version in sorted(distinct, key=lambda version: (sum(map(version.count, "_-")), version)):
         spelling_of.setdefault(version_identity(version), version)
     if len(spelling_of) == len(distinct):
         return {}
     chosen = {version: spelling_of[version_identity(version)] for version in distinct}
     return {version: spelling for version, spelling in chosen.items() if version != spelling}
-
-
-def _by_dots(version: str) -> tuple[int, str]:
-    # With dots, as nearly everybody writes them.
-    return (sum(map(version.count, "_-")), version)
 
 
 def _respelled(specs: Specs, spellings: Mapping[str, str]) -> Specs:
@@ -438,7 +434,8 @@ def _prepare(pair: Pair) -> _Prepared | None:
     has_hashes = all(side.has_hashes for side in (before, after) if side is not None)
     old, new, kept, differing = in_one_form(pair.package, old, new, has_hashes=has_hashes)
     went, came = old.without(kept), new.without(kept)
-    restacked = _restacked(old, new, differing)
+    moved = sorted(h for h in differing if old[h].stacks != new[h].stacks)
+    restacked = tuple(StackChange(spec_hash, old[spec_hash], new[spec_hash]) for spec_hash in moved)
     if not (went or came or restacked) and before is not None and after is not None:
         return None
     return _Prepared(
@@ -584,12 +581,6 @@ def _newly_unreferenced(one: _Prepared, reported: Reported) -> tuple[Spec, ...]:
     return tuple(Spec(spec_hash, one.new[spec_hash]) for spec_hash in sorted(hashes))
 
 
-def _restacked(old: Specs, new: Specs, kept: Iterable[str]) -> tuple[StackChange, ...]:
-    """Return the `kept` hashes whose stacks changed."""
-    moved = (h for h in kept if old[h].stacks != new[h].stacks)
-    return tuple(StackChange(spec_hash, old[spec_hash], new[spec_hash]) for spec_hash in sorted(moved))
-
-
 __all__ = ["Pair", "compare", "compare_all"]
 
 
@@ -641,7 +632,9 @@ def part_of(change: PackageChange, selection: Selection) -> PackageChange | None
     hashes = came.hashes | {k.hash for k in moved}
     went, came = (_only(specs, chooses) for specs in (went, came))
     unreferenced = tuple(
-        h for h in change.unreferenced if h in hashes or (h not in change.added_hashes and chooses(_of(change, h)))
+        h
+        for h in change.unreferenced
+        if h in hashes or (h not in change.added_hashes and chooses(change.specs_after[h]))
     )
     newly_unreferenced = tuple(spec for spec in change.newly_unreferenced if spec.hash in hashes)
     counts = count_specs(
@@ -763,10 +756,6 @@ def _still(change: PackageChange, chooses: Chooses) -> Counter[Signature]:
     kept = change.specs_before.counts - change.removed_hashes.counts
     kept.subtract(k.before for k in change.restacked)
     return Counter({signature: count for signature, count in kept.items() if count > 0 and chooses(signature)})
-
-
-def _of(change: PackageChange, spec_hash: str) -> Signature:
-    return change.specs_after[spec_hash]
 
 
 def _chosen_facts(facts: Mapping[str, Delta], chosen: _ChosenSpecs, is_seen: SeesStack) -> Mapping[str, Delta]:

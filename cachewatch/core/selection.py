@@ -37,7 +37,7 @@ MEANINGS: Mapping[Kind, tuple[str, bool]] = {
     Kind.PLACE_LOST: ("a stack no longer has a build of the package for a target", True),
     Kind.MACHINE_LOST: ("a stack no longer has a build of the package for an operating system", True),
     Kind.GONE: ("of what a stack lost, there is nothing that these machines run, or only older versions", True),
-    Kind.GOING: ("of what a stack lost, no stack builds the binary any more: it may be pruned at any time", True),
+    Kind.GOING: ("of what a stack lost, no stack builds the binary any more: it may be pruned; see unreferenced", True),
     Kind.OTHER: ("of what a stack lost, there is a newer version, or one with other variants", True),
     Kind.PLACE_GAINED: ("a stack has its first build of the package for a target", True),
     Kind.UNREFERENCED: ("no stack builds a spec any longer: it may be pruned at any time", True),

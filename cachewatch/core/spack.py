@@ -249,7 +249,7 @@ def is_old_compiler(text: str | None) -> bool:
 def variants(texts: tuple[str, ...]) -> tuple[str, ...]:
     """Spell and sort variants: `x:=b,a` becomes `x=a,b`, `-x` becomes `~x`, and quotes around values are removed."""
     # In Spack's order: by name, without the sign before it.
-    return tuple(sorted(sorted(set(map(_variant, texts))), key=_variant_name))
+    return tuple(sorted(sorted(set(map(_variant, texts))), key=lambda variant: variant.lstrip("+~")))
 
 
 def that_matter(variants: Iterable[str]) -> frozenset[str]:
@@ -284,10 +284,6 @@ def _values(name: str, listed: str) -> str:
         return listed  # compiler flags, in which commas have another meaning
     values = listed.split(",")
     return ",".join(sorted({value[:PATCH_DIGITS] for value in values} if name == "patches" else set(values)))
-
-
-def _variant_name(variant: str) -> str:
-    return variant.lstrip("+~")
 
 
 @cache

@@ -496,8 +496,9 @@ def _causes_of(statement: Statement, rebuilt: Iterable[RebuiltSpecs]) -> tuple[C
 
 def in_order(statements: Iterable[Statement]) -> tuple[Statement, ...]:
     """Sort statements by the rank of their kind, and those of one kind by their numbers of items and stacks."""
-    return tuple(sorted(statements, key=_rank))
-
-
-def _rank(one: Statement) -> tuple[object, ...]:
-    return (RANKS[one.kind], -one.counts.total, -len(one.stacks), one.name, one.before, one.after)
+    return tuple(
+        sorted(
+            statements,
+            key=lambda one: (RANKS[one.kind], -one.counts.total, -len(one.stacks), one.name, one.before, one.after),
+        )
+    )

@@ -223,12 +223,9 @@ def _body(signature: Signature) -> str:
 
 
 def _specs(specs: Specs, bodies: Mapping[Signature, str]) -> bytes:
-    parts = [f'{{"hash":{_hash(key)}{bodies[signature]}' for key, signature in specs.in_order()]
+    named = ((f'"{key}"' if known_hash(key) else "null", signature) for key, signature in specs.in_order())
+    parts = [f'{{"hash":{name}{bodies[signature]}' for name, signature in named]
     return f"[{','.join(parts)}]".encode()
-
-
-def _hash(key: str) -> str:
-    return f'"{key}"' if known_hash(key) else "null"
 
 
 COLUMNS = (

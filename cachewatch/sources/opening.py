@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -100,24 +100,22 @@ def uncommitted(repository: "Repository") -> Path | None:
     try:
         words = os.fsdecode(repository.run(["-C", str(root), f"--work-tree={root}", *asked])).split("\0")[:-1]
         changed = zip(words[::2], words[1::2], strict=True)
-        is_changed = _has_new(repository, root) or any(
-            _is_edited(repository, about.split()[2], root / path) for about, path in islice(changed, _MOST_EDITED)
-        )
-    except SourceError:
+        files = chain(((about.split()[2], root / path) for about, path in changed), _never_added(repository, root))
+        is_changed = any(_is_edited(repository, *each) for each in islice(files, _MOST_EDITED))
+    except (SourceError, OSError):
         return None  # it is only a hint: the comparison itself succeeded
     return Path(os.path.relpath(root)) if is_changed else None
 
 
-def _has_new(repository: "Repository", root: Path) -> bool:
-    """Tell whether a document that was never added to git lies beside those of HEAD; in `_cache/`, none is looked for."""
-    arrangement, head = locations_of(repository.layout), resolve(repository, "HEAD").commit
-    if arrangement.stored(repository, head):
-        return False
-    known = {path for path, _ in arrangement.files(repository, head)}
-    beside = (path for folder in {(root / path).parent for path in known} for path in folder.glob("*"))
-    named = ((path, path.relative_to(root).as_posix()) for path in beside)
-    new = (path for path, name in named if name not in known and repository.layout.may_be(name) and path.is_file())
-    return any(claim_of(read_beginning(str(path), MAX_BYTES)) for path in islice(new, _MOST_EDITED))
+def _never_added(repository: "Repository", root: Path) -> Iterator[tuple[str, Path]]:
+    """Yield files beside the documents of HEAD that git does not know, and the id of nothing; none beside `_cache/`."""
+    locations, head = locations_of(repository.layout), resolve(repository, "HEAD").commit
+    if not locations.stored(repository, head):
+        known = {path for path, _ in locations.files(repository, head)}
+        for path in chain.from_iterable(folder.glob("*") for folder in {(root / path).parent for path in known}):
+            name = path.relative_to(root).as_posix()
+            if name not in known and repository.layout.may_be(name) and path.is_file():
+                yield "0" * len(head), path
 
 
 def _is_edited(repository: "Repository", committed: str, file: Path) -> bool:

@@ -313,6 +313,7 @@ def test_uncommitted_edits_are_named(nowhere: Path, run: Run, monkeypatch: pytes
     assert "uncommitted" not in alone.error
     assert run("diff", "HEAD", ".").error.count("uncommitted") == 0
     assert run("diff", "HEAD", "--repo", nowhere / "public.git").error == ""
+    assert "needs a revision, and . is a path: --repo reads it" in run("packages", "--rev", ".").error
 
     (work / place.format("zlib")).write_bytes(document)
     (work / place.format("gmp")).parent.mkdir(exist_ok=True)

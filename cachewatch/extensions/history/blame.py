@@ -275,13 +275,17 @@ def find_best(
     found = [
         _best(index, tag, of_tag, frozenset(hashes)) for tag, of_tag in named if takes_tag is None or takes_tag(tag)
     ]
-    found.sort(key=lambda one: _in_order(index, one))
+    found.sort(
+        key=lambda one: (
+            -one.found,
+            not one.is_current,
+            tag_names.is_mutable(one.tag),
+            -index.number_of(one.revision),
+            one.tag,
+        )
+    )
     left = found[most:] if most else []
     return BestSnapshots(indexed=index.indexed, snapshots=tuple(found[:most]), others=len(left))
-
-
-def _in_order(index: Index, one: Snapshot) -> tuple[object, ...]:
-    return (-one.found, not one.is_current, tag_names.is_mutable(one.tag), -index.number_of(one.revision), one.tag)
 
 
 def _spans(index: Index, spec_hash: str) -> Iterable[tuple[int, Span]]:

@@ -4,7 +4,7 @@ Added, removed and rebuilt specs are counted by the laws of the comparison (docs
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -69,18 +69,14 @@ def count_step(
     The caller sets whether the document still exists.
     """
     went, came = Counter(found.went.values()), Counter(found.came.values())
-    if is_compiler_unknown or _is_written_variously(went.keys() | came.keys()):
+    versions = {version for signature in (*went, *came) for version in signature.versions}
+    # Some may be equal for Spack but spelled differently (1.2 and 1-2).
+    if is_compiler_unknown or len({version_identity(version) for version in versions}) < len(versions):
         rebuilt = _compared(package, before, after)
     else:
         rebuilt = {signature: min(count, came[signature]) for signature, count in went.items() if signature in came}
     step = StepCounts(revision, len(found.came), len(found.went), sum(rebuilt.values()), is_compiler_unknown)
     return step, list(_tallies(revision, found, went, came, rebuilt))
-
-
-def _is_written_variously(signatures: Iterable[Signature]) -> bool:
-    """Tell whether two versions are equal for Spack but spelled differently (1.2 and 1-2)."""
-    versions = {version for signature in signatures for version in signature.versions}
-    return len(versions) > 1 and len({version_identity(version) for version in versions}) < len(versions)
 
 
 def _compared(package: str, before: Side, after: Side) -> Counts:

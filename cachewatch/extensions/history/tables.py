@@ -108,7 +108,8 @@ def _life_rows(life: Life, stays: Sequence[SpecStay], earlier: Sequence[Life]) -
         for one in earlier[-1:]
         if (one.tag, one.package) == (life.tag, life.package)
     )
-    rows = [_event(life, life.born, _birth(life, stays[0]) + other)]
+    birth = f"{'born then or before' if life.baseline else 'born'} {_in(stays[0].stacks)}"
+    rows = [_event(life, life.born, birth + other)]
     for before, after in pairwise(stays):
         if before.last == after.first:
             rows.append(_event(life, after.first, _moved(before, after)))
@@ -121,10 +122,6 @@ def _life_rows(life: Life, stays: Sequence[SpecStay], earlier: Sequence[Life]) -
 
 def _event(life: Life, point: IndexPoint | None, text: str) -> Row:
     return (life.tag, life.package, _day(point), None if point is None else point.revision[:10], text)
-
-
-def _birth(life: Life, stay: SpecStay) -> str:
-    return f"{'born then or before' if life.baseline else 'born'} {_in(stay.stacks)}"
 
 
 def _in(stacks: Sequence[str]) -> str:

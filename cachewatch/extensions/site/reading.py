@@ -5,7 +5,6 @@ A recorded dependency graph tells why specs were rebuilt in each revision.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -224,7 +223,9 @@ class _Reading:
         if number == self._begin:
             found, report = compared(states.begin(), self._tag), None
         else:
-            found, report = states.tell_next(stacks_of=partial(self._stacks_of, repository))
+            found, report = states.tell_next(
+                stacks_of=lambda commit: stacks_of(repository, Revision(commit, commit, None, None)).get(self._tag)
+            )
         steps = [
             (
                 one.package,
@@ -233,10 +234,6 @@ class _Reading:
             for one, change in found
         ]
         return steps, report
-
-    def _stacks_of(self, repository: Repository, commit: str) -> frozenset[str] | None:
-        """Return the stacks of the tag that a revision declares, or None if it declares none."""
-        return stacks_of(repository, Revision(commit, commit, None, None)).get(self._tag)
 
     def _histories(self, steps: Mapping[str, Sequence[PackageStep]], last: LastChanges) -> Iterator[PackageHistory]:
         """Yield the history of each package; that of an unchanged package is taken from the last build."""

@@ -65,7 +65,7 @@ def test_odd_revisions_say_what_comparisons_say(tmp_path: Path, seed: int) -> No
         with suppress(UsageError):  # one of the two does not have the tag
             for compared in _compared(repository, commits[number - 1], commits[number]):
                 # What cannot be read is not compared, while the index compares what follows with what was before it.
-                if not compared.diagnostics and compared.packages.before and compared.packages.after:
+                if not compared.losses and compared.packages.before and compared.packages.after:
                     # Links in the place of documents are no packages there, and here they are.
                     told = replace(story_of(compared), total=found.stories[number].total)
                     assert found.stories[number] == told, number
