@@ -43,7 +43,6 @@ _MOST_SAID = 5
 _MANY_ROWS = 10  # of the table: what it lists is then said above it, too
 _FEW_MACHINES = 3
 _FEW_STACKS = 3
-_MANY_LINES = 12
 # Statements of which a snapshot's sentence has the clauses; those of whole tags have sentences of their own.
 _CLAUSES = (StatementKind.DOWNGRADED, StatementKind.UPGRADED, StatementKind.PACKAGE_ADDED)
 # Listed in the table, and said above it, too.
