@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from cachewatch.core.coverage import Availability, CoverageChange, Resolution
 from cachewatch.core.model import MISSED, LossClass
 from cachewatch.core.names import is_snapshot
+from cachewatch.core.spack import is_newer, newest
 from cachewatch.core.statement_values import OwnedLoss, Statement, StatementKind
 
 
@@ -64,6 +65,7 @@ class Because(StrEnum):
     CONFIRMED = "confirmed"  # it was suspicious, and operators confirmed it
     ENVIRONMENT_GONE = "environment-gone"
     ENVIRONMENT_LAST = "environment-last"  # it may be pruned at any time, and nothing as new is there
+    ENVIRONMENT_LAST_OTHER = "environment-last-other"  # likewise, but it is another build: its own is gone
     ENVIRONMENT_OTHER = "environment-other"
     ENVIRONMENT_EQUAL = "environment-equal"
     ENVIRONMENT_GOING = "environment-going"
@@ -72,6 +74,7 @@ class Because(StrEnum):
     SNAPSHOT_LACKS = "snapshot-lacks"
     SNAPSHOT = "snapshot"
     TAG_REMOVED = "tag-removed"
+    PRUNED = "pruned"  # as readers were warned
     STACK_REMOVED = "stack-removed"
     GONE = "gone"
     GOING = "going"
@@ -91,6 +94,7 @@ class ComparedTag(Struct, frozen=True, kw_only=True):
     since: str = ""  # the day of the earlier revision: 2026-11-20
     day: str = ""  # of the later one
     statements: tuple[Statement, ...] = ()
+    rest: tuple[Statement, ...] = ()  # that the digest does not show
     is_incomplete: bool = False  # some documents cannot be read
 
 
@@ -138,7 +142,10 @@ class Action(Struct, frozen=True, kw_only=True):
     tag: str = ""  # that it is about; the one to stay with or to move to
     name: str = ""  # of the stack or the other snapshot; or the day before which lock files are outdated
     names: tuple[str, ...] = ()  # packages
-    others: tuple[str, ...] = ()  # other suitable snapshots
+    versions: tuple[str, ...] = ()  # that the packages had last, as openmpi@5.8.0
+    machine: str = ""  # target that lost the packages, if it is one alone, and others still have them
+    is_everywhere: bool = False  # the packages are gone everywhere, in all versions
+    others: tuple[str, ...] = ()  # other suitable snapshots; or packages that were not pruned yet
     count: int = 0  # number of packages, or of binaries of an environment
     worst: LossClass | None = None  # of what went with a stack
     since: str = ""  # day on which its cause was first reported; empty if in this digest
@@ -150,9 +157,24 @@ class Action(Struct, frozen=True, kw_only=True):
             return (f"{self.because} {self.name}",)
         if self.because in (Because.OLD_BUILDS, Because.TURNOVER):
             return (f"lock-files {self.tag}",)
+        if self.because in _ENDS:
+            return tuple(f"{self.because} {self.tag} {self.name} {package}" for package in self.names)
         if self.verb in (Verb.WAIT, Verb.LOOK):
             return (f"{self.because} {self.tag} {self.name}",)
         return self.names or (self.name,)
+
+    @property
+    def is_copy(self) -> bool:
+        """Whether readers without an environment should copy what may be pruned."""
+        return self.because is Because.GOING or (
+            self.because is Because.STACK_REMOVED and self.worst is LossClass.GOING
+        )
+
+    def only(self, names: Collection[str]) -> "Action":
+        """Return this for some of its packages alone."""
+        kept = tuple(name for name in self.names if name in names)
+        versions = tuple(one for one in self.versions if one.partition("@")[0] in kept)
+        return replace(self, names=kept, versions=versions, count=len(kept))
 
 
 class Fact(Struct, frozen=True, kw_only=True):
@@ -222,6 +244,7 @@ class Assessment(Struct, frozen=True, kw_only=True):
     environment: EnvironmentState | None = None
     alternative: Alternative | None = None
     is_wait_over: bool = False  # readers who were told to wait need not do so any longer
+    required: tuple[str, ...] = ()  # what to require, as openmpi@5.8.0, or Spack may choose what is older
 
     @property
     def is_waiting(self) -> bool:
@@ -270,14 +293,23 @@ _ORDER = list(LossClass)
 ENVIRONMENT = {
     Because.ENVIRONMENT_GONE: Verb.BUILD,
     Because.ENVIRONMENT_LAST: Verb.COPY,
+    Because.ENVIRONMENT_LAST_OTHER: Verb.COPY,
     Because.ENVIRONMENT_OTHER: Verb.RECONCRETIZE,
     Because.ENVIRONMENT_EQUAL: Verb.RECONCRETIZE,
     Because.ENVIRONMENT_GOING: Verb.RECONCRETIZE,
 }
 # What is asked of those who have no environment that is watched, and remembered: whether they did it cannot be seen.
+_BACK = (StatementKind.RETURNED, StatementKind.PACKAGE_ADDED, StatementKind.STACK_ADDED, StatementKind.PLACE_GAINED)
+_WENT = (StatementKind.PRUNED, StatementKind.PRUNE, StatementKind.PACKAGE_REMOVED)
+# Of these each package is remembered by itself, until a statement of one of these kinds says that it is settled.
+_ENDS = {
+    Because.STACK_REMOVED: (*_BACK, *_WENT),
+    Because.GOING: (*_BACK, *_WENT),
+    Because.GONE: _BACK,
+    Because.DOWNGRADED: (StatementKind.UPGRADED, StatementKind.PACKAGE_REMOVED),
+}
 TASKS = (
-    Because.STACK_REMOVED,
-    Because.GOING,
+    *_ENDS,
     Because.OTHER,
     Because.OLD_BUILDS,
     Because.TURNOVER,
@@ -322,17 +354,19 @@ def assess(
         *_facts(tags, known, has_environment=own is not None),
     ]
     facts.sort(key=lambda one: (one.rank, -_ORDER.index(one.worst) if one.worst else 0))
-    actions = [*_of_environment(own, tags, is_new=False), *_of_pins(pins)]
-    actions += _looks([one for one in facts if not _is_compared_with(one, pins)], has_environment=own is not None)
+    settled = [one for one in known.tasks if _is_settled(one, tags)]
+    tasks = [one for one in known.tasks if one not in settled]
+    pruned = list(_pruned(settled, tasks, tags))
+    actions = [*_of_environment(own, tags, is_new=False), *_of_pins(pins), *pruned]
+    looks = list(_looks([one for one in facts if not _is_compared_with(one, pins)], has_environment=own is not None))
+    actions += _not_asked(looks, [*tasks, *(replace(one, because=Because.GONE, tag="") for one in pruned)])
     actions = [each for action in actions for each in _dated(action, known)]
     actions += _of_environment(own, tags, is_new=True)  # not dated, because these became worse now
-    is_over = not waits and any(verb is Verb.WAIT for _, verb, _ in known.since)
-    if is_over:
-        asked = {each for one in actions for each in one.subjects}
-        actions += (one for one in known.tasks if asked.isdisjoint(one.subjects))
+    asked = {each for one in actions for each in one.subjects}
+    actions += _together(one for one in tasks if asked.isdisjoint(one.subjects))
     places = {(one.source, one.tag) for one in waits}
     actions = [*waits, *(one for one in actions if not (waits and _can_wait(one, places)))]
-    actions.sort(key=lambda one: (_VERBS.index(one.verb), _CAUSES.index(one.because), one.since))
+    actions.sort(key=_order)
     return Assessment(
         actions=tuple(actions),
         level=Level.ALARM
@@ -340,7 +374,10 @@ def assess(
         else _level(
             facts,
             own,
-            is_notice=is_unknown or any(tag.is_incomplete for tag in tags) or any(pin.is_ending for pin in pins),
+            is_notice=is_unknown
+            or any(tag.is_incomplete for tag in tags)
+            or any(pin.is_ending for pin in pins)
+            or any(one.because is Because.PRUNED for one in actions),
         ),
         facts=tuple(facts),
         losses=tuple(
@@ -352,8 +389,87 @@ def assess(
         ),
         environment=own,
         alternative=alternative if own is not None and any(map(own.for_cause, ENVIRONMENT)) else None,
-        is_wait_over=is_over,
+        is_wait_over=not waits and any(verb is Verb.WAIT for _, verb, _ in known.since),
+        required=tuple(
+            dict.fromkeys(f"{one.need.package}@{one.need.version}" for one in own.of(LossClass.GONE) if one.suggestion)
+            if own is not None
+            else dict.fromkeys(
+                version for one in actions if one.because is Because.DOWNGRADED for version in one.versions
+            )
+        ),
     )
+
+
+def _order(action: Action) -> tuple[object, ...]:
+    """Return a key that sorts actions by urgency; what readers should copy is more urgent than what they should keep."""
+    is_open = action.verb is Verb.LOOK and bool(action.since)
+    cause = _CAUSES.index(action.because)
+    return (_VERBS.index(action.verb), is_open, not action.is_copy, cause, action.since)
+
+
+def _is_settled(task: Action, tags: Iterable[ComparedTag]) -> bool:
+    """Tell whether a statement about the package of an open task says that nothing is left to do."""
+    return any(
+        statement.kind in _ENDS.get(task.because, ())
+        and not set(task.names).isdisjoint(statement.packages)
+        and (statement.kind is not StatementKind.UPGRADED or _is_caught_up(task, statement))
+        for tag in tags
+        if (tag.source, tag.tag) == (task.source, task.tag)
+        for statement in (*tag.statements, *tag.rest)
+    )
+
+
+def _is_caught_up(task: Action, statement: Statement) -> bool:
+    """Tell whether an upgrade reaches the version that an open task requires."""
+    required = dict(one.split("@", 1) for one in task.versions)
+    return any(
+        not is_newer(required.get(line.package, ""), than=after)
+        for line in statement.lines
+        if line.package in task.names
+        for _, after in line.story.pairs[-1:]
+    )
+
+
+def _pruned(settled: Iterable[Action], tasks: Sequence[Action], tags: Iterable[ComparedTag]) -> Iterator[Action]:
+    """Yield what was pruned of the packages that readers were warned of."""
+    went = {
+        (tag.source, tag.tag, package)
+        for tag in tags
+        for one in (*tag.statements, *tag.rest)
+        if one.kind in _WENT
+        for package in one.packages
+    }
+    for one in _together(each for each in settled if each.is_copy):
+        names = tuple(name for name in one.names if (one.source, one.tag, name) in went)
+        left = (each for each in tasks if replace(each.only(()), since="") == replace(one.only(()), since=""))
+        if names:
+            yield replace(
+                one.only(names),
+                because=Because.PRUNED,
+                name=one.since,
+                others=tuple(name for each in left for name in each.names),
+                since="",
+            )
+
+
+def _not_asked(looks: Iterable[Action], tasks: Iterable[Action]) -> Iterator[Action]:
+    """Yield what to look after without what is said of the same packages already, of another tag or as pruned."""
+    told = {(one.because, one.source, name): one.tag for one in tasks for name in one.names}
+    for one in looks:
+        names = [name for name in one.names if told.get((one.because, one.source, name), one.tag) == one.tag]
+        if names or not one.names:
+            yield one.only(names) if len(names) < len(one.names) else one
+
+
+def _together(tasks: Iterable[Action]) -> Iterator[Action]:
+    """Yield open tasks, one for all packages with the same cause, place and day."""
+    groups: dict[Action, list[Action]] = {}
+    for one in tasks:
+        groups.setdefault(one.only(()), []).append(one)
+    for key, group in groups.items():
+        names = tuple(sorted(name for one in group for name in one.names))
+        versions = tuple(sorted(version for one in group for version in one.versions))
+        yield replace(key, names=names, versions=versions, count=len(names))
 
 
 def _facts(tags: Sequence[ComparedTag], known: Known, *, has_environment: bool) -> Iterator[Fact]:
@@ -437,7 +553,7 @@ def cause_of(covered: Resolution) -> Because | None:
     """Return for what cause something is to be done about a binary of an environment; None if nothing is."""
     is_last = covered.left is Availability.LOST and not covered.has_newer
     if covered.loss_class is LossClass.GOING and is_last:
-        return Because.ENVIRONMENT_LAST
+        return Because.ENVIRONMENT_LAST if covered.is_met else Because.ENVIRONMENT_LAST_OTHER
     return None if covered.loss_class is LossClass.KEPT else Because(f"environment-{covered.loss_class}")
 
 
@@ -573,7 +689,33 @@ def _looks(facts: Sequence[Fact], *, has_environment: bool) -> Iterator[Action]:
             gone = {package for one in facts if one.kind == "package-removed" for package in one.packages}
             lost = packages_of(group[0].statement.losses, worst)
             names = tuple(package for package in lost if package not in gone) or lost
-        yield replace(_action(Verb.LOOK, because, group[0].tags[0], names, name), worst=worst)
+        tag = group[0].tags[0]
+        yield replace(
+            _action(Verb.LOOK, because, tag, names, name),
+            worst=worst,
+            versions=tuple(_versions(because, names, group)),
+            machine=_machine(names, tag),
+            is_everywhere=removed_packages(tag.statements) >= set(names),
+        )
+
+
+def _versions(because: Because, names: Collection[str], facts: Iterable[Fact]) -> Iterator[str]:
+    """Yield the versions that packages had before, as openmpi@5.8.0; of each package the newest."""
+    had: dict[str, set[str]] = {}
+    for one in (fact.statement for fact in facts if fact.statement is not None):
+        for line in one.lines if because is Because.DOWNGRADED else ():
+            had.setdefault(line.package, set()).update(before for before, _ in line.story.pairs if before)
+        for lost in one.losses:
+            had.setdefault(lost.package, set()).update(lost.versions)
+    yield from (f"{name}@{newest(had[name])}" for name in names if had.get(name))
+
+
+def _machine(names: Collection[str], tag: ComparedTag) -> str:
+    """Return the target that lost packages, if it is one alone, and others still have them."""
+    lost = [(one, each) for each in tag.statements for one in each.losses if one.loss and one.package in names]
+    targets = {", ".join((*one.systems, one.place.target)) for one, _ in lost}
+    is_whole = any(each.kind is StatementKind.PACKAGE_REMOVED for _, each in lost)
+    return targets.pop() if len(targets) == 1 and not is_whole else ""
 
 
 def _because(fact: Fact) -> Because | None:

@@ -3,7 +3,7 @@
 Also what moving a pinned snapshot means.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from cachewatch.core.assessment import Assessment, Because, EnvironmentState, Pinned, cause_of
@@ -164,11 +164,15 @@ def headlines_of(found: Assessment, words: Words) -> Sequence[str]:
     if new[LossClass.OTHER] and missed > len(new[LossClass.OTHER]):
         return words.forms("environment", "several", missed, **counts)
     is_unsure = any(one.lacks_compiler for one in new[LossClass.EQUAL])
-    is_last = all(cause_of(one) is Because.ENVIRONMENT_LAST for one in new[LossClass.GOING])
+    going = {cause_of(one) for one in new[LossClass.GOING]}
     keys = {
         LossClass.OTHER: "other",
         LossClass.EQUAL: "same" if is_unsure else "equal",
-        LossClass.GOING: "last" if is_last else "going",
+        LossClass.GOING: "last"
+        if going == {Because.ENVIRONMENT_LAST}
+        else "last_other"
+        if going == {Because.ENVIRONMENT_LAST_OTHER}
+        else "going",
     }
     for loss_class, key in keys.items():
         if n := len(new[loss_class]):
@@ -183,16 +187,21 @@ def headlines_of(found: Assessment, words: Words) -> Sequence[str]:
     return words.forms("environment", key, n, **counts)
 
 
-def binaries_said(found: Sequence[Resolution], words: Words) -> str:
-    """Say what there is of the first of several binaries, `py-torch 2.8.0 is gone, 2.9.0 is there`, and count the others."""
-    told = "; ".join(_binary_said(one, words) for one in found[:_MOST_BINARIES])
+def binaries_said(found: Sequence[Resolution], words: Words, copied: Mapping[str, str]) -> str:
+    """Say what there is of the first of several binaries, `py-torch 2.8.0 is gone, 2.9.0 is there`, and count the others.
+
+    `copied` are the days on which readers were told to copy packages.
+    """
+    told = "; ".join(_binary_said(one, words, copied.get(one.need.package, "")) for one in found[:_MOST_BINARIES])
     more = len(found) - _MOST_BINARIES
     return f"{told}; {words.say('other', 'more', more)}" if more > 0 else told
 
 
-def _binary_said(covered: Resolution, words: Words) -> str:
+def _binary_said(covered: Resolution, words: Words, day: str) -> str:
     key = covered.loss_class.value
-    if covered.loss_class is LossClass.GONE and covered.suggestion:
+    if covered.loss_class is LossClass.GONE and day:
+        key = "gone_announced"
+    elif covered.loss_class is LossClass.GONE and covered.suggestion:
         key = "gone_older"
     elif covered.loss_class is LossClass.OTHER and not covered.suggestion:
         key = "other_build"
@@ -201,6 +210,7 @@ def _binary_said(covered: Resolution, words: Words) -> str:
         key,
         package=safe(covered.need.package),
         version=safe(covered.need.version),
+        day=day,
         there=safe(covered.suggestion),
         differs=f"with {safe(', '.join(covered.differs))}" if covered.differs else "",
         for_target=f" for {safe(covered.need.target)}" if covered.elsewhere and covered.need.target else "",

@@ -93,8 +93,9 @@ def todo(digest: Digest, words: Words) -> list[str]:
     over = words.text("todo", "over_open" if found.still_open else "over") if found.is_wait_over else ""
     if not said:
         nothing = words.text("todo", "nothing_new" if found.actions else "nothing").rstrip(".")
-        said = [f"{nothing}{_unless(digest, words)}."]
-    return [" ".join(filter(None, (over, said[0]))), *said[1:]]
+        unless = _unless(digest, words)
+        said = [] if over and not unless else [f"{nothing}{unless}."]
+    return [" ".join(filter(None, (over, *said[:1]))), *said[1:]]
 
 
 def _unless(digest: Digest, words: Words) -> str:
@@ -106,14 +107,26 @@ def _unless(digest: Digest, words: Words) -> str:
     cases = [words.say("todo", "unless_before", day=day_of(day)) for day in days]
     if old := _replaced_versions(digest):
         cases.append(words.say("todo", "unless_old", len(old), names=old[0]))
-    elif any(
-        one.kind is StatementKind.REBUILT
+    rebuilt = {
+        package
         for tag in digest.tags
         if tag.report.before.tag == tag.report.after.tag
         for one in (*tag.statements, *tag.rest)
-    ):
-        cases.append(words.text("todo", "unless_build"))
-    return words.say("todo", "unless", cases=" or ".join(cases)) if cases else ""
+        if one.kind is StatementKind.REBUILT
+        for package in one.packages
+    }
+    if rebuilt:
+        cases.append(
+            words.say(
+                "todo", "unless_build_too" if old else "unless_build", packages=and_more(sorted(rebuilt), words, 2)
+            )
+        )
+    return words.say("todo", "unless", cases=", or ".join(cases), requiring=_requiring(digest, words)) if cases else ""
+
+
+def _requiring(digest: Digest, words: Words) -> str:
+    required = digest.assessment.required
+    return words.say("todo", "requiring", names=and_more(required, words)) if required else ""
 
 
 def _announced_days(digest: Digest) -> list[str]:
@@ -144,7 +157,8 @@ def _by_command(actions: Iterable[Action]) -> list[list[Action]]:
     """Put what one command does for an environment together; all else stands alone."""
     groups: dict[object, list[Action]] = {}
     for one in actions:
-        groups.setdefault(one.verb if one.because in ENVIRONMENT else one, []).append(one)
+        is_other = one.because is Because.ENVIRONMENT_LAST_OTHER  # which cannot be copied before it is named
+        groups.setdefault((one.verb, is_other) if one.because in ENVIRONMENT else one, []).append(one)
     return list(groups.values())
 
 
@@ -159,10 +173,10 @@ def still_open(digest: Digest, words: Words) -> list[str]:
     if digest.assessment.is_waiting:
         return []
     groups = sorted(_by_command(digest.assessment.still_open), key=lambda group: min(one.since for one in group))
-    return [
-        words.say("todo", "since", day=_days(group), what=_sentence(group, digest, words, "open-").rstrip(".") + ".")
-        for group in groups
-    ]
+    said: dict[str, list[str]] = {}
+    for group in groups:
+        said.setdefault(_days(group), []).append(_sentence(group, digest, words, "open-").rstrip("."))
+    return [words.say("todo", "since", day=day, what="; ".join(what) + ".") for day, what in said.items()]
 
 
 def _days(group: Sequence[Action]) -> str:
@@ -178,18 +192,14 @@ def _sentence(group: Sequence[Action], digest: Digest, words: Words, prefix: str
     """Say what to do, of an environment for all of its binaries at once."""
     if group[0].because not in ENVIRONMENT:
         return _action(group[0], digest, words, prefix)
-    parts, older = [], []
+    parts = []
     for because in dict.fromkeys(one.because for one in group):
         same = [one for one in group if one.because is because]
         count = sum(one.count for one in same)
         own = _resolutions(because, {name for one in same for name in one.names}, digest)
         if because in (Because.ENVIRONMENT_GONE, Because.ENVIRONMENT_OTHER):
-            parts.append(binaries_said(own, words))
-            older += [
-                f"{one.need.package}@{one.need.version}"
-                for one in own
-                if one.loss_class is LossClass.GONE and one.suggestion
-            ]
+            copied = {one.subject: day_of(one.since) for one in digest.remembered.actions if one.verb == Verb.COPY}
+            parts.append(binaries_said(own, words, copied))
             continue
         names = [f"{one.need.package} {one.need.version}".strip() for one in own]
         is_few = count <= MOST_NAMES or because is Because.ENVIRONMENT_GOING
@@ -203,16 +213,21 @@ def _sentence(group: Sequence[Action], digest: Digest, words: Words, prefix: str
             "then": words.text("todo", "then_equal" if is_equal else "then_same"),
         }
         parts.append(words.say("todo", said, count, **values))
-    key = f"{prefix}{group[0].verb}"
-    if key == "open-reconcretize" and any(one.verb is Verb.RECONCRETIZE for one in digest.assessment.due):
+    last = Because.ENVIRONMENT_LAST_OTHER
+    key = f"{prefix}{'copy-other' if group[0].because is last else group[0].verb}"
+    if key == "open-reconcretize" and any(
+        one.verb is Verb.RECONCRETIZE or one.because is last for one in digest.assessment.due
+    ):
         key = "open-too"
+    required = digest.assessment.required
     return words.say(
         "todo",
         key,
         sum(one.count for one in group),
         parts="; ".join(parts),
         other="other " if digest.assessment.actions[0].verb is Verb.BUILD else "",
-        require=words.say("todo", "require", names=and_more(older, words)) if older else "",
+        require=words.say("todo", "require", names=and_more(required, words)) if required else "",
+        requiring=_requiring(digest, words),
     )
 
 
@@ -225,10 +240,14 @@ def _action(one: Action, digest: Digest, words: Words, prefix: str = "") -> str:
     )
     if one.because is Because.GONE and is_of_snapshot:
         key = "gone-snapshot"
+    elif one.because is Because.GONE and one.is_everywhere:
+        key = "gone-removed"
     if one.because is Because.PIN_GONE and one.names:
         key = "pin-gone-best"
     if one.because is Because.STACK_REMOVED and one.worst is not LossClass.GONE:
         key = f"stack-removed-{one.worst}"
+    elif one.because is Because.STACK_REMOVED and is_of_snapshot:
+        key = "stack-removed-gone-snapshot"
     no_longer = [fact.statement for fact in digest.assessment.facts if fact.kind == StatementKind.NO_LONGER]
     return words.say(
         "todo",
@@ -240,8 +259,6 @@ def _action(one: Action, digest: Digest, words: Words, prefix: str = "") -> str:
         since=day_of(one.since),
         names=and_more(one.names, words),
         to=f" to {safe_name(one.tag)}" if one.tag else "",
-        of_tag=f" of {safe_name(one.tag)}" if len(digest.tags) > 1 else "",
-        in_tag=f" in {safe_name(one.tag)}" if is_of_snapshot else "",
         newest=and_more(one.others, words),
         without=f" without {and_more(one.names, words)}" if one.names else "",
         others=f"; {and_more(one.names, words)} {'is' if one.count == 1 else 'are'} there in another way"
@@ -249,22 +266,14 @@ def _action(one: Action, digest: Digest, words: Words, prefix: str = "") -> str:
         else words.say("todo", "or_to", names=and_more(one.others, words))
         if one.others
         else "",
-        for_machines=_machines_of(one, digest),
+        for_machines=f" for {safe_name(one.machine)}" if one.machine else "",
+        versions=and_more(one.versions or one.names, words),
+        requiring=_requiring(digest, words),
+        command=words.text("todo", "command") if digest.assessment.is_wait_over else "",
+        left=words.say("todo", "left", n=len(one.others), of=len(one.others) + one.count) if one.others else "",
         change=", ".join(sorted({change_of_values(each) for each in no_longer if each})),
         mistake=words.text("todo", "mistake") if _is_fall(one, digest) else "",
     )
-
-
-def _machines_of(action: Action, digest: Digest) -> str:
-    """Name the target that lost what an action is about, if it is one alone, and others still have it."""
-    found = [
-        one
-        for one in digest.assessment.losses
-        if one.lost.package in action.names and (one.tag.source, one.tag.tag) == (action.source, action.tag)
-    ]
-    targets = {", ".join((*one.lost.systems, one.lost.place.target)) for one in found}
-    is_whole = any(one.statement.kind is StatementKind.PACKAGE_REMOVED for one in found)
-    return f" for {safe_name(targets.pop())}" if len(targets) == 1 and not is_whole else ""
 
 
 def _is_fall(action: Action, digest: Digest) -> bool:

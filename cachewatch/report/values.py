@@ -203,6 +203,7 @@ def _compared(tag: TagDigest) -> ComparedTag:
         since=(report.before.time or "")[:10],
         day=(report.after.time or "")[:10],
         statements=tag.statements,
+        rest=tag.rest,
         is_incomplete=bool(tag.unreadable) or bool(report.losses),
     )
 

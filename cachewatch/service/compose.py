@@ -18,8 +18,9 @@ from msgspec.structs import replace
 from cachewatch.channels import open_channel
 from cachewatch.config.channels import ChannelConfig, FeedConfig, FileConfig, MailConfig, WebhookConfig
 from cachewatch.config.model import Config
-from cachewatch.core.assessment import TASKS, Verb
+from cachewatch.core.assessment import TASKS, Because, Verb
 from cachewatch.core.coverage import CoverageChange
+from cachewatch.core.names import is_snapshot
 from cachewatch.core.remembered import Departure, Fact, MetBinaries, OpenAction, Remembered, confirmed
 from cachewatch.errors import TemplateError
 from cachewatch.report.digest_mail import DigestRenderer
@@ -191,20 +192,29 @@ def with_actions(draft: PendingDigest, stream: Stream, *, is_sent: bool) -> Pend
             since=each.since or today,
             last_said=digest.created,
             lock=_lock_of(digest.environment),
-            task=each if each.verb is Verb.LOOK else None,
+            task=None
+            if each.verb is not Verb.LOOK
+            else each.only(each.names[n : n + 1])
+            if len(each.subjects) == len(each.names)
+            else each,
         )
         for each in digest.assessment.actions
-        if each.verb is not Verb.LOOK or each.because in TASKS
-        for subject in each.subjects
+        if each.verb is not Verb.LOOK or (each.because in TASKS and not is_snapshot(each.tag))
+        for n, subject in enumerate(each.subjects)
     ]
+    # Whether readers did what they were to look at, nobody sees: it is open for a month; what to require, until it ends.
+    is_task = {each.key for each in asked if each.task and each.task.since}
+    asked = [replace(each, last_said=known[each.key].last_said) if each.key in is_task else each for each in asked]
+    old = {
+        each.key
+        for each in asked
+        if each.key in is_task and each.last_said <= digest.created - A_MONTH
+        if each.task and each.task.because is not Because.DOWNGRADED
+    }
+    asked = [each for each in asked if each.key not in old]
     keys = {each.key for each in asked}
-    # While readers are told to wait, nothing is known to be done; advice to look at something ends after a month.
-    forgotten = [
-        key
-        for key, each in known.items()
-        if key not in keys and not digest.assessment.is_waiting
-        if each.verb != Verb.LOOK or each.last_said <= digest.created - A_MONTH
-    ]
+    # While readers are told to wait, nothing is known to be done.
+    forgotten = [key for key in known if key not in keys and not digest.assessment.is_waiting]
     learned: list[Fact] = [*(asked if is_sent else ()), *_met(digest)]
     first, *others = draft.advances
     first = replace(first, learned=(*first.learned, *learned), forgotten=(*first.forgotten, *forgotten))

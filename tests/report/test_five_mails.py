@@ -214,22 +214,34 @@ def test_nothing_is_equal_of_which_no_compiler_is_known(tmp_path: Path) -> None:
 
 
 def test_the_last_build_of_a_binary_is_to_be_copied(tmp_path: Path) -> None:
-    """Also where its own hash is gone and the equal build is built by no stack any more."""
-    environment = needs(("cuda", 1, "12.8.0"), ("hdf5", 2, "1.14"))
-    here = held(("cuda", 1, "12.8.0"), ("hdf5", 3, "1.14"))
+    """Where its own hash is gone and the equal build is built by no stack any more, a lock file has to name that first."""
+    for package, version, own, found in (("cuda", "12.8.0", 1, 1), ("hdf5", "1.14", 2, 3)):
+        rendered, body = last_build(tmp_path / package, package, version, own, found)
+        if own == found:
+            assert rendered.title == "1 of 1 binary may be pruned at any time: copy it"
+            assert body.startswith(
+                "To do Copy to a mirror of your own (spack buildcache sync): cuda 12.8.0 may be pruned at any time, "
+                "as no stack builds it any more, and nothing as new would be left."
+            )
+        else:
+            assert rendered.title == "last build of 1 of 1 binary may be pruned: re-concretize, then copy"
+            assert body.startswith(
+                "To do Re-concretize now, then copy to a mirror of your own (spack concretize --force, then spack "
+                "buildcache sync): the build of hdf5 1.14 that your lock file names is gone, and what is left may be "
+                "pruned at any time"
+            )
+
+
+def last_build(folder: Path, package: str, version: str, own: int, found: int) -> tuple[RenderedDigest, str]:
+    """Return the mail about a binary of an environment of which the build `found` is the last, and no stack builds it."""
+    environment = needs((package, own, version))
+    here = held((package, found, version))
     unbuilt = {
         name: {spec_hash: replace(one, stacks=()) for spec_hash, one in found.items()} for name, found in here.items()
     }
     change = compare_coverage(cover(environment, here), cover(environment, unbuilt))
-    tag = week(tmp_path, {"zlib": [record(1)]}, {"zlib": [record(2)]})
-    known = Known(met=frozenset({spec_hash(2)}))
-    rendered, body = mail(digest_of(tag, environment=change, known=known, silenced=()))
-
-    assert rendered.title == "2 of 2 binaries may be pruned at any time: copy them"
-    assert body.startswith(
-        "To do Copy to a mirror of your own (spack buildcache sync): cuda 12.8.0, hdf5 1.14 may be pruned at any time, "
-        "as no stack builds them any more, and nothing as new would be left."
-    )
+    tag = week(folder, {"zlib": [record(1)]}, {"zlib": [record(2)]})
+    return mail(digest_of(tag, environment=change, known=Known(met=frozenset({spec_hash(own)})), silenced=()))
 
 
 def test_an_old_build_of_an_upgrade_is_not_to_be_copied(tmp_path: Path) -> None:
@@ -260,9 +272,9 @@ def test_a_binary_that_is_gone_is_to_be_built(tmp_path: Path) -> None:
     assert rendered.title == "1 of 2 binaries gone: 1 has an equal or other build"
     assert rendered.level == "alarm"
     assert body.startswith(
-        "To do Build from source, or choose another version: cuda 12.8.0 is gone, only 11.0 is there, "
-        "which may be a mistake. When you re-concretize, require cuda@12.8.0, or Spack may choose what is older. "
-        "Re-concretize: 1 binary has an equal build with another hash (hdf5), its own is gone (spack concretize --force)."
+        "To do Keep what is installed; where it is not, build from source: cuda 12.8.0 is gone, only 11.0 is there, "
+        "which may be a mistake. Do not re-concretize without requiring cuda@12.8.0 in spack.yaml, or Spack may choose "
+        "what is older. Re-concretize, requiring cuda@12.8.0: 1 binary has an equal build with another hash (hdf5), its own is gone (spack concretize --force)."
     )
 
 
@@ -287,17 +299,17 @@ def test_a_binary_that_is_gone_is_to_be_built(tmp_path: Path) -> None:
         (
             [record(2, stacks=E4S, target="zen4")],
             "GONE for x86_64_v3 zlib 1.0 radiuss",
-            "To do Keep what is installed of zlib, or build from source: the cache has nothing as new for x86_64_v3.",
+            "To do Keep zlib where it is installed, and build from source elsewhere: the cache has nothing as new for x86_64_v3.",
         ),
         (
             [record(2, stacks=E4S, target="m1")],
             "GONE for sequoia, m1 zlib 1.0 radiuss (sequoia)",
-            "To do Keep what is installed of zlib, or build from source: the cache has nothing as new for sequoia, m1.",
+            "To do Keep zlib where it is installed, and build from source elsewhere: the cache has nothing as new for sequoia, m1.",
         ),
         (
             [record(2, stacks=E4S, versions=["0.9"])],
             "GONE for x86_64_v3 zlib 1.0 radiuss; only 0.9 is there",
-            "To do Keep what is installed of zlib, or build from source: the cache has nothing as new for x86_64_v3.",
+            "To do Keep zlib where it is installed, and build from source elsewhere: the cache has nothing as new for x86_64_v3.",
         ),
         (
             [record(2, stacks=E4S, versions=["1.1"])],
@@ -335,13 +347,10 @@ def test_a_stack_goes_from_a_branch_and_from_a_new_snapshot(tmp_path: Path, snap
     _, body = mail(digest_of(snapshot, develop, silenced=()))
 
     assert (
-        "If you use rocm: keep what is installed. 1 package has no other build for x86_64_v3 in develop-2026-11-15 (hip)."
-        in body
+        "If you use rocm: do not move to develop-2026-11-15, and keep what is installed. "
+        "1 package has no other build for x86_64_v3 there (hip)." in body
     )
-    assert (
-        "If you use rocm of develop: copy what you need of p0, p1, p2, 3 more to a mirror of your own (spack buildcache sync)"
-        in body
-    )
+    assert "If you use rocm: copy what you need of p0, p1, p2, 3 more from develop to a mirror of your own now" in body
 
 
 def test_what_is_no_longer_built_is_named_in_what_to_do(tmp_path: Path) -> None:

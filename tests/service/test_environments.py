@@ -162,7 +162,7 @@ def test_losses_come_first(tmp_path: Path) -> None:
     text = told_after(site, 1)
     said = " ".join(text.split("----")[0].split())
     assert said.startswith(
-        "To do Build from source, or choose another version: hdf5 1.0 is gone. "
+        "To do Keep what is installed; where it is not, build from source: hdf5 1.0 is gone. "
         "Re-concretize: 1 binary has a build of the same version with another hash (zlib), its own is gone "
         "(spack concretize --force)."
     )
@@ -312,7 +312,7 @@ def test_what_moving_to_a_new_snapshot_means(tmp_path: Path) -> None:
     rest = {name: found for name, found in ALL.items() if name != "hdf5"}
     site = site_of(tmp_path, first, first | snapshots(develop_2025_06_08=rest), tags=["develop-*"])
     text = " ".join(told_after(site, 1).split())
-    assert text.startswith("To do Keep what is installed of hdf5: it is not in develop-2025-06-08.")
+    assert text.startswith("To do Do not move to develop-2025-06-08 if you need hdf5: it is not there.")
     assert "Against develop-2025-06-01: 1 package gone." in text
 
 
@@ -398,7 +398,7 @@ def test_a_pin_among_the_oldest_snapshots_comes_first(tmp_path: Path) -> None:
         site.publish(number)
         site.run(later=timedelta(days=1))
     texts = [" ".join(text.split()) for text in site.told()]
-    assert texts[0].startswith("To do Move to develop-2025-06-08 when it suits you.")
+    assert texts[0].startswith("To do Move to develop-2025-06-08 soon: old snapshots are removed without notice.")
     assert texts[1].startswith(
         "To do Your pin develop-2025-06-01 is among the oldest snapshots that are left and may be deleted soon: "
         "mirror it, or move to develop-2025-06-15 without hdf5."
@@ -424,9 +424,10 @@ def test_what_is_still_open_is_one_command(tmp_path: Path) -> None:
         site.publish(number)
         site.run(later=timedelta(days=1))
     text = " ".join(site.told()[-1].split())
-    assert text.startswith("To do Build from source, or choose another version: curl 1.0 is gone.")
+    assert text.startswith("To do Keep what is installed; where it is not, build from source: curl 1.0 is gone.")
     assert (
-        "Still open since 2 June (1), 3 June (1): re-concretize for 2 other binaries: zlib 1.0 is gone, 2.0 is there; "
+        "Still open since 2 June (1), 3 June (1): re-concretize for 2 other binaries (spack concretize --force): "
+        "zlib 1.0 is gone, 2.0 is there; "
         "1 binary has a build of the same version with another hash (hdf5), its own is gone."
     ) in text
     assert text.count("since ") == 2  # the day, and that of the lock file

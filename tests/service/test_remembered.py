@@ -597,7 +597,7 @@ def test_the_end_of_a_wait_is_said_to_those_who_wait(
         readers.site.run(later=HOUR)
     assert ("Wait. Publishing may have failed" in readers.site.told()[-1]) is is_over
     assert said(readers.go_on()) == [("returned", "", lost)]
-    assert ("You need not wait any longer." in readers.site.told()[-1]) is is_over
+    assert ("The wait is over." in readers.site.told()[-1]) is is_over
 
 
 def body(text: str) -> str:
@@ -628,9 +628,9 @@ def test_a_wait_lasts_while_packages_are_missing(tmp_path: Path, monkeypatch: py
         assert not any(word in between[name].lower() for word in ("concretize", "spack install", "build from source"))
     assert {digest.assessment.level for digest in readers.made} == {"alarm"}
     readers.go_on()
-    assert body(readers.site.told()[-1]).startswith("You need not wait any longer. Nothing to do")
+    assert body(readers.site.told()[-1]).startswith("The wait is over. What happened 14")
     assert body(readers.site.told("env")[-1]).startswith(
-        "To do You need not wait any longer. Re-concretize: p014 1.0 is gone, 1.1 is there"
+        "To do The wait is over. Re-concretize: p014 1.0 is gone, 1.1 is there"
     )
 
 
@@ -645,14 +645,11 @@ def test_what_was_asked_before_a_wait_is_due_again_after_it(tmp_path: Path, monk
     readers.go_on()
     for _ in range(4):
         readers.site.run(later=HOUR)
-    assert "What earlier mails asked for can wait, too." in body(readers.site.told()[-1])
+    assert "Do not do now what earlier mails asked for; a mail will say when." in body(readers.site.told()[-1])
     readers.go_on()
     text = body(readers.site.told()[-1])
-    assert text.startswith("You need not wait any longer: what is still open is due again. Nothing new to do.")
-    assert (
-        "Still open since 2 June: re-concretize lock files made before that day: builds that they name are gone."
-        in text
-    )
+    assert text.startswith("The wait is over: do now what is still open below.")
+    assert "Still open since 2 June: re-concretize lock files made before then (spack concretize --force)." in text
 
 
 def test_a_wait_is_over_when_what_is_missing_is_a_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -665,5 +662,38 @@ def test_a_wait_is_over_when_what_is_missing_is_a_loss(tmp_path: Path, monkeypat
     for _ in range(4):
         readers.site.run(later=HOUR)
     readers.go_on(16 * DAY, steps=16)
-    assert "You need not wait any longer" in body(readers.site.told()[-1])
+    assert "The wait is over" in body(readers.site.told()[-1])
     assert "14 packages are missing since 2 June" in body(readers.site.told()[-1])
+
+
+def test_what_was_asked_is_said_until_it_is_settled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What to require comes with every advice to re-concretize, and what was pruned as announced is named once."""
+    rest = many(20)
+    first = rest | {
+        "openmpi": records([1], versions=["5.8.0"]),
+        "gone": records([2]),
+        "going": records([3], stacks=["ml", "root"]),
+        "too": records([4], stacks=["ml", "root"]),
+    }
+    older = first | {"openmpi": records([5], versions=["1.0.5"])}
+    del older["gone"]
+    older |= {name: [one | {"stacks": ["root"]} for one in first[name]] for name in ("going", "too")}
+    rebuilt = {name: older[name] for name in ("openmpi", "going", "too")} | many(20, salt=1)
+    pruned = {name: found for name, found in rebuilt.items() if name != "going"}
+    settled = pruned | {"openmpi": records([6], versions=["5.9.0"]), "gone": records([7])}
+    states = [first, older, rebuilt, pruned, settled, settled | many(20)]
+    readers = Readers(tmp_path, monkeypatch, *map(catalogue, states))
+    texts = []
+    for _ in states[1:]:
+        readers.go_on()
+        texts.append(body(readers.site.told()[-1]))
+
+    assert "require openmpi@5.8.0 in spack.yaml before you re-concretize" in texts[0]
+    assert "Re-concretize lock files made before 3 June, requiring openmpi@5.8.0: builds" in texts[1]
+    assert "require openmpi@5.8.0 before you re-concretize" in texts[1].partition("since 2 June: ")[2]
+    assert "keep gone where it is installed" in texts[1].partition("since 2 June: ")[2]
+    assert "going@1.0 for x86_64_v3 was pruned, as announced on 2 June: use your copy" in texts[2]
+    assert "; 1 of the 2 is still there. Still open" in texts[2]
+    assert not any("as announced on" in text for text in (*texts[:2], *texts[3:]))
+    assert "copy too if you need it" in texts[3]
+    assert not any(word in texts[4] for word in ("openmpi", "gone where"))
