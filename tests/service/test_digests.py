@@ -537,7 +537,7 @@ def test_moving_to_a_new_snapshot_is_judged_by_its_packages(tmp_path: Path) -> N
     site.publish(1)
     site.run()
     (text,) = site.told()
-    assert "To do Keep what is installed of cuda: it is not in develop-2025-06-08." in " ".join(text.split())
+    assert "To do Do not move to develop-2025-06-08 if you need cuda: it is not there." in " ".join(text.split())
     assert "GONE\n  cuda  1.0  everywhere" in text
 
 
