@@ -20,8 +20,8 @@ if TYPE_CHECKING:
         parse_document,
         to_records,
     )
+    from cachewatch.core.advice.coverage import Availability, Coverage, Environment, Need, Resolution
     from cachewatch.core.causes import Cause, What
-    from cachewatch.core.coverage import Availability, Coverage, Environment, Need, Resolution
     from cachewatch.core.model import (
         CompilerForm,
         Delta,
@@ -156,7 +156,7 @@ _MODULES = (
     "core.model",
     "core.causes",
     "core.statement_values",
-    "core.coverage",
+    "core.advice.coverage",
     "api",
     "git.revisions",
 )

@@ -16,8 +16,8 @@ from cachewatch.comparing import changesets
 from cachewatch.core import changesets as streams
 from cachewatch.core import names as tag_names
 from cachewatch.core import package_changes
+from cachewatch.core.advice.coverage import Coverage, Environment, cover
 from cachewatch.core.changesets import Comparison, Listing
-from cachewatch.core.coverage import Coverage, Environment, cover
 from cachewatch.core.model import Diagnostic, Document, Kind, PackageChange, PackageCounts, Side, SpecCounts
 from cachewatch.core.names import ANYWHERE, Layout, safe
 from cachewatch.core.selection import Selection, select

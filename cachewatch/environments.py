@@ -19,9 +19,9 @@ from msgspec.structs import replace
 
 from cachewatch.core import names as tag_names
 from cachewatch.core import spack
+from cachewatch.core.advice.coverage import Coverage, Environment, Holdings, Need, Resolution, better, cover
 from cachewatch.core.causes import GraphNode, shared_names
 from cachewatch.core.changesets import Blob, Content, Listing
-from cachewatch.core.coverage import Coverage, Environment, Holdings, Need, Resolution, better, cover
 from cachewatch.core.model import Diagnostic, DiagnosticKind, Document, Signature
 from cachewatch.core.spack import parse_ranges
 from cachewatch.documents.frontmatter import MAX_BYTES

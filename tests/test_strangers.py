@@ -17,7 +17,7 @@ from servers import Says, serving
 from test_scaling import grows_like_its_size
 
 from cachewatch.config.reading import read_config
-from cachewatch.core.coverage import Environment, Need
+from cachewatch.core.advice.coverage import Environment, Need
 from cachewatch.environments import cover_both
 from cachewatch.errors import CachewatchError
 from cachewatch.extensions.buildcaches.address import Registry, Validator

@@ -18,7 +18,7 @@ from cachewatch.cli.terminal import (
     write,
     write_lines,
 )
-from cachewatch.core.coverage import Coverage, cover
+from cachewatch.core.advice.coverage import Coverage, cover
 from cachewatch.core.model import MISSED, LossClass
 from cachewatch.core.names import safe
 from cachewatch.environments import CacheContents, open_environment

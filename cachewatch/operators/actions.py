@@ -14,7 +14,7 @@ from msgspec import structs
 from cachewatch.channels import open_channel
 from cachewatch.config.model import Config
 from cachewatch.config.schedule import duration_in_words, minute
-from cachewatch.core.remembered import confirmed
+from cachewatch.core.advice.remembered import confirmed
 from cachewatch.errors import DamagedRow, UsageError
 from cachewatch.operators.status import LATE, PATIENCE, Problem, find_problems, late, read_status
 from cachewatch.report.values import Message

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cachewatch.core.assessment import (
+from cachewatch.core.advice.assessment import (
     ENVIRONMENT,
     LOSSES,
     Action,
@@ -18,7 +18,7 @@ from cachewatch.core.assessment import (
     Verb,
     lost_packages,
 )
-from cachewatch.core.coverage import Availability, Resolution
+from cachewatch.core.advice.coverage import Availability, Resolution
 from cachewatch.core.model import LossClass
 from cachewatch.core.names import safe, safe_name
 from cachewatch.core.spack import falls

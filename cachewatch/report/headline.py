@@ -10,7 +10,7 @@ from functools import cached_property
 from itertools import zip_longest
 from zoneinfo import ZoneInfo
 
-from cachewatch.core.assessment import (
+from cachewatch.core.advice.assessment import (
     LOSSES,
     Assessment,
     ComparedTag,

@@ -15,9 +15,8 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cachewatch.core.assessment import Pinned
-from cachewatch.core.changesets import Report
-from cachewatch.core.coverage import (
+from cachewatch.core.advice.assessment import Pinned
+from cachewatch.core.advice.coverage import (
     Availability,
     Coverage,
     CoverageChange,
@@ -26,6 +25,7 @@ from cachewatch.core.coverage import (
     Resolution,
     compare_coverage,
 )
+from cachewatch.core.changesets import Report
 from cachewatch.core.model import (
     Diagnostic,
     DiagnosticKind,

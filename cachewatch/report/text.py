@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.core import names as tag_names
-from cachewatch.core.assessment import LOSSES
+from cachewatch.core.advice.assessment import LOSSES
 from cachewatch.core.changesets import Report
 from cachewatch.core.model import Delta, Kind, kind_of_fact
 from cachewatch.core.names import safe_name

@@ -17,7 +17,7 @@ from typing import Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cachewatch.core.assessment import (
+from cachewatch.core.advice.assessment import (
     Alternative,
     Assessment,
     ComparedTag,
@@ -26,14 +26,14 @@ from cachewatch.core.assessment import (
     Verb,
     assess,
 )
+from cachewatch.core.advice.coverage import CoverageChange
+from cachewatch.core.advice.remembered import Remembered
 from cachewatch.core.changesets import Report
-from cachewatch.core.coverage import CoverageChange
 from cachewatch.core.model import (
     Machine,
     Side,
     Unreadable,
 )
-from cachewatch.core.remembered import Remembered
 from cachewatch.core.statement_values import Statement
 from cachewatch.report.words_file import Words, fill
 

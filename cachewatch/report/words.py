@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, 
 from datetime import UTC, datetime
 from functools import partial
 
-from cachewatch.core.assessment import LOSSES, packages_of
+from cachewatch.core.advice.assessment import LOSSES, packages_of
 from cachewatch.core.changesets import Report
 from cachewatch.core.model import Kind, Loss, LossClass, Place, Side
 from cachewatch.core.names import safe_name

@@ -15,9 +15,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.config.schedule import is_quiet
+from cachewatch.core.advice.remembered import series_or_tag
 from cachewatch.core.model import DiagnosticKind
 from cachewatch.core.names import safe
-from cachewatch.core.remembered import series_or_tag
 from cachewatch.errors import DamagedRow, StateError
 from cachewatch.git.catalogue import tags_of
 from cachewatch.git.revisions import resolve

@@ -16,8 +16,8 @@ from itertools import pairwise
 from msgspec.structs import replace
 
 from cachewatch.core import names as tag_names
+from cachewatch.core.advice.remembered import AnnouncedWave, Departure, DepartureKind, Point, Remembered, series_or_tag
 from cachewatch.core.model import Kind
-from cachewatch.core.remembered import AnnouncedWave, Departure, DepartureKind, Point, Remembered, series_or_tag
 from cachewatch.core.selection import is_urgent
 from cachewatch.core.spack import version_key
 from cachewatch.core.statement_values import Statement, StatementKind, severity_of

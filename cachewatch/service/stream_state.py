@@ -9,7 +9,7 @@ from datetime import datetime
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cachewatch.core.remembered import Remembered
+from cachewatch.core.advice.remembered import Remembered
 from cachewatch.service.streams import Stream
 from cachewatch.store import cursors, digests, health
 from cachewatch.store.cursors import Advance, Cursor, Position

@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 from sqlalchemy import Connection, delete, insert, select, union, update
 
-from cachewatch.core.remembered import Fact, Remembered, merged
+from cachewatch.core.advice.remembered import Fact, Remembered, merged
 from cachewatch.store.schema import cursors, digests, holds, put, read_row, remembered, slots, streams, unread
 
 

@@ -188,7 +188,7 @@ holds = Table(
     Column("counted_from", Moment, nullable=False),  # the start of the hold; outages of the service shift it
 )
 
-# Facts that subscriptions remember beside their cursors: core/remembered.py.
+# Facts that subscriptions remember beside their cursors: core/advice/remembered.py.
 remembered = Table(
     "remembered",
     metadata,

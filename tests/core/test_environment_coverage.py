@@ -15,8 +15,8 @@ from oracle import Spec, Specs, newest, read, specs_of, spelled
 from truths import STATES, History, Truth, expected
 from verdicts import after_prune, ancestors, same_compiler, that_matter, verdict
 
-from cachewatch.core.assessment import assess
-from cachewatch.core.coverage import (
+from cachewatch.core.advice.assessment import assess
+from cachewatch.core.advice.coverage import (
     Availability,
     Coverage,
     CoverageChange,

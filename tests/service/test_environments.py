@@ -13,7 +13,7 @@ from conftest import ROOT, Run
 from helpers import START, catalogue, history, lock, record, records, spec_hash
 from station import Site
 
-from cachewatch.core.coverage import Environment
+from cachewatch.core.advice.coverage import Environment
 from cachewatch.environments import open_environment
 from cachewatch.extensions.buildcaches.opening import Cache
 from cachewatch.extensions.buildcaches.recorder import record as record_state

@@ -8,7 +8,7 @@ import pytest
 from helpers import Record, catalogue, lock, records, spec_hash
 from station import Site
 
-from cachewatch.core.remembered import Departure
+from cachewatch.core.advice.remembered import Departure
 from cachewatch.core.statement_values import Statement, StatementKind
 from cachewatch.operators import actions as operator_actions
 from cachewatch.report.values import Digest

@@ -14,6 +14,7 @@ from typing import TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
+from cachewatch.core.advice.coverage import Availability, Coverage, Resolution
 from cachewatch.core.causes import (
     Attributed,
     Cause,
@@ -25,7 +26,6 @@ from cachewatch.core.causes import (
     attribute,
 )
 from cachewatch.core.changesets import Changeset, TagPair
-from cachewatch.core.coverage import Availability, Coverage, Resolution
 from cachewatch.core.model import Side, Signature
 from cachewatch.core.names import CATALOGUE, TAG_GRAPH
 from cachewatch.core.selection import Selection

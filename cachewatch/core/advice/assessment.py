@@ -9,7 +9,7 @@ from enum import IntEnum, StrEnum
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from cachewatch.core.coverage import Availability, CoverageChange, Resolution
+from cachewatch.core.advice.coverage import Availability, CoverageChange, Resolution
 from cachewatch.core.model import MISSED, LossClass
 from cachewatch.core.names import is_snapshot
 from cachewatch.core.spack import is_newer, newest
