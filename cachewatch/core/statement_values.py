@@ -4,7 +4,7 @@ An item is a vanished spec, a new spec, or a kept one whose stacks changed; the 
 is in exactly one statement. The rules are in docs/laws.md.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -330,3 +330,36 @@ class Statement(Struct, frozen=True, kw_only=True):
 def graded(statement: Statement) -> Statement:
     """Return a statement with its severity, which is lower if it is harmless."""
     return replace(statement, severity=Severity.NEWS if statement.is_harmless else severity_of(statement.kind))
+
+
+# Statements on lost places and machines.
+LOSSES = (StatementKind.PLACE_LOST, StatementKind.MACHINE_LOST)
+LOSS_ORDER = list(LossClass)  # the worst last
+
+
+def packages_of(losses: Iterable[OwnedLoss], wanted: LossClass) -> tuple[str, ...]:
+    """Return the packages whose worst loss has the class `wanted`."""
+    worst: dict[str, int] = {}
+    for one in losses:
+        if one.loss is not None:
+            worst[one.package] = max(worst.get(one.package, 0), LOSS_ORDER.index(one.loss.loss_class))
+    return tuple(sorted(package for package, found in worst.items() if found == LOSS_ORDER.index(wanted)))
+
+
+def lacking(statements: Iterable[Statement], wanted: LossClass = LossClass.GONE) -> tuple[str, ...]:
+    """Return the packages whose worst loss in any of the statements has the class `wanted`."""
+    statements = list(statements)
+    return packages_of((lost for one in statements for lost in one.losses), wanted)
+
+
+def lost_packages(statements: Iterable[Statement]) -> tuple[str, ...]:
+    """Return the packages that a new snapshot lacks in some place."""
+    statements = list(statements)
+    return tuple(sorted({*lacking(statements), *removed_packages(statements)}))
+
+
+def removed_packages(statements: Iterable[Statement]) -> frozenset[str]:
+    """Return the packages that a tag has nowhere any more."""
+    return frozenset(
+        package for one in statements if one.kind is StatementKind.PACKAGE_REMOVED for package in one.packages
+    )

@@ -13,8 +13,8 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from cachewatch.core import spack
-from cachewatch.core.advice.assessment import Action, AssessedLoss, Because, Fact, Verb
 from cachewatch.core.advice.coverage import is_runnable
+from cachewatch.core.advice.values import Action, AssessedLoss, Because, Fact, Verb
 from cachewatch.core.model import Diagnostic
 from cachewatch.core.names import safe, safe_name
 from cachewatch.core.statement_values import StatementKind

@@ -6,8 +6,8 @@ Also what moving a pinned snapshot means.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from cachewatch.core.advice.assessment import Assessment, Because, EnvironmentState, Pinned, cause_of
 from cachewatch.core.advice.coverage import Availability, Coverage, Resolution
+from cachewatch.core.advice.values import Assessment, Because, EnvironmentState, Pinned, cause_of
 from cachewatch.core.model import LossClass
 from cachewatch.core.names import safe
 from cachewatch.core.spack import falls

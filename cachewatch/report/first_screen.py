@@ -7,22 +7,22 @@ from zoneinfo import ZoneInfo
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cachewatch.core.advice.assessment import (
-    ENVIRONMENT,
-    LOSSES,
-    Action,
-    AssessedLoss,
-    Because,
-    Fact,
-    Rank,
-    Verb,
-    lost_packages,
-)
+from cachewatch.core.advice.actions import ENVIRONMENT
 from cachewatch.core.advice.coverage import Availability, Resolution
+from cachewatch.core.advice.values import Action, AssessedLoss, Because, Fact, Rank, Verb
 from cachewatch.core.model import LossClass
 from cachewatch.core.names import safe, safe_name
 from cachewatch.core.spack import falls
-from cachewatch.core.statement_values import RANKS, Line, Severity, StatementKind, is_of_tag, severity_of
+from cachewatch.core.statement_values import (
+    LOSSES,
+    RANKS,
+    Line,
+    Severity,
+    StatementKind,
+    is_of_tag,
+    lost_packages,
+    severity_of,
+)
 from cachewatch.report.environments import binaries_said
 from cachewatch.report.headline import Clause, capitalized, clauses_of, day_of, is_pinned_base, only_for
 from cachewatch.report.values import Digest, TagDigest, base_of

@@ -10,22 +10,21 @@ from functools import cached_property
 from itertools import zip_longest
 from zoneinfo import ZoneInfo
 
-from cachewatch.core.advice.assessment import (
+from cachewatch.core.advice.assessment import assess
+from cachewatch.core.advice.values import Assessment, ComparedTag, Fact, Level, Rank
+from cachewatch.core.model import LossClass
+from cachewatch.core.names import safe
+from cachewatch.core.statement_values import (
     LOSSES,
-    Assessment,
-    ComparedTag,
-    Fact,
-    Level,
-    Rank,
-    assess,
+    OwnedLoss,
+    Statement,
+    StatementKind,
+    Turnover,
     lacking,
     lost_packages,
     packages_of,
     removed_packages,
 )
-from cachewatch.core.model import LossClass
-from cachewatch.core.names import safe
-from cachewatch.core.statement_values import OwnedLoss, Statement, StatementKind, Turnover
 from cachewatch.core.statements import BY_VERSION
 from cachewatch.report.causes import reasons
 from cachewatch.report.environments import headlines_of

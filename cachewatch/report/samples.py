@@ -15,7 +15,6 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cachewatch.core.advice.assessment import Pinned
 from cachewatch.core.advice.coverage import (
     Availability,
     Coverage,
@@ -25,6 +24,7 @@ from cachewatch.core.advice.coverage import (
     Resolution,
     compare_coverage,
 )
+from cachewatch.core.advice.values import Pinned
 from cachewatch.core.changesets import Report
 from cachewatch.core.model import (
     Diagnostic,

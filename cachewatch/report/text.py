@@ -14,12 +14,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.core import names as tag_names
-from cachewatch.core.advice.assessment import LOSSES
 from cachewatch.core.changesets import Report
 from cachewatch.core.model import Delta, Kind, kind_of_fact
 from cachewatch.core.names import safe_name
 from cachewatch.core.spack import NO_COMPILER
-from cachewatch.core.statement_values import Counts, Line, Severity, Statement, StatementKind
+from cachewatch.core.statement_values import LOSSES, Counts, Line, Severity, Statement, StatementKind
 from cachewatch.core.statements import Wants
 from cachewatch.report import words
 from cachewatch.report.causes import reason_lines

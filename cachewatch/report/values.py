@@ -17,17 +17,10 @@ from typing import Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cachewatch.core.advice.assessment import (
-    Alternative,
-    Assessment,
-    ComparedTag,
-    Known,
-    Pinned,
-    Verb,
-    assess,
-)
+from cachewatch.core.advice.assessment import assess
 from cachewatch.core.advice.coverage import CoverageChange
 from cachewatch.core.advice.remembered import Remembered
+from cachewatch.core.advice.values import Alternative, Assessment, ComparedTag, Known, Pinned, Verb
 from cachewatch.core.changesets import Report
 from cachewatch.core.model import (
     Machine,

@@ -5,12 +5,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, 
 from datetime import UTC, datetime
 from functools import partial
 
-from cachewatch.core.advice.assessment import LOSSES, packages_of
 from cachewatch.core.changesets import Report
 from cachewatch.core.model import Kind, Loss, LossClass, Place, Side
 from cachewatch.core.names import safe_name
 from cachewatch.core.spack import NO_COMPILER
-from cachewatch.core.statement_values import Counts, Line, Statement, StatementKind
+from cachewatch.core.statement_values import LOSSES, Counts, Line, Statement, StatementKind, packages_of
 from cachewatch.core.statements import BY_VERSION, Wants
 from cachewatch.report.words_file import Words, words
 

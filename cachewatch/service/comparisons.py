@@ -32,9 +32,9 @@ from cachewatch.comparing import (
 from cachewatch.config.channels import MailConfig
 from cachewatch.config.model import Config
 from cachewatch.core import names as tag_names
-from cachewatch.core.advice.assessment import Pinned
 from cachewatch.core.advice.coverage import Coverage, CoverageChange, Environment, best, compare_coverage
 from cachewatch.core.advice.remembered import SeenPin
+from cachewatch.core.advice.values import Pinned
 from cachewatch.core.changesets import Batch, Changeset, Collector, Comparison, DocumentPair, TagPair, Tally
 from cachewatch.core.model import Diagnostic, DiagnosticKind, PackageChange, Side, Unreadable
 from cachewatch.core.selection import Selection

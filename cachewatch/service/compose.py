@@ -18,9 +18,10 @@ from msgspec.structs import replace
 from cachewatch.channels import open_channel
 from cachewatch.config.channels import ChannelConfig, FeedConfig, FileConfig, MailConfig, WebhookConfig
 from cachewatch.config.model import Config
-from cachewatch.core.advice.assessment import TASKS, Because, Verb
+from cachewatch.core.advice.actions import TASKS
 from cachewatch.core.advice.coverage import CoverageChange
 from cachewatch.core.advice.remembered import Departure, Fact, MetBinaries, OpenAction, Remembered, confirmed
+from cachewatch.core.advice.values import Because, Verb
 from cachewatch.core.names import is_snapshot
 from cachewatch.errors import TemplateError
 from cachewatch.report.digest_mail import DigestRenderer

@@ -12,9 +12,10 @@ from msgspec import Struct, structs
 
 from cachewatch.config.sources import Source
 from cachewatch.core import names as tag_names
-from cachewatch.core.advice.assessment import Alternative, Pinned, lost_by_moving
+from cachewatch.core.advice.actions import lost_by_moving
 from cachewatch.core.advice.coverage import Coverage, Environment, compare_coverage
 from cachewatch.core.advice.remembered import Departure, Fact, Remembered, StillMissing, merged, series_or_tag
+from cachewatch.core.advice.values import Alternative, Pinned
 from cachewatch.core.changesets import Changeset, Comparison, TagPair
 from cachewatch.core.model import Kind
 from cachewatch.core.selection import ALWAYS_REPORTED, CAN_BE_URGENT, Globs, Selection

@@ -8,8 +8,8 @@ from digests import digest_of, read
 from helpers import Record, catalogue, history, record, spec_hash
 from msgspec.structs import replace
 
-from cachewatch.core.advice.assessment import Alternative, Known, Level, Pinned, Verb
 from cachewatch.core.advice.coverage import Environment, Need, compare_coverage, cover
+from cachewatch.core.advice.values import Alternative, Known, Level, Pinned, Verb
 from cachewatch.core.model import Kind, Signature
 from cachewatch.core.selection import Globs, Selection
 from cachewatch.core.statement_values import Statement, StatementKind, severity_of

@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.core import names as tag_names
-from cachewatch.core.advice.assessment import Action
+from cachewatch.core.advice.values import Action
 
 
 class DepartureKind(StrEnum):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from cachewatch.config.sources import Source
-from cachewatch.core.advice.assessment import Alternative
+from cachewatch.core.advice.values import Alternative
 from cachewatch.core.model import Side, Signature
 from cachewatch.core.names import is_snapshot
 from cachewatch.core.selection import Globs

@@ -12,7 +12,7 @@ from enum import StrEnum
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cachewatch.core.advice.assessment import Rank
+from cachewatch.core.advice.values import Rank
 from cachewatch.core.changesets import Report
 from cachewatch.core.model import Kind
 from cachewatch.core.names import safe_name

@@ -1,0 +1,287 @@
+"""What readers should do, about what changed and about what earlier digests asked for."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from cachewatch.core.advice.values import (
+    ENDS,
+    WENT,
+    Action,
+    Because,
+    ComparedTag,
+    EnvironmentState,
+    Fact,
+    Known,
+    Pinned,
+    Rank,
+    Verb,
+)
+from cachewatch.core.model import MISSED, LossClass
+from cachewatch.core.spack import is_newer, newest
+from cachewatch.core.statement_values import (
+    Statement,
+    StatementKind,
+    lacking,
+    lost_packages,
+    packages_of,
+    removed_packages,
+)
+
+# For what causes something is to be done about binaries of an environment, and what.
+ENVIRONMENT = {
+    Because.ENVIRONMENT_GONE: Verb.BUILD,
+    Because.ENVIRONMENT_LAST: Verb.COPY,
+    Because.ENVIRONMENT_LAST_OTHER: Verb.COPY,
+    Because.ENVIRONMENT_OTHER: Verb.RECONCRETIZE,
+    Because.ENVIRONMENT_EQUAL: Verb.RECONCRETIZE,
+    Because.ENVIRONMENT_GOING: Verb.RECONCRETIZE,
+}
+TASKS = (
+    *ENDS,
+    Because.OTHER,
+    Because.OLD_BUILDS,
+    Because.TURNOVER,
+)
+
+
+def is_settled(task: Action, tags: Iterable[ComparedTag]) -> bool:
+    """Tell whether a statement about the package of an open task says that nothing is left to do."""
+    return any(
+        statement.kind in ENDS.get(task.because, ())
+        and not set(task.names).isdisjoint(statement.packages)
+        and (statement.kind is not StatementKind.UPGRADED or _is_caught_up(task, statement))
+        for tag in tags
+        if (tag.source, tag.tag) == (task.source, task.tag)
+        for statement in (*tag.statements, *tag.rest)
+    )
+
+
+def _is_caught_up(task: Action, statement: Statement) -> bool:
+    """Tell whether an upgrade reaches the version that an open task requires."""
+    required = dict(one.split("@", 1) for one in task.versions)
+    return any(
+        not is_newer(required.get(line.package, ""), than=after)
+        for line in statement.lines
+        if line.package in task.names
+        for _, after in line.story.pairs[-1:]
+    )
+
+
+def pruned_as_announced(
+    settled: Iterable[Action], tasks: Sequence[Action], tags: Iterable[ComparedTag]
+) -> Iterator[Action]:
+    """Yield what was pruned of the packages that readers were warned of."""
+    went = {
+        (tag.source, tag.tag, package)
+        for tag in tags
+        for one in (*tag.statements, *tag.rest)
+        if one.kind in WENT
+        for package in one.packages
+    }
+    for one in joined(each for each in settled if each.is_copy):
+        names = tuple(name for name in one.names if (one.source, one.tag, name) in went)
+        left = (each for each in tasks if replace(each.only(()), since="") == replace(one.only(()), since=""))
+        if names:
+            yield replace(
+                one.only(names),
+                because=Because.PRUNED,
+                name=one.since,
+                others=tuple(name for each in left for name in each.names),
+                since="",
+            )
+
+
+def not_asked_yet(looks: Iterable[Action], tasks: Iterable[Action]) -> Iterator[Action]:
+    """Yield what to look after without what is said of the same packages already, of another tag or as pruned."""
+    told = {(one.because, one.source, name): one.tag for one in tasks for name in one.names}
+    for one in looks:
+        names = [name for name in one.names if told.get((one.because, one.source, name), one.tag) == one.tag]
+        if names or not one.names:
+            yield one.only(names) if len(names) < len(one.names) else one
+
+
+def joined(tasks: Iterable[Action]) -> Iterator[Action]:
+    """Yield open tasks, one for all packages with the same cause, place and day."""
+    groups: dict[Action, list[Action]] = {}
+    for one in tasks:
+        groups.setdefault(one.only(()), []).append(one)
+    for key, group in groups.items():
+        names = tuple(sorted(name for one in group for name in one.names))
+        versions = tuple(sorted(version for one in group for version in one.versions))
+        yield replace(key, names=names, versions=versions, count=len(names))
+
+
+def waits_for(suspicious: Mapping[tuple[str, str], tuple[str, ...]], known: Known) -> Iterator[Action]:
+    """Yield for which tags readers are to wait: for what is suspicious now, and for what they still wait for."""
+    for (source, tag), names in (dict(known.waiting) | dict(suspicious)).items():
+        wait = Action(verb=Verb.WAIT, because=Because.SUSPICIOUS, source=source, tag=tag, names=names, count=len(names))
+        since = known.since.get((source, Verb.WAIT, wait.subjects[0]), "")
+        if (source, tag) in suspicious:
+            yield wait
+        elif since:
+            yield replace(wait, since=since)
+
+
+def can_wait(action: Action, places: Collection[tuple[str, str]]) -> bool:
+    """Tell whether an action installs or re-concretizes what may be missing for a while only."""
+    return action.because in ENVIRONMENT or (action.because in TASKS and (action.source, action.tag) in places)
+
+
+def environment_actions(own: EnvironmentState | None, tags: Sequence[ComparedTag], *, is_new: bool) -> Iterator[Action]:
+    """Yield what to do about binaries of an environment; `is_new` chooses those that became worse lately, or the others."""
+    if own is None:
+        return
+    tag = tags[0] if len(tags) == 1 else None
+    for because, verb in ENVIRONMENT.items():
+        if found := own.for_cause(because, is_new=is_new):
+            yield Action(
+                verb=verb,
+                because=because,
+                source=tag.source if tag else "",
+                tag=tag.tag if tag else "",
+                names=tuple(dict.fromkeys(one.need.package for one in found)),
+                count=len(found),
+            )
+
+
+def pin_actions(pins: Iterable[Pinned]) -> Iterator[Action]:
+    """Yield what to do about pinned snapshots: stay with them, or move to another one."""
+    for pin in pins:
+        if pin.is_gone:
+            yield Action(
+                verb=Verb.MOVE,
+                because=Because.PIN_GONE,
+                source=pin.source,
+                tag=pin.best or pin.newest,
+                name=pin.tag,
+                others=(pin.newest,) if pin.best else pin.others,
+                names=lost_by_moving(pin)[0] if pin.best else (),
+            )
+        elif pin.newest and (pin.move is not None or pin.statements is not None):
+            lost, others = lost_by_moving(pin)
+            verb, because = (Verb.STAY, Because.SNAPSHOT_LACKS) if lost else (Verb.MOVE, Because.SNAPSHOT)
+            tag, name = (pin.tag, pin.newest) if lost else (pin.newest, pin.tag)
+            names = lost or others
+            if pin.is_ending:
+                verb, because, tag, name, names = Verb.MOVE, Because.PIN_ENDING, pin.newest, pin.tag, lost
+            yield Action(
+                verb=verb, because=because, source=pin.source, tag=tag, name=name, names=names, count=len(names)
+            )
+
+
+def lost_by_moving(pin: Pinned) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the packages that another snapshot lacks, and those that it has only in other builds or versions."""
+    if pin.move is not None:
+        return (
+            tuple(dict.fromkeys(o.need.package for o in pin.move.removed if o.loss_class is LossClass.GONE)),
+            tuple(dict.fromkeys(o.need.package for o in pin.move.removed if o.loss_class is LossClass.OTHER)),
+        )
+    statements = pin.statements or ()
+    gone = lost_packages(statements)
+    older = {package for one in statements if one.kind is StatementKind.DOWNGRADED for package in one.packages}
+    return gone, tuple(sorted({*lacking(statements, LossClass.OTHER), *older}.difference(gone)))
+
+
+def is_compared_with(fact: Fact, pins: Iterable[Pinned]) -> bool:
+    """Tell whether the fact compares a pinned snapshot with one that `stay` and `move` already cover."""
+    pinned = {(pin.source, pin.tag) for pin in pins if pin.best or not pin.is_gone}
+    return bool(fact.tags) and all((tag.source, tag.base) in pinned for tag in fact.tags)
+
+
+def things_to_look_after(facts: Sequence[Fact], *, has_environment: bool) -> Iterator[Action]:
+    """Yield what to look after, for readers without an environment or a pin."""
+    found: dict[tuple[Because, str, str, bool, LossClass | None], list[Fact]] = {}
+    for one in facts:
+        statement = one.statement
+        if statement is None or one.rank in (Rank.SUSPICION, Rank.PRUNE):
+            continue
+        because = _because(one)
+        if because is None or (has_environment and because not in (Because.CONFIRMED, Because.TAG_REMOVED)):
+            continue
+        tag = one.tags[0]
+        name = statement.name if because in (Because.STACK_REMOVED, Because.TAG_REMOVED) else ""
+        if because in (Because.OLD_BUILDS, Because.TURNOVER):
+            name = tag.day
+        worst = one.worst if because is Because.STACK_REMOVED else None
+        found.setdefault((because, tag.source, name, bool(tag.base), worst), []).append(one)
+    for (because, _, name, _, worst), group in found.items():
+        names = tuple(dict.fromkeys(package for one in group for package in one.packages))
+        if worst is not None and group[0].statement is not None:
+            gone = {package for one in facts if one.kind == "package-removed" for package in one.packages}
+            lost = packages_of(group[0].statement.losses, worst)
+            names = tuple(package for package in lost if package not in gone) or lost
+        tag = group[0].tags[0]
+        yield replace(
+            _action(Verb.LOOK, because, tag, names, name),
+            worst=worst,
+            versions=tuple(_versions(because, names, group)),
+            machine=_machine(names, tag),
+            is_everywhere=removed_packages(tag.statements) >= set(names),
+        )
+
+
+def _versions(because: Because, names: Collection[str], facts: Iterable[Fact]) -> Iterator[str]:
+    """Yield the versions that packages had before, as openmpi@5.8.0; of each package the newest."""
+    had: dict[str, set[str]] = {}
+    for one in (fact.statement for fact in facts if fact.statement is not None):
+        for line in one.lines if because is Because.DOWNGRADED else ():
+            had.setdefault(line.package, set()).update(before for before, _ in line.story.pairs if before)
+        for lost in one.losses:
+            had.setdefault(lost.package, set()).update(lost.versions)
+    yield from (f"{name}@{newest(had[name])}" for name in names if had.get(name))
+
+
+def _machine(names: Collection[str], tag: ComparedTag) -> str:
+    """Return the target that lost packages, if it is one alone, and others still have them."""
+    lost = [(one, each) for each in tag.statements for one in each.losses if one.loss and one.package in names]
+    targets = {", ".join((*one.systems, one.place.target)) for one, _ in lost}
+    is_whole = any(each.kind is StatementKind.PACKAGE_REMOVED for _, each in lost)
+    return targets.pop() if len(targets) == 1 and not is_whole else ""
+
+
+# Reasons that depend only on the kind of statement: those that come before losses, and those that come after them.
+_LOOKED_AT = {
+    StatementKind.SUSPICIOUS: Because.CONFIRMED,
+    StatementKind.TAG_REMOVED: Because.TAG_REMOVED,
+    StatementKind.STACK_REMOVED: Because.STACK_REMOVED,
+    StatementKind.PACKAGE_REMOVED: Because.GONE,
+}
+_LOOKED_AT_LAST = {
+    StatementKind.DOWNGRADED: Because.DOWNGRADED,
+    StatementKind.NO_LONGER: Because.NO_LONGER,
+    StatementKind.REBUILD_WAVE: Because.OLD_BUILDS,
+    StatementKind.TURNOVER: Because.TURNOVER,
+}
+
+
+def _because(fact: Fact) -> Because | None:
+    kind = fact.statement.kind if fact.statement else None
+    if kind in _LOOKED_AT and (fact.worst in MISSED or kind is not StatementKind.STACK_REMOVED):
+        return _LOOKED_AT[kind]
+    if fact.worst in MISSED and fact.worst is not None:
+        return Because(fact.worst.value)
+    if kind in (StatementKind.REBUILD_WAVE, StatementKind.TURNOVER) and any(tag.base for tag in fact.tags):
+        return None  # the earlier snapshot still has the binaries that lock files name
+    if kind is StatementKind.REBUILD_WAVE and fact.statement and not fact.statement.counts.beside:
+        return None
+    return _LOOKED_AT_LAST.get(kind) if kind else None
+
+
+def _action(verb: Verb, because: Because, tag: ComparedTag, names: tuple[str, ...], name: str = "") -> Action:
+    return Action(verb=verb, because=because, source=tag.source, tag=tag.tag, name=name, names=names, count=len(names))
+
+
+def dated(action: Action, known: Known) -> Iterator[Action]:
+    """Divide an action by the days on which its causes were first reported."""
+    if action.verb is Verb.LOOK:
+        yield action  # nobody can see whether readers did it
+        return
+    subjects = action.subjects
+    days = {subject: known.since.get((action.source, action.verb, subject), "") for subject in subjects}
+    if len(set(days.values())) == 1:
+        yield replace(action, since=days[subjects[0]])
+        return
+    for day in sorted(set(days.values())):
+        names = tuple(subject for subject in subjects if days[subject] == day)
+        yield replace(action, since=day, names=names, count=len(names))
