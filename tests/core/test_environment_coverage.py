@@ -436,7 +436,7 @@ def change_of(before: Sequence[str], after: Sequence[str], **values: Any) -> Cov
         (["there"] * 3, ["there", *["there>rebuilt"] * 2], "2 of 3 binaries may be pruned at any time: re-concretize"),
         (["there>rebuilt"] * 3, ["there>rebuilt"] * 3, ""),
         (["there"] * 3, ["there", *["there>lost"] * 2], "2 of 3 binaries may be pruned at any time: copy them"),
-        (["rebuilt", "there"], ["rebuilt>lost", "there"], "1 of 2 binaries may be pruned at any time: copy it"),
+        (["rebuilt", "there"], ["rebuilt>lost", "there"], "last build of 1 of 2 binaries may be pruned: re-concretize, then copy"),
     ],
 )  # fmt: skip
 def test_the_headline_of_an_environment(before: list[str], after: list[str], headline: str) -> None:
