@@ -437,7 +437,8 @@ def record_folder(
             elif blob.name not in reported:
                 found.append(Diagnostic(blob.name, DiagnosticKind.UNREADABLE, problem))
         if not before and present <= {each.path.removeprefix(root) for each in found}:
-            raise _nothing(name, layout, {each.path.removeprefix(root): each.message for each in found}, ())
+            unread = {each.path.removeprefix(root): each.message.removeprefix(f"{each.path} ") for each in found}
+            raise _nothing(name, layout, unread, ())
         with suppress(OSError):  # the file of stacks only helps to name them
             _put(recording, before, TAGS_FILE, read_beginning(f"{name}/{TAGS_FILE}", _LARGEST_TAGS))
         for path in sorted(before.keys() - present - {TAGS_FILE}):

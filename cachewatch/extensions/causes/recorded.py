@@ -372,6 +372,11 @@ def explain_two(
         if hashes is None and (last := _last_seen(repository, revision, tag, text)) is not None:
             graph = RecordedGraph(repository, last.commit, tag)
             package, hashes = _meaning(graph, text) or ("", None)
+        if not graph.packages:
+            raise UsageError(
+                f"{text}: hashes are only compared in a catalogue with {CATALOGUE}/{tag}/PACKAGE/{DOCUMENT};"
+                f" `cachewatch show /{text.lstrip('/')}` shows a spec of other documents"
+            )
         if hashes is None or len(hashes) > 1:
             said = "several specs have hashes" if hashes else "no spec has, or had, a hash"
             raise UsageError(f"{text}: in {tag}, {said} that begins so (write at least {_SHORTEST_HASH} characters)")
