@@ -8,7 +8,7 @@ from helpers import START, catalogue, records
 from station import Site
 
 DAY, WEEK = timedelta(days=1), timedelta(weeks=1)
-GAP = "Nothing was published from"
+GAP = "Nothing was published between"
 
 CONFIG = """\
 version: 1
