@@ -44,7 +44,7 @@ from cachewatch.runtime.worker import INLINE, Isolation, Piece
 Bases = Mapping[str, Mapping[str, Revision]]
 
 # A function that compares two trees of packages, as `compare_trees` does.
-CompareTrees = Callable[[Repository, str, str | None, str | None], TreeDifference]
+CompareTrees = Callable[[Repository, tuple[str, str], str | None, str | None], TreeDifference]
 
 # Real ones have 50 kB.
 _LARGEST_TAGS_FILE = 2**20
@@ -102,7 +102,7 @@ def compare_revisions(
         unchanged.append(later)
         if (pairs or quiet) and earlier.tree == later.tree and not (based or is_new):
             continue
-        difference = trees(repository, later.tag, earlier.tree, later.tree).chosen(wanted_package)
+        difference = trees(repository, (earlier.tag, later.tag), earlier.tree, later.tree).chosen(wanted_package)
         if based:
             difference = _rebased(difference, _based(repository, based, later))
         pair = TagPair(
@@ -156,7 +156,7 @@ def list_revision(
 
 def list_tree(repository: Repository, revision: Revision, tag: str, tree: str, wanted_package: Wanted) -> Listing:
     """List the documents of `tag` in `revision`, given the id of its tree of packages."""
-    found = compare_trees(repository, tag, None, tree).chosen(wanted_package)
+    found = compare_trees(repository, (tag, tag), None, tree).chosen(wanted_package)
     blobs = {pair.package: pair.after for pair in found.documents if pair.after is not None}
     diagnostics = (*found.diagnostics, *diagnostics_of(repository, revision))
     return Listing(revision.side(tag), blobs, GitReader(repository), diagnostics)

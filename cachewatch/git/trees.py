@@ -257,9 +257,8 @@ class DocumentLocations:
         return self._filled[tree]
 
     def _arrange(self, repository: Repository, commit: str) -> None:
-        found = recognize(
-            self.layout, sorted(self.files(repository, commit)), lambda keys: [self._claims[key] for key in keys]
-        )
+        files = dict(self.files(repository, commit))
+        found = recognize(self.layout, sorted(files.items()), lambda keys: [self._claims[key] for key in keys])
         if not found.documents and not self.layout.pattern and self._odd_at(repository, commit, CATALOGUE):
             raise BrokenSource(
                 f"{repository.path}: in revision {commit[:10]}, {CATALOGUE} is a link or a module, and what it leads to"
@@ -271,7 +270,9 @@ class DocumentLocations:
             for package, (path, key) in found.documents.get(tag, {}).items():
                 self._add_package(packages, package, path, key)
             for package, paths in found.contested.get(tag, {}).items():
-                key = _id_of("\0".join(paths).encode("utf-8", "surrogateescape"), commit)
+                # With the contents, so that an edit of one of them is a difference.
+                names = "\0".join(f"{path}\0{files[path]}" for path in paths)
+                key = _id_of(names.encode("utf-8", "surrogateescape"), commit)
                 self.contested[key] = paths
                 self._add_package(packages, package, paths[0], key, CONTESTED)
             tags[tag.encode()] = self._keep(packages, commit)
@@ -424,11 +425,11 @@ def folders(repository: Repository, name: str) -> Folders:
 class TreeDifference:
     """The differences between two trees of packages, for all packages."""
 
-    def __init__(self, repository: Repository, tag: str, old: Listing, new: Listing) -> None:
-        """Compare the entries of `tag` on both sides."""
+    def __init__(self, repository: Repository, tags: tuple[str, str], old: Listing, new: Listing) -> None:
+        """Compare the entries of a tag on each side."""
         differing = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
         self._repository = repository
-        self._folder = folder_of(repository, tag)
+        self._had_folder, self._folder = (folder_of(repository, tag) for tag in tags)
         self._odd = [n for n in differing if not is_name(n) or _is_odd(old.get(n)) or _is_odd(new.get(n))]
         self._replaced = [
             Unreadable(package=n.decode(), reason=REPLACED, before=_is_odd(old.get(n)), after=_is_odd(new.get(n)))
@@ -479,27 +480,30 @@ class TreeDifference:
 
     def _compare(self, names: Sequence[bytes], old: Listing, new: Listing) -> frozenset[bytes]:
         """Record differing and unreadable documents of the packages `names`; return those whose document is the same."""
-        repository, folder, same = self._repository, self._folder, []
+        repository, same = self._repository, []
         entries = _document_entries(repository, (_tree(side.get(name)) for name in names for side in (old, new)))
         for name, before, after in zip(names, entries, entries, strict=False):
             package = name.decode()
             had, has = problem_of(repository, before), problem_of(repository, after)
-            blobs = _blob(repository, folder, package, before), _blob(repository, folder, package, after)
+            old_blob = _blob(repository, self._had_folder, package, before)
+            new_blob = _blob(repository, self._folder, package, after)
             if had or has:
-                blob = blobs[1] if has else blobs[0]
+                blob = new_blob if has else old_blob
                 unreadable = Unreadable(package=package, reason=has or had, before=bool(had), after=bool(has))
-                self._unreadable.append((unreadable, blob.path if blob else folder))
+                self._unreadable.append((unreadable, blob.path if blob else self._folder))
             elif before != after:
-                self._documents.append(DocumentPair(package, *blobs))
+                self._documents.append(DocumentPair(package, old_blob, new_blob))
             elif after is not None:
                 same.append(name)
         return frozenset(same)
 
 
-def compare_trees(repository: Repository, tag: str, before: str | None, after: str | None) -> TreeDifference:
-    """Compare two trees of packages of `tag`, given by their ids; None is an empty tree."""
+def compare_trees(
+    repository: Repository, tags: tuple[str, str], before: str | None, after: str | None
+) -> TreeDifference:
+    """Compare the trees of packages of two tags, given by their ids; None is an empty tree."""
     old, new = (listing(repository, tree) if tree else {} for tree in (before, after))
-    return TreeDifference(repository, tag, old, new)
+    return TreeDifference(repository, tags, old, new)
 
 
 def blobs_of(repository: Repository, folder: str, trees: Sequence[tuple[bytes, str | None]]) -> list[Blob]:

@@ -330,6 +330,27 @@ def test_lists_name_documents_that_cannot_be_told_apart(run: Run, tmp_path: Path
     assert result.output
 
 
+def test_an_edit_of_documents_that_cannot_be_told_apart_is_named(run: Run, tmp_path: Path) -> None:
+    """Nobody knows which of them counts, so it is not said that nothing differs."""
+    before, after = (_state("{package}.md", state) for state in TWO_STATES)
+    one, other = before | {"old/zlib.txt": before["zlib.md"]}, before | {"old/zlib.txt": after["zlib.md"]}
+    repository = history(tmp_path / "r.git", one, other)
+    result = run("diff", "--repo", repository)
+
+    assert result.exit_code == 4
+    assert "old/zlib.txt and zlib.md are documents of the same package and tag" in result.error
+
+
+def test_a_warning_names_the_side_that_cannot_be_read(run: Run, tmp_path: Path) -> None:
+    """Of two tags of a revision, either may have the document that is empty."""
+    state = _state("_cache/{tag}/{package}/specs.md", TWO_STATES[0])
+    (tag,) = {path.split("/")[1] for path in state if path.endswith("/specs.md")}
+    other = {path.replace(f"/{tag}/", "/other/"): b"" if "zlib" in path else content for path, content in state.items()}
+    repository = history(tmp_path / "r.git", state | other)
+    for sides in ((f"HEAD:{tag}", "HEAD:other"), ("HEAD:other", f"HEAD:{tag}")):
+        assert "_cache/other/zlib/specs.md: unreadable: is empty" in run("diff", *sides, "--repo", repository).error
+
+
 def test_documents_beside_the_usual_place_are_named(run: Run, tmp_path: Path) -> None:
     """An edit of one is not compared, nor is what stays elsewhere when others move to `_cache/`."""
     before, after = (_state("{package}.md", state) for state in TWO_STATES)

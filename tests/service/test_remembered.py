@@ -623,7 +623,7 @@ def test_a_wait_lasts_while_packages_are_missing(tmp_path: Path, monkeypatch: py
     readers.go_on(DAY)
     between = {name: body(readers.site.told(name)[-1]) for name in ("ml", "env")}
     for name, missing in (("ml", 14), ("env", 4)):
-        assert between[name].startswith(f"To do Wait still: {missing} packages are missing since 2 June")
+        assert between[name].startswith(f"To do Keep waiting: {missing} packages are missing since 2 June")
         assert "p014 1.0 -> 1.1" in between[name]
         assert not any(word in between[name].lower() for word in ("concretize", "spack install", "build from source"))
     assert {digest.assessment.level for digest in readers.made} == {"alarm"}
