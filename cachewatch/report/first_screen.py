@@ -258,15 +258,15 @@ def _action(one: Action, digest: Digest, words: Words, prefix: str = "") -> str:
         day=day_of(one.name),
         since=day_of(one.since),
         names=and_more(one.names, words),
-        to=f" to {safe_name(one.tag)}" if one.tag else "",
+        to=words.say("todo", "to", tag=safe_name(one.tag)) if one.tag else "",
         newest=and_more(one.others, words),
-        without=f" without {and_more(one.names, words)}" if one.names else "",
-        others=f"; {and_more(one.names, words)} {'is' if one.count == 1 else 'are'} there in another way"
+        without=words.say("todo", "without", names=and_more(one.names, words)) if one.names else "",
+        others=words.say("todo", "in_another_way", one.count, names=and_more(one.names, words))
         if one.names
         else words.say("todo", "or_to", names=and_more(one.others, words))
         if one.others
         else "",
-        for_machines=f" for {safe_name(one.machine)}" if one.machine else "",
+        for_machines=words.say("todo", "for_machine", machine=safe_name(one.machine)) if one.machine else "",
         versions=and_more(one.versions or one.names, words),
         requiring=_requiring(digest, words),
         command=words.text("todo", "command") if digest.assessment.is_wait_over else "",
