@@ -222,7 +222,7 @@ def test_success_is_decided_before_quit(reply: str) -> None:
 
 
 def _drip(connection: socket.socket, read: Read) -> None:
-    for byte in b"220 a greeting that takes its time and would never run into a timeout of single reads\r\n" * 20:
+    for byte in b"220" + b" a greeting that takes its time and would never run into a timeout of single reads" * 20:
         connection.sendall(bytes([byte]))
         time.sleep(0.05)
 
