@@ -171,6 +171,7 @@ _PLAIN = re.compile(rb'"(?P<text>[A-Za-z0-9._+@-]*)"|\[(?P<list>[A-Za-z0-9._+@ ,
 _DETAILS = re.compile(rb"^[\"']?spec_details[\"']?[ \t]*:", re.MULTILINE)
 # How much of a file is read to recognize a document; the records, which may be long, come last in it.
 MOST_BYTES = 2**20
+NO_DOCUMENT = "no front matter with spec_details"
 _MOST_OF_KEY = 4096  # that the title, or the categories, take
 
 Key = TypeVar("Key")
@@ -188,6 +189,7 @@ class Recognized(Struct, Generic[Key], frozen=True):
 
     documents: Mapping[str, Mapping[str, tuple[str, Key]]]  # by tag and package: path and key of the file
     contested: Mapping[str, Mapping[str, tuple[str, ...]]]  # the same: the paths of several files
+    replaced: Mapping[str, Mapping[str, tuple[str, Key]]]  # the same: a file that lies where a document would
     diagnostics: tuple[Diagnostic, ...] = ()
 
 
@@ -214,23 +216,33 @@ def recognize(
 
     `claims` reads the files with the given keys and returns the claim of each, None for one that is no document.
     Invalid names of packages or tags become diagnostics; several files for one package and tag are returned as
-    contested.
+    contested. A file that is no document, where one would be that other tags have, is returned as replaced.
     """
     candidates = [(path, key) for path, key in files if layout.may_be(path)]
     keys = [key for _, key in candidates]
-    claimed = claims(keys) if layout.reads_contents else (Claim() for _ in keys)
+    claimed = list(claims(keys) if layout.reads_contents else (Claim() for _ in keys))
     found: dict[str, dict[str, list[tuple[str, Key]]]] = {}
     diagnostics: list[Diagnostic] = []
-    for (path, key), claim in zip(candidates, claimed, strict=True):
-        if claim is None and not layout.pattern:
-            continue
-        tag, package = layout.names(path, claim.title, claim.category) if claim else layout.names(path)
+
+    def add(path: str, key: Key, claim: Claim) -> None:
+        tag, package = layout.names(path, claim.title, claim.category)
         odd = [name for name in (tag, package) if not is_name(name.encode("utf-8", "replace"))]
         if odd:
             message = f"ignored: {odd[0][:60]!r} cannot be the name of a {'tag' if odd[0] == tag else 'package'}"
             diagnostics.append(Diagnostic(path, DiagnosticKind.UNREADABLE, message))
         else:
             found.setdefault(tag, {}).setdefault(package, []).append((path, key))
+
+    for (path, key), claim in zip(candidates, claimed, strict=True):
+        if claim is not None:
+            add(path, key, claim)
+    no_documents = [place for place, claim in zip(candidates, claimed, strict=True) if claim is None]
+    replaced = _replaced(found, no_documents)
+    if layout.pattern:
+        placed = {path for packages in replaced.values() for path, _ in packages.values()}
+        for path, key in no_documents:
+            if path not in placed:
+                add(path, key, Claim())
     documents = {
         tag: {package: places[0] for package, places in packages.items() if len(places) == 1}
         for tag, packages in found.items()
@@ -239,14 +251,40 @@ def recognize(
         tag: {package: tuple(path for path, _ in places) for package, places in packages.items() if len(places) > 1}
         for tag, packages in found.items()
     }
-    return Recognized(documents, contested, tuple(diagnostics))
+    return Recognized(documents, contested, replaced, tuple(diagnostics))
+
+
+def _replaced(
+    found: Mapping[str, Mapping[str, Sequence[tuple[str, Key]]]], no_documents: Iterable[tuple[str, Key]]
+) -> Mapping[str, Mapping[str, tuple[str, Key]]]:
+    """Return those of `no_documents` that lie where a tag would have the document of a package, by tag and package.
+
+    A tag has its documents at places such as `docs/v1/*.md`; a package counts if another tag has it and this one not.
+    """
+    if len(found) < 2 or not no_documents:
+        return {}
+    tags: dict[str, set[str]] = {}  # by place, in which "*" stands for the package
+    for tag, packages in found.items():
+        for package, [(path, _), *_] in packages.items():
+            tags.setdefault(path.replace(package, "*"), set()).add(tag)
+    known = {package for packages in found.values() for package in packages}
+    replaced: dict[str, dict[str, tuple[str, Key]]] = {}
+    for path, key in no_documents:
+        stem = PurePosixPath(path).stem
+        names = {*path.split("/"), stem, *(stem.replace(tag, "").strip("-_.") for tag in found if tag in stem)}
+        for package in sorted(names & known):
+            place = path.replace(package, "*")
+            for tag in tags.get(place, ()) if len(tags.get(place, ())) == 1 else ():
+                if package not in found[tag]:
+                    replaced.setdefault(tag, {})[package] = path, key
+    return replaced
 
 
 def no_documents(paths: Iterable[str]) -> tuple[Diagnostic, ...]:
     """Return a note on files that are named like packages and are no documents; README.md and the like are not meant."""
     found = sorted(path for path in paths if PurePosixPath(path).stem.islower())
     are = f"this and {len(found) - 1:,} more are no documents" if found[1:] else "is no document"
-    message = f"{are}: no front matter with spec_details"
+    message = f"{are}: {NO_DOCUMENT}"
     return tuple(Diagnostic(path, DiagnosticKind.UNREADABLE, message, is_loss=False) for path in found[:1])
 
 

@@ -62,6 +62,9 @@ class DocumentLocations:
         self.layout = layout
         self.catalogues: dict[str, str | None] = {}  # the id of the tree of tags of each commit
         self.diagnostics: dict[str, tuple[Diagnostic, ...]] = {}  # by commit
+        self.replaced: dict[
+            str, frozenset[str]
+        ] = {}  # by commit, paths of files that are listed as unreadable documents
         self.paths: dict[tuple[str, str], str] = {}  # paths of documents outside `_cache/`, by package and object id
         self.contested: dict[
             str, tuple[str, ...]
@@ -141,7 +144,9 @@ class DocumentLocations:
         """Return a note on files that are named like documents but are none, if documents may lie anywhere."""
         if commit not in self.diagnostics or not self.layout.reads_contents:
             return ()
-        return no_documents(path for path, key in self.files(repository, commit) if self._claims.get(key, self) is None)
+        replaced = self.replaced[commit]
+        files = ((path, key) for path, key in self.files(repository, commit) if path not in replaced)
+        return no_documents(path for path, key in files if self._claims.get(key, self) is None)
 
     def files(self, repository: Repository, commit: str) -> Iterator[tuple[str, str]]:
         """Yield path and id of each file of `commit` that may be a document, judged by its path."""
@@ -267,7 +272,7 @@ class DocumentLocations:
         tags: dict[bytes, str] = {}
         for tag in found.documents.keys() | found.contested.keys():
             packages: dict[bytes, str] = {}
-            for package, (path, key) in found.documents.get(tag, {}).items():
+            for package, (path, key) in (*found.documents.get(tag, {}).items(), *found.replaced.get(tag, {}).items()):
                 self._add_package(packages, package, path, key)
             for package, paths in found.contested.get(tag, {}).items():
                 # With the contents, so that an edit of one of them is a difference.
@@ -277,6 +282,7 @@ class DocumentLocations:
                 self._add_package(packages, package, paths[0], key, CONTESTED)
             tags[tag.encode()] = self._keep(packages, commit)
         self.catalogues[commit] = self._keep(tags, commit) if tags else None
+        self.replaced[commit] = frozenset(path for packages in found.replaced.values() for path, _ in packages.values())
         self.diagnostics[commit] = found.diagnostics
 
     def _add_package(

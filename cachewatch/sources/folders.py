@@ -32,7 +32,7 @@ from cachewatch.core.names import (
     why_contested,
 )
 from cachewatch.documents.frontmatter import MAX_BYTES
-from cachewatch.documents.parsing import TOO_LARGE, Claim, claim_of, identify, no_documents, recognize
+from cachewatch.documents.parsing import NO_DOCUMENT, TOO_LARGE, Claim, claim_of, identify, no_documents, recognize
 from cachewatch.documents.yaml import read_tags_file
 from cachewatch.errors import SourceError, UnreadableDocument, UsageError
 from cachewatch.git.recording import Recording, open_recording
@@ -233,10 +233,12 @@ def _list_anywhere(name: str, layout: Layout) -> list[Listing]:
         blobs.setdefault(tag, {}).update((package, Blob(root + paths[0])) for package, paths in contested.items())
     if not blobs:
         raise _nothing(name, layout, unread, other_files or entries)
+    replaced = {path for packages in found.replaced.values() for path, _ in packages.values()}
     reader = FileReader(refused | {root + path: why for path, why in unread.items()})
     diagnostics = (
         *(replace(each, path=root + each.path) for each in found.diagnostics),
         *(Diagnostic(root + path, DiagnosticKind.UNREADABLE, why) for path, why in sorted(unread.items())),
+        *(Diagnostic(root + path, DiagnosticKind.UNREADABLE, NO_DOCUMENT) for path in sorted(replaced - unread.keys())),
         *_renamed(name, found.documents),
     )
     contested_files = (path for packages in found.contested.values() for paths in packages.values() for path in paths)
@@ -422,7 +424,8 @@ def record_folder(
     found = [each for listing in listings for each in listing.diagnostics]
     reported = {each.path for each in found}
     root = f"{name.rstrip('/')}/"
-    found += no_documents(root + path for path, why in others.items() if not why and _claim(root + path) is None)
+    unnamed = (root + path for path, why in others.items() if not why and root + path not in reported)
+    found += no_documents(path for path in unnamed if _claim(path) is None)
     with open_recording(repository) as recording:
         before = recording.files()
         present: set[str] = set()

@@ -218,6 +218,38 @@ def test_a_document_that_was_moved_and_emptied_cannot_be_read(run: Run, tmp_path
         assert "No differences in what could be compared" in result.output
 
 
+@pytest.mark.parametrize("layout", ["docs/{tag}/{package}.md", "{package}/{tag}.md", "{tag}/{package}/{package}.txt"])
+@pytest.mark.parametrize("pattern", ["", "*/{package}.md"])
+def test_a_document_of_one_tag_that_was_overwritten_cannot_be_read(
+    run: Run, tmp_path: Path, layout: str, pattern: str
+) -> None:
+    """Another tag of the revision has the package, so it is neither new nor removed; lists name it, too."""
+    state = _state(layout, TWO_STATES[0]) | _state(layout, TWO_STATES[0], "v1")
+    damaged = {layout.format(tag="v1", package="zlib"): b"", layout.format(tag="v1", package="gmp"): b"see v2\n"}
+    repository = history(tmp_path / "r.git", state | damaged)
+    option = ["--documents", pattern.replace("*", "docs/*")] if pattern and layout.startswith("docs") else []
+
+    for sides in (("HEAD:develop", "HEAD:v1"), ("HEAD:v1", "HEAD:develop")):
+        result = run("diff", *sides, "--repo", repository, "--format", "json", *option)
+        (found,) = json.loads(result.output)["changesets"]
+        assert (result.exit_code, found["packages"]) == (4, [])
+        assert [warning["path"] for warning in found["warnings"]] == sorted(damaged)
+    for tag, code in (("v1", 4), ("develop", 0)):
+        result = run("packages", "--tag", tag, "--repo", repository, *option)
+        assert (result.exit_code, result.error.count("unreadable")) == (code, code // 2)
+
+
+def test_a_document_of_one_tag_that_was_overwritten_in_a_folder_is_named(run: Run, tmp_path: Path) -> None:
+    state = _state("{tag}/{package}.md", TWO_STATES[0]) | _state("{tag}/{package}.md", TWO_STATES[0], "v1")
+    for path, content in (state | {"v1/zlib.md": b""}).items():
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_bytes(content)
+    result = run("packages", "--tag", "v1", "--repo", tmp_path, "--format", "names")
+
+    assert (result.exit_code, result.output.split()) == (4, ["gmp", "hdf5"])
+    assert result.error.count("v1/zlib.md: unreadable: no front matter with spec_details") == 1
+
+
 def _with_link(folder: Path, place: Path, files: Mapping[str, bytes]) -> Path:
     """Return a work tree whose second revision has a link at `place` that leads out of it."""
     tree = folder / "tree"
