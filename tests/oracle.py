@@ -205,12 +205,13 @@ def verdict(had: set[Any], has: set[Any], old: set[str], new: set[str]) -> str:
         return "gained"
     if not has:
         return "lost"
-    way = older(newest(new), newest(old))
+    first, last = newest(old), newest(new)
+    way = older(last, first) if first and last else 0
     if way:
         return "upgraded" if way > 0 else "downgraded"
-    if old - new:
+    if old - new - {""}:
         return "retired"
-    if new - old:
+    if new - old - {""}:
         return "extended"
     return "narrowed" if had - has else "widened" if has - had else "same"
 
@@ -260,9 +261,9 @@ def take(vanished: Specs, came: Specs, left_out: Iterable[str], may: Callable[[S
 
 
 def differ(before: Iterable[str], after: Iterable[str]) -> bool:
-    """Tell whether one of two lists of versions is newer."""
+    """Tell whether one of two lists of versions is newer; none is if a list is empty."""
     one, other = (sorted(map(age, side), reverse=True) for side in (before, after))
-    return one != other
+    return bool(one and other) and one != other
 
 
 def in_order(specs: Specs) -> list[str]:

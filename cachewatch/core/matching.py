@@ -152,7 +152,7 @@ def _take(kind: MatchKind, vanished: Counts, new: Counts, keys: tuple[Key, Key],
             after = queue[place]
             judged = _regraded(ages[before.versions], ages[after.versions]) if kind is MatchKind.UPGRADED else kind
             if judged is None:
-                continue  # another reference of the same number is neither newer nor older
+                continue  # another reference of the same number, or no version, is neither newer nor older
             count = min(vanished[before], new[after])
             matches.append(SpecMatch(judged, before, after, count))
             vanished[before] -= count
@@ -202,8 +202,8 @@ def _order(signatures: Iterable[Signature]) -> _Order:
 
 
 def _regraded(before: _Age, after: _Age) -> MatchKind | None:
-    """Return whether the versions were upgraded or downgraded; None if neither is newer."""
-    if before == after:
+    """Return whether the versions were upgraded or downgraded; None if neither is newer, or one side gives none."""
+    if before == after or not before or not after:
         return None
     return MatchKind.UPGRADED if after > before else MatchKind.DOWNGRADED
 
@@ -410,10 +410,10 @@ def verdict_of(old: Set[str], new: Set[str], left: Contents = frozenset(), came:
         return Verdict.UPGRADED
     if is_newer(newest(old), newest(new)):
         return Verdict.DOWNGRADED
-    # At most another git reference of the same number is left, which is neither newer nor older.
+    # What is left is neither newer nor older: another git reference of the same number, or no version.
     for verdict, is_so in (
-        (Verdict.RETIRED, old - new),
-        (Verdict.EXTENDED, new - old),
+        (Verdict.RETIRED, old - new - {""}),
+        (Verdict.EXTENDED, new - old - {""}),
         (Verdict.NARROWED, left),
         (Verdict.WIDENED, came),
     ):

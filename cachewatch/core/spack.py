@@ -71,8 +71,8 @@ def newest(versions: Iterable[str]) -> str:
 
 
 def is_newer(version: str, than: str) -> bool:
-    """Tell whether `version` is newer than `than`; spellings of the same version (1-2 and 1.2) are not."""
-    return version_key(version)[:3] > version_key(than)[:3]
+    """Tell whether `version` is newer than `than`; another spelling (1-2 and 1.2) is not, nor is "" for no version."""
+    return bool(version and than) and version_key(version)[:3] > version_key(than)[:3]
 
 
 def falls(version: str, to: str) -> bool:

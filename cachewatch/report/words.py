@@ -123,7 +123,7 @@ def replacement(line: Line, most: int = MOST_NAMES) -> str:
     """Name the versions of an upgrade or a downgrade: `0.3.1 -> 0.4.0`."""
     story = line.story
     pairs = story.pairs or ((_versions(story.before, most), _versions(story.after, most)),)
-    return ", ".join(f"{safe_name(old) or 'no version'} -> {safe_name(new) or 'no version'}" for old, new in pairs)
+    return ", ".join(f"{safe_name(old)} -> {safe_name(new)}" for old, new in pairs)
 
 
 def _beside(line: Line, most: int) -> Iterator[str]:

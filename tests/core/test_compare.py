@@ -48,6 +48,8 @@ def match_kinds(change: PackageChange) -> dict[str, int]:
         pytest.param(
             {"versions": ["1.10"]}, {"versions": ["1.9"]}, {"downgraded": 1}, id="an older version: downgraded"
         ),
+        pytest.param({}, {"versions": []}, {"new": 1, "gone": 1}, id="no version is neither newer nor older"),
+        pytest.param({"versions": []}, {}, {"new": 1, "gone": 1}, id="a version is not newer than none"),
         pytest.param({}, {"compiler": "gcc@13.2.0"}, {"recompiled": 1}, id="another compiler: recompiled"),
         pytest.param({}, {"compiler": "none"}, {"recompiled": 1}, id="no compiler in documents of one age: recompiled"),
         pytest.param({}, {"variants": ["+cuda"]}, {"reconfigured": 1}, id="other variants: reconfigured"),
@@ -414,6 +416,12 @@ def test_versions_are_judged_by_stack() -> None:
             "retired",
             {"retired": 1, "extended": 1},
             id="another reference of one number: neither newer nor older",
+        ),
+        pytest.param(
+            [{}], [{"versions": []}], "retired", {"retired": 1, "extended": 1}, id="no version is left: retired"
+        ),
+        pytest.param(
+            [{"versions": []}], [{}], "extended", {"retired": 1, "extended": 1}, id="a version after none: extended"
         ),
     ],
 )

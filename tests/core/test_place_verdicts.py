@@ -195,7 +195,7 @@ def digest_names(repository: Path, kind: str) -> set[str]:
             [{}, {"versions": []}],
             [{"versions": []}, {"versions": []}],
             (),
-            "1.0 -> no version",
+            "zlib 1.0 removed -1",
             id="no version is left",
         ),
         pytest.param(
