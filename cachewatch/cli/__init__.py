@@ -96,11 +96,8 @@ def _show_version(context: click.Context, _: click.Parameter, is_wanted: bool) -
     context.exit()
 
 
-@click.group(
-    cls=LazyCommands,
-    context_settings=_SETTINGS,
-    epilog=examples("cachewatch demo", "cachewatch diff --help", title="Begin with:"),
-)
+@examples("cachewatch demo", "cachewatch diff --help", title="Begin with:")
+@click.group(cls=LazyCommands, context_settings=_SETTINGS)
 @click.option("--verbose", is_flag=True, is_eager=True, help="With --version: list the extensions, too.")
 @click.option(
     "--version",

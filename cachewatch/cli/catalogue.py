@@ -6,17 +6,17 @@ is loaded only if the working directory is in no catalogue.
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import click
 from msgspec import Struct
 
-from cachewatch.cli.terminal import ProgressLine
+from cachewatch.cli.mistakes import completing
+from cachewatch.cli.terminal import ProgressLine, say, warn, warn_of, with_options
 from cachewatch.core.changesets import Blob, Changeset, Comparison, Reader
 from cachewatch.core.names import ANYWHERE, PUBLIC_REPOSITORY, Layout, did_you_mean, safe, safe_name
 from cachewatch.core.selection import every_compiler, is_plain, matcher
@@ -24,8 +24,9 @@ from cachewatch.core.spack import Versions
 from cachewatch.documents.parsing import parse
 from cachewatch.errors import ConfigError, DocumentError, SourceError, UsageError
 from cachewatch.git.remote import Clone, clone_folder, is_url, open_repository
-from cachewatch.git.repository import Repository, is_in_repository
+from cachewatch.git.repository import FolderAsRepository, Repository, is_in_repository
 from cachewatch.git.trees import catalogue_of, nothing_found
+from cachewatch.sources.folders import holds_document, record_folder
 
 VARIABLE = "CACHEWATCH_REPO"
 PUBLIC = "public"
@@ -64,20 +65,24 @@ DOCUMENTS_OPTION = click.option(
     callback=_note_layout,
     help="Where documents are, if not found by what they are: 'docs/{tag}/{package}.md'.",
 )
-_REPO_OPTION = click.option(
-    "--repo",
-    envvar=VARIABLE,
-    show_envvar=True,
-    show_default="the one you stand in, the configured one, or one in this folder",
-    metavar="PATH|URL",
-    callback=in_full,
-    help=f"Catalogue: a git repository or a folder of documents; `{PUBLIC}` is that of Spack's public cache.",
+REPO_OPTION = with_options(
+    click.option(
+        "--repo",
+        envvar=VARIABLE,
+        show_envvar=True,
+        show_default="the one you stand in, the configured one, or one in this folder",
+        metavar="PATH|URL",
+        callback=in_full,
+        help=f"Catalogue: a git repository or a folder of documents; `{PUBLIC}` is that of Spack's public cache.",
+    ),
+    DOCUMENTS_OPTION,
 )
-
-
-def REPO_OPTION(command: Callable[..., Any]) -> Callable[..., Any]:  # noqa: N802  it is used as options are
-    """Add the options --repo and --documents to a command."""
-    return _REPO_OPTION(DOCUMENTS_OPTION(command))
+REV_OPTION = click.option(
+    "--rev", default="HEAD", metavar="REVISION", shell_complete=completing("revisions"), help="Revision or date."
+)
+TAG_OPTION = click.option(
+    "--tag", default="develop", metavar="TAG", shell_complete=completing("tags"), help="Tag to read."
+)
 
 
 class _Default(Struct, frozen=True):
@@ -88,7 +93,7 @@ class _Default(Struct, frozen=True):
     layout: Layout = ANYWHERE
 
 
-def open_catalogue(repo: str | None, line: "ProgressLine | None" = None, *, asked: str = "") -> "Repository":
+def open_catalogue(repo: str | None, line: ProgressLine | None = None, *, asked: str = "") -> Repository:
     """Open the repository `repo`, or else the first that exists: the working directory, the configured, one beside it.
 
     Prints which one is read, unless the user named it or it is the working directory. The progress of cloning is drawn
@@ -96,51 +101,43 @@ def open_catalogue(repo: str | None, line: "ProgressLine | None" = None, *, aske
     """
     if repo is None and (here := _here()) is not None:
         return here
-
-    report = line.git_report if line else None
-    layout = layout_asked_for()
-    if repo is not None:
-        if not is_url(repo) and not os.path.lexists(repo):
-            raise UsageError(f"{repo}: there is no such folder")
-        return _of_folder(repo, layout or ANYWHERE) or open_repository(repo, report=report, layout=layout or ANYWHERE)
-    default = _default(asked)
-    why = "the repository here has no documents at HEAD; " if is_in_repository(Path()) else ""
-    click.echo(f"cachewatch: {why}{safe(default.sentence)}", err=True)
-    layout = layout or default.layout
-    return _of_folder(default.address, layout) or open_repository(default.address, report=report, layout=layout)
+    if repo is None:
+        found = _default(asked)
+        why = "the repository here has no documents at HEAD; " if is_in_repository(Path()) else ""
+        say(f"{why}{found.sentence}")
+    elif is_url(repo) or os.path.lexists(repo):
+        found = _Default(repo, "")
+    else:
+        raise UsageError(f"{repo}: there is no such folder")
+    return _open(found, line)
 
 
-def open_as_fetched(repo: str | None) -> "Repository | None":
+def open_as_fetched(repo: str | None) -> Repository | None:
     """Open the repository of `open_catalogue` silently and without the network; None if it was never fetched."""
     if repo is None and (here := _here()) is not None:
         return here
-    default = _Default(repo, "") if repo is not None else _default()
-    layout = layout_asked_for() or default.layout
-    if not is_url(default.address):
-        return _of_folder(default.address, layout) or open_repository(default.address, layout=layout)
-    folder = clone_folder(default.address)
-    return Clone(folder, layout=layout) if folder.exists() else None
+    found = _Default(repo, "") if repo is not None else _default()
+    if not is_url(found.address):
+        return _open(found)
+    folder = clone_folder(found.address)
+    return Clone(folder, layout=layout_asked_for() or found.layout) if folder.exists() else None
 
 
 def is_folder(address: str) -> bool:
     """Tell whether `address` is a folder outside of any git repository."""
-    from cachewatch.git.repository import is_in_repository  # noqa: PLC0415
-
     return Path(address).is_dir() and not is_in_repository(Path(address))
 
 
-def is_partial(context: click.Context) -> bool:
+def is_partial() -> bool:
     """Tell whether some documents in a folder that this command opened could not be read."""
-    return bool(context.meta.get(_PARTIAL))
+    return bool(click.get_current_context().meta.get(_PARTIAL))
 
 
-def _of_folder(address: str, layout: Layout) -> "Repository | None":
-    """Record a folder of documents as a temporary repository and open it; None if `address` is no such folder."""
+def _open(found: _Default, line: ProgressLine | None = None) -> Repository:
+    """Open a repository, or a folder of documents, which is recorded as a temporary one."""
+    address, layout = found.address, layout_asked_for() or found.layout
     if not is_folder(address):
-        return None
-    from cachewatch.git.repository import FolderAsRepository  # noqa: PLC0415
-    from cachewatch.sources.folders import record_folder  # noqa: PLC0415
-
+        return open_repository(address, report=line.git_report if line else None, layout=layout)
     context = click.get_current_context()
     made: dict[tuple[str, Layout], Path] = context.meta.setdefault(_MADE, {})
     if (address, layout) not in made:
@@ -150,14 +147,13 @@ def _of_folder(address: str, layout: Layout) -> "Repository | None":
             faults = record_folder(address, path, layout)
         except UsageError as error:
             raise UsageError(f"{error}; it is no git repository either") from error
-        for each in faults:
-            context.meta[_PARTIAL] = context.meta.get(_PARTIAL, False) or each.is_loss
-            click.echo(f"cachewatch: warning: {safe(each.path)}: {each.kind}: {safe(each.message)}", err=True)
+        warn_of(faults)
+        context.meta[_PARTIAL] = is_partial() or any(each.is_loss for each in faults)
         made[address, layout] = path
     return FolderAsRepository(Path(address), made[address, layout], layout)
 
 
-def _here() -> "Repository | None":
+def _here() -> Repository | None:
     """Open the repository around the working directory if HEAD or HEAD~1 has documents; else return None."""
     here = Path()
     if not is_in_repository(here):
@@ -170,7 +166,7 @@ def _here() -> "Repository | None":
     return None
 
 
-def _has_documents(repository: "Repository") -> bool:
+def _has_documents(repository: Repository) -> bool:
     with suppress(SourceError):  # of too many files, or of some that are not here
         found = (repository.objects().get(f"{revision}^{{commit}}") for revision in ("HEAD", "HEAD~1"))
         return any(catalogue_of(repository, commit.id) for commit in found if commit)
@@ -188,35 +184,28 @@ def _what_is_here() -> str:
         return f"{nothing_found(repository, head.id, 'HEAD')}; `--repo .` reads its other revisions"
 
 
-def _has_loose_documents() -> bool:
-    """Tell whether one of the first files in the working directory is a document."""
-    from cachewatch.sources.folders import holds_document  # noqa: PLC0415
-
-    return any(holds_document(path) for path in islice(Path().iterdir(), _MOST_LOOKED_AT))
-
-
 def _default(asked: str = "") -> _Default:
-    found = _configured() or _beside()
-    if found is None:
-        problem = "there is no catalogue here"
-        if not_here := _what_is_here():
-            problem = f"the repository here is no catalogue: {not_here}"
-        elif not asked and _has_loose_documents():
-            problem += "; `--repo .` reads the documents in this folder"
-        raise UsageError(_THREE_WAYS.format(problem=asked + problem, public=PUBLIC_REPOSITORY))
-    return found
+    if found := _configured() or _beside():
+        return found
+    problem = "there is no catalogue here"
+    if not_here := _what_is_here():
+        problem = f"the repository here is no catalogue: {not_here}"
+    elif not asked and any(map(holds_document, islice(Path().iterdir(), _MOST_LOOKED_AT))):
+        problem += "; `--repo .` reads the documents in this folder"
+    raise UsageError(_THREE_WAYS.format(problem=asked + problem, public=PUBLIC_REPOSITORY))
 
 
 def _configured() -> _Default | None:
     """Return the first source of the configuration, or None if there is no configuration."""
     from cachewatch.config.reading import find_config, read_config  # noqa: PLC0415
 
-    file: Path | None = None
-    with suppress(ConfigError):
+    try:
         file = find_config()
-    config = read_config(file, with_secrets=False) if file else None
-    source = next(iter(config.sources.values()), None) if config else None
-    if config is None or source is None:
+    except ConfigError:
+        return None
+    config = read_config(file, with_secrets=False)
+    source = next(iter(config.sources.values()), None)
+    if source is None:
         return None
     address = source.address
     folder = config.folder / "sources" / f"{source.name}.git"
@@ -233,20 +222,15 @@ def _configured() -> _Default | None:
 
 def _beside() -> _Default | None:
     """Return the catalogue that `record` or `demo` wrote in the working directory; raise UsageError for several."""
-    names = [f"./{path.name}" for path in sorted(_bare_repositories()) if _is_catalogue(path)]
+    found: list[Path] = []
+    with suppress(OSError):
+        folders = (path for path in Path().iterdir() if path.name != ".git")
+        found = sorted(path for path in folders if (path / "HEAD").is_file() and (path / "objects").is_dir())
+    names = [f"./{path.name}" for path in found if _is_catalogue(path)] if len(found) <= _MOST_BESIDE else []
     if len(names) > 1:
         options = ", ".join(f"--repo {safe(name)}" for name in names)
         raise UsageError(f"this folder has several catalogues; choose one: {options}")
     return _Default(names[0], f"reading the catalogue {names[0]}") if names else None
-
-
-def _bare_repositories() -> list[Path]:
-    """Return the bare repositories in the working directory; empty if there are very many."""
-    with suppress(OSError):
-        folders = (path for path in Path().iterdir() if path.name != ".git")
-        found = [path for path in folders if (path / "HEAD").is_file() and (path / "objects").is_dir()]
-        return found if len(found) <= _MOST_BESIDE else []
-    return []
 
 
 def _is_catalogue(path: Path) -> bool:
@@ -263,39 +247,37 @@ Values = Mapping[str, set[str]]  # by filter, the values that exist
 Asked = Sequence[tuple[str, str]]  # pairs of a filter and one of its patterns
 
 
-class Unknown(Struct, frozen=True):
-    """The message that a pattern of a filter matches nothing, as an error or as a warning."""
-
-    message: str
-    is_mistake: bool
-
-
-def unknown_names(
-    filters: Mapping[str, Sequence[str]], comparison: Comparison, done: Sequence[Changeset]
-) -> Iterator[Unknown]:
-    """Yield every pattern of `filters` that matches nothing on either side, changed or not.
+def check_names(filters: Mapping[str, Sequence[str]], comparison: Comparison, done: Sequence[Changeset]) -> None:
+    """Warn of every pattern of `filters` that matches nothing on either side; raise UsageError if it is a plain name.
 
     First the documents that were compared are searched; the whole catalogue is read only if that is not enough.
     """
     asked = [(name, pattern) for name in ("package", *FACTS) for pattern in filters[name]]
     if not asked:
         return
-    left = unmatched(asked, _seen(comparison, done))
-    if any(name == "stack" for name, _ in left):
-        left = unmatched(left, _declared(comparison))
+    values = _seen(comparison, done)
+    left = unmatched(asked, values)
+    if any(name == "stack" for name, _ in left):  # the tags' own lists may have it
+        values["stack"].update(stack for ask in comparison.stacks for stacks in ask().values() for stack in stacks)
+        left = unmatched(left, values)
     if not left:
         return
     is_read = any(name in FACTS for name, _ in left)
     others = comparison.other_documents() if is_read else ()
-    values = _catalogue(comparison, others or (), is_read=is_read)
-    is_partial = any(changeset.report.is_partial for changeset in done)
+    values["package"].update(comparison.packages())
+    if is_read:
+        for blobs, reader in _documents(comparison, others or ()):
+            add_facts(values, blobs, reader)
+    has_losses = any(changeset.report.is_partial for changeset in done)
     for name, pattern in unmatched(left, values):
         # What could not be read, or was not, may have it.
         is_unread = others is None and name in FACTS
-        is_name = is_plain(pattern) and name != "versions"
-        is_mistake = is_name and not pattern.startswith("!") and not is_partial and not is_unread
         where = _compared_tags(comparison) if is_unread else "on either side"
-        yield Unknown(f"--{name} {pattern}: {nothing_has(name, pattern, values, where)}", is_mistake)
+        said = f"--{name} {pattern}: {nothing_has(name, pattern, values, where)}"
+        is_name = is_plain(pattern) and name != "versions" and not pattern.startswith("!")
+        if is_name and not has_losses and not is_unread:
+            raise UsageError(said)
+        warn(said)
 
 
 def _compared_tags(comparison: Comparison) -> str:
@@ -324,7 +306,7 @@ def _is_among(name: str, pattern: str, values: Iterable[str]) -> bool:
     return any(matches(value) for value in values for matches in matchers)
 
 
-def _seen(comparison: Comparison, done: Iterable[Changeset]) -> Values:
+def _seen(comparison: Comparison, done: Iterable[Changeset]) -> dict[str, set[str]]:
     """Return the values that occur in documents that differ."""
     values: dict[str, set[str]] = {name: set() for name in ("package", *FACTS)}
     for pair in comparison.pairs:
@@ -334,24 +316,6 @@ def _seen(comparison: Comparison, done: Iterable[Changeset]) -> Values:
         values["stack"].update(*seen.traces)
         for name, fact in FACTS.items():
             values[name] |= {value for kind, value in seen.facts if kind == fact}
-    return values
-
-
-def _declared(comparison: Comparison) -> Values:
-    """Return the stacks in the tags' own lists."""
-    return {"stack": {stack for ask in comparison.stacks for stacks in ask().values() for stack in stacks}}
-
-
-def _catalogue(comparison: Comparison, others: Iterable[Blob], *, is_read: bool) -> Values:
-    """Return the values in the whole catalogue: all names of packages, and with `is_read` those in all documents."""
-    values: dict[str, set[str]] = {name: set() for name in FACTS}
-    values["package"] = {document.package for pair in comparison.pairs for document in pair.difference.all_documents}
-    values["package"].update(comparison.packages())
-    if is_read:
-        values["stack"] |= _declared(comparison)["stack"]
-        for blobs, reader in _documents(comparison, others):
-            for name, found in facts_of(blobs, reader):
-                values[name] |= found
     return values
 
 
@@ -365,12 +329,11 @@ def _documents(comparison: Comparison, others: Iterable[Blob]) -> Iterator[tuple
     yield list(others), readers.after
 
 
-def facts_of(blobs: Sequence[Blob], reader: Reader) -> Iterator[tuple[str, frozenset[str]]]:
-    """Yield for each filter the values in each document; documents that cannot be read are skipped."""
+def add_facts(values: dict[str, set[str]], blobs: Sequence[Blob], reader: Reader) -> None:
+    """Add to `values` what each filter is compared with in these documents; those that cannot be read are skipped."""
     for blob, content in zip(blobs, reader.read(blobs), strict=True):
-        try:
-            document = parse(content, blob.path) if isinstance(content, bytes) else None
-        except DocumentError:
-            continue
-        if document is not None:
-            yield from ((name, document.facts[fact]) for name, fact in FACTS.items())
+        if isinstance(content, bytes):
+            with suppress(DocumentError):
+                document = parse(content, blob.path)
+                for name, fact in FACTS.items():
+                    values[name] |= document.facts[fact]

@@ -154,12 +154,11 @@ def _stacks(repository: "Repository", revision: "Revision", context: click.Conte
     return sorted({stack for each in found for signature in each.specs.counts for stack in signature.stacks})
 
 
-@click.command(
-    epilog=examples(
-        'eval "$(cachewatch help completion bash)"',
-        "cachewatch help completion fish > ~/.config/fish/completions/cachewatch.fish",
-    )
+@examples(
+    'eval "$(cachewatch help completion bash)"',
+    "cachewatch help completion fish > ~/.config/fish/completions/cachewatch.fish",
 )
+@click.command
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(context: click.Context, /, *, shell: str) -> None:

@@ -4,7 +4,7 @@
 find filters that match nothing there, and a `since:` that is no revision.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from datetime import UTC, datetime
 from functools import wraps
@@ -14,12 +14,11 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import click
-from msgspec import Struct
 from msgspec.structs import replace
 
-from cachewatch.cli.catalogue import FACTS, Asked, Values, facts_of, nothing_has, unmatched
+from cachewatch.cli.catalogue import FACTS, Asked, Values, add_facts, nothing_has, unmatched
 from cachewatch.cli.mistakes import SuggestingGroup, examples
-from cachewatch.cli.terminal import FORMAT_OPTION, write, write_json, write_lines
+from cachewatch.cli.terminal import FORMAT_OPTION, say, warn, write, write_json, write_lines
 from cachewatch.config import showing as host_local
 from cachewatch.config.model import Config
 from cachewatch.config.reading import find_config, read_config
@@ -28,13 +27,12 @@ from cachewatch.config.showing import advise, channels_of, json_schema, show_con
 from cachewatch.config.sources import GitSource, Source
 from cachewatch.config.subscriptions import Match, Subscription
 from cachewatch.core import names as tag_names
-from cachewatch.core.names import safe
 from cachewatch.core.selection import Globs
 from cachewatch.environments import open_environment
 from cachewatch.errors import CachewatchError, ConfigError, UnknownRevision, UsageError
 from cachewatch.git.catalogue import list_revision, stacks_of, tags_of
 from cachewatch.git.repository import Repository
-from cachewatch.git.revisions import Revision, resolve, resolve_upstream
+from cachewatch.git.revisions import resolve, resolve_upstream
 from cachewatch.git.trees import folders, nothing_found
 from cachewatch.report.digest_mail import render_digest
 from cachewatch.report.samples import sample_digest
@@ -56,33 +54,28 @@ CONFIG_OPTION = click.option(
 )
 
 
-def configured(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the option `--config`, and call it with the argument `config`, the checked configuration.
-
-    A file with mistakes ends the command with exit code 2 and a list of all of them.
-    """
-    return _configured(command, with_secrets=True)
-
-
-def configured_without_secrets(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Do as `configured` for a command that neither sends nor fetches, so that it needs no access to secrets."""
-    return _configured(command, with_secrets=False)
-
-
-def _configured(command: Callable[..., Any], *, with_secrets: bool) -> Callable[..., Any]:
-    @CONFIG_OPTION
-    @wraps(command)
-    def with_config(*arguments: Any, config_file: Path | None, **options: Any) -> Any:
-        return command(*arguments, config=load(config_file, with_secrets=with_secrets), **options)
-
-    return with_config
-
-
-def load(file: Path | None, *, with_secrets: bool = True) -> "Config":
+def load(file: Path | None, *, with_secrets: bool = True) -> Config:
     """Find, read and check the configuration file; raises ConfigError with all mistakes."""
     return read_config(find_config(file), with_secrets=with_secrets)
 
 
+def _configured(*, with_secrets: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return a decorator that gives a command `--config`, and calls it with `config`, the checked configuration."""
+
+    def decorated(command: Callable[..., Any]) -> Callable[..., Any]:
+        @CONFIG_OPTION
+        @wraps(command)
+        def with_config(*arguments: Any, config_file: Path | None, **options: Any) -> Any:
+            return command(*arguments, config=load(config_file, with_secrets=with_secrets), **options)
+
+        return with_config
+
+    return decorated
+
+
+configured = _configured(with_secrets=True)
+# For commands that neither send nor fetch, so that they need no access to secrets.
+configured_without_secrets = _configured(with_secrets=False)
 log_format = click.option(
     "--log-format", type=click.Choice(["text", "json"]), default="text", help="Format of log events on standard error."
 )
@@ -107,10 +100,8 @@ def elsewhere(config: Config) -> Iterator[Context]:
 
 @contextmanager
 def _with(config: Config, database: Database) -> Iterator[Context]:
-    try:
+    with closing(database):
         yield Context(config=config, database=database, log=open_log())
-    finally:
-        database.close()
 
 
 # The option of `diff` for each key of `match:`.
@@ -124,42 +115,29 @@ _OPTION_OF = {
 }
 
 
-class _Looked(Struct, frozen=True):
-    """The values in the newest revision of a source, as far as they were read, and the filters that match none."""
-
-    source: str
-    values: Values
-    lacks: Asked
-    all_tags: frozenset[str]
-
-
 def unknown_filters(context: Context) -> Iterator[str]:
     """Yield a sentence for each source that cannot be read, each unknown `since:`, and each filter without a match."""
     matches = dict(_matches(context.config))
-    looked: list[_Looked] = []
-    for source in context.config.sources.values():
-        asked = sorted({each for match in matches.values() if _sees(match, source) for each in _asked(match)})
+    seen: dict[str, Values] = {}
+    for name, source in context.config.sources.items():
+        own = [match for match in matches.values() if Globs(match.sources)(name)]
+        asked = {(option, each) for match in own for key, option in _OPTION_OF.items() for each in getattr(match, key)}
         try:
-            looked.append(_look(context, source, asked))
+            all_tags, seen[name] = _look(context, source, sorted(asked))
         except CachewatchError as error:
-            yield f"sources.{source.name}: {_why_not(context, source, error)}; its filters were not checked"
+            yield f"sources.{name}: {_why_not(context, source, error)}; its filters were not checked"
             continue
-        yield from _unknown_since(context, source)
-        yield from _unknown(f"sources.{source.name}.tags", "tag", source.tags, _with_all_tags(looked[-1], source))
+        if source.since is not None:
+            try:
+                with closing(_open(context, source)) as repository:
+                    resolve_upstream(repository, source.since)
+            except CachewatchError as error:
+                yield f"sources.{name}.since: {error}"
+        yield from _unknown(f"sources.{name}.tags", "tag", source.tags, {name: {"tag": all_tags}})
     for where, match in matches.items():
-        seen = [each for each in looked if _sees(match, context.config.sources[each.source])]
-        for key, name in _OPTION_OF.items():
-            yield from _unknown(f"{where}.{key}", name, getattr(match, key), seen)
-
-
-def _unknown_since(context: Context, source: Source) -> Iterator[str]:
-    """Yield a sentence if `since:` is no revision of the source."""
-    if source.since is not None:
-        try:
-            with closing(_open(context, source)) as repository:
-                resolve_upstream(repository, source.since)
-        except CachewatchError as error:
-            yield f"sources.{source.name}.since: {error}"
+        of_match = {name: values for name, values in seen.items() if Globs(match.sources)(name)}
+        for key, option in _OPTION_OF.items():
+            yield from _unknown(f"{where}.{key}", option, getattr(match, key), of_match)
 
 
 def _matches(config: Config) -> Iterator[tuple[str, Match]]:
@@ -169,30 +147,19 @@ def _matches(config: Config) -> Iterator[tuple[str, Match]]:
         yield f"silences.{silence.name}.match", silence.match
 
 
-def _sees(match: Match, source: Source) -> bool:
-    return Globs(match.sources)(source.name)
-
-
-def _asked(match: Match) -> Iterator[tuple[str, str]]:
-    return ((name, pattern) for key, name in _OPTION_OF.items() for pattern in getattr(match, key))
-
-
 def _why_not(context: Context, source: Source, error: CachewatchError) -> str:
+    """Return in words why a source cannot be read: why its folder has no documents, or that nothing was fetched yet."""
     if context.clone_folder(source.name).exists() or _is_unfetched(context, source):
         return str(error)
     if source.address.startswith("/") and not Path(source.address).exists():
         return f"there is nothing at {source.address}; correct `git:`, or `cachewatch once` fails"
-    return f"{_why_empty(source)}nothing has been fetched yet; run `cachewatch once` first"
-
-
-def _why_empty(source: Source) -> str:
-    """Return the beginning of a sentence on why a local folder has no documents; "" if it has, or is not local."""
+    why = ""
     if source.type == "git" and is_plain(Path(source.address)):
         try:
             list_path(source.address, source.layout)
-        except CachewatchError as error:
-            return f"{error}; "
-    return ""
+        except CachewatchError as empty:
+            why = f"{empty}; "
+    return f"{why}nothing has been fetched yet; run `cachewatch once` first"
 
 
 def _open(context: Context, source: Source) -> Repository:
@@ -209,55 +176,40 @@ def _is_unfetched(context: Context, source: Source) -> bool:
     return is_repository and not context.clone_folder(source.name).exists()
 
 
-def _with_all_tags(looked: _Looked, source: Source) -> Sequence[_Looked]:
-    """Return `looked` with all tags of the source, to check the source's own `tags:`."""
-    values = {"tag": set(looked.all_tags)}
-    return [replace(looked, values=values, lacks=unmatched([("tag", pattern) for pattern in source.tags], values))]
+def _unknown(where: str, option: str, patterns: Sequence[str], seen: Mapping[str, Values]) -> Iterator[str]:
+    """Yield a sentence for each of `patterns` that matches none of the values in these sources."""
+    values = {option: {value for each in seen.values() for value in each[option]}}
+    for _, pattern in unmatched([(option, each) for each in patterns], values) if seen else ():
+        said = nothing_has(option, pattern, values, f"in the newest revision of {', '.join(seen)}")
+        yield f"{where}: {pattern}: {said}"
 
 
-def _unknown(where: str, name: str, patterns: Sequence[str], looked: Sequence[_Looked]) -> Iterator[str]:
-    """Yield a sentence for each of `patterns` that matches nothing in any of these sources."""
-    values = {name: {value for each in looked for value in each.values[name]}}
-    sources = ", ".join(each.source for each in looked)
-    for pattern in patterns:
-        if looked and all((name, pattern) in each.lacks for each in looked):
-            said = nothing_has(name, pattern, values, f"in the newest revision of {sources}")
-            yield f"{where}: {pattern}: {said}"
+def _look(context: Context, source: Source, asked: Asked) -> tuple[set[str], Values]:
+    """Return all tags of the newest revision of a source, and the values in the tags that are watched.
 
-
-def _look(context: Context, source: Source, asked: Asked) -> _Looked:
-    """Read the newest revision of a source until all filters match something, beginning with the fastest reads."""
+    Documents are read only until all filters match something, after what is faster to read.
+    """
     with closing(_open(context, source)) as repository:
         branch = source.branch if isinstance(source, GitSource) else None
-        newest = branch if branch and _is_unfetched(context, source) else "HEAD"
-        revision = resolve(repository, newest)
+        revision = resolve(repository, branch if branch and _is_unfetched(context, source) else "HEAD")
         trees = tags_of(repository, revision).ids
         if not trees:
             raise UnknownRevision(nothing_found(repository, revision.commit, "HEAD"))
         watched = tag_names.in_order(filter(Globs(source.tags), trees))
+        declared = stacks_of(repository, revision)
         values: dict[str, set[str]] = {name: set() for name in (*_OPTION_OF.values(), *FACTS)}
         values["tag"].update(watched)
         values["package"].update(package for tag in watched for package in folders(repository, trees[tag]).ids)
-        declared = stacks_of(repository, revision)
         values["stack"].update(stack for tag in watched for stack in declared.get(tag, ()))
-        lacks = unmatched(asked, values)
         for tag in watched:
-            if not any(name in FACTS for name, _ in lacks):
+            if not any(name in FACTS for name, _ in unmatched(asked, values)):
                 break
-            _read(repository, replace(revision, tag=tag), values)
-            lacks = unmatched(lacks, values)
-        return _Looked(source.name, values, lacks, frozenset(trees))
-
-
-def _read(repository: Repository, revision: Revision, values: dict[str, set[str]]) -> None:
-    """Add the values in the documents of one tag to `values`."""
-    listing = list_revision(repository, revision, lambda _: True)
-    for name, found in facts_of(list(listing.blobs.values()), listing.reader):
-        values[name] |= found
+            listing = list_revision(repository, replace(revision, tag=tag), lambda _: True)
+            add_facts(values, list(listing.blobs.values()), listing.reader)
+        return set(trees), values
 
 
 _NEXT = 3
-_FILTERS = ("tags", "packages", "stacks", "targets", "oses", "compilers")
 _UNASKED = "whether the sources have what `since:` and filters name was not checked; `cachewatch config check --source` does that"
 
 
@@ -266,7 +218,8 @@ def config() -> None:
     """Check, show or try the configuration and templates."""
 
 
-@config.command(epilog=examples("cachewatch config check", "cachewatch config check --source --strict"))
+@examples("cachewatch config check", "cachewatch config check --source --strict")
+@config.command
 @CONFIG_OPTION
 @click.option("--no-secrets", is_flag=True, help="Do not read secrets (for machines that do not have them).")
 @click.option(
@@ -276,10 +229,7 @@ def config() -> None:
     help="Also warn about filters that match nothing in the sources, as fetched or on this machine, and a `since:` that is no revision.",
 )
 @click.option("--strict", is_flag=True, help="With --source, exit with 2 if there are warnings.")
-@click.pass_context
-def check(
-    context: click.Context, /, *, config_file: Path | None, no_secrets: bool, is_source_asked: bool, strict: bool
-) -> None:
+def check(*, config_file: Path | None, no_secrets: bool, is_source_asked: bool, strict: bool) -> int:
     """Check the configuration file: list all mistakes, or summarize it.
 
     The summary lists sources, channels and subscriptions, and when each digest is due next.
@@ -292,20 +242,13 @@ def check(
     _check_environments(config)
     write_lines(_report(config, now))
     for advice in advise(config, now.astimezone(ZoneInfo(config.timezone)).date()):
-        click.echo(f"cachewatch: note: {advice}", err=True)
-    if not is_source_asked and _has_filters(config):
-        click.echo(f"cachewatch: note: {_UNASKED}", err=True)
+        say(f"note: {advice}")
     if is_source_asked:
-        context.exit(2 if _warn_of_filters(config) and strict else 0)
-
-
-def _has_filters(config: Config) -> bool:
-    """Tell whether the configuration has a filter or `since:` that may not exist in the sources."""
-    matches: list[Match] = [subscription.match for subscription in config.subscriptions.values()]
-    matches += [silence.match for silence in config.silences]
-    return any(source.tags or source.since for source in config.sources.values()) or any(
-        getattr(match, key) for match in matches for key in _FILTERS
-    )
+        return 2 if _warn_of_filters(config) and strict else 0
+    filtered = [getattr(match, key) for _, match in _matches(config) for key in _OPTION_OF]
+    if any(filtered) or any(source.tags or source.since for source in config.sources.values()):
+        say(f"note: {_UNASKED}")
+    return 0
 
 
 def _warn_of_filters(config: Config) -> bool:
@@ -315,13 +258,12 @@ def _warn_of_filters(config: Config) -> bool:
     if not found:
         click.echo("filters: each matches something in the newest revisions")
     for each in found:
-        click.echo(f"cachewatch: warning: {safe(each)}", err=True)
+        warn(each)
     return bool(found)
 
 
-@config.command(
-    epilog=examples("cachewatch config show", "cachewatch config show --config /etc/cachewatch/cachewatch.yaml")
-)
+@examples("cachewatch config show", "cachewatch config show --config /etc/cachewatch/cachewatch.yaml")
+@config.command
 @configured_without_secrets
 @FORMAT_OPTION
 def show(*, config: Config, format_: str) -> None:
@@ -332,11 +274,8 @@ def show(*, config: Config, format_: str) -> None:
     write([show_config(config).encode()], None, is_for_people=True)
 
 
-@config.command(
-    epilog=examples(
-        "cachewatch config schema > cachewatch.schema.json", "cachewatch config schema | jq '.properties | keys'"
-    )
-)
+@examples("cachewatch config schema > cachewatch.schema.json", "cachewatch config schema | jq '.properties | keys'")
+@config.command
 def schema() -> None:
     """Print the JSON Schema of the configuration file, for editors."""
     click.echo(json_schema(), nl=False)
@@ -368,8 +307,7 @@ def _report(config: Config, now: datetime) -> Iterator[str]:
     yield f"{config.path}: no mistakes"
     yield f"  state in {config.state}"
     for source in config.sources.values():
-        poll = f"polled every {duration_in_words(source.poll.every)}"
-        yield f"source {source.name}: {source.address}, {poll}"
+        yield f"source {source.name}: {source.address}, polled every {duration_in_words(source.poll.every)}"
         yield from (f"  {said}" for said in host_local.of_source(config, source))
     for channel in config.channels.values():
         users = [s.name for s in config.subscriptions.values() if channel.name in channels_of(s)]
@@ -386,8 +324,7 @@ def _of_subscription(subscription: Subscription, config: Config, now: datetime) 
     schedule = parse_when(subscription.when, config.timezone)
     to = f" to {', '.join(subscription.to)}" if subscription.to else ""
     yield f"subscription {subscription.name}: {', '.join(subscription.channels)}{to}, {schedule.in_words()}"
-    dates = list(_next_dates(schedule, config, now))
-    if dates:
+    if dates := list(_next_dates(schedule, config, now)):
         yield f"  next: {'; '.join(dates)}"
     if subscription.urgent is not None:
         kinds = ", ".join(sorted(subscription.urgent.changes))
@@ -395,16 +332,13 @@ def _of_subscription(subscription: Subscription, config: Config, now: datetime) 
 
 
 def _next_dates(schedule: Schedule, config: Config, moment: datetime) -> Iterator[str]:
-    zone = ZoneInfo(config.timezone)
+    def date(moment: datetime) -> str:
+        return moment.astimezone(ZoneInfo(config.timezone)).strftime("%a %Y-%m-%d %H:%M")
+
     for _ in range(_NEXT):
         slot = schedule.next_after(moment)
         if slot is None:
             return
         sent = quiet_until(config.quiet, slot)
-        held = f" (quiet, sent {_date(sent, zone)})" if sent > slot else ""
-        yield f"{_date(slot, zone)}{held}"
+        yield f"{date(slot)} (quiet, sent {date(sent)})" if sent > slot else date(slot)
         moment = slot
-
-
-def _date(moment: datetime, zone: ZoneInfo) -> str:
-    return moment.astimezone(zone).strftime("%a %Y-%m-%d %H:%M")

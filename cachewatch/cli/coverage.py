@@ -7,23 +7,24 @@ import click
 from click.core import ParameterSource
 
 from cachewatch import environments as contents
-from cachewatch.cli.catalogue import REPO_OPTION, open_catalogue
+from cachewatch.cli.catalogue import REPO_OPTION, REV_OPTION, open_catalogue
 from cachewatch.cli.mistakes import completing, examples
 from cachewatch.cli.terminal import (
     COLOR_OPTION,
     FORMAT_OPTION,
     OUTPUT_OPTION,
+    ProgressLine,
     palette,
-    progress_line,
+    say,
+    warn,
+    warn_of,
     write,
     write_lines,
 )
-from cachewatch.core.advice.coverage import Coverage, cover
+from cachewatch.core.advice.coverage import cover
 from cachewatch.core.model import MISSED, LossClass
-from cachewatch.core.names import safe
-from cachewatch.environments import CacheContents, open_environment
+from cachewatch.environments import open_environment
 from cachewatch.errors import UsageError
-from cachewatch.git.repository import Repository
 from cachewatch.hooks import extensions
 from cachewatch.report.environments import coverage_json, named, render_coverage
 from cachewatch.runtime.worker import INLINE
@@ -31,24 +32,17 @@ from cachewatch.runtime.worker import INLINE
 _FAILURES = {one.value: (one,) for one in LossClass if one is not LossClass.KEPT} | {"lost": MISSED}
 
 
-@click.command(
-    epilog=examples(
-        "cachewatch coverage spack.lock --rev yesterday",
-        "cachewatch coverage . --source https://binaries.example.org/cache --fail-on lost",
-    )
+@examples(
+    "cachewatch coverage spack.lock --rev yesterday",
+    "cachewatch coverage . --source https://binaries.example.org/cache --fail-on lost",
 )
+@click.command
 @click.argument("lockfile", type=Path)
 @REPO_OPTION
-@click.option(
-    "--rev", default="HEAD", metavar="REVISION", shell_complete=completing("revisions"), help="Revision or date."
-)
+@REV_OPTION
 @click.option("--source", metavar="ADDRESS", help="Query this live build cache or catalogue instead of a repository.")
 @click.option(
-    "--tag",
-    metavar="TAG",
-    show_default="develop",
-    shell_complete=completing("tags"),
-    help="Tag to compare with.",
+    "--tag", metavar="TAG", show_default="develop", shell_complete=completing("tags"), help="Tag to compare with."
 )
 @click.option("--view", default="", show_default=False, metavar="NAME", help="With --source: read this view's index.")
 @click.option("--token-file", type=Path, metavar="FILE", help="File that contains a bearer token for the source.")
@@ -82,55 +76,38 @@ def coverage(
     quiet: bool,
     color: str,
     output: str | None,
-) -> None:
+) -> int:
     """Show which specs of an environment have binaries in a cache.
 
     LOCKFILE is a spack.lock, a spack.yaml (its spack.lock is read too, if present) or an environment's folder.
     It is compared with a recorded revision (--repo) or with a live build cache (--source).
     """
     environment = open_environment(lockfile)
-    is_repo_given = context.get_parameter_source("repo") is ParameterSource.COMMANDLINE
-    if source is not None and is_repo_given:
-        raise UsageError("--repo and --source cannot be combined; give one of them")
-    if source is None:
-        with closing(progress_line()) as line, closing(open_catalogue(repo, line)) as opened:
-            held = contents.recorded_in(
-                opened, repo or str(opened.path), f"{rev}:{tag}" if tag else rev, environment.packages
-            )
-            found = cover(environment, held.holdings, is_pruned=held.is_pruned)
-            found = _with_causes(found, opened, held, lockfile)
-    else:
+    if source is not None:
+        if context.get_parameter_source("repo") is ParameterSource.COMMANDLINE:
+            raise UsageError("--repo and --source cannot be combined; give one of them")
         held = contents.published(
             source, environment.packages, tag=tag, view=view, token_file=token_file, login_file=login_file
         )
         found = cover(environment, held.holdings, is_pruned=held.is_pruned)
+    else:
+        with closing(ProgressLine()) as line, closing(open_catalogue(repo, line)) as opened:
+            revision = f"{rev}:{tag}" if tag else rev
+            held = contents.recorded_in(opened, repo or str(opened.path), revision, environment.packages)
+            found = cover(environment, held.holdings, is_pruned=held.is_pruned)
+            causes = extensions().hook.causes(repository=opened)
+            if causes is not None and held.revision and held.tag:
+                tags = ((held.revision, held.tag),)
+                found = causes.of_environment(found, lockfile, folders=(), tags=tags, isolation=INLINE, warn=warn)
     if format_ == "json" and not quiet:
         write([coverage_json(found, held.where)], output)
     elif not quiet:
         write_lines(render_coverage(found, held.where, palette(color, output)), output)
-    for diagnostic in held.diagnostics:
-        click.echo(
-            f"cachewatch: warning: {safe(diagnostic.path)}: {diagnostic.kind}: {safe(diagnostic.message)}", err=True
-        )
+    warn_of(held.diagnostics)
     if any(diagnostic.is_loss for diagnostic in held.diagnostics):
-        context.exit(4)
-    failed = {what: tuple(one for of in reversed(_FAILURES[what]) for one in found.of_class(of)) for what in fail_on}
+        return 4
+    failed = {what: [one for of in reversed(_FAILURES[what]) for one in found.of_class(of)] for what in fail_on}
     for what, specs in failed.items():
         if specs:
-            click.echo(f"cachewatch: --fail-on {what}: {named(specs)}", err=True)
-    context.exit(int(any(failed.values())))
-
-
-def _with_causes(found: Coverage, opened: "Repository", held: "CacheContents", lockfile: Path) -> Coverage:
-    """Return `found` with the reasons why specs have other hashes, if the revision has dependency graphs."""
-    causes = extensions().hook.causes(repository=opened)
-    if causes is None or not (held.revision and held.tag):
-        return found
-
-    def warn(said: str) -> None:
-        click.echo(f"cachewatch: warning: {safe(said)}", err=True)
-
-    explained: Coverage = causes.of_environment(
-        found, lockfile, folders=(), tags=((held.revision, held.tag),), isolation=INLINE, warn=warn
-    )
-    return explained
+            say(f"--fail-on {what}: {named(specs)}")
+    return int(any(failed.values()))

@@ -17,12 +17,24 @@ import click
 from click.core import ParameterSource
 from msgspec.structs import replace
 
-from cachewatch.cli.catalogue import REPO_OPTION, Unknown, layout_asked_for, open_catalogue, unknown_names
+from cachewatch.cli.catalogue import REPO_OPTION, check_names, layout_asked_for, open_catalogue
 from cachewatch.cli.mistakes import completing, examples
-from cachewatch.cli.terminal import COLOR_OPTION, OUTPUT_OPTION, palette, progress_line, warn_of_graph, width, write
+from cachewatch.cli.terminal import (
+    COLOR_OPTION,
+    JOBS_OPTION,
+    OUTPUT_OPTION,
+    ProgressLine,
+    format_option,
+    palette,
+    say,
+    warn_of,
+    warn_of_graph,
+    width,
+    with_options,
+    write,
+)
 from cachewatch.comparing import changesets
 from cachewatch.core.changesets import Changeset, Collector, Comparison, FactCollector, NoCollector, Report
-from cachewatch.core.model import Diagnostic
 from cachewatch.core.names import ANYWHERE, safe
 from cachewatch.core.selection import Globs, Selection, every_kind, select
 from cachewatch.errors import UsageError
@@ -39,52 +51,54 @@ from cachewatch.report.formats import (
     write_stat,
     write_text,
 )
-from cachewatch.report.text import ALL, Palette, Requested
+from cachewatch.report.text import ALL, Requested
 from cachewatch.report.words import occurrences
 from cachewatch.sources.folders import check_path, is_documents
 from cachewatch.sources.opening import NEWEST, needs_git, open_comparison, split_range, uncommitted
-
-Groups = Mapping[str, Sequence[str]]
 
 
 class GroupedOptions(click.Command):
     """A command whose help lists its options in groups with titles; all other options come last."""
 
-    def __init__(self, *arguments: Any, groups: Groups, **values: Any) -> None:
+    def __init__(self, *arguments: Any, groups: Mapping[str, Sequence[str]], **values: Any) -> None:
         super().__init__(*arguments, **values)
         self.groups = groups
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options below the titles of their groups."""
         options = [param for param in self.get_params(ctx) if isinstance(param, click.Option)]
-        records = {str(option.name): option.get_help_record(ctx) for option in options}
+        records = {str(option.name): record for option in options if (record := option.get_help_record(ctx))}
         grouped = {name for names in self.groups.values() for name in names}
-        sections = {**self.groups, "Options": [name for name in records if name not in grouped]}
-        for title, names in sections.items():
-            found = [record for name in names if (record := records[name]) is not None]
-            if found:
-                with formatter.section(title):
-                    formatter.write_dl(found)
+        for title, names in {**self.groups, "Options": records.keys() - grouped}.items():
+            with formatter.section(title):
+                formatter.write_dl([records[name] for name in records if name in names])
 
 
-FORMATS = ("text", "json", "jsonl", "csv", "markdown", "html")
-# The filters, and what each selects.
-_FILTERED = {
-    "tag": "these tags",
-    "package": "these packages",
-    "stack": "specs of these stacks",
-    "target": "specs for these targets",
-    "os": "specs for these operating systems",
-    "compiler": "specs built with these compilers",
-    "kind": "these kinds of change (`cachewatch help kinds`)",
+# The filters, what each selects, and which names complete it.
+_FILTERS = {
+    "tag": ("these tags", "tags"),
+    "package": ("these packages", "packages"),
+    "stack": ("specs of these stacks", "stacks"),
+    "target": ("specs for these targets", ""),
+    "os": ("specs for these operating systems", ""),
+    "compiler": ("specs built with these compilers", ""),
+    "kind": ("these kinds of change (`cachewatch help kinds`)", "kinds"),
 }
-_COMPLETED = {
-    "tag": "tags",
-    "package": "packages",
-    "stack": "stacks",
-    "kind": "kinds",
-}
-_FILTERS = tuple(_FILTERED)
+_FILTER_OPTIONS = with_options(
+    *(
+        click.option(
+            f"--{name}",
+            multiple=True,
+            metavar="GLOB",
+            shell_complete=completing(completed) if completed else None,
+            help=f"Only {selected}.",
+        )
+        for name, (selected, completed) in _FILTERS.items()
+    ),
+    click.option(
+        "--versions", multiple=True, metavar="RANGE", help="Only specs of these versions (@1.2:, @:2, @1.2.3)."
+    ),
+)
 _STREAMED = ("json", "jsonl", "csv")
 _EXPLAINED = ("text", "json", "jsonl", "markdown")  # formats that say why
 _HASH = re.compile(r"/[a-z0-9]{4,32}")
@@ -92,29 +106,15 @@ _MOST_LINES = 20
 _MOST_WARNINGS = 20
 _MOST_TAGS = 5
 
-Write = Callable[[Iterable[Changeset]], Iterator[bytes]]
 # What creates a collector of packages, and what writes them.
-Format = tuple[Callable[[], Collector], Write]
+Format = tuple[Callable[[], Collector], Callable[[Iterable[Changeset]], Iterator[bytes]]]
 
 
-def _filters(command: Callable[..., Any]) -> Callable[..., Any]:
-    for name in reversed(_FILTERS):
-        option = click.option(
-            f"--{name}",
-            multiple=True,
-            metavar="GLOB",
-            shell_complete=completing(_COMPLETED[name]) if name in _COMPLETED else None,
-            help=f"Only {_FILTERED[name]}.",
-        )
-        command = option(command)
-    return click.option(
-        "--versions",
-        multiple=True,
-        metavar="RANGE",
-        help="Only specs of these versions (@1.2:, @:2, @1.2.3).",
-    )(command)
-
-
+@examples(
+    "cachewatch diff",
+    "cachewatch diff HEAD~7..HEAD --tag develop",
+    "cachewatch diff 2025-06-01 yesterday --package 'py-*' --format json",
+)
 @click.command(
     cls=GroupedOptions,
     groups={
@@ -122,17 +122,12 @@ def _filters(command: Callable[..., Any]) -> Callable[..., Any]:
         "Output": ["format_", "stat", "is_all", "why", "output", "color", "quiet"],
         "Gates": ["exit_code", "fail_on"],
     },
-    epilog=examples(
-        "cachewatch diff",
-        "cachewatch diff HEAD~7..HEAD --tag develop",
-        "cachewatch diff 2025-06-01 yesterday --package 'py-*' --format json",
-    ),
 )
 @click.argument("before", required=False, shell_complete=completing("revisions"))
 @click.argument("after", required=False, shell_complete=completing("revisions"))
 @REPO_OPTION
-@_filters
-@click.option("--format", "format_", type=click.Choice(FORMATS), default="text", help="Output format.")
+@_FILTER_OPTIONS
+@format_option("text", "json", "jsonl", "csv", "markdown", "html")
 @click.option("--stat", is_flag=True, help="Print one line for each package.")
 @click.option("--all", "is_all", is_flag=True, help="Print every line of every section.")
 @click.option("--why", is_flag=True, help="Also say why specs were rebuilt, for catalogues that `record` wrote.")
@@ -149,13 +144,7 @@ def _filters(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option(
     "-q", "--quiet", is_flag=True, help="Print no report; exit with 1 if anything changed, or as --fail-on says."
 )
-@click.option(
-    "--jobs",
-    type=click.IntRange(1, 64),
-    default=min(2, os.cpu_count() or 1),
-    show_default="2, or 1 on a single CPU",
-    help="Number of worker processes.",
-)
+@JOBS_OPTION
 @click.option("-v", "--verbose", is_flag=True, help="Also log differences in formatting only, which are ignored.")
 @click.pass_context
 def diff(
@@ -177,7 +166,7 @@ def diff(
     jobs: int,
     verbose: bool,
     **filters: tuple[str, ...],
-) -> None:
+) -> int:
     """Show what changed between two revisions, dates or documents.
 
     BEFORE and AFTER are each a revision (anything that git resolves), a date (2025-06-01, yesterday,
@@ -195,15 +184,15 @@ def diff(
     make_collector, write_format = _format(
         "stat" if stat else format_, selection, is_all=is_all, color=color, output=output
     )
-    line = progress_line(is_wanted=not quiet)
+    if _is_answered_by_why(context, (before or "", after or ""), filters["tag"], repo, format=format_, output=output):
+        return 0
+    line = ProgressLine(is_wanted=not quiet)
     done: list[Changeset] = []
-    _end_with_why(context, (before or "", after or ""), filters["tag"], repo=repo, format=format_, output=output)
     named = _named(before, after)
-    if named is not None and not needs_git(*named):
-        _check_effect(named, has_repo=context.get_parameter_source("repo") is ParameterSource.COMMANDLINE, **filters)
+    _check_effect(named, filters["tag"], has_repo=context.get_parameter_source("repo") is ParameterSource.COMMANDLINE)
     opened: list[Repository] = []
 
-    def open_repository() -> "Repository":
+    def open_repository() -> Repository:
         opened.append(open_catalogue(repo, line, asked=_asked(named, after)))
         return opened[-1]
 
@@ -216,12 +205,12 @@ def diff(
         found: Iterable[Changeset] = changesets(comparison, selection, make_collector, jobs=jobs, progress=line.advance)
         if why:
             found = stack.enter_context(_explained(found, opened, selection))
-        pieces = _checked(write_format(_noting(found, done)), lambda: unknown_names(filters, comparison, done))
+        pieces: Iterable[bytes] = _checked(write_format(_noting(found, done)), filters, comparison, done)
         if format_ == "text" and not filters["tag"]:
             pieces = chain(_naming_tags(comparison), pieces)
         # Formats for programs are written as they come, before errors in filters are known; all others after that.
         if format_ not in _STREAMED or stat or quiet:
-            pieces = iter(list(pieces))
+            pieces = list(pieces)
             line.close()  # before a pager has the screen
         if not quiet:
             write(pieces, output, is_for_people=stat or format_ == "text")
@@ -229,11 +218,10 @@ def diff(
     reports = [each.report for each in done]
     _warn(reports, is_all=is_all)
     _say_what_failed(reports, fail_on, failures)
-    exit_code = exit_code or (quiet and failures.is_open)
-    context.exit(_status(reports, selection, exit_code=exit_code, fail_on=failures))
+    return _status(reports, selection, failures, is_gate=exit_code or (quiet and failures.is_open))
 
 
-def _note_not_compared(opened: "Sequence[Repository]", named: tuple[str, str] | None, after: str | None) -> None:
+def _note_not_compared(opened: Sequence[Repository], named: tuple[str, str] | None, after: str | None) -> None:
     """Tell the user how to compare uncommitted files or a folder, if they may have meant these as AFTER."""
     if not opened or (named is not None and named[1] != NEWEST):
         return
@@ -245,7 +233,7 @@ def _note_not_compared(opened: "Sequence[Repository]", named: tuple[str, str] | 
         said = "uncommitted changes are not compared"
     else:
         return
-    click.echo(f"cachewatch: {safe(said)}: `{safe(command)}`", err=True)
+    say(f"{said}: `{command}`")
 
 
 def _named(before: str | None, after: str | None) -> tuple[str, str] | None:
@@ -266,39 +254,35 @@ def _named(before: str | None, after: str | None) -> tuple[str, str] | None:
     return before, NEWEST
 
 
-def _end_with_why(
-    context: click.Context, names: Sequence[str], tags: Sequence[str], *, repo: str | None, **form: str | None
-) -> None:
-    """Compare two lock files or the specs of two hashes as `why` does, and end; do nothing for other names."""
+def _is_answered_by_why(
+    context: click.Context, names: Sequence[str], tags: Sequence[str], repo: str | None, **options: str | None
+) -> bool:
+    """Compare two lock files, or the specs of two hashes, as `why` does; return False for other names."""
     if all(Path(name).suffix == ".lock" and Path(name).is_file() for name in names):
         arguments = ["--lock", *names]
     elif all(_HASH.fullmatch(name) and not os.path.exists(name) for name in names):  # noqa: PTH110
-        own = {"--repo": repo, "--tag": next(iter(tags), None)}
-        arguments = [
-            names[1],
-            "--against",
-            names[0],
-            *(word for pair in own.items() if pair[1] for word in pair if word),
-        ]
+        arguments = [names[1], "--against", names[0]]
+        options |= {"repo": repo, "tag": next(iter(tags), None)}
     else:
-        return
-    row = next((row for row in extensions().commands if row.name == "why"), None)
-    command = load(row.object) if row else None
+        return False
+    command = next((load(row.object) for row in extensions().commands if row.name == "why"), None)
     if command is None:
         raise UsageError(lacking("a comparison of lock files or hashes", "causes"))
-    arguments += [word for name, value in form.items() if value for word in (f"--{name}", value)]
+    arguments += [word for name, value in options.items() if value for word in (f"--{name}", value)]
     with command.make_context("why", arguments, parent=context.parent) as inner:
         command.invoke(inner)
-    context.exit()
+    return True
 
 
-def _check_effect(named: tuple[str, str], *, has_repo: bool, tag: tuple[str, ...], **_: object) -> None:
+def _check_effect(named: tuple[str, str] | None, tags: Sequence[str], *, has_repo: bool) -> None:
     """Raise UsageError for an option that has no effect on two paths."""
+    if named is None or needs_git(*named):
+        return
     if has_repo:
         raise UsageError("--repo has no effect on two paths; leave it out")
     if layout_asked_for() and not any(Path(name).is_dir() for name in named):
         raise UsageError("--documents has no effect on two documents; leave it out")
-    if tag and any(not Path(name).is_dir() for name in named):
+    if tags and any(not Path(name).is_dir() for name in named):
         raise UsageError("--tag has no effect on a single document; leave it out, or name two folders")
 
 
@@ -315,25 +299,28 @@ def _asked(named: tuple[str, str] | None, after: str | None) -> str:
 
 @contextmanager
 def _opened(
-    named: tuple[str, str] | None, open_repository: "Callable[[], Repository]", selection: Selection
+    named: tuple[str, str] | None, open_repository: Callable[[], Repository], selection: Selection
 ) -> Iterator[Comparison]:
     """Open the two sides for a comparison; if none was named, the newest revision and the one before it."""
-    layout = layout_asked_for() or ANYWHERE
-    compared = partial(open_comparison, wanted_tag=selection.tags, wanted_package=selection.packages, layout=layout)
-    if named is not None:
-        with compared(*named, repository=open_repository) as comparison:
-            yield comparison
-        return
-    with (
-        closing(open_repository()) as repository,
-        compared(*newest_two(repository), repository=repository) as comparison,
-    ):
-        yield comparison
+    with ExitStack() as stack:
+        repository: Repository | Callable[[], Repository] = open_repository
+        if named is None:
+            repository = stack.enter_context(closing(open_repository()))
+            named = newest_two(repository)
+        yield stack.enter_context(
+            open_comparison(
+                *named,
+                repository=repository,
+                wanted_tag=selection.tags,
+                wanted_package=selection.packages,
+                layout=layout_asked_for() or ANYWHERE,
+            )
+        )
 
 
 @contextmanager
 def _explained(
-    found: Iterable[Changeset], opened: "Sequence[Repository]", selection: Selection
+    found: Iterable[Changeset], opened: Sequence[Repository], selection: Selection
 ) -> Iterator[Iterable[Changeset]]:
     """Add to changesets why specs were rebuilt, read through a git process of its own."""
     if not opened:
@@ -373,21 +360,16 @@ def _format(name: str, selection: Selection, *, is_all: bool, color: str, output
         return CsvCollector, write_csv
     if name == "stat":
         return StatCollector, partial(write_stat, wants=selection.wants, width=width())
-    names_values = is_all or name == "html" or not selection.wants(frozenset())
-    kept = FactCollector if names_values else NoCollector
-    return kept, _report_writer(name, selection, is_all=is_all, palette=palette(color, output))
-
-
-def _report_writer(name: str, selection: Selection, *, is_all: bool, palette: "Palette") -> Write:
-    """Return the writer of a report for people: text, Markdown or HTML."""
+    kept = FactCollector if is_all or name == "html" or not selection.wants(frozenset()) else NoCollector
     asked = Requested(most=ALL if is_all else _MOST_LINES, wants=selection.wants)
     if name == "html":
         from cachewatch.report.templates import MOST_ROWS, write_page  # noqa: PLC0415  Jinja2 is slow to load
 
-        return partial(write_page, asked=replace(asked, most=ALL if is_all else MOST_ROWS, names_packages=True))
+        asked = replace(asked, most=ALL if is_all else MOST_ROWS, names_packages=True)
+        return kept, partial(write_page, asked=asked)
     if name == "markdown":
-        return partial(write_markdown, asked=asked)
-    return partial(write_text, asked=asked, width=width() or 80, palette=palette)
+        return kept, partial(write_markdown, asked=asked)
+    return kept, partial(write_text, asked=asked, width=width() or 80, palette=palette(color, output))
 
 
 def _naming_tags(comparison: Comparison) -> Iterator[bytes]:
@@ -406,29 +388,20 @@ def _noting(found: Iterable[Changeset], done: list[Changeset]) -> Iterator[Chang
         done.append(changeset)
 
 
+def _checked(
+    pieces: Iterable[bytes], filters: Mapping[str, Sequence[str]], comparison: Comparison, done: Sequence[Changeset]
+) -> Iterator[bytes]:
+    """Yield `pieces`; then, and before a file is replaced, check the names in `filters`."""
+    yield from pieces
+    check_names(filters, comparison, done)
+
+
 def _warn(reports: Sequence[Report], *, is_all: bool) -> None:
     """Print the faults of documents on standard error."""
-    faults = list(dict.fromkeys(_describe(diagnostic) for report in reports for diagnostic in report.diagnostics))
-    for fault in faults if is_all else faults[:_MOST_WARNINGS]:
-        click.echo(f"cachewatch: warning: {fault}", err=True)
-    if not is_all and len(faults) > _MOST_WARNINGS:
-        click.echo(f"cachewatch: warning: ... and {len(faults) - _MOST_WARNINGS:,} more (--all)", err=True)
-    for report in reports:
-        if not report.adds_up:
-            click.echo("cachewatch: the totals do not add up; this is a bug in cachewatch, please report it", err=True)
-
-
-def _checked(pieces: Iterable[bytes], unknown: Callable[[], Iterable[Unknown]]) -> Iterator[bytes]:
-    """Yield `pieces`; then warn of patterns that match nothing, or raise UsageError if one is a plain name."""
-    yield from pieces
-    for each in unknown():
-        if each.is_mistake:
-            raise UsageError(each.message)
-        click.echo(f"cachewatch: warning: {safe(each.message)}", err=True)
-
-
-def _describe(diagnostic: Diagnostic) -> str:
-    return f"{safe(diagnostic.path)}: {diagnostic.kind}: {safe(diagnostic.message)}"
+    faults = dict.fromkeys(fault for report in reports for fault in report.diagnostics)
+    warn_of(faults, most=None if is_all else _MOST_WARNINGS, more=" (--all)")
+    if not all(report.adds_up for report in reports):
+        say("the totals do not add up; this is a bug in cachewatch, please report it")
 
 
 def _say_what_failed(reports: Sequence[Report], words: Sequence[str], fail_on: Globs) -> None:
@@ -450,10 +423,10 @@ def _say_what_failed(reports: Sequence[Report], words: Sequence[str], fail_on: G
             click.echo(" ".join(filter(None, (f"cachewatch: --fail-on {safe(word)}:", what, where))), err=True)
 
 
-def _status(reports: Sequence[Report], selection: Selection, *, exit_code: bool, fail_on: Globs) -> int:
+def _status(reports: Sequence[Report], selection: Selection, fail_on: Globs, *, is_gate: bool) -> int:
     kinds = {kind for report in reports for kind in report.kinds}
     if any(report.is_partial for report in reports):
         return 4
     if not fail_on.is_open and any(map(fail_on, kinds)):
         return 1
-    return int(exit_code and any(selection.wants({kind}) for kind in kinds))
+    return int(is_gate and any(selection.wants({kind}) for kind in kinds))

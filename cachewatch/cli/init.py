@@ -29,12 +29,11 @@ from cachewatch.report.templates import render
 from cachewatch.sources import folders
 
 
-@click.command(
-    epilog=examples(
-        "cachewatch init --to you@example.org --smtp mail.example.org",
-        "cachewatch init watch.yaml --source ../catalogue.git --when 'daily 07:30' --timezone Europe/Berlin",
-    )
+@examples(
+    "cachewatch init --to you@example.org --smtp mail.example.org",
+    "cachewatch init watch.yaml --source ../catalogue.git --when 'daily 07:30' --timezone Europe/Berlin",
 )
+@click.command
 @click.argument("file", default="cachewatch.yaml", type=click.Path(path_type=Path))
 @click.option(
     "--source",

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
@@ -15,9 +15,17 @@ from cachewatch.hooks import Command, load
 AS_IT_IS = "\b"
 
 
-def examples(*lines: str, title: str = "Examples:") -> str:
-    """Return an epilog for a command's help that shows each of `lines` as an example."""
-    return "\n".join([AS_IT_IS, title, *(f"  $ {line}" for line in lines)])
+C = TypeVar("C", bound=click.Command)
+
+
+def examples(*lines: str, title: str = "Examples:") -> Callable[[C], C]:
+    """Return a decorator that ends the help of a command with each of `lines` as an example."""
+
+    def add(command: C) -> C:
+        command.epilog = "\n".join([AS_IT_IS, title, *(f"  $ {line}" for line in lines)])
+        return command
+
+    return add
 
 
 Complete = Callable[[click.Context, click.Parameter, str], "list[CompletionItem]"]

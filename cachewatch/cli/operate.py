@@ -49,7 +49,8 @@ from cachewatch.store.schema import utc_now
 from cachewatch.store.sqlite import NAME, draft_of, has_state, only_one, open_database, open_to_read
 
 
-@click.command(epilog=examples("cachewatch status", "cachewatch status --check --format json"))
+@examples("cachewatch status", "cachewatch status --check --format json")
+@click.command
 @configured_without_secrets
 @click.option(
     "--check", "is_check", is_flag=True, help="Print only problems and warnings; exit with 1 if there is a problem."
@@ -206,12 +207,8 @@ def deliveries() -> None:
     """
 
 
-@deliveries.command(
-    name="list",
-    epilog=examples(
-        "cachewatch deliveries list --open", "cachewatch deliveries list --dead --channel mail --format json"
-    ),
-)
+@examples("cachewatch deliveries list --open", "cachewatch deliveries list --dead --channel mail --format json")
+@deliveries.command(name="list")
 @configured_without_secrets
 @_filters
 @click.option("--held", "state", flag_value="held", help="Only deliveries held for an operator's decision.")
@@ -237,9 +234,8 @@ def list_(
     write_lines(text_lines(table, palette("auto", None), width()))
 
 
-@deliveries.command(
-    epilog=examples("cachewatch deliveries show 17", "cachewatch deliveries show 17 --raw > message.eml")
-)
+@examples("cachewatch deliveries show 17", "cachewatch deliveries show 17 --raw > message.eml")
+@deliveries.command
 @configured_without_secrets
 @click.argument("number", type=int)
 @click.option("--raw", is_flag=True, help="Print only the message, byte for byte.")
@@ -273,9 +269,8 @@ def show(*, config: Config, number: int, raw: bool, format_: str) -> None:
     write_lines(map(safe, lines))
 
 
-@deliveries.command(
-    epilog=examples("cachewatch deliveries retry 17 18 --force", "cachewatch deliveries retry --dead --channel mail")
-)
+@examples("cachewatch deliveries retry 17 18 --force", "cachewatch deliveries retry --dead --channel mail")
+@deliveries.command
 @configured
 @click.argument("numbers", type=int, nargs=-1)
 @_filters
@@ -299,7 +294,8 @@ def retry(
     _each(config, numbers or _chosen(config, state, channel, target), "due now", act)
 
 
-@deliveries.command(epilog=examples("cachewatch deliveries resend 17", "cachewatch deliveries resend 17 18 19"))
+@examples("cachewatch deliveries resend 17", "cachewatch deliveries resend 17 18 19")
+@deliveries.command
 @configured
 @click.argument("numbers", type=int, nargs=-1, required=True)
 def resend(*, config: Config, numbers: tuple[int, ...]) -> None:
@@ -310,9 +306,8 @@ def resend(*, config: Config, numbers: tuple[int, ...]) -> None:
     _each(config, numbers, "queued again", operator_actions.resend)
 
 
-@deliveries.command(
-    epilog=examples("cachewatch deliveries release my-packages", "cachewatch deliveries release my-packages/urgent")
-)
+@examples("cachewatch deliveries release my-packages", "cachewatch deliveries release my-packages/urgent")
+@deliveries.command
 @configured_without_secrets
 @click.argument("names", nargs=-1, required=True, metavar="DIGEST|SUBSCRIPTION...")
 def release(*, config: Config, names: tuple[str, ...]) -> None:
@@ -324,12 +319,11 @@ def release(*, config: Config, names: tuple[str, ...]) -> None:
     _each(config, names, "released", operator_actions.release)
 
 
-@deliveries.command(
-    epilog=examples(
-        "cachewatch deliveries drop my-packages --reason 'a test upstream'",
-        "cachewatch deliveries drop --dead --target kim@example.org --reason 'has left'",
-    )
+@examples(
+    "cachewatch deliveries drop my-packages --reason 'a test upstream'",
+    "cachewatch deliveries drop --dead --target kim@example.org --reason 'has left'",
 )
+@deliveries.command
 @configured_without_secrets
 @click.argument("names", nargs=-1, metavar="[DELIVERY|DIGEST|SUBSCRIPTION]...")
 @_filters
@@ -359,12 +353,8 @@ def _drop(context: Context, name: str, reason: str) -> None:
         operator_actions.drop_digest(context, name, reason)
 
 
-@deliveries.command(
-    epilog=examples(
-        "cachewatch deliveries restore mail kim@example.org",
-        "cachewatch deliveries restore mail",
-    )
-)
+@examples("cachewatch deliveries restore mail kim@example.org", "cachewatch deliveries restore mail")
+@deliveries.command
 @configured_without_secrets
 @click.argument("channel")
 @click.argument("targets", nargs=-1, metavar="[TARGET]...")
@@ -416,9 +406,8 @@ def state() -> None:
     """Check, back up or move the state: cursors, digests and deliveries."""
 
 
-@state.command(
-    epilog=examples("cachewatch state check", "cachewatch state check --config /etc/cachewatch/cachewatch.yaml")
-)
+@examples("cachewatch state check", "cachewatch state check --config /etc/cachewatch/cachewatch.yaml")
+@state.command
 @configured_without_secrets
 def check(*, config: Config) -> None:
     """Look through the whole state for damage.
@@ -437,13 +426,12 @@ def check(*, config: Config) -> None:
     write_lines([f"{safe(str(config.database))}: {found_whole}"])
 
 
-@state.command(
-    epilog=examples(
-        "cachewatch state move /var/lib/cachewatch postgresql://cachewatch@db.example.org/cachewatch",
-        "cachewatch state move backup.db postgresql://cachewatch@db.example.org/cachewatch",
-        "cachewatch state move postgresql://cachewatch@db.example.org/cachewatch ./state",
-    )
+@examples(
+    "cachewatch state move /var/lib/cachewatch postgresql://cachewatch@db.example.org/cachewatch",
+    "cachewatch state move backup.db postgresql://cachewatch@db.example.org/cachewatch",
+    "cachewatch state move postgresql://cachewatch@db.example.org/cachewatch ./state",
 )
+@state.command
 @click.argument("source")
 @click.argument("target")
 @click.option("--password-file", metavar="FILE", help="File that contains the password for the database.")
@@ -523,12 +511,11 @@ def _unused(database: Database) -> Database:
     return database
 
 
-@click.command(
-    epilog=examples(
-        "cachewatch state backup /srv/backup/cachewatch.db",
-        "cachewatch state backup today.db --config /etc/cachewatch/cachewatch.yaml",
-    )
+@examples(
+    "cachewatch state backup /srv/backup/cachewatch.db",
+    "cachewatch state backup today.db --config /etc/cachewatch/cachewatch.yaml",
 )
+@click.command
 @configured_without_secrets
 @click.argument("file", type=click.Path(path_type=Path))
 def backup(*, config: Config, file: Path) -> None:

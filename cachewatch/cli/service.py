@@ -155,12 +155,8 @@ def _delivery(delivery: Delivery) -> str:
 _DIGEST_FAILED = 8
 
 
-@click.command(
-    epilog=examples(
-        "cachewatch once --config /etc/cachewatch/cachewatch.yaml",
-        "cachewatch once --log-format json 2>> once.log",
-    )
-)
+@examples("cachewatch once --config /etc/cachewatch/cachewatch.yaml", "cachewatch once --log-format json 2>> once.log")
+@click.command
 @configured
 @log_format
 @click.pass_context
@@ -212,12 +208,8 @@ def _status(result: Result) -> int:
     return 7 if result.is_undelivered else 0
 
 
-@click.command(
-    epilog=examples(
-        "cachewatch daemon --config /etc/cachewatch/cachewatch.yaml",
-        "cachewatch daemon --log-format json",
-    )
-)
+@examples("cachewatch daemon --config /etc/cachewatch/cachewatch.yaml", "cachewatch daemon --log-format json")
+@click.command
 @configured
 @log_format
 @click.pass_context
@@ -248,13 +240,12 @@ _NOT_LOOKED_AT = ("bodies", "deliveries", "attempts")
 _FORMS = ("text", "html", "markdown", "json", "eml")
 
 
-@click.command(
-    epilog=examples(
-        "cachewatch preview my-packages",
-        "cachewatch preview my-packages --since 2025-06-01 --open",
-        "cachewatch preview my-packages --templates-dir templates --format html > preview.html",
-    )
+@examples(
+    "cachewatch preview my-packages",
+    "cachewatch preview my-packages --since 2025-06-01 --open",
+    "cachewatch preview my-packages --templates-dir templates --format html > preview.html",
 )
+@click.command
 @configured
 @click.argument("subscription", required=False, shell_complete=completing("subscriptions"))
 @click.option("--since", metavar="REVISION", help="Start at this revision or date, not at the last reported one.")
@@ -533,9 +524,8 @@ def _bases(config: Config) -> list[str]:
     return [base.partition("{")[0] for base in named if base]
 
 
-@click.command(
-    name="test", epilog=examples("cachewatch config test mail", "cachewatch config test mail --to you@example.org")
-)
+@examples("cachewatch config test mail", "cachewatch config test mail --to you@example.org")
+@click.command(name="test")
 @configured
 @click.argument("channel", shell_complete=completing("channels"))
 @click.option(
@@ -577,11 +567,10 @@ def test(*, config: Config, channel: str, to: tuple[str, ...]) -> None:
         )
 
 
-@click.command(
-    epilog=examples(
-        "cachewatch config explain py-torch", "cachewatch config explain hdf5 --config /etc/cachewatch/cachewatch.yaml"
-    )
+@examples(
+    "cachewatch config explain py-torch", "cachewatch config explain hdf5 --config /etc/cachewatch/cachewatch.yaml"
 )
+@click.command
 @configured_without_secrets
 @click.argument("package", shell_complete=completing("packages"))
 @FORMAT_OPTION

@@ -2,23 +2,31 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, suppress
 from typing import Any
 
 import click
 from msgspec.structs import replace
 
-from cachewatch.cli.catalogue import REPO_OPTION, is_partial, open_as_fetched, open_catalogue
+from cachewatch.cli.catalogue import (
+    REPO_OPTION,
+    REV_OPTION,
+    TAG_OPTION,
+    is_partial,
+    open_catalogue,
+)
 from cachewatch.cli.mistakes import Complete, SuggestingGroup, completing, examples
 from cachewatch.cli.terminal import (
     COLOR_OPTION,
     FORMAT_OPTION,
     OUTPUT_OPTION,
     ProgressLine,
+    format_option,
     palette,
-    progress_line,
+    warn_of,
     width,
+    with_options,
     write,
     write_json,
     write_lines,
@@ -70,28 +78,18 @@ _MOST_SPECS = 20
 _MOST_TAGS = 100  # in which a spec is searched that the chosen tag does not have
 
 
-@click.command(
-    epilog=examples(
-        "cachewatch show zlib",
-        "cachewatch show 'py-*@3:' --rev 2025-06-01",
-        "cachewatch show -l hdf5@1.14:+mpi%gcc target=zen4",
-        "cachewatch show /22xqlomm",
-    )
+@examples(
+    "cachewatch show zlib",
+    "cachewatch show 'py-*@3:' --rev 2025-06-01",
+    "cachewatch show -l hdf5@1.14:+mpi%gcc target=zen4",
+    "cachewatch show /22xqlomm",
 )
+@click.command
 @click.argument(
     "packages", metavar="PACKAGE...", nargs=-1, required=True, shell_complete=completing("package_versions")
 )
-@click.option(
-    "--rev", default="HEAD", metavar="REVISION", shell_complete=completing("revisions"), help="Revision or date."
-)
-@click.option(
-    "--tag",
-    default=None,
-    show_default="develop",
-    metavar="TAG",
-    shell_complete=completing("tags"),
-    help="Tag to read.",
-)
+@REV_OPTION
+@click.option("--tag", show_default="develop", metavar="TAG", shell_complete=completing("tags"), help="Tag to read.")
 @click.option("-l", "--long", "is_long", is_flag=True, help="Print a line for each spec, with its hash.")
 @REPO_OPTION
 @FORMAT_OPTION
@@ -115,7 +113,7 @@ def show(
     spec or what it begins with (/22xqlomm), or the path of a document (a .md file).
     """
     with ExitStack() as stack:
-        line = stack.enter_context(closing(progress_line(doing="reading")))
+        line = stack.enter_context(closing(ProgressLine("reading")))
         catalogue = _Catalogue(repo, f"{rev}:{tag}" if tag else rev, line, stack)
         if hashes := [found[1] or found[2] for name in packages if (found := _HASH.fullmatch(name))]:
             if len(hashes) < len(packages):
@@ -124,7 +122,7 @@ def show(
             pieces = [specs_json(specs)] if format_ == "json" else _spec_lines(specs, palette(color, output))
         else:
             shown = [each for name in spec_texts(packages) for each in _packages(name, catalogue)]
-            _warn(diagnostic for each in shown for diagnostic in each.document.diagnostics)
+            warn_of(diagnostic for each in shown for diagnostic in each.document.diagnostics)
             colours = palette(color, output)
             tables = write_table(specs_table(shown), "text", colours, width()) if is_long else _tables(shown, colours)
             pieces = [packages_json(shown)] if format_ == "json" else tables
@@ -237,11 +235,11 @@ class _Catalogue:
         self._line.begin(sum(blob.size for blob in listing.blobs.values()))
         for found in read_documents(listing, progress=self._line.advance, may_have=may_have):
             if isinstance(found, Diagnostic):
-                _warn([found])
+                warn_of([found])
             else:
                 yield found
 
-    def _open(self) -> "tuple[Repository, Revision]":
+    def _open(self) -> tuple[Repository, Revision]:
         if self._opened is None:
             repository = self._stack.enter_context(closing(open_catalogue(self._repo, self._line)))
             self._opened = repository, _resolved(repository, self._revision)
@@ -272,16 +270,11 @@ def _spec_lines(specs: Sequence[ShownSpec], colours: Palette) -> Iterator[bytes]
         yield f"\nand {len(specs) - _MOST_SPECS:,} more specs; write more of the hash\n".encode()
 
 
-def _resolved(repository: Repository, name: str, *, is_all: bool = False) -> Revision:
-    """Return a revision, and warn of files in it that look like documents but are none; `is_all` adds other faults."""
+def _resolved(repository: Repository, name: str) -> Revision:
+    """Return a revision, and warn of files in it that look like documents but are none."""
     revision = resolve(repository, name)
-    _warn((*(diagnostics_of(repository, revision) if is_all else ()), *no_documents(repository, revision)))
+    warn_of(no_documents(repository, revision))
     return revision
-
-
-def _warn(diagnostics: Iterable[Diagnostic]) -> None:
-    for each in diagnostics:
-        click.echo(f"cachewatch: warning: {safe(each.path)}: {each.kind}: {safe(each.message)}", err=True)
 
 
 def _read_file(name: str) -> ShownPackage:
@@ -305,32 +298,19 @@ def _parse(content: bytes | str, path: str) -> Document:
         raise type(error)(f"{path}: {error}") from error
 
 
-_REV = click.option(
-    "--rev", default="HEAD", metavar="REVISION", shell_complete=completing("revisions"), help="Revision or date."
-)
-_TAG = click.option("--tag", default="develop", metavar="TAG", shell_complete=completing("tags"), help="Tag to read.")
-_FORMAT = click.option(
-    "--format",
-    "format_",
-    type=click.Choice(["text", "names", "json", "csv", "markdown"]),
-    default="text",
-    help="Output format.",
-)
-
-
 def _listing(names: Complete) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Return a decorator that adds the options of all listings to a command; `names` completes its patterns."""
-    patterns = click.argument("patterns", metavar="[GLOB]...", nargs=-1, shell_complete=names)
+    return with_options(
+        click.argument("patterns", metavar="[GLOB]...", nargs=-1, shell_complete=names),
+        REV_OPTION,
+        REPO_OPTION,
+        format_option("text", "names", "json", "csv", "markdown"),
+        OUTPUT_OPTION,
+    )
 
-    def with_options(command: Callable[..., Any]) -> Callable[..., Any]:
-        for add in (OUTPUT_OPTION, _FORMAT, REPO_OPTION, _REV, patterns):
-            command = add(command)
-        return command
 
-    return with_options
-
-
-@click.command(epilog=examples("cachewatch tags", "cachewatch tags 'develop-*' --format names"))
+@examples("cachewatch tags", "cachewatch tags 'develop-*' --format names")
+@click.command
 @_listing(completing("tags"))
 def tags(*, patterns: tuple[str, ...], rev: str, repo: str | None, **form: Any) -> None:
     """List the tags of a catalogue: branches, releases and snapshots.
@@ -338,8 +318,9 @@ def tags(*, patterns: tuple[str, ...], rev: str, repo: str | None, **form: Any) 
     Each with its number of packages, and of the stacks that the file of tags
     names; `cachewatch stacks` counts those of documents. !GLOB excludes.
     """
-    with closing(progress_line()) as line, closing(open_catalogue(repo, line)) as repository:
-        revision = _resolved(repository, rev, is_all=True)
+    with closing(ProgressLine()) as line, closing(open_catalogue(repo, line)) as repository:
+        revision = resolve(repository, rev)
+        warn_of((*diagnostics_of(repository, revision), *no_documents(repository, revision)))
         trees = tags_of(repository, revision).ids
         if not trees:
             raise UnknownRevision(nothing_found(repository, revision.commit, rev))
@@ -351,90 +332,82 @@ def tags(*, patterns: tuple[str, ...], rev: str, repo: str | None, **form: Any) 
     _write(found, "tags", **form)
 
 
-@click.command(
-    epilog=examples(
-        "cachewatch stacks",
-        "cachewatch stacks 'ml-*' --tag develop-2025-06-01",
-        "cachewatch stacks --rev 2025-06-01",
-    )
+@examples(
+    "cachewatch stacks", "cachewatch stacks 'ml-*' --tag develop-2025-06-01", "cachewatch stacks --rev 2025-06-01"
 )
+@click.command
 @_listing(completing("stacks"))
-@_TAG
-@click.pass_context
-def stacks(context: click.Context, /, *, patterns: tuple[str, ...], **options: Any) -> None:
+@TAG_OPTION
+def stacks(*, patterns: tuple[str, ...], rev: str, tag: str, repo: str | None, **form: Any) -> int:
     """List the stacks of a tag, with their packages, specs and targets.
 
     !GLOB excludes.
     """
     counts: dict[str, list[tuple[str, int, str]]] = defaultdict(list)
-    diagnostics = []
-    for document in _documents(Globs(), **options):
-        if isinstance(document, Diagnostic):
-            diagnostics.append(document)
-            continue
-        for signature, count in document.specs.counts.items():
-            for stack in signature.stacks:
-                counts[stack].append((document.package, count, signature.target))
-    # A stack in the list of tags is listed even if the tag has no specs of it now.
-    counts = {name: [] for name in _declared(**options)} | counts
-    found = [_stack(name, counts[name]) for name in _chosen("stack", sorted(counts), patterns)]
-    _write(found, "stacks", **options)
-    _end(context, diagnostics)
+    faults: list[Diagnostic] = []
+    with closing(ProgressLine("reading")) as line, closing(open_catalogue(repo, line)) as repository:
+        for document in _documents(repository, f"{rev}:{tag}", Globs(), line, faults):
+            for signature, count in document.specs.counts.items():
+                for stack in signature.stacks:
+                    counts[stack].append((document.package, count, signature.target))
+        # A stack in the list of tags is listed even if the tag has no specs of it now.
+        counts |= {name: [] for name in stacks_of(repository, resolve(repository, rev)).get(tag, ()) - counts.keys()}
+    found = [
+        ListedStack(
+            name,
+            packages=len({package for package, _, _ in counts[name]}),
+            specs=sum(count for _, count, _ in counts[name]),
+            targets=tuple(sorted({target for _, _, target in counts[name]})),
+        )
+        for name in _chosen("stack", sorted(counts), patterns)
+    ]
+    _write(found, "stacks", **form)
+    return _warn_and_end(faults)
 
 
-def _declared(*, rev: str, tag: str, repo: str | None, **_: object) -> Iterator[str]:
-    """Yield the stacks of a tag by the list of tags."""
-    repository = open_as_fetched(repo)
-    if repository is not None:
-        with closing(repository):
-            yield from stacks_of(repository, resolve(repository, rev)).get(tag, ())
-
-
-def _stack(name: str, counted: Sequence[tuple[str, int, str]]) -> ListedStack:
-    return ListedStack(
-        name,
-        packages=len({package for package, _, _ in counted}),
-        specs=sum(count for _, count, _ in counted),
-        targets=tuple(sorted({target for _, _, target in counted})),
-    )
-
-
-@click.command(epilog=examples("cachewatch packages 'py-*'", "cachewatch packages --rev yesterday --format json"))
+@examples("cachewatch packages 'py-*'", "cachewatch packages --rev yesterday --format json")
+@click.command
 @_listing(completing("packages"))
-@_TAG
-@click.pass_context
-def packages(context: click.Context, /, *, patterns: tuple[str, ...], **options: Any) -> None:
+@TAG_OPTION
+def packages(*, patterns: tuple[str, ...], rev: str, tag: str, repo: str | None, **form: Any) -> int:
     """List the packages of a tag, with their specs, versions and stacks.
 
     The versions begin with the newest. !GLOB excludes. Exits with 4 if a
     document could not be read.
     """
-    read = list(_documents(Globs(patterns), **options))
-    found = [_package(document) for document in read if isinstance(document, Document)]
-    _write(found, "packages", **options)
-    _end(context, [document for document in read if isinstance(document, Diagnostic)])
+    found: list[ListedPackage] = []
+    faults: list[Diagnostic] = []
+    with closing(ProgressLine("reading")) as line, closing(open_catalogue(repo, line)) as repository:
+        for document in _documents(repository, f"{rev}:{tag}", Globs(patterns), line, faults):
+            signatures = document.specs.counts
+            versions = sorted_versions({version for each in signatures for version in each.versions})
+            found.append(
+                ListedPackage(
+                    document.package,
+                    specs=len(document.specs),
+                    versions=tuple(reversed(versions)),
+                    stacks=tuple(sorted({stack for each in signatures for stack in each.stacks})),
+                    targets=tuple(sorted({each.target for each in signatures})),
+                )
+            )
+    _write(found, "packages", **form)
+    return _warn_and_end(faults)
 
 
-def _package(document: Document) -> ListedPackage:
-    signatures = document.specs.counts
-    return ListedPackage(
-        document.package,
-        specs=len(document.specs),
-        versions=tuple(reversed(sorted_versions({version for each in signatures for version in each.versions}))),
-        stacks=tuple(sorted({stack for each in signatures for stack in each.stacks})),
-        targets=tuple(sorted({each.target for each in signatures})),
-    )
-
-
-def _documents(wanted: Globs, *, rev: str, tag: str, repo: str | None, **_: object) -> Iterator[Document | Diagnostic]:
-    """Yield the documents of the packages that match `wanted`; raises UsageError if there are none."""
-    with closing(progress_line(doing="reading")) as line, closing(open_catalogue(repo, line)) as repository:
-        listing = list_revision(repository, _resolved(repository, f"{rev}:{tag}"), wanted)
-        if not listing.blobs and not wanted.is_open:
-            everything = list_revision(repository, resolve(repository, f"{rev}:{tag}"), lambda _: True).blobs
-            raise UsageError(nothing_named("package", wanted.patterns, sorted(everything)))
-        line.begin(sum(blob.size for blob in listing.blobs.values()))
-        yield from read_documents(listing, progress=line.advance)
+def _documents(
+    repository: Repository, name: str, wanted: Globs, line: ProgressLine, faults: list[Diagnostic]
+) -> Iterator[Document]:
+    """Yield the documents of the packages that match `wanted`, and add others to `faults`; UsageError if none match."""
+    listing = list_revision(repository, _resolved(repository, name), wanted)
+    if not listing.blobs and not wanted.is_open:
+        everything = list_revision(repository, resolve(repository, name), lambda _: True).blobs
+        raise UsageError(nothing_named("package", wanted.patterns, sorted(everything)))
+    line.begin(sum(blob.size for blob in listing.blobs.values()))
+    for found in read_documents(listing, progress=line.advance):
+        if isinstance(found, Diagnostic):
+            faults.append(found)
+        else:
+            yield found
 
 
 def _chosen(what: str, names: Sequence[str], patterns: Sequence[str]) -> list[str]:
@@ -449,28 +422,25 @@ def nothing_named(what: str, patterns: Sequence[str], names: Sequence[str]) -> s
     return f"no {what} matches {', '.join(patterns)}{Globs(patterns).meant(names)}"
 
 
-def _write(listed: Sequence[Listed], what: str, *, format_: str, output: str | None, **_: object) -> None:
+def _write(listed: Sequence[Listed], what: str, *, format_: str, output: str | None) -> None:
     pieces = write_listing(listed, what, format_, palette("auto", output), width())
     write(pieces, output, is_for_people=format_ in ("text", "names"))
 
 
-def _end(context: click.Context, diagnostics: Sequence[Diagnostic]) -> None:
-    """Warn of every document that could not be read, and end with exit code 4 if one was lost, else 0."""
-    for each in diagnostics:
-        click.echo(f"cachewatch: warning: {safe(each.path)}: {each.kind}: {safe(each.message)}", err=True)
-    context.exit(4 if any(each.is_loss for each in diagnostics) or is_partial(context) else 0)
+def _warn_and_end(faults: Sequence[Diagnostic]) -> int:
+    """Warn of every document that could not be read; return exit code 4 if one was lost, else 0."""
+    warn_of(faults)
+    return 4 if any(each.is_loss for each in faults) or is_partial() else 0
 
 
-@click.group(
-    name="help",
-    cls=SuggestingGroup,
-    epilog=examples("cachewatch help diff", "cachewatch help config check", "cachewatch help kinds"),
-)
+@examples("cachewatch help diff", "cachewatch help config check", "cachewatch help kinds")
+@click.group(name="help", cls=SuggestingGroup)
 def help_() -> None:
     """Show the help of a command, the kinds of change, JSON Schemas, or how commands are completed."""
 
 
-@click.command(epilog=examples("cachewatch help kinds", "cachewatch help kinds --format json"))
+@examples("cachewatch help kinds", "cachewatch help kinds --format json")
+@click.command
 @FORMAT_OPTION
 def kinds(*, format_: str) -> None:
     """List the kinds of change, worst first.
@@ -498,7 +468,8 @@ def kinds(*, format_: str) -> None:
 _SCHEMAS = {name: file for name, file in shipped_schemas().items() if name != "cachewatch"}  # of `config schema`
 
 
-@click.command(epilog=examples("cachewatch help schema > changesets.schema.json", "cachewatch help schema digest"))
+@examples("cachewatch help schema > changesets.schema.json", "cachewatch help schema digest")
+@click.command
 @click.argument("what", type=click.Choice([*_SCHEMAS]), default="changesets")
 def schema(*, what: str) -> None:
     """Print the JSON Schema of `diff --format json`, of a digest, or of `why` or `impact` with `--format json`."""

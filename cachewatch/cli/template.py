@@ -57,10 +57,8 @@ def template() -> None:
     """List, print, render and check message templates."""
 
 
-@template.command(
-    "list",
-    epilog=examples("cachewatch config template list", "cachewatch config template list --templates-dir templates"),
-)
+@examples("cachewatch config template list", "cachewatch config template list --templates-dir templates")
+@template.command("list")
 @TEMPLATES_OPTION
 @FORMAT_OPTION
 def list_templates(*, templates_dir: Path | None, format_: str) -> None:
@@ -76,12 +74,11 @@ def list_templates(*, templates_dir: Path | None, format_: str) -> None:
     write_lines([*lines, *(f"* {safe(name):<20} your own" for name in sorted(own - _TEMPLATES.keys()))])
 
 
-@template.command(
-    epilog=examples(
-        "cachewatch config template show digest.html.j2",
-        "cachewatch config template show _footer.html.j2 > templates/_footer.html.j2",
-    )
+@examples(
+    "cachewatch config template show digest.html.j2",
+    "cachewatch config template show _footer.html.j2 > templates/_footer.html.j2",
 )
+@template.command
 @click.argument("name")
 @TEMPLATES_OPTION
 def show(name: str, templates_dir: Path | None) -> None:
@@ -92,12 +89,11 @@ def show(name: str, templates_dir: Path | None) -> None:
     write([found[0].encode()], None)
 
 
-@template.command(
-    epilog=examples(
-        "cachewatch config template render digest.html.j2 -o digest.html",
-        "cachewatch config template render notice.txt.j2 --templates-dir templates",
-    )
+@examples(
+    "cachewatch config template render digest.html.j2 -o digest.html",
+    "cachewatch config template render notice.txt.j2 --templates-dir templates",
 )
+@template.command
 @click.argument("name")
 @TEMPLATES_OPTION
 @OUTPUT_OPTION
@@ -109,12 +105,11 @@ def render(name: str, templates_dir: Path | None, output: str | None) -> None:
     write([_rendered(name, templates_dir).encode()], output)
 
 
-@template.command(
-    epilog=examples(
-        "cachewatch config template diff --templates-dir templates",
-        "cachewatch config template diff --templates-dir templates -o changes.diff",
-    )
+@examples(
+    "cachewatch config template diff --templates-dir templates",
+    "cachewatch config template diff --templates-dir templates -o changes.diff",
 )
+@template.command
 @TEMPLATES_OPTION
 @OUTPUT_OPTION
 def diff(*, templates_dir: Path | None, output: str | None) -> None:
@@ -130,9 +125,8 @@ def diff(*, templates_dir: Path | None, output: str | None) -> None:
     write_lines(lines, output)
 
 
-@template.command(
-    epilog=examples("cachewatch config template check", "cachewatch config template check --templates-dir templates")
-)
+@examples("cachewatch config template check", "cachewatch config template check --templates-dir templates")
+@template.command
 @TEMPLATES_OPTION
 @click.pass_context
 def check(context: click.Context, templates_dir: Path | None) -> None:

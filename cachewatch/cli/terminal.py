@@ -12,22 +12,61 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from functools import reduce
 from io import TextIOBase
 from itertools import chain
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from threading import Event, Thread
-from typing import TextIO, cast
+from typing import Any, TextIO, cast
 
 import click
 import msgspec
 
+from cachewatch.core.model import Diagnostic
 from cachewatch.core.names import safe
 from cachewatch.errors import UsageError
 from cachewatch.report.data import ascii_only
 from cachewatch.report.text import Palette, fitted
 
+
+def say(text: str) -> None:
+    """Print a sentence for the user on standard error."""
+    click.echo(f"cachewatch: {safe(text)}", err=True)
+
+
+def warn(text: str) -> None:
+    """Print a warning on standard error."""
+    say(f"warning: {text}")
+
+
+def warn_of(faults: Iterable[Diagnostic], *, most: int | None = None, more: str = "") -> None:
+    """Print a warning for each fault of a document; above `most`, only how many there are, and `more`."""
+    found = list(faults)
+    for each in found[:most]:
+        warn(f"{each.path}: {each.kind}: {each.message}")
+    if most is not None and len(found) > most:
+        warn(f"... and {len(found) - most:,} more{more}")
+
+
+def warn_of_graph(what: str) -> None:
+    """Warn that a dependency graph cannot be read, as `what` says, and what is missing in the output therefore."""
+    warn(f"{what}; its specs are left out, and the causes of others end there")
+
+
 _FIRST_SECONDS, _WIDEST = 1.0, 100
 _ERASE = "\r\x1b[K"
+
+
+def is_drawing() -> bool:
+    """Tell whether standard error is a terminal to draw on."""
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
+def _draw(text: str) -> None:
+    """Draw `text` in place of the progress line."""
+    sys.stderr.write(f"{_ERASE}{text}")
+    sys.stderr.flush()
 
 
 @contextmanager
@@ -36,8 +75,17 @@ def waiting(describe: Callable[[], str]) -> Iterator[None]:
     if not is_drawing():
         yield
         return
-    ended = Event()
-    ticking = Thread(target=_tick, args=(describe, ended), name="waiting", daemon=True)
+    ended, begun = Event(), time.monotonic()
+
+    def tick() -> None:
+        is_drawn = False
+        while not ended.wait(_FIRST_SECONDS):
+            is_drawn = True
+            _draw(f"{safe(describe())[:_WIDEST]} ({time.monotonic() - begun:.0f} s)")
+        if is_drawn:
+            _draw("")
+
+    ticking = Thread(target=tick, name="waiting", daemon=True)
     ticking.start()
     try:
         yield
@@ -65,34 +113,13 @@ class ErasingStream(TextIOBase):
 
     def write(self, text: str) -> int:
         """Write `text` from the beginning of the line."""
-        sys.stderr.write(f"{_ERASE}{text}")
+        _draw(text)
         return len(text)
-
-    def flush(self) -> None:
-        """Flush standard error."""
-        sys.stderr.flush()
 
 
 def log_stream() -> TextIO:
     """Return the stream for a log that is written while a progress line is drawn."""
     return cast("TextIO", ErasingStream()) if is_drawing() else sys.stderr
-
-
-def is_drawing() -> bool:
-    """Tell whether standard error is a terminal to draw on."""
-    return sys.stderr is not None and sys.stderr.isatty()
-
-
-def _tick(describe: Callable[[], str], ended: Event) -> None:
-    begun, is_drawn = time.monotonic(), False
-    while not ended.wait(_FIRST_SECONDS):
-        is_drawn = True
-        text = f"{safe(describe())[:_WIDEST]} ({time.monotonic() - begun:.0f} s)"
-        sys.stderr.write(f"{_ERASE}{text}")
-        sys.stderr.flush()
-    if is_drawn:
-        sys.stderr.write(_ERASE)
-        sys.stderr.flush()
 
 
 # About half a second of work; for less, no line is drawn.
@@ -104,42 +131,29 @@ _SECONDS_BEFORE_ESTIMATE = 3.0
 _MINUTE, _HOUR = 60, 3600
 
 
-def progress_line(*, is_wanted: bool = True, doing: str = "comparing") -> "ProgressLine":
-    """Return a progress line, which draws only if standard error is a terminal."""
-    return ProgressLine(is_shown=is_wanted and sys.stderr is not None and sys.stderr.isatty(), doing=doing)
-
-
 class ProgressLine:
-    """Shows progress on one line of standard error; does nothing unless `is_shown`."""
+    """Shows progress on one line of standard error, if that is a terminal and `is_wanted`."""
 
     def __init__(
-        self, *, is_shown: bool, doing: str = "comparing", clock: Callable[[], float] = time.monotonic
+        self, doing: str = "comparing", *, is_wanted: bool = True, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._doing = doing
         self._clock = clock
-        self._start = 0.0
-        self._done_at_start = 0
-        self._is_shown = is_shown
-        self._total = 0
-        self._done = 0
+        self._is_shown = is_wanted and is_drawing()
         self._is_drawn = False
+        self._start = 0.0
+        self._total = self._done = self._done_at_start = 0
 
     @property
     def git_report(self) -> Callable[[str], None] | None:
         """The function that shows git's progress, or None if nothing is drawn and git need not report any."""
         return self.git if self._is_shown else None
 
-    def begin(self, total: int) -> None:
-        """Begin work on `total` bytes."""
-        self._begin(total if total >= LONG_BYTES else 0, 0)
-
-    def begin_pieces(self, total: int, done: int) -> None:
-        """Begin work on `total` pieces, some of which are `done`; `advance` then counts pieces."""
-        self._begin(total if total - done >= _MANY_PIECES else 0, done)
-
-    def _begin(self, total: int, done: int) -> None:
-        self._total = total if self._is_shown else 0
-        self._done = self._done_at_start = done
+    def begin(self, total: int, done: int | None = None) -> None:
+        """Begin work on `total` bytes; with `done`, on `total` pieces, some of which are `done`."""
+        self._done = self._done_at_start = done or 0
+        is_long = total - self._done >= (LONG_BYTES if done is None else _MANY_PIECES)
+        self._total = total if self._is_shown and is_long else 0
         self._start = self._clock()
 
     def advance(self, size: int) -> None:
@@ -179,21 +193,32 @@ class ProgressLine:
 
     def _draw(self, text: str) -> None:
         self._is_drawn = bool(text)
-        sys.stderr.write(f"{_ERASE}{text}")
-        sys.stderr.flush()
+        _draw(text)
 
 
-FORMAT_OPTION = click.option(
-    "--format", "format_", type=click.Choice(["text", "json"]), default="text", help="Output format."
-)
-REPORT_FORMAT_OPTION = click.option(
-    "--format", "format_", type=click.Choice(["text", "json", "markdown"]), default="text", help="Output format."
-)
+def with_options(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return a decorator that adds `options` to a command, in this order."""
+    return lambda command: reduce(lambda made, option: option(made), reversed(options), command)
+
+
+def format_option(*forms: str) -> Callable[[Any], Any]:
+    """Return the option --format, which takes one of `forms`; the first is the default."""
+    return click.option("--format", "format_", type=click.Choice(forms), default=forms[0], help="Output format.")
+
+
+FORMAT_OPTION = format_option("text", "json")
 OUTPUT_OPTION = click.option(
     "-o", "--output", metavar="FILE", help="Write to FILE, which is replaced only when the output is complete."
 )
 COLOR_OPTION = click.option(
     "--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colorize output."
+)
+JOBS_OPTION = click.option(
+    "--jobs",
+    type=click.IntRange(1, 64),
+    default=min(2, os.cpu_count() or 1),
+    show_default="2, or 1 on a single CPU",
+    help="Number of worker processes.",
 )
 # The exit code with which shells report a process that SIGPIPE ended.
 _BROKEN_PIPE = 141
@@ -277,39 +302,24 @@ def _write_stdout(pieces: Iterable[bytes]) -> None:
         for piece in pieces:
             sys.stdout.buffer.write(piece)
         sys.stdout.buffer.flush()
-    except BrokenPipeError:
-        # The reader has seen enough (| head). Python would complain once more at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(_BROKEN_PIPE)
     except OSError as error:
+        # Python would complain once more at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):  # the reader has seen enough (| head)
+            sys.exit(_BROKEN_PIPE)
         raise UsageError(f"standard output cannot be written: {error.strerror}") from error
 
 
 def _write_file(pieces: Iterable[bytes], path: Path) -> None:
-    import tempfile  # noqa: PLC0415  slow to load, and most output goes to standard output
-
-    mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o666 & ~_umask()
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(descriptor, "wb") as temporary:
+    mask = os.umask(0)
+    os.umask(mask)
+    mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o666 & ~mask
+    with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as temporary:
+        try:
             temporary.writelines(pieces)
             temporary.flush()
             os.fsync(temporary.fileno())
-        Path(name).chmod(mode)
-        Path(name).replace(path)
-    finally:
-        Path(name).unlink(missing_ok=True)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
-def warn_of_graph(what: str) -> None:
-    """Warn that a dependency graph cannot be read, as `what` says, and what is missing in the output therefore."""
-    click.echo(
-        f"cachewatch: warning: {safe(what)}; its specs are left out, and the causes of others end there", err=True
-    )
+            os.fchmod(temporary.fileno(), mode)
+            Path(temporary.name).replace(path)
+        finally:
+            Path(temporary.name).unlink(missing_ok=True)

@@ -338,9 +338,10 @@ def test_a_progress_bar_for_people_only(run: Run, sides: tuple[Path, Path], monk
     assert "\x1b" not in terminal.getvalue()
 
 
-def test_progress_of_git_is_shown_safely(capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_of_git_is_shown_safely(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """What a server says is drawn without its escapes, and only if it is about progress."""
-    line = ProgressLine(is_shown=True)
+    monkeypatch.setattr("cachewatch.cli.terminal.is_drawing", lambda: True)
+    line = ProgressLine()
     line.git("remote: \x1b[31mhello")
     assert capsys.readouterr().err == ""
     line.git("remote: \x1b]0;x\x07Counting: 50% (1/2)")
@@ -353,17 +354,20 @@ def test_progress_of_git_is_shown_safely(capsys: pytest.CaptureFixture[str]) -> 
     assert "comparing [###############               ]  50%" in capsys.readouterr().err
 
 
-def test_a_progress_bar_estimates_what_is_left(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_progress_bar_estimates_what_is_left(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Once enough is done; what was done before this run says nothing about its pace."""
+    monkeypatch.setattr("cachewatch.cli.terminal.is_drawing", lambda: True)
     seconds = iter([100.0, 101.0, 110.0, 1900.0, *[100.0 + 100 * 3600] * 4])
-    line = ProgressLine(is_shown=True, doing="indexing", clock=lambda: next(seconds))
-    line.begin_pieces(10_000, 5_000)
+    line = ProgressLine("indexing", clock=lambda: next(seconds))
+    line.begin(10_000, 5_000)
     for said in ("51%", "52%, 4 min left", "53%, 7.8 h left", "54%, 1150.0 h left"):
         line.advance(100)
         assert capsys.readouterr().err.endswith(f"]  {said}"), said
     line.advance(4_600)
     assert capsys.readouterr().err == "\r\x1b[K"
-    line.begin_pieces(10_000, 9_900)
+    line.begin(10_000, 9_900)
     line.advance(50)
     assert capsys.readouterr().err == ""
 

@@ -9,7 +9,7 @@ import pytest
 from conftest import Run
 
 from cachewatch.cli import terminal as waiting
-from cachewatch.cli.terminal import ProgressLine, progress_line
+from cachewatch.cli.terminal import ProgressLine
 from cachewatch.extensions.buildcaches.opening import Cache
 from cachewatch.extensions.buildcaches.recorder import record
 
@@ -56,7 +56,7 @@ def test_files_are_told_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", screen)
     monkeypatch.setattr(waiting, "_FIRST_SECONDS", 0.001)
     with waiting.waiting(lambda: "x"):
-        line = progress_line(doing="writing pages")
+        line = ProgressLine("writing pages")
         line.count(3)
         line.close()
 
@@ -66,7 +66,7 @@ def test_files_are_told_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_pieces_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where nobody knows how many there are, the number that are done is shown."""
     terminal = on_terminal(monkeypatch)
-    line = ProgressLine(is_shown=True, doing="writing pages")
+    line = ProgressLine("writing pages")
     line.count(20)
     line.count(1_000)
     line.close()

@@ -7,7 +7,7 @@ import click
 from msgspec.structs import replace
 
 from cachewatch.cli.mistakes import examples
-from cachewatch.cli.terminal import FORMAT_OPTION, waiting, write_json
+from cachewatch.cli.terminal import FORMAT_OPTION, say, waiting, warn_of, write_json
 from cachewatch.config.schedule import parse_size
 from cachewatch.core.names import safe
 from cachewatch.core.selection import Globs
@@ -18,12 +18,11 @@ from cachewatch.extensions.buildcaches.recorder import record as add_revision
 from cachewatch.report.words import number
 
 
-@click.command(
-    epilog=examples(
-        "cachewatch record https://binaries.example.org/cache --into catalogue.git",
-        "cachewatch record oci://ghcr.io/example/cache --tag main --stack hpc",
-    )
+@examples(
+    "cachewatch record https://binaries.example.org/cache --into catalogue.git",
+    "cachewatch record oci://ghcr.io/example/cache --tag main --stack hpc",
 )
+@click.command
 @click.argument("source")
 @click.option("--into", default="catalogue.git", metavar="REPO", help="Bare repository; created if it does not exist.")
 @click.option(
@@ -42,10 +41,7 @@ from cachewatch.report.words import number
 @click.option("--force", is_flag=True, help="Accept large removals.")
 @FORMAT_OPTION
 @click.option("-q", "--quiet", is_flag=True, help="Print only warnings and errors.")
-@click.pass_context
 def record(
-    context: click.Context,
-    /,
     *,
     source: str,
     into: str,
@@ -58,7 +54,7 @@ def record(
     force: bool,
     quiet: bool,
     format_: str,
-) -> None:
+) -> int:
     """Record the current contents of a build cache as a revision.
 
     SOURCE is a build cache (a folder, file://, http://, https:// or oci://) or a catalogue of build caches
@@ -85,9 +81,13 @@ def record(
         write_json("record", done)
     elif not quiet:
         _tell(done, into)
-    _warn(done)
+    warn_of(done.diagnostics)
+    for failed in done.failed:
+        say(f"{failed.tag}: not recorded: {failed.message}")
+    for held in done.held:
+        say(f"{held.tag}: held back: {held.reason}; to accept this, use --force")
     is_loss = any(diagnostic.is_loss for diagnostic in done.diagnostics)
-    context.exit(3 if done.held or done.failed else 4 if is_loss else 0)
+    return 3 if done.held or done.failed else 4 if is_loss else 0
 
 
 def _tell(done: Recorded, into: str) -> None:
@@ -107,16 +107,3 @@ def _tell(done: Recorded, into: str) -> None:
         return
     packages = f"`cachewatch packages --repo {shlex.quote(into)}` lists its packages"
     click.echo(f"Next: {packages}; record again when the cache has changed.")
-
-
-def _warn(done: Recorded) -> None:
-    for diagnostic in done.diagnostics:
-        click.echo(
-            f"cachewatch: warning: {safe(diagnostic.path)}: {diagnostic.kind}: {safe(diagnostic.message)}", err=True
-        )
-    for failed in done.failed:
-        click.echo(f"cachewatch: {safe(failed.tag)}: not recorded: {safe(failed.message)}", err=True)
-    for held in done.held:
-        click.echo(
-            f"cachewatch: {safe(held.tag)}: held back: {safe(held.reason)}; to accept this, use --force", err=True
-        )

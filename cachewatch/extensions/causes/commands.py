@@ -12,13 +12,13 @@ from pathlib import Path
 import click
 from msgspec import Struct
 
-from cachewatch.cli.catalogue import REPO_OPTION, open_catalogue
+from cachewatch.cli.catalogue import REPO_OPTION, REV_OPTION, TAG_OPTION, open_catalogue
 from cachewatch.cli.mistakes import completing, examples
 from cachewatch.cli.terminal import (
     OUTPUT_OPTION,
-    REPORT_FORMAT_OPTION,
+    ProgressLine,
+    format_option,
     palette,
-    progress_line,
     warn_of_graph,
     width,
     write,
@@ -292,16 +292,15 @@ def impact_tables(asked: str, where: str, found: Impact) -> list[Table]:
     ]
 
 
-@click.command(
-    epilog=examples(
-        "cachewatch why hdf5 --repo catalogue.git",
-        "cachewatch why /j4xgwtq --repo catalogue.git --format json",
-        "cachewatch why --between 2026-11-01 HEAD --repo catalogue.git",
-        "cachewatch why --stacks e4s ml-linux-x86_64-cpu --repo catalogue.git",
-        "cachewatch why --lock old/spack.lock new/spack.lock",
-        "cachewatch why /j4xgwtq --against /22xqlom",
-    )
+@examples(
+    "cachewatch why hdf5 --repo catalogue.git",
+    "cachewatch why /j4xgwtq --repo catalogue.git --format json",
+    "cachewatch why --between 2026-11-01 HEAD --repo catalogue.git",
+    "cachewatch why --stacks e4s ml-linux-x86_64-cpu --repo catalogue.git",
+    "cachewatch why --lock old/spack.lock new/spack.lock",
+    "cachewatch why /j4xgwtq --against /22xqlom",
 )
+@click.command
 @click.argument(
     "spec", required=False, metavar="[HASH|PACKAGE[@VERSION]]", shell_complete=completing("package_versions")
 )
@@ -333,9 +332,9 @@ def impact_tables(asked: str, where: str, found: Impact) -> list[Table]:
     shell_complete=completing("revisions"),
     help="Look for the spec in this revision or date; without a spec, count the causes of this revision.",
 )
-@click.option("--tag", default="develop", metavar="TAG", shell_complete=completing("tags"), help="Tag to read.")
+@TAG_OPTION
 @REPO_OPTION
-@REPORT_FORMAT_OPTION
+@format_option("text", "json", "markdown")
 @OUTPUT_OPTION
 def why(
     *,
@@ -364,7 +363,7 @@ def why(
         change = compare_locks(*lock)
         answer: _Answer = partial(lock_json, change), partial(lock_report, change, *map(str, lock))
     else:
-        with closing(progress_line()) as line, closing(open_catalogue(repo, line)) as repository:
+        with closing(ProgressLine()) as line, closing(open_catalogue(repo, line)) as repository:
             if stacks and not between:
                 between = rev, rev
             scope = _Scope(between=between, rev=rev, tag=tag, stacks=stacks)
@@ -453,26 +452,23 @@ def _of_all(repository: Repository, scope: _Scope) -> _Answer:
     )
 
 
-@click.command(
-    epilog=examples(
-        "cachewatch impact zlib --repo catalogue.git",
-        "cachewatch impact openssl@3.4.0 --rev yesterday --repo catalogue.git --format json",
-    )
+@examples(
+    "cachewatch impact zlib --repo catalogue.git",
+    "cachewatch impact openssl@3.4.0 --rev yesterday --repo catalogue.git --format json",
 )
+@click.command
 @click.argument("package", metavar="PACKAGE[@VERSION]", shell_complete=completing("package_versions"))
-@click.option(
-    "--rev", default="HEAD", metavar="REVISION", shell_complete=completing("revisions"), help="Revision or date."
-)
-@click.option("--tag", default="develop", metavar="TAG", shell_complete=completing("tags"), help="Tag to read.")
+@REV_OPTION
+@TAG_OPTION
 @REPO_OPTION
-@REPORT_FORMAT_OPTION
+@format_option("text", "json", "markdown")
 @OUTPUT_OPTION
 def impact(*, package: str, rev: str, tag: str, repo: str | None, format_: str, output: str | None) -> None:
     """Show what would be rebuilt if a package changed: all specs that depend on it, by stack.
 
     The dependency graph is in repositories that `cachewatch record` writes; upstream's documents do not have it.
     """
-    with closing(progress_line()) as line, closing(open_catalogue(repo, line)) as repository:
+    with closing(ProgressLine()) as line, closing(open_catalogue(repo, line)) as repository:
         revision = resolve(repository, rev)
         tree_of(repository, revision, tag)
         found = recorded_impact(RecordedGraph(repository, revision.commit, tag), package)

@@ -3,10 +3,10 @@
 import os
 from collections.abc import Callable
 from contextlib import closing, nullcontext, suppress
-from functools import partial, reduce
+from functools import partial
 from pathlib import Path
 from shlex import quote
-from typing import Any, TypedDict, Unpack
+from typing import TypedDict, Unpack
 
 import click
 from msgspec import Struct, json
@@ -15,11 +15,15 @@ from cachewatch.cli.catalogue import REPO_OPTION, is_folder, open_catalogue
 from cachewatch.cli.mistakes import SuggestingGroup, completing, examples
 from cachewatch.cli.terminal import (
     FORMAT_OPTION,
+    JOBS_OPTION,
     OUTPUT_OPTION,
     ProgressLine,
+    format_option,
     palette,
-    progress_line,
+    say,
+    warn,
     width,
+    with_options,
     write,
     write_json,
     write_lines,
@@ -68,13 +72,6 @@ DB_OPTION = click.option(
     show_default=f"${VARIABLE}, else the user's cache",
     help="History index.",
 )
-ANSWER_FORMAT = click.option(
-    "--format",
-    "format_",
-    type=click.Choice(["text", "json", "csv", "markdown"]),
-    default="text",
-    help="Output format.",
-)
 TAG_OPTION = click.option(
     "--tag", default="develop", metavar="TAG", shell_complete=completing("tags"), help="Tag to look in."
 )
@@ -103,12 +100,7 @@ class AnswerOptions(TypedDict):
     output: str | None
 
 
-def with_options(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Return a decorator that adds `options` to a command, in this order."""
-    return lambda command: reduce(lambda made, option: option(made), reversed(options), command)
-
-
-asking = with_options(REPO_OPTION, DB_OPTION, ANSWER_FORMAT, OUTPUT_OPTION)
+asking = with_options(REPO_OPTION, DB_OPTION, format_option("text", "json", "csv", "markdown"), OUTPUT_OPTION)
 
 
 def open_history(repo: str | None, db: Path | None) -> Index:
@@ -118,13 +110,13 @@ def open_history(repo: str | None, db: Path | None) -> Index:
     """
     if db or os.environ.get(VARIABLE):
         return Index(index_path(db, Path()))
-    line = progress_line(doing="indexing")
+    line = ProgressLine("indexing")
     with closing(line), closing(_open_with_history(repo, line)) as repository:
         path = index_path(None, repository.shared_git_dir)
         if path.name != NAME and not has(path, resolve(repository, "HEAD").commit):
             if not path.exists():
-                said = f"indexing the history of {safe(str(repository.path.resolve()))}"
-                click.echo(f"cachewatch: {said}; this is done once, and may be interrupted", err=True)
+                said = f"indexing the history of {repository.path.resolve()}"
+                say(f"{said}; this is done once, and may be interrupted")
             with suppress(AnotherInstance):
                 _index(repository, path, line, in_jobs(repository, min(2, os.cpu_count() or 1)))
         return Index(path)
@@ -147,7 +139,7 @@ def write_answer(answer: Struct, indexed: IndexPoint, table: Callable[[], Table]
         return
     write(write_table(table(), format_, palette("auto", output), width()), output, is_for_people=format_ == "text")
     if format_ == "csv":
-        click.echo(f"cachewatch: {indexed_up_to(indexed)}", err=True)
+        say(indexed_up_to(indexed))
 
 
 _PUBLIC_MIRROR = "https://binaries.spack.io/{tag}"
@@ -155,7 +147,8 @@ _MOST_SNAPSHOTS = 10
 _FOR_PEOPLE = ("text", "markdown")
 
 
-@click.command(epilog=examples("cachewatch history best spack.lock", "cachewatch history best spack.lock --pin"))
+@examples("cachewatch history best spack.lock", "cachewatch history best spack.lock --pin")
+@click.command
 @click.argument("lockfile", type=Path)
 @click.option(
     "--tag",
@@ -230,7 +223,7 @@ def numbers_of(index: Index, since: str | None, until: str) -> tuple[int, int]:
         newest = index.point(last)
         named = f"{newest.revision[:10]} of {(newest.time or 'an unknown time')[:10]}"
         said = f"no revision is newer than --since {since}: the newest{'' if until == 'HEAD' else f' up to {until}'} is {named}"
-        click.echo(f"cachewatch: {safe(said)}", err=True)
+        say(said)
     return first, last
 
 
@@ -246,16 +239,11 @@ def history() -> None:
     """
 
 
-@history.command(epilog=examples("cachewatch history build", "cachewatch history build --jobs 8 --quiet"))
+@examples("cachewatch history build", "cachewatch history build --jobs 8 --quiet")
+@history.command
 @REPO_OPTION
 @DB_OPTION
-@click.option(
-    "--jobs",
-    type=click.IntRange(1, 64),
-    default=min(2, os.cpu_count() or 1),
-    show_default="2, or 1 on a single CPU",
-    help="Number of worker processes.",
-)
+@JOBS_OPTION
 @click.option("--cluster", metavar="ADDRESS", help="Work on this Dask cluster (cachewatch[dask]).")
 @click.option("-q", "--quiet", is_flag=True, help="Print only warnings and errors.")
 def build(*, repo: str | None, db: Path | None, jobs: int, cluster: str | None, quiet: bool) -> None:
@@ -263,7 +251,7 @@ def build(*, repo: str | None, db: Path | None, jobs: int, cluster: str | None, 
 
     A build that was interrupted continues where it was. If a force-push removed revisions, all are indexed anew.
     """
-    line = progress_line(is_wanted=not quiet, doing="indexing")
+    line = ProgressLine("indexing", is_wanted=not quiet)
     with closing(line), closing(_open_with_history(repo, line)) as repository:
         path = index_path(db, repository.shared_git_dir)
         check_whole(path)
@@ -272,23 +260,22 @@ def build(*, repo: str | None, db: Path | None, jobs: int, cluster: str | None, 
         newest = resolve(repository, "HEAD")
         if catalogue_of(repository, newest.commit) is None:
             said = nothing_found(repository, newest.commit, newest.name)
-            click.echo(f"cachewatch: warning: {safe(str(repository.path))}: {safe(said)}", err=True)
+            warn(f"{repository.path}: {said}")
     if not quiet:
         click.echo(f"{path}: {_done(done)}", err=True)
     if done.unreadable:
-        click.echo(
-            f"cachewatch: warning: {number(done.unreadable, 'version')} of documents could not be read, which keep "
-            "the state before them; `cachewatch log --tag TAG` names them",
-            err=True,
+        warn(
+            f"{number(done.unreadable, 'version')} of documents could not be read, which keep "
+            "the state before them; `cachewatch log --tag TAG` names them"
         )
 
 
-@history.command(epilog=examples("cachewatch history status", "cachewatch history status --format json"))
+@examples("cachewatch history status", "cachewatch history status --format json")
+@history.command
 @REPO_OPTION
 @DB_OPTION
 @FORMAT_OPTION
-@click.pass_context
-def status(context: click.Context, /, *, repo: str | None, db: Path | None, format_: str) -> None:
+def status(*, repo: str | None, db: Path | None, format_: str) -> int:
     """Show how far the index goes, and its size.
 
     Exits with 1 if it is not up to date.
@@ -302,10 +289,11 @@ def status(context: click.Context, /, *, repo: str | None, db: Path | None, form
         write_json("history-status", found)
     else:
         write_lines(_status_lines(found))
-    context.exit(1 if found.behind or found.rewritten else 0)
+    return 1 if found.behind or found.rewritten else 0
 
 
-@history.command(epilog=examples("cachewatch history drop", "cachewatch history drop --db /srv/history.db"))
+@examples("cachewatch history drop", "cachewatch history drop --db /srv/history.db")
+@history.command
 @REPO_OPTION
 @DB_OPTION
 def drop(*, repo: str | None, db: Path | None) -> None:
@@ -318,7 +306,7 @@ def drop(*, repo: str | None, db: Path | None) -> None:
 
 def _index(repository: Repository, path: Path, line: ProgressLine, engine: Engine) -> IndexUpdate:
     _warn_of_loose_objects(repository)
-    progress = IndexProgress(line.begin_pieces, line.advance, lambda count: _warn_of_fetching(repository, count))
+    progress = IndexProgress(line.begin, line.advance, lambda count: _warn_of_fetching(repository, count))
     return bring_up_to_date(repository, path, engine, progress=progress)
 
 
@@ -328,18 +316,16 @@ def _warn_of_loose_objects(repository: Repository) -> None:
         line.split(": ") for line in repository.run(["count-objects", "-v"]).decode().splitlines() if ": " in line
     )
     if int(counted.get("count", 0)) > _LOOSE_OBJECTS:
-        click.echo(
-            f"cachewatch: {repository.path}: has {int(counted['count']):,} loose objects; "
-            f"`git -C {repository.path} gc` makes this much faster",
-            err=True,
+        say(
+            f"{repository.path}: has {int(counted['count']):,} loose objects; "
+            f"`git -C {repository.path} gc` makes this much faster"
         )
 
 
 def _warn_of_fetching(repository: Repository, count: int) -> None:
-    click.echo(
-        f"cachewatch: {repository.path}: this clone lacks {number(count, 'version')} of documents, "
-        "which are fetched now and stay in it",
-        err=True,
+    say(
+        f"{repository.path}: this clone lacks {number(count, 'version')} of documents, "
+        "which are fetched now and stay in it"
     )
 
 
@@ -369,12 +355,11 @@ def _status_lines(found: IndexStatus) -> list[str]:
     return lines
 
 
-@click.command(
-    epilog=examples(
-        "cachewatch history when py-torch@2.9.0",
-        "cachewatch history when hdf5 --stack 'ml-*' --target x86_64_v3 --format json",
-    )
+@examples(
+    "cachewatch history when py-torch@2.9.0",
+    "cachewatch history when hdf5 --stack 'ml-*' --target x86_64_v3 --format json",
 )
+@click.command
 @click.argument("package", metavar="PACKAGE[@VERSION]", shell_complete=completing("package_versions"))
 @TAG_OPTION
 @click.option(
@@ -422,9 +407,8 @@ def when(
     write_answer(answer, answer.indexed, make_table, asked)
 
 
-@click.command(
-    epilog=examples("cachewatch history blame /22xqlom", "cachewatch history blame 22xqlom --tag develop --format json")
-)
+@examples("cachewatch history blame /22xqlom", "cachewatch history blame 22xqlom --tag develop --format json")
+@click.command
 @click.argument("hash_", metavar="HASH")
 @click.option(
     "--tag", multiple=True, metavar="TAG", shell_complete=completing("tags"), help="Only these tags; repeatable."
@@ -441,7 +425,8 @@ def blame(*, hash_: str, tag: tuple[str, ...], **asked: Unpack[AnswerOptions]) -
     write_answer(answer, answer.indexed, partial(blame_table, answer), asked)
 
 
-@click.command(epilog=examples("cachewatch log hdf5", "cachewatch log --since 2025-06-01 --most 3 --format json"))
+@examples("cachewatch log hdf5", "cachewatch log --since 2025-06-01 --most 3 --format json")
+@click.command
 @click.argument("package", required=False, shell_complete=completing("packages"))
 @TAG_OPTION
 @SINCE_OPTION
@@ -471,11 +456,8 @@ def log(
 _MOST_SHOWN = 20
 
 
-@click.command(
-    epilog=examples(
-        "cachewatch history churn --since '4 weeks ago'", "cachewatch history churn --by stack --format csv"
-    )
-)
+@examples("cachewatch history churn --since '4 weeks ago'", "cachewatch history churn --by stack --format csv")
+@click.command
 @click.option("--by", type=click.Choice(list(QUERIES)), default="package", help="What to count by.")
 @TAG_OPTION
 @SINCE_OPTION

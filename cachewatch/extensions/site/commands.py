@@ -1,6 +1,5 @@
 """The command `cachewatch site`, which writes a static site of a catalogue and its history."""
 
-import os
 from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote, urlsplit
@@ -10,11 +9,9 @@ import click
 from cachewatch.cli.catalogue import REPO_OPTION, open_catalogue
 from cachewatch.cli.config import load
 from cachewatch.cli.mistakes import completing, examples
-from cachewatch.cli.terminal import progress_line
+from cachewatch.cli.terminal import JOBS_OPTION, ProgressLine, warn, warn_of
 from cachewatch.config.channels import FeedConfig
 from cachewatch.config.model import Config
-from cachewatch.core.model import Diagnostic
-from cachewatch.core.names import safe
 from cachewatch.core.selection import Globs
 from cachewatch.errors import UsageError
 from cachewatch.extensions.history.build import IndexProgress, ask_index
@@ -27,9 +24,8 @@ from cachewatch.report.digest_view import public_mirror
 _MOST_WARNINGS = 20
 
 
-@click.command(
-    epilog=examples("cachewatch site public_html", "cachewatch site public_html --tag develop --since 2025-06-01")
-)
+@examples("cachewatch site public_html", "cachewatch site public_html --tag develop --since 2025-06-01")
+@click.command
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @REPO_OPTION
 @click.option(
@@ -89,17 +85,8 @@ _MOST_WARNINGS = 20
 )
 @click.option("--title", default="Build cache", metavar="TEXT", help="Title of the site.")
 @click.option("--no-progress", is_flag=True, help="Do not show a progress bar.")
-@click.option(
-    "--jobs",
-    type=click.IntRange(1, 64),
-    default=min(2, os.cpu_count() or 1),
-    show_default="2, or 1 on a single CPU",
-    help="Number of worker processes.",
-)
-@click.pass_context
+@JOBS_OPTION
 def site(
-    context: click.Context,
-    /,
     *,
     folder: Path,
     repo: str | None,
@@ -115,13 +102,13 @@ def site(
     title: str,
     no_progress: bool,
     jobs: int,
-) -> None:
+) -> int:
     """Generate a static site about a catalogue and its history.
 
     DIR receives a page for each package, stack and tag, readable through a web server or from the disk. Data
     and pages that have not changed since the last run are neither read nor written again.
     """
-    line = progress_line(is_wanted=not no_progress, doing="indexing")
+    line = ProgressLine("indexing", is_wanted=not no_progress)
     target = Folder(folder)
     digests = _digests(config_file, state, feed)
     sources = Sources(mirror or public_mirror(repo or "") or "", package_page)
@@ -141,16 +128,16 @@ def site(
             until.commit,
             lambda index: read(repository, index, planned, known, jobs=jobs),
             jobs=jobs,
-            progress=IndexProgress(line.begin_pieces, line.advance),
-            warn=lambda said: click.echo(f"cachewatch: warning: {safe(said)}", err=True),
+            progress=IndexProgress(line.begin, line.advance),
+            warn=warn,
         )
-    with closing(progress_line(is_wanted=not no_progress, doing="writing pages")) as line:
+    with closing(ProgressLine("writing pages", is_wanted=not no_progress)) as line:
         built = build(target, catalogue, digests, title=title, sources=sources, jobs=jobs, progress=line.count)
     click.echo(
         f"{folder}: {built.written:,} files written, {built.kept:,} unchanged, {built.removed:,} removed", err=True
     )
-    _warn(catalogue.diagnostics)
-    context.exit(4 if any(diagnostic.is_loss for diagnostic in catalogue.diagnostics) else 0)
+    warn_of(catalogue.diagnostics, most=_MOST_WARNINGS)
+    return 4 if any(diagnostic.is_loss for diagnostic in catalogue.diagnostics) else 0
 
 
 def _digests(config_file: Path | None, state: Path | None, feed: str | None) -> list[ArchivedDigest]:
@@ -178,12 +165,3 @@ def _feed_of(subscription: str, config: Config, address: str | None) -> str | No
     if found and urlsplit(found).scheme not in ("", "http", "https"):
         raise UsageError(f"--feed {found}: neither a path from the site nor an http(s) address")
     return found.replace("{subscription}", quote(subscription, safe="")) if found else None
-
-
-def _warn(diagnostics: tuple[Diagnostic, ...]) -> None:
-    for diagnostic in diagnostics[:_MOST_WARNINGS]:
-        click.echo(
-            f"cachewatch: warning: {safe(diagnostic.path)}: {diagnostic.kind}: {safe(diagnostic.message)}", err=True
-        )
-    if len(diagnostics) > _MOST_WARNINGS:
-        click.echo(f"cachewatch: warning: ... and {len(diagnostics) - _MOST_WARNINGS:,} more", err=True)
