@@ -52,6 +52,7 @@ from cachewatch.store.digests import archive
 from cachewatch.store.sqlite import open_to_read
 
 _MOST_ENTRIES = 20
+_MOST_IN_TITLE = 3
 # Characters that XML cannot contain, not even escaped.
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -62,10 +63,20 @@ def tag_feed(past: TagHistory, stories: Sequence[RevisionStory], times: Times, t
     entries = [
         {
             "id": _urn("revision", past.tag, past.revisions[n][0]),
-            "title": _clean("; ".join(fact.text for fact in stories[n].facts[:3])),
+            "title": _title([fact.text for fact in stories[n].facts], "; "),
             "updated": _time(times.times[n]),
             "address": revision_path(past.revisions[n][0]),
-            "paragraphs": [_clean(fact.text) for fact in stories[n].facts],
+            "sections": [
+                (
+                    _clean(", ".join(filter(None, (f"{block.title} {block.name}".strip(), block.total)))),
+                    [
+                        _clean(", ".join(filter(None, (f"{e.name} {e.fact}".strip(), e.specs, e.where))))
+                        for e in block.entries
+                    ],
+                    block.more,
+                )
+                for block in stories[n].sections
+            ],
         }
         for n in told
     ]
@@ -82,15 +93,18 @@ def page_feed(kind: str, name: str, told: View, times: Times) -> View:
     happened: list[Happening] = [one for one in told["happenings"] if one.came or one.went]
     entries = []
     for one in happened[:_MOST_ENTRIES]:
-        sides = (_side("added", one.came, one.more_came), _side("removed", one.went, one.more_went))
-        paragraphs = list(filter(None, sides))
+        sides = [
+            (word, [_clean(link.text) for link in links], f"and {more:,} more" if more else "")
+            for word, links, more in (("added", one.came, one.more_came), ("removed", one.went, one.more_went))
+            if links
+        ]
         entries.append(
             {
                 "id": _urn(kind, name, one.moment.commit),
-                "title": _clean(f"{told['name']}: {'; '.join(paragraphs)}")[:200],
+                "title": f"{told['name']}: " + "; ".join(f"{word} {_title(texts, ', ')}" for word, texts, _ in sides),
                 "updated": _time(when[one.moment]),
                 "address": home,
-                "paragraphs": paragraphs,
+                "sections": [(word.capitalize(), texts, more) for word, texts, more in sides],
             }
         )
     return _feed((kind, name), f"{told['name']} in {told['tag']}", home, entries, times)
@@ -103,9 +117,10 @@ def _feed(name: Sequence[str], title: str, home: str, entries: Sequence[View], t
     return {"id": _urn(*name), "title": _clean(title), "home": home, "updated": updated, "entries": entries}
 
 
-def _side(word: str, links: Sequence[Link], more: int) -> str:
-    texts = ", ".join(link.text for link in links)
-    return _clean(f"{word} {texts}{f' and {more:,} more' if more else ''}") if texts else ""
+def _title(texts: Sequence[str], between: str) -> str:
+    """Return the first of `texts`, with the number of the others."""
+    more = len(texts) - _MOST_IN_TITLE
+    return _clean(between.join(texts[:_MOST_IN_TITLE]) + (f" and {more:,} more" if more > 0 else ""))
 
 
 def _urn(*name: str) -> str:
