@@ -3,12 +3,19 @@
 from datetime import UTC, datetime
 from pathlib import Path
 
+from helpers import Record, catalogue, history, record, spec_hash
+from msgspec.structs import replace
+
 from cachewatch.comparing import changesets
+from cachewatch.core.advice.coverage import Environment, Need
+from cachewatch.core.model import Signature
 from cachewatch.core.selection import Globs, Selection
+from cachewatch.report.digest_mail import render_digest
 from cachewatch.report.formats import DigestCollector, read_tag_digest
-from cachewatch.report.values import Digest, Outage, Silenced, Span, TagDigest
+from cachewatch.report.values import Digest, Outage, RenderedDigest, Silenced, Span, TagDigest
 from cachewatch.sources.opening import open_comparison
 
+Packages = dict[str, list[Record]]
 NOW = datetime(2025, 6, 2, 7, 30, tzinfo=UTC)
 
 
@@ -58,3 +65,51 @@ def digest_of(*tags: TagDigest, subscription: str = "ml-team", **values: object)
         "links": "https://cache.spack.io",
     }
     return Digest(**(options | values))  # type: ignore[arg-type]
+
+
+def week(folder: Path, before: Packages, after: Packages) -> TagDigest:
+    """Return a week in which these documents replaced those."""
+    return read(history(folder / "r.git", catalogue(before), catalogue(after)))
+
+
+def mail(digest: Digest) -> tuple[RenderedDigest, str]:
+    """Return a digest as readers get it, and its body without the footer, in one line."""
+    rendered = render_digest(replace(digest, spans=tuple(replace(span, gaps=()) for span in digest.spans)))
+    return rendered, " ".join(rendered.text.partition("\n-----")[0].split())
+
+
+def many(first: int, count: int, **values: object) -> Packages:
+    """Return packages of one spec each."""
+    return {f"p{n:03}": [record(first + n, **values)] for n in range(count)}
+
+
+def needs(*versions: tuple[str, int, str]) -> Environment:
+    """Return an environment of these binaries."""
+    return Environment(
+        name="ml",
+        needs=tuple(
+            Need(
+                package=name,
+                version=version,
+                hash=spec_hash(number),
+                platform="linux",
+                os="ubuntu22.04",
+                target="x86_64_v3",
+                compiler="gcc@11.4.0",
+                variants=("+shared",),
+            )
+            for name, number, version in versions
+        ),
+    )
+
+
+def held(*versions: tuple[str, int, str]) -> dict[str, dict[str, Signature]]:
+    """Return a cache that has these binaries."""
+    return {
+        name: {
+            spec_hash(number): Signature(
+                (version,), "gcc@11.4.0", "ubuntu22.04", "linux", "x86_64_v3", ("+shared",), ("e4s",)
+            )
+        }
+        for name, number, version in versions
+    }

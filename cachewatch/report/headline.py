@@ -172,7 +172,8 @@ class Clause:
         words = self._words
         if not self.is_list:
             values = self._values
-            key = "announced" if "announced" in values else "said"
+            is_unexplained = self.kind == StatementKind.REBUILT and not self.statement.causes
+            key = "announced" if "announced" in values else "unexplained" if is_unexplained else "said"
             return capitalized(words.say(self.path, key, self._n, **values))
         n = len(self.items)
         more = words.say("other", "more", n - _MOST_ITEMS) if n > _MOST_ITEMS else ""
@@ -315,6 +316,7 @@ class Clause:
             "missing": missing,
             "unchanged": words.say("returned", but, last=last, exceptions=and_more(one.exceptions, words)),
             "still": "" if n == of else words.say("returned", "still", of - n),
+            "failed": words.text("returned", "failed") if self._digest and self._digest.assessment.is_wait_over else "",
             "name": one.name,
         }
 

@@ -4,36 +4,19 @@ from pathlib import Path
 
 import pytest
 from conftest import Run
-from digests import digest_of, read
+from digests import digest_of, held, mail, many, needs, read, week
 from helpers import Record, catalogue, history, record, spec_hash
 from msgspec.structs import replace
 
-from cachewatch.core.advice.coverage import Environment, Need, compare_coverage, cover
+from cachewatch.core.advice.coverage import Environment, compare_coverage, cover
 from cachewatch.core.advice.values import Alternative, Known, Level, Pinned, Verb
-from cachewatch.core.model import Kind, Signature
+from cachewatch.core.model import Kind
 from cachewatch.core.selection import Globs, Selection
 from cachewatch.core.statement_values import Statement, StatementKind, severity_of
 from cachewatch.report.digest_mail import render_digest
-from cachewatch.report.values import Digest, RenderedDigest, TagDigest
+from cachewatch.report.values import RenderedDigest, TagDigest
 
-Packages = dict[str, list[Record]]
 E4S, RADIUSS, BOTH = (["e4s", "root"], ["radiuss", "root"], ["e4s", "radiuss", "root"])
-
-
-def week(folder: Path, before: Packages, after: Packages) -> TagDigest:
-    """Return a week in which these documents replaced those."""
-    return read(history(folder / "r.git", catalogue(before), catalogue(after)))
-
-
-def mail(digest: Digest) -> tuple[RenderedDigest, str]:
-    """Return a digest as readers get it, and its body without the footer, in one line."""
-    rendered = render_digest(replace(digest, spans=tuple(replace(span, gaps=()) for span in digest.spans)))
-    return rendered, " ".join(rendered.text.partition("\n-----")[0].split())
-
-
-def many(first: int, count: int, **values: object) -> Packages:
-    """Return packages of one spec each."""
-    return {f"p{n:03}": [record(first + n, **values)] for n in range(count)}
 
 
 def test_a_stack_is_removed_and_a_compiler_changes(tmp_path: Path) -> None:
@@ -51,7 +34,7 @@ def test_a_stack_is_removed_and_a_compiler_changes(tmp_path: Path) -> None:
     assert body.startswith(
         "To do If you use radiuss: keep what is installed. 2 packages have no other build for x86_64_v3 (raja, umpire). "
         "Re-concretize lock files made before 2 June: builds that they name are gone (spack concretize --force). "
-        "What happened Stack radiuss was removed; 12 of its 14 packages have equal builds in e4s, 2 are gone. "
+        "What happened Stack radiuss was removed (the catalogue does not say why); 12 of its 14 packages have equal builds in e4s, 2 are gone. "
         "gcc 11.4.0 -> 13.3.0: 20 packages; cuda, hdf5 still on 11.4.0 in e4s."
     )
     assert "GONE for x86_64_v3 raja 1.0 radiuss umpire 1.0 radiuss" in body
@@ -67,7 +50,7 @@ def test_publishing_failed(tmp_path: Path) -> None:
     assert (rendered.level, rendered.advice.partition(".")[0]) == ("alarm", "Wait")
     assert body == (
         "To do Wait. Publishing may have failed; install nothing new and keep your lock files. "
-        "The operators have not confirmed it. What happened Missing since 2 June: p003, p004, p005, 4 more, in e4s."
+        "The operators have not confirmed it. What happened Missing since 2 June (the catalogue does not say why): p003, p004, p005, 4 more, in e4s."
     )
     confirmed = replace(digest_of(tag), known=Known(confirmed=frozenset({("public", "develop")})))
     rendered, body = mail(confirmed)
@@ -144,38 +127,6 @@ def test_a_new_snapshot_lacks_something(snapshot: TagDigest) -> None:
     assert "safe" not in body
 
 
-def needs(*versions: tuple[str, int, str]) -> Environment:
-    """Return an environment of these binaries."""
-    return Environment(
-        name="ml",
-        needs=tuple(
-            Need(
-                package=name,
-                version=version,
-                hash=spec_hash(number),
-                platform="linux",
-                os="ubuntu22.04",
-                target="x86_64_v3",
-                compiler="gcc@11.4.0",
-                variants=("+shared",),
-            )
-            for name, number, version in versions
-        ),
-    )
-
-
-def held(*versions: tuple[str, int, str]) -> dict[str, dict[str, Signature]]:
-    """Return a cache that has these binaries."""
-    return {
-        name: {
-            spec_hash(number): Signature(
-                (version,), "gcc@11.4.0", "ubuntu22.04", "linux", "x86_64_v3", ("+shared",), ("e4s",)
-            )
-        }
-        for name, number, version in versions
-    }
-
-
 def test_an_environment_is_rebuilt(tmp_path: Path) -> None:
     """It is to be re-concretized; what has been due for weeks is still open, and what never was there is one number."""
     there = [(f"p{n:02}", n, "1.0") for n in range(33)]
@@ -193,7 +144,7 @@ def test_an_environment_is_rebuilt(tmp_path: Path) -> None:
         "To do Re-concretize: 33 binaries have equal builds with other hashes, their own are gone (spack concretize --force). "
         "Or install from develop-2026-09-06, which has 34 of 35. "
         "Still open since 28 September: the same command settles 1 more: py-torch 2.8.0 is gone, 2.9.0 is there. "
-        "Routine 1 binary of zlib rebuilt. 1 binary is not in this cache."
+        "Routine zlib rebuilt; it is not known why. 1 binary is not in this cache."
     )
     assert digest.assessment.level is Level.CALM
 
