@@ -321,22 +321,17 @@ def _rebased(difference: Difference, based: Mapping[str, DocumentPair | Unreadab
     """Return `difference` with the pairs of documents in `based` instead of those packages' usual ones."""
     seen = {pair.package for pair in difference.documents} | {each.package for each in difference.unreadable}
     pairs = [each for each in based.values() if isinstance(each, DocumentPair)]
-    same = [pair for pair in pairs if _name(pair.before) == _name(pair.after)]
     others = [pair for pair in difference.documents if pair.package not in based]
-    differing = [*others, *(pair for pair in pairs if pair not in same)]
+    # Equal ones, too, which may be unreadable on both sides.
+    compared = [*others, *(pair for pair in pairs if pair.before is not None or pair.after is not None)]
     then = sum(pair.package not in seen and pair.after is not None for pair in pairs)
-    now = sum(pair.after is not None for pair in same)
     unreadable = [each for each in difference.unreadable if each.package not in based]
     return replace(
         difference,
-        documents=tuple(sorted(differing, key=lambda pair: pair.package)),
-        count_unchanged=lambda: difference.count_unchanged() + now - then,
+        documents=tuple(sorted(compared, key=lambda pair: pair.package)),
+        count_unchanged=lambda: difference.count_unchanged() - then,
         unreadable=(*unreadable, *(each for each in based.values() if isinstance(each, Unreadable))),
     )
-
-
-def _name(blob: Blob | None) -> str | None:
-    return blob.name if blob else None
 
 
 def _few_documents(repository: Repository, states: Iterable[TagState]) -> list[Blob] | None:

@@ -29,7 +29,7 @@ from cachewatch.service.alerts import (
 )
 from cachewatch.service.context import Context
 from cachewatch.service.holds import alert_key, place, questions
-from cachewatch.service.notes import unreadable
+from cachewatch.service.notes import source_unreadable, unread_sources, unreadable
 from cachewatch.service.recipients import is_recipient, is_used, set_aside, why_not
 from cachewatch.service.streams import streams_of
 from cachewatch.store import cursors, digests, health, messages, outbox
@@ -45,16 +45,19 @@ def review(context: Context) -> bool:
     with context.database.read() as connection:
         causes = (health.has_any, digests.all_held, cursors.unreadable, messages.all_suppressed)
         is_well = not any(each(connection) for each in causes)
-        ended = health.moment(connection, health.ENDED)
+        ended, unread = health.moment(connection, health.ENDED), cursors.unreadable(connection)
+        newest = health.newest_revisions(connection)
     # What is late because nothing ran opens no alert.
     has_run = now - max(filter(None, (context.started, ended))) >= PATIENCE
     found = list(late(read_status(context), context.config, now)) if has_run else []
     if is_well and not found:
         return True
+    wholly = [source_unreadable(name) for name in unread_sources(context, unread, newest)]
+    still = [*(problem.key for problem in found), *(alert.key for alert in wholly)]
     with context.database.write() as connection:
         recipients.try_again(connection, context)
-        resolve_settled(connection, context, [problem.key for problem in found])
-        for alert in (*_following(connection, context.config), *map(_alert, found)):
+        resolve_settled(connection, context, still)
+        for alert in (*_following(connection, context.config), *wholly, *map(_alert, found)):
             open_within(connection, context, alert)
         for new in health.all_open(connection):  # of another host
             if new.notified_at is None:
@@ -64,13 +67,17 @@ def review(context: Context) -> bool:
     return False
 
 
-def resolve_settled(connection: Connection, context: Context, still_late: Collection[AlertKey] | None = None) -> None:
+# Alerts of kinds that only the review resolves, when it does not find their cause any more.
+_REVIEWED = LATE | {AlertKind.SOURCE_UNREADABLE}
+
+
+def resolve_settled(connection: Connection, context: Context, still: Collection[AlertKey] | None = None) -> None:
     """Resolve alerts whose cause is over or no longer configured; the next review notifies operators.
 
-    `still_late` are the keys of what is late; without it, alerts of that kind are left open.
+    `still` are the keys of what is late or wholly unreadable; without it, alerts of those kinds are left open.
     """
     for alert in health.all_open(connection):
-        is_over = alert.key.kind in LATE and still_late is not None and alert.key not in still_late
+        is_over = alert.key.kind in _REVIEWED and still is not None and alert.key not in still
         if is_over or not _may_last(connection, context.config, alert.key):
             health.mark_resolved(connection, alert.key, context.clock())
 
@@ -144,6 +151,8 @@ def _end(config: Config, over: OpenAlert) -> str:
             return f"no large change in {place(key.name, key.part)} is held"
         case AlertKind.DOCUMENTS_UNREADABLE if key.name in config.sources:
             return f"documents of {key.part} in {key.name} were repaired or removed"
+        case AlertKind.SOURCE_UNREADABLE if key.name in config.sources:
+            return f"documents of the source {key.name} can be read again"
         case AlertKind.ADDRESS_SUPPRESSED if is_recipient(config, key.name, key.part):
             return f"{key.part} receives digests again"
         case _:

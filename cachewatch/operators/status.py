@@ -170,6 +170,7 @@ LATE = frozenset({AlertKind.SOURCE_LATE, AlertKind.DIGEST_LATE, AlertKind.DELIVE
 _ERRORS = LATE | {
     AlertKind.SOURCE_FAILED,
     AlertKind.SOURCE_EMPTY,
+    AlertKind.SOURCE_UNREADABLE,
     AlertKind.DIGEST_FAILED,
     AlertKind.CHANNEL_DOWN,
     AlertKind.WORK_FAILED,

@@ -8,7 +8,7 @@ a subscription watches, and finds the snapshot that it is pinned to.
 
 import pickle
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial, reduce
 from pathlib import Path
@@ -398,6 +398,12 @@ class Comparisons:
     def rebuilt(self, of: Hashable, find: Callable[[], tuple[RebuiltSpecs, ...]]) -> tuple[RebuiltSpecs, ...]:
         """Return the cached result of `find`: the specs that were rebuilt between the states that `of` identifies."""
         return self._once(("rebuilt", of), find)
+
+    def unreadable_in(
+        self, repository: Repository, revision: Revision, find: Callable[[], Mapping[str, Unreadable]]
+    ) -> Mapping[str, Unreadable]:
+        """Return the cached result of `find`: the documents of the tag of `revision` that cannot be read."""
+        return self._once(("unreadable", repository.git_dir, revision.commit, revision.tag), find)
 
     def _once(self, key: Hashable, find: Callable[[], Fact]) -> Fact:
         if key not in self._facts:

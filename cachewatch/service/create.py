@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import closing, contextmanager
 from datetime import datetime
+from functools import partial
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -18,6 +19,7 @@ from cachewatch.config.schedule import is_quiet
 from cachewatch.core.advice.remembered import series_or_tag
 from cachewatch.core.model import DiagnosticKind
 from cachewatch.core.names import safe
+from cachewatch.core.selection import Globs
 from cachewatch.errors import DamagedRow, StateError
 from cachewatch.git.catalogue import tags_of
 from cachewatch.git.revisions import resolve
@@ -38,10 +40,11 @@ from cachewatch.service.compose import (
 )
 from cachewatch.service.context import Context, EndingError
 from cachewatch.service.holds import over
+from cachewatch.service.notes import find_unreadable, tags_to_read, unread_at_begin
 from cachewatch.service.stream_state import StreamState, is_unchanged, read_stream
 from cachewatch.service.streams import Stream, first_revision
 from cachewatch.store import cursors, digests, health, outbox
-from cachewatch.store.cursors import Advance, CursorUpdate
+from cachewatch.store.cursors import Advance, CursorUpdate, Unread
 from cachewatch.store.database import Connection
 from cachewatch.store.digests import DigestRecord, DigestState, Slot, first_held
 from cachewatch.store.health import AlertKey, AlertKind, Counter
@@ -264,7 +267,7 @@ def decide(context: Context, stream: Stream, state: StreamState, comparisons: Co
     is_planned = state.slot is not None and state.slot.schedule == stream.schedule_text
     decision = StreamDecision(plans_slot=not stream.is_each_revision and not is_planned)
     try:
-        begun.extend(_begin(context, stream, state))
+        begun.extend(_begin(context, stream, state, comparisons))
         decision = replace(decision, begun=tuple(begun))
         return _decide_digest(context, stream, state.begun_with(begun), decision, comparisons=comparisons, now=now)
     except (EndingError, StateError):
@@ -274,23 +277,31 @@ def decide(context: Context, stream: Stream, state: StreamState, comparisons: Co
         return replace(decision, failure=error)
 
 
-def _begin(context: Context, stream: Stream, state: StreamState) -> Iterator[Advance]:
-    """Yield where a stream begins in each source that it has not begun with."""
+def _begin(context: Context, stream: Stream, state: StreamState, comparisons: Comparisons) -> Iterator[Advance]:
+    """Yield where a stream begins in each source that it has not begun with, with the documents that it cannot read."""
+    wants_package = Globs(stream.subscription.match.packages)
     for source in stream.sources:
         newest_commit = state.sources[source.name].revision
         if newest_commit is None or source.name in state.positions:
             continue
+        isolation = comparisons.isolation(source.name)
         with closing(context.open_repository(source)) as repository:
             newest = resolve(repository, newest_commit)
             first = first_revision(repository, source, newest)
-            tags = tags_of(repository, newest).ids.keys() | tags_of(repository, first).ids.keys()
-        wanted = sorted(filter(stream.wants_tag(source), tags))
+            there = tags_of(repository, newest).ids.keys()
+            wanted = sorted(filter(stream.wants_tag(source), there | tags_of(repository, first).ids.keys()))
+            unread: dict[str, tuple[Unread, ...]] = {}
+            for tag in set(wanted).intersection(tags_to_read(there)):
+                begin, now = (replace(revision, tag=tag) for revision in (first, newest))
+                known = comparisons.unreadable_in(repository, now, partial(find_unreadable, repository, now, isolation))
+                found = [each for each in known.values() if wants_package(each.package)]
+                unread[tag] = tuple(unread_at_begin(repository, begin, now, found, isolation))
         yield Advance(
             subscription=stream.subscription.name,
             stream=stream.name,
             source=source.name,
             revision=first.commit,
-            tags=tuple(CursorUpdate(tag=tag, revision=first.commit) for tag in wanted),
+            tags=tuple(CursorUpdate(tag=tag, revision=first.commit, unread=unread.get(tag, ())) for tag in wanted),
         )
 
 

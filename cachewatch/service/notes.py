@@ -1,25 +1,32 @@
 """What is stored of a comparison beside its digest: suspicious losses, and documents that could not be read.
 
-For each of those documents, the version to compare it with later is stored.
+For each of those documents, the version to compare it with later is stored. Where a stream begins, nothing is compared,
+so the documents that are there are read once.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from types import MappingProxyType
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from cachewatch.core.changesets import Changeset
-from cachewatch.errors import SourceError, UnknownRevision
-from cachewatch.git.catalogue import Bases, last_readable
+from cachewatch.core.changesets import Changeset, Readers
+from cachewatch.core.model import Unreadable
+from cachewatch.core.names import predecessors
+from cachewatch.errors import CachewatchError, OutOfTime, SourceError, UnknownRevision, WorkerEnded, WorkFailed
+from cachewatch.git.catalogue import Bases, GitReader, last_readable, tags_of
 from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import Revision, resolve
+from cachewatch.git.trees import compare_trees, folders
 from cachewatch.report.values import TagDigest
 from cachewatch.report.words import number
 from cachewatch.runtime.worker import INLINE, Isolation
 from cachewatch.service.alerts import Alert
-from cachewatch.service.streams import PendingRanges
+from cachewatch.service.context import Context
+from cachewatch.service.streams import PendingRanges, streams_of
+from cachewatch.sources.contents import Problems, Read, about_pair, parse_pair, read
 from cachewatch.store.cursors import Unread
 from cachewatch.store.health import AlertKey, AlertKind
 
@@ -167,6 +174,54 @@ class UnreadDocuments:
                 yield each.package, replace(known.get(each.package, new), reason=each.reason, blob=each.blob)
 
 
+def tags_to_read(tags: Collection[str]) -> Collection[str]:
+    """Return the tags that are read where a stream begins: of a series, only the newest, as the others do not change."""
+    return set(tags) - set(predecessors(tags).values())
+
+
+def find_unreadable(repository: Repository, revision: Revision, isolation: Isolation) -> Mapping[str, Unreadable]:
+    """Return the documents of the tag of `revision` that cannot be read, by package."""
+    tag = revision.tag or ""
+    tree = tags_of(repository, revision).ids.get(tag)
+    there = compare_trees(repository, (tag, tag), None, tree).chosen(lambda _: True)
+    reader = GitReader(repository)
+    found = {each.package: each for each in there.unreadable}
+    for pairs, done in isolation.each(_unread_among, read(there.documents, Readers(reader, reader)), about_pair):
+        if isinstance(done, WorkFailed):
+            ((pair, *_),) = pairs
+            blob = pair.after.name if pair.after is not None and isinstance(done, WorkerEnded) else None
+            if not isinstance(done, OutOfTime):
+                found[pair.package] = Unreadable(package=pair.package, reason=str(done), after=True, blob=blob)
+        else:
+            found |= {each.package: each for each in done}
+    return found
+
+
+def _unread_among(contents: Sequence[Read]) -> tuple[Unreadable, ...]:
+    problems = Problems(frozenset())
+    for pair, before, after in contents:
+        parse_pair(pair, before, after, problems)
+    return tuple(problems.unreadable)
+
+
+def unread_at_begin(
+    repository: Repository, first: Revision, newest: Revision, found: Iterable[Unreadable], isolation: Isolation
+) -> Iterator[Unread]:
+    """Yield what a stream that begins at `first` stores of documents that are unreadable in `newest`, its tag included."""
+    for each in found:
+        base = None
+        with suppress(SourceError):  # the history may not be in this clone
+            base = last_readable(repository, first, each.package, newest.commit, isolation)
+        yield Unread(
+            package=each.package,
+            base=(base or first).commit,
+            base_tag=first.tag or "",
+            since=newest.commit,
+            reason=each.reason,
+            blob=each.blob,
+        )
+
+
 def _without_base(digest: TagDigest) -> Iterator[str]:
     """Yield the packages whose documents can be read now or are gone, but of which no earlier version can be read."""
     return (each.package for each in digest.unreadable if each.before and not each.after)
@@ -181,11 +236,39 @@ def unreadable(source: str, tag: str, reasons: Mapping[str, str]) -> Alert:
         key=AlertKey(AlertKind.DOCUMENTS_UNREADABLE, source, tag),
         title=f"{number(len(reasons), 'document')} of {tag} in {source} cannot be read: {names}",
         lines=(
-            "What changes in them is compared later, with their last readable versions.",
             *named,
             *([f"And {more:,} more."] if more else []),
+            "What changes in them is compared later, with their last readable versions.",
             "Upstream has to repair them.",
         ),
+    )
+
+
+def unread_sources(
+    context: Context, unread: Mapping[tuple[str, str], Mapping[str, str]], newest: Mapping[str, str]
+) -> Iterator[str]:
+    """Yield the sources of which no document can be read, in no tag that streams begin with.
+
+    `unread` has the unreadable documents by source and tag, `newest` the newest revision of each source.
+    """
+    for name in sorted({source for source, _ in unread} & context.config.sources.keys() & newest.keys()):
+        source = context.config.sources[name]
+        wants = [stream.wants_tag(source) for stream in streams_of(context.config) if source in stream.sources]
+        with suppress(CachewatchError), closing(context.open_repository(source)) as repository:
+            trees = tags_of(repository, resolve(repository, newest[name])).ids
+            tags = [tag for tag in tags_to_read(trees) if any(wanted(tag) for wanted in wants)]
+            whole = (unread.get((name, tag), {}).keys() >= folders(repository, trees[tag]).ids.keys() for tag in tags)
+            if tags and all(whole):
+                yield name
+
+
+def source_unreadable(source: str) -> Alert:
+    """Return the alert that no document of a source can be read."""
+    return Alert(
+        key=AlertKey(AlertKind.SOURCE_UNREADABLE, source),
+        title=f"no document of the source {source} can be read",
+        lines=("Nothing of it can be compared until that is repaired.",),
+        commands=("cachewatch status", "cachewatch config check --source"),
     )
 
 

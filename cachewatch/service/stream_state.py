@@ -47,7 +47,7 @@ class StreamState(Struct, frozen=True, kw_only=True):
             each.source: Position(
                 revision=each.revision,
                 cursors={step.tag: Cursor(step.revision) for step in each.tags if step.revision is not None},
-                unread={},
+                unread={step.tag: step.unread for step in each.tags if step.unread},
             )
             for each in advances
         }

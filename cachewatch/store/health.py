@@ -106,6 +106,7 @@ class AlertKind(StrEnum):
     SOURCE_EMPTY = "source-empty"  # source; it has no documents
     SOURCE_STALE = "source-stale"  # source
     SOURCE_LATE = "source-late"  # source; it is not polled
+    SOURCE_UNREADABLE = "source-unreadable"  # source; none of its documents can be read
     DOCUMENTS_UNREADABLE = "documents-unreadable"  # source, tag
     SUSPICIOUS_LOSS = "suspicious-loss"  # source, tag
     LARGE_CHANGE = "large-change"  # source, tag

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from station import Site
 
 from cachewatch.git.repository import Repository
 from cachewatch.operators import actions as operator_actions
+from cachewatch.operators.status import find_problems, read_status
 from cachewatch.service.notes import UnreadDocuments
 from cachewatch.store.cursors import Unread
 from cachewatch.store.digests import DigestRecord
@@ -166,6 +168,71 @@ def test_one_that_was_unreadable_at_the_beginning_is_compared_with_its_last_read
     made.run()
     publish_each(made, first=2)
     assert net(made) == [("1.0", "2.0")]
+
+
+@pytest.mark.parametrize("layout", ["_cache/develop/{}/specs.md", "docs/{}.md"])
+@pytest.mark.parametrize("when", ["each revision", "daily 07:30"])
+def test_one_that_is_unreadable_when_a_source_begins_is_in_an_alert(tmp_path: Path, layout: str, when: str) -> None:
+    """Operators hear of it at once, and until it is over; readers get no digest because of it."""
+    pas = [{PATH: WHOLE[:-30]}, {PATH: WHOLE[:-30]}, pa("2.0", 11)]
+    states = [state(min(number, 1), each) for number, each in enumerate(pas)]
+    made = Site(
+        tmp_path, [{layout.format(path.split("/")[2]): content for path, content in each.items()} for each in states]
+    )
+    made.configure(CONFIG.replace("changes: [all]", f"changes: [all], match: {{packages: [pa]}}, when: {when}"))
+    made.run()
+    named = ["1 document of develop in public cannot be read: pa"]
+    assert (made.notices(), made.told()) == (named, [])
+    context = made.open()
+    with closing(context.database):
+        (warning,) = find_problems(read_status(context), context.config, made.now).warnings
+    assert warning.what == named[0]
+
+    made.publish(1)
+    made.run(later=DAY)
+    made.run(later=DAY)
+    assert (made.notices()[:2], made.told()) == ([named[0], "1 alert is open"], [])
+    made.publish(2)
+    made.run(later=DAY)
+    made.run(later=DAY)
+    (digest,) = made.told()
+    assert "no earlier version of these documents of develop can be read: pa" in " ".join(digest.split())
+    assert made.notices()[-1] == "documents of develop in public were repaired or removed"
+
+
+def test_a_source_of_which_no_document_can_be_read_is_a_problem(tmp_path: Path) -> None:
+    """It is one from the first pass on until a document of it can be read; the others stay in an alert."""
+    whole = {f"docs/{name}.md": document(records([number]), package=name) for number, name in enumerate(("p0", "p1"))}
+    broken = {path: content[:-30] for path, content in whole.items()}
+    made = Site(tmp_path, [broken, broken | {"docs/p1.md": whole["docs/p1.md"]}])
+    made.configure(CONFIG)
+    made.run()
+    assert sorted(made.notices()) == [
+        "2 documents of develop in public cannot be read: p0, p1",
+        "no document of the source public can be read",
+    ]
+    context = made.open()
+    with closing(context.database):
+        found = find_problems(read_status(context), context.config, made.now)
+    assert [problem.what for problem in found.problems] == ["no document of the source public can be read"]
+    made.publish(1)
+    made.run(later=DAY)
+    made.run()
+    assert "documents of the source public can be read again" in made.notices()
+    context = made.open()
+    with closing(context.database):
+        (warning,) = find_problems(read_status(context), context.config, made.now).all
+    assert warning.what == "1 document of develop in public cannot be read: p0"
+    assert warning.detail.startswith("p0: ends before")
+
+
+def test_an_old_snapshot_is_not_read_when_a_source_begins(tmp_path: Path) -> None:
+    """It does not change any more, and a catalogue has many of them."""
+    tags = ("develop-2026-01-01", "develop-2026-01-08")
+    made = Site(tmp_path, [catalogue(ZLIB) | {f"_cache/{tag}/pa/specs.md": WHOLE[:-30] for tag in tags}])
+    made.configure(CONFIG)
+    made.run()
+    assert made.notices() == [f"1 document of {tags[1]} in public cannot be read: pa"]
 
 
 @pytest.mark.slow_cases
