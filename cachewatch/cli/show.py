@@ -154,7 +154,7 @@ def _chosen_specs(shown: ShownPackage, asked: SpecPattern) -> ShownPackage:
     if asked.text == asked.package:
         return shown
     specs = {each: signature for each, signature in shown.document.specs.items() if asked(each, signature)}
-    return replace(shown, document=replace(shown.document, specs=Specs.of(specs)))
+    return replace(shown, document=replace(shown.document, specs=Specs.of(specs)), whole=shown.document)
 
 
 def _nothing_so(document: Document, asked: SpecPattern) -> str:
@@ -248,14 +248,8 @@ class _Catalogue:
 
 def _tables(shown: Sequence[ShownPackage], colours: Palette) -> Iterator[bytes]:
     for number, each in enumerate(shown):
-        lines = render_inventory(
-            each.document,
-            each.side,
-            unchanged_since=each.unchanged_since,
-            is_pruned=tag_names.is_mutable(each.side.tag),
-            palette=colours,
-            width=width(),
-        )
+        is_pruned = tag_names.is_mutable(each.side.tag)
+        lines = render_inventory(each, is_pruned=is_pruned, palette=colours, width=width())
         # A table without marks ends with an empty line, which is removed before the next table.
         text = "\n".join(lines).rstrip("\n") if len(shown) > 1 else "\n".join(lines)
         yield f"{chr(10) if number else ''}{text}\n".encode()

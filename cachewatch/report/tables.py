@@ -1,7 +1,7 @@
 """Answers as tables: aligned text, names, CSV, Markdown or JSON; for tags, stacks, packages and single specs."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from itertools import zip_longest
 from typing import Any
 
@@ -187,37 +187,32 @@ _NO_STACK = "(no stack)"
 Cells = Counter[tuple[str, str, str]]  # version, stack, target
 
 
-def render_inventory(
-    document: Document,
-    side: Side,
-    *,
-    unchanged_since: Side | None,
-    is_pruned: bool,
-    palette: Palette,
-    width: int | None,
-) -> Iterator[str]:
-    """Yield the table of `document` with its counts and marks.
-
-    `unchanged_since` is the revision that wrote the document last; `is_pruned` tells whether
-    specs that no stack builds will go.
-    """
-    cells: Cells = Counter(
-        (version, stack, signature.target)
-        for signature in document.specs.values()
-        for version in signature.versions or ("(no version)",)
-        for stack in signature.stacks or (_NO_STACK,)
-    )
-    yield from fitted(_heading(document, side, unchanged_since, palette), width)
+def render_inventory(shown: "ShownPackage", *, is_pruned: bool, palette: Palette, width: int | None) -> Iterator[str]:
+    """Yield the table of a package with its counts and marks; `is_pruned`: specs that no stack builds will go."""
+    cells = _cells(shown.document)
+    # Of what is shown, the last copies are those of which the whole document has one.
+    everything = _cells(shown.whole) if shown.whole else cells
+    last = {cell for cell in cells if everything[cell] == 1 and cell[1] != _NO_STACK}
+    yield from fitted(_heading(shown.document, shown.side, shown.unchanged_since, palette), width)
     if cells:
         yield ""
-        yield from _matrix(cells, is_pruned=is_pruned, palette=palette, width=width)
+        yield from _matrix(cells, last, is_pruned=is_pruned, palette=palette, width=width)
         yield ""
-        if any(count == 1 for (_, stack, _), count in cells.items() if stack != _NO_STACK):
+        if last:
             yield from fitted(["!  the last copy of this version in this stack for this target"], width)
         if is_pruned and any(stack == _NO_STACK for _, stack, _ in cells):
             yield from fitted(
                 ["U  unreferenced: no stack builds these any more: they may be pruned at any time"], width
             )
+
+
+def _cells(document: Document) -> Cells:
+    return Counter(
+        (version, stack, signature.target)
+        for signature in document.specs.values()
+        for version in signature.versions or ("(no version)",)
+        for stack in signature.stacks or (_NO_STACK,)
+    )
 
 
 def _heading(document: Document, side: Side, since: Side | None, palette: Palette) -> Iterator[str]:
@@ -235,7 +230,9 @@ def _where(side: Side) -> str:
     return " ".join(filter(None, (side.tag, side.revision and side.revision[:10], _day(side))))
 
 
-def _matrix(cells: Cells, *, is_pruned: bool, palette: Palette, width: int | None) -> Iterator[str]:
+def _matrix(
+    cells: Cells, last: Set[tuple[str, str, str]], *, is_pruned: bool, palette: Palette, width: int | None
+) -> Iterator[str]:
     """Yield a line for each version and stack, with a column for each target where there is room."""
     targets = sorted({target for _, _, target in cells})
     rows = sorted({(version, stack) for version, stack, _ in cells}, key=lambda row: row[1])
@@ -245,7 +242,11 @@ def _matrix(cells: Cells, *, is_pruned: bool, palette: Palette, width: int | Non
     listed: list[Row] = []
     for place, (version, stack) in enumerate(rows):
         name = " " if place and rows[place - 1][0] == version else _cut(version)
-        counts = [_show_cell(cells[version, stack, target], stack, is_pruned=is_pruned) for target in targets]
+        mark = ("U" if is_pruned else " ") if stack == _NO_STACK else ""
+        counts = [
+            f"{cells[cell]}{mark or ('!' if cell in last else ' ')}" if cells[cell] else "."
+            for cell in ((version, stack, target) for target in targets)
+        ]
         aligned = (each.rjust(len(title)) for each, title in zip(counts, columns[2:], strict=True))
         shown.append((name, _cut(stack), *aligned))
         named = (f"{_cut(target)} {each.strip()}" for target, each in zip(targets, counts, strict=True) if each != ".")
@@ -256,24 +257,17 @@ def _matrix(cells: Cells, *, is_pruned: bool, palette: Palette, width: int | Non
         yield from text_lines(Table(("version", "stack", "specs for each target"), listed), palette, width)
 
 
-def _show_cell(count: int, stack: str, *, is_pruned: bool) -> str:
-    if not count:
-        return "."
-    if stack == _NO_STACK:
-        return f"{count}U" if is_pruned else f"{count} "
-    return "1!" if count == 1 else f"{count} "
-
-
 def _day(side: Side) -> str:
     return side.time[:10] if side.time else ""
 
 
 class ShownPackage(Struct, frozen=True):
-    """The document of a package, where it is from, and the revision that wrote it last, if that is known."""
+    """The specs of a package, where they are from, and the revision that wrote its document last, if that is known."""
 
     document: Document
     side: Side
     unchanged_since: Side | None = None
+    whole: Document | None = None  # where `document` has only some of its specs
 
 
 class ShownSpec(Struct, frozen=True):

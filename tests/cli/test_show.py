@@ -40,6 +40,19 @@ def test_versions(run: Run) -> None:
     assert run("show", "py-*@9").error == "cachewatch: py-*@9: no package that matches has such a version\n"
 
 
+def test_a_last_copy_is_the_last_of_the_whole_package(tmp_path: Path, run: Run) -> None:
+    """A spec that is shown alone is no last copy while its stack has another of its version for its target."""
+    specs = [*records([1, 2], versions=["2"]), record(3, versions=["3"])]
+    made = history(tmp_path / "s.git", catalogue({"cuda": specs}))
+
+    one_of_two, alone = (run("show", f"cuda/{spec_hash(place)}", "--repo", made).output for place in (1, 3))
+
+    assert "1!" not in one_of_two
+    assert "last copy" not in one_of_two
+    assert "1!" in alone
+    assert "!  the last copy of this version in this stack for this target" in alone
+
+
 @pytest.mark.parametrize(
     ("words", "versions"),
     [
