@@ -91,4 +91,5 @@ def test_samples(golden: Golden) -> None:
     hold(golden, "sample", digest)
     hold(golden, "notice", notice)
     assert "To do" in digest.text
+    assert len(re.findall("was the first since|Nothing was published", digest.page)) == 1
     assert notice.subscription == "operators"

@@ -107,7 +107,7 @@ def test_times_without_news_are_told(site: Site) -> None:
     site.run()
 
     assert any(
-        "Nothing was published between 1 June 2025 and 2 June 2025" in " ".join(text.split()) for text in site.told()
+        "The revision of 2 June 2025 was the first since 1 June 2025." in " ".join(text.split()) for text in site.told()
     )
 
 

@@ -1,5 +1,6 @@
 """A digest says where a source published nothing for longer than it usually does: its rhythm is learnt, not configured."""
 
+import re
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -8,7 +9,7 @@ from helpers import START, catalogue, records
 from station import Site
 
 DAY, WEEK = timedelta(days=1), timedelta(weeks=1)
-GAP = "Nothing was published between"
+GAP = re.compile(r"The revision of \d+ \w+ 20\d\d was the first since \d+ \w+ 20\d\d\.")
 
 CONFIG = """\
 version: 1
@@ -55,19 +56,19 @@ def test_a_weekly_mail_of_what_is_published_weekly_says_nothing_of_gaps(site: Si
     weeks = [START + number * WEEK - 2 * DAY for number in range(1, 10)]
     mails = weekly_mails(site, weeks)[4:]
     assert len(mails) >= 4
-    assert not [text for text in mails if GAP in text or "nothing new published" in text]
+    assert not [text for text in mails if GAP.search(text) or "nothing new published" in text]
 
 
 @pytest.mark.slow
 def test_a_month_without_news_is_a_gap_in_it(site: Site) -> None:
     weeks = [START + number * WEEK - 2 * DAY for number in range(1, 10)]
     mails = weekly_mails(site, [*weeks, weeks[-1] + 4 * WEEK])
-    assert GAP in mails[-1]
+    assert GAP.search(mails[-1])
 
 
 @pytest.mark.slow
 def test_ten_days_without_news_are_a_gap_where_it_is_published_daily(site: Site) -> None:
     days = [START + number * DAY for number in range(1, 20)]
     mails = weekly_mails(site, [*days, days[-1] + 10 * DAY])
-    assert GAP in mails[-1]
-    assert not [text for text in mails[:-1] if GAP in text]
+    assert GAP.search(mails[-1])
+    assert not [text for text in mails[:-1] if GAP.search(text)]
