@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         parse_document,
         to_records,
     )
-    from cachewatch.core.advice.coverage import Availability, Coverage, Environment, Need, Resolution
+    from cachewatch.core.advice.coverage import Coverage, Environment, Nearest, Need, Resolution
     from cachewatch.core.causes import Cause, What
     from cachewatch.core.model import (
         CompilerForm,
@@ -80,7 +80,6 @@ if TYPE_CHECKING:
     from cachewatch.git.revisions import Revision
 
 __all__ = [
-    "Availability",
     "BrokenSource",
     "BuildCache",
     "CachewatchError",
@@ -105,6 +104,7 @@ __all__ = [
     "Machine",
     "MachineLoss",
     "MatchKind",
+    "Nearest",
     "Need",
     "NotComparableDocument",
     "OpenCatalogue",

@@ -113,7 +113,7 @@ class CoverageReport(Struct, frozen=True, kw_only=True):
 
     @property
     def is_partial(self) -> bool:
-        """Whether a document could not be read, so that its binaries count as lost."""
+        """Whether a document could not be read, so that its binaries count as gone."""
         return any(diagnostic.is_loss for diagnostic in self.diagnostics)
 
 

@@ -326,7 +326,7 @@ def test_coverage(demo_repository: Path, folders: tuple[Path, Path], tmp_path: P
     (tmp_path / "spack.yaml").write_text("spack:\n  specs: [py-keras, zlib@2.0]\n")
     with cachewatch.open(demo_repository) as catalogue:
         report = cachewatch.coverage(tmp_path, catalogue)
-        assert [each.standing.value for each in report.coverage.needs] == ["usable", "lost"]
+        assert [each.loss_class.value for each in report.coverage.needs] == ["kept", "gone"]
         assert cachewatch.coverage(report.coverage.environment, catalogue, "HEAD~1").coverage.met == 0
         assert report.where.endswith(f"develop at {catalogue.revisions()[0].commit[:10]}")
     with cachewatch.open(folders[1]) as catalogue:

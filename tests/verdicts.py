@@ -27,8 +27,8 @@ def _made_from() -> dict[str, list[str]]:
 def verdict(spec_hash: str, wanted: Spec, builds: Specs) -> str:
     """Return what a package's `builds` have of one binary; all are spelled as oracle.py spells them."""
     if spec_hash in builds:
-        return "there"
-    best = "lost"
+        return "same"
+    best = "none"
     for build in builds.values():
         is_runnable = build["target"] == wanted["target"] or build["target"] in ancestors(wanted["target"])
         if not is_runnable or any(build[key] != wanted[key] for key in ("versions", "os", "platform")):
@@ -38,8 +38,8 @@ def verdict(spec_hash: str, wanted: Spec, builds: Specs) -> str:
             and that_matter(build) == that_matter(wanted)
             and same_compiler(build, wanted)
         ):
-            return "rebuilt"
-        best = "usable"
+            return "equal"
+        best = "similar"
     return best
 
 

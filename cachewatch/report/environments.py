@@ -6,7 +6,7 @@ Also what moving a pinned snapshot means.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from cachewatch.core.advice.coverage import Availability, Coverage, Resolution
+from cachewatch.core.advice.coverage import Coverage, Nearest, Resolution
 from cachewatch.core.advice.values import Assessment, Because, EnvironmentState, Pinned, cause_of
 from cachewatch.core.model import LossClass
 from cachewatch.core.names import safe
@@ -29,9 +29,9 @@ MEANINGS = {
 }
 _ABSTRACT = "It names no hashes, so that only versions were looked up; with a spack.lock there is a sure answer."
 _LEFT = {
-    Availability.REBUILT: "a second copy is left",
-    Availability.USABLE: "another build is left",
-    Availability.LOST: "it needs a source build",
+    Nearest.EQUAL: "a second copy is left",
+    Nearest.SIMILAR: "another build is left",
+    Nearest.NONE: "it needs a source build",
 }
 _MOST_NAMED = 5
 
@@ -90,9 +90,9 @@ def remark(covered: Resolution) -> str:
 
 
 def _instead(covered: Resolution) -> str:
-    if covered.standing is Availability.THERE:
+    if covered.nearest is Nearest.SAME:
         return ""
-    if covered.standing is not Availability.LOST:
+    if covered.nearest is not Nearest.NONE:
         more = f" and {len(covered.others) - 1:,} more" if len(covered.others) > 1 else ""
         differs = f", with {', '.join(covered.differs)}" if covered.differs else ""
         reasons = first_of(reasons_in_words(cause for cause, _ in covered.causes), rest=" and {} more reasons")

@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.core.advice.actions import ENVIRONMENT
-from cachewatch.core.advice.coverage import Availability, Resolution
+from cachewatch.core.advice.coverage import Nearest, Resolution
 from cachewatch.core.advice.values import Action, AssessedLoss, Because, Fact, Rank, Verb
 from cachewatch.core.model import LossClass
 from cachewatch.core.names import safe, safe_name
@@ -204,7 +204,7 @@ def _sentence(group: Sequence[Action], digest: Digest, words: Words, prefix: str
         names = [f"{one.need.package} {one.need.version}".strip() for one in own]
         is_few = count <= MOST_NAMES or because is Because.ENVIRONMENT_GOING
         is_unsure = any(one.lacks_compiler for one in own)
-        is_equal = not is_unsure and all(one.left is Availability.REBUILT for one in own)
+        is_equal = not is_unsure and all(one.left is Nearest.EQUAL for one in own)
         said = "environment-same" if is_unsure and because is Because.ENVIRONMENT_EQUAL else because
         values = {
             "names": and_more(names, words),

@@ -16,10 +16,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.core.advice.coverage import (
-    Availability,
     Coverage,
     CoverageChange,
     Environment,
+    Nearest,
     Need,
     Resolution,
     compare_coverage,
@@ -121,19 +121,19 @@ def _environment() -> CoverageChange:
     )
     environment = Environment(name="/srv/envs/ml/spack.lock", needs=needs, externals=1)
     cuda, hdf5, openmpi, torch, zlib = needs
-    there = tuple(Resolution(need, Availability.THERE) for need in needs[:4])
+    there = tuple(Resolution(need, Nearest.SAME) for need in needs[:4])
     return compare_coverage(
-        Coverage(environment, (*there, Resolution(zlib, Availability.LOST))),
+        Coverage(environment, (*there, Resolution(zlib, Nearest.NONE))),
         Coverage(
             environment,
             (
-                Resolution(cuda, Availability.LOST, versions=("12.9.0",), elsewhere=("linux-ubuntu22.04-neoverse_v1",)),
-                Resolution(hdf5, Availability.REBUILT, others=("e" * 32,)),
+                Resolution(cuda, Nearest.NONE, versions=("12.9.0",), elsewhere=("linux-ubuntu22.04-neoverse_v1",)),
+                Resolution(hdf5, Nearest.EQUAL, others=("e" * 32,)),
                 Resolution(
-                    openmpi, Availability.USABLE, others=("g" * 32,), differs=("target x86_64_v2", "variants ~cuda")
+                    openmpi, Nearest.SIMILAR, others=("g" * 32,), differs=("target x86_64_v2", "variants ~cuda")
                 ),
-                Resolution(torch, Availability.THERE, after_prune=Availability.REBUILT),
-                Resolution(zlib, Availability.THERE),
+                Resolution(torch, Nearest.SAME, after_prune=Nearest.EQUAL),
+                Resolution(zlib, Nearest.SAME),
             ),
         ),
     )

@@ -17,11 +17,11 @@ from verdicts import after_prune, ancestors, same_compiler, that_matter, verdict
 
 from cachewatch.core.advice.assessment import assess
 from cachewatch.core.advice.coverage import (
-    Availability,
     Coverage,
     CoverageChange,
     Environment,
     Holdings,
+    Nearest,
     Need,
     Resolution,
     best,
@@ -91,7 +91,7 @@ def test_every_lock_file_against_every_state(
     truth = {key: {h: verdict(h, s, states[key].get(p, {})) for h, (p, s) in wanted.items()} for key in STATES}
     found = {key: cover(environment, held[key]) for key in STATES}
     for key in STATES:
-        assert {covered.need.hash: covered.standing for covered in found[key].needs} == truth[key], key
+        assert {covered.need.hash: covered.nearest for covered in found[key].needs} == truth[key], key
         assert all(covered.after_prune is None for covered in found[key].needs)
     for before, after in itertools.product(STATES, STATES):
         check_change(compare_coverage(found[before], found[after]), truth[before], truth[after])
@@ -105,18 +105,18 @@ def as_spec(need: Need) -> Spec:
 
 def check_change(change: CoverageChange, before: dict[str, str], after: dict[str, str]) -> None:
     """Hold what became of an environment to the verdicts of both states, by hash; it adds up."""
-    left = {h for h in before if before[h] == "there" != after[h]}
-    others = {h for h in before if before[h] != "there" != after[h]}
+    left = {h for h in before if before[h] == "same" != after[h]}
+    others = {h for h in before if before[h] != "same" != after[h]}
     assert hashes(change.removed) == left
-    assert hashes(change.came) == {h for h in before if before[h] != "there" == after[h]}
-    for word in Availability:
-        assert hashes(c for c in change.removed if c.standing is word) == {h for h in left if after[h] == word}
-    assert hashes(change.newly_lost) == {h for h in others if before[h] != "lost" == after[h]}
-    assert hashes(change.restored) == {h for h in others if before[h] == "lost" != after[h]}
+    assert hashes(change.came) == {h for h in before if before[h] != "same" == after[h]}
+    for word in Nearest:
+        assert hashes(c for c in change.removed if c.nearest is word) == {h for h in left if after[h] == word}
+    assert hashes(change.newly_lost) == {h for h in others if before[h] != "none" == after[h]}
+    assert hashes(change.restored) == {h for h in others if before[h] == "none" != after[h]}
     assert change.before.met - len(change.removed) + len(change.came) == change.after.met
-    assert bool(change) == any(before[h] != after[h] and {"there", "lost"} & {before[h], after[h]} for h in before)
-    assert [c.standing for c in change.removed] == sorted(
-        (c.standing for c in change.removed), key=["lost", "usable", "rebuilt"].index
+    assert bool(change) == any(before[h] != after[h] and {"same", "none"} & {before[h], after[h]} for h in before)
+    assert [c.nearest for c in change.removed] == sorted(
+        (c.nearest for c in change.removed), key=["none", "similar", "equal"].index
     )
     assert bool(headline_of(change)) == bool(change)
 
@@ -169,21 +169,21 @@ def check_package(first: Specs, second: Specs, there: Mapping[str, Signature]) -
     found = cover(Environment(name="x", needs=needs), {"p": there})
     for covered in found.needs:
         spec_hash, spec = covered.need.hash, first[covered.need.hash]
-        assert covered.standing == verdict(spec_hash, spec, second), (spec, second)
+        assert covered.nearest == verdict(spec_hash, spec, second), (spec, second)
         assert covered.left == after_prune(spec_hash, spec, second), (spec, second)
         runnable = [s for s in second.values() if is_runnable(s, spec)]
-        if covered.standing is Availability.LOST:
+        if covered.nearest is Nearest.NONE:
             built = [s for s in runnable if s["stacks"]]
             assert set(covered.versions) == {v for s in built for v in s["versions"]}
             assert covered.suggestion == (newest(covered.versions) if built else "")
-        elif covered.standing is Availability.USABLE:
+        elif covered.nearest is Nearest.SIMILAR:
             assert set(covered.others) == {
                 h for h in second if second[h] in runnable and second[h]["versions"] == spec["versions"]
             }
             check_differences(covered, spec, second[covered.others[0]])
     pruned = cover(found.environment, {"p": {h: s for h, s in there.items() if s.stacks}})
     change = compare_coverage(found, pruned)
-    check_change(change, *({c.need.hash: c.standing.value for c in side.needs} for side in (found, pruned)))
+    check_change(change, *({c.need.hash: c.nearest.value for c in side.needs} for side in (found, pruned)))
     # Of one that is not there, what would do in its place is lost.
     assert hashes(found.of_class(LossClass.GOING)) == hashes(change.removed) | hashes(change.newly_lost)
 
@@ -299,32 +299,32 @@ def need(**values: Any) -> Need:
     )
 
 
-def standing(wanted: Need, **values: Any) -> Availability:
+def nearest(wanted: Need, **values: Any) -> Nearest:
     """Hold one need against one spec of another hash."""
     environment = Environment(name="x", needs=(wanted,))
-    return cover(environment, {"zlib": {spec_hash(9): signature(**values)}}).needs[0].standing
+    return cover(environment, {"zlib": {spec_hash(9): signature(**values)}}).needs[0].nearest
 
 
 def test_another_system_is_no_other_build() -> None:
     """Nothing for another operating system, platform or processor can take the place."""
-    assert standing(need()) is Availability.REBUILT
-    assert standing(need(target="zen5"), target="zen4") is Availability.USABLE
-    assert standing(need(target="zen4"), target="zen5") is Availability.LOST
-    assert standing(need(target="zen4"), target="neoverse_v1") is Availability.LOST
-    assert standing(need(), os="rhel8") is Availability.LOST
-    assert standing(need(), platform="darwin") is Availability.LOST
-    assert standing(need(), versions=("1.0.1",)) is Availability.LOST
-    assert standing(need(hash="", version="1.0", platform="", os=""), versions=("1.0.1",)) is Availability.USABLE
-    assert standing(need(version="git.main=1.0"), versions=("git.main=1.0",)) is Availability.REBUILT
+    assert nearest(need()) is Nearest.EQUAL
+    assert nearest(need(target="zen5"), target="zen4") is Nearest.SIMILAR
+    assert nearest(need(target="zen4"), target="zen5") is Nearest.NONE
+    assert nearest(need(target="zen4"), target="neoverse_v1") is Nearest.NONE
+    assert nearest(need(), os="rhel8") is Nearest.NONE
+    assert nearest(need(), platform="darwin") is Nearest.NONE
+    assert nearest(need(), versions=("1.0.1",)) is Nearest.NONE
+    assert nearest(need(hash="", version="1.0", platform="", os=""), versions=("1.0.1",)) is Nearest.SIMILAR
+    assert nearest(need(version="git.main=1.0"), versions=("git.main=1.0",)) is Nearest.EQUAL
 
 
 def test_what_is_unknown_is_no_difference() -> None:
     """A lock file without variants, or a compiler that one of both does not name."""
-    assert standing(need(variants=("+shared",), compiler="gcc@11.4.0")) is Availability.REBUILT
-    assert standing(need(variants=None, compiler="none")) is Availability.REBUILT
-    assert standing(need(compiler="gcc@11.4.0"), compiler="none") is Availability.REBUILT
-    assert standing(need(compiler="gcc@11.4.0"), compiler="gcc@12.2.0") is Availability.USABLE
-    assert standing(need(variants=("~shared",))) is Availability.USABLE
+    assert nearest(need(variants=("+shared",), compiler="gcc@11.4.0")) is Nearest.EQUAL
+    assert nearest(need(variants=None, compiler="none")) is Nearest.EQUAL
+    assert nearest(need(compiler="gcc@11.4.0"), compiler="none") is Nearest.EQUAL
+    assert nearest(need(compiler="gcc@11.4.0"), compiler="gcc@12.2.0") is Nearest.SIMILAR
+    assert nearest(need(variants=("~shared",))) is Nearest.SIMILAR
 
 
 def test_patches_and_the_build_system_are_no_other_variants() -> None:
@@ -379,13 +379,13 @@ def test_two_caches_together() -> None:
         (found,) = best(cover(environment, one), cover(environment, two)).needs
         (turned,) = best(cover(environment, two), cover(environment, one)).needs
         assert found == turned
-        return found.standing.value, found.left.value
+        return found.nearest.value, found.left.value
 
-    assert both(unreferenced, {}) == ("there", "lost")
-    assert both(unreferenced, rebuilt) == ("there", "rebuilt")
-    assert both(unreferenced, kept) == ("there", "there")
-    assert both(rebuilt, other) == ("rebuilt", "rebuilt")
-    assert both(other, {"zlib": {spec_hash(5): signature(versions=("3.0",))}}) == ("lost", "lost")
+    assert both(unreferenced, {}) == ("same", "none")
+    assert both(unreferenced, rebuilt) == ("same", "equal")
+    assert both(unreferenced, kept) == ("same", "same")
+    assert both(rebuilt, other) == ("equal", "equal")
+    assert both(other, {"zlib": {spec_hash(5): signature(versions=("3.0",))}}) == ("none", "none")
 
 
 def headline_of(change: CoverageChange) -> str:
@@ -394,7 +394,7 @@ def headline_of(change: CoverageChange) -> str:
 
 
 def change_of(before: Sequence[str], after: Sequence[str], **values: Any) -> CoverageChange:
-    """Return the change of an environment whose needs stand like this; `there>lost` may be pruned at any time."""
+    """Return the change of an environment whose needs stand like this; `same>none` may be pruned at any time."""
     needs = tuple(
         need(hash=spec_hash(n) if values.get("has_hashes", True) else "", version=f"1.{n}") for n in range(len(after))
     )
@@ -405,9 +405,7 @@ def change_of(before: Sequence[str], after: Sequence[str], **values: Any) -> Cov
         pairs = zip(needs, found, strict=True)
         return Coverage(
             environment,
-            tuple(
-                Resolution(n, Availability(now), Availability(left) if left else None) for n, (now, _, left) in pairs
-            ),
+            tuple(Resolution(n, Nearest(now), Nearest(left) if left else None) for n, (now, _, left) in pairs),
         )
 
     return compare_coverage(side(before), side(after))
@@ -416,27 +414,27 @@ def change_of(before: Sequence[str], after: Sequence[str], **values: Any) -> Cov
 @pytest.mark.parametrize(
     ("before", "after", "headline"),
     [
-        (["there"] * 3, ["there"] * 3, ""),
+        (["same"] * 3, ["same"] * 3, ""),
         ([], [], ""),
-        (["lost", "rebuilt"], ["lost", "usable"], ""),
-        (["there"], ["lost"], "1 of 1 binary gone: build from source"),
-        (["there"], ["usable"], "all rebuilt: re-concretize (all 1 have equal builds)"),
-        (["there"] * 3, ["there", "there", "lost"], "1 of 3 binaries gone: build from source"),
-        (["there"] * 3, ["there", "rebuilt", "lost"], "1 of 3 binaries gone: 1 has an equal or other build"),
-        (["there"] * 3, ["there", "rebuilt", "usable"], "2 of 3 binaries replaced by equal builds: re-concretize"),
+        (["none", "equal"], ["none", "similar"], ""),
+        (["same"], ["none"], "1 of 1 binary gone: build from source"),
+        (["same"], ["similar"], "all rebuilt: re-concretize (all 1 have equal builds)"),
+        (["same"] * 3, ["same", "same", "none"], "1 of 3 binaries gone: build from source"),
+        (["same"] * 3, ["same", "equal", "none"], "1 of 3 binaries gone: 1 has an equal or other build"),
+        (["same"] * 3, ["same", "equal", "similar"], "2 of 3 binaries replaced by equal builds: re-concretize"),
         (
-            ["there"] * 48,
-            ["there"] * 24 + ["rebuilt"] * 10 + ["usable"] * 9 + ["lost"] * 5,
+            ["same"] * 48,
+            ["same"] * 24 + ["equal"] * 10 + ["similar"] * 9 + ["none"] * 5,
             "5 of 48 binaries gone: 19 have equal or other builds",
         ),
-        (["there"] * 20, ["there"] + ["rebuilt"] * 19, "nearly all rebuilt: re-concretize (19 of 20 have equal builds)"),
-        (["rebuilt", "there"], ["lost", "there"], "1 of 2 binaries gone: build from source"),
-        (["lost", "there"], ["there", "there"], "1 of 2 binaries added"),
-        (["lost", "there"], ["rebuilt", "there"], "1 of 2 binaries has another build again"),
-        (["there"] * 3, ["there", *["there>rebuilt"] * 2], "2 of 3 binaries may be pruned at any time: re-concretize"),
-        (["there>rebuilt"] * 3, ["there>rebuilt"] * 3, ""),
-        (["there"] * 3, ["there", *["there>lost"] * 2], "2 of 3 binaries may be pruned at any time: copy them"),
-        (["rebuilt", "there"], ["rebuilt>lost", "there"], "last build of 1 of 2 binaries may be pruned: re-concretize, then copy"),
+        (["same"] * 20, ["same"] + ["equal"] * 19, "nearly all rebuilt: re-concretize (19 of 20 have equal builds)"),
+        (["equal", "same"], ["none", "same"], "1 of 2 binaries gone: build from source"),
+        (["none", "same"], ["same", "same"], "1 of 2 binaries added"),
+        (["none", "same"], ["equal", "same"], "1 of 2 binaries has another build again"),
+        (["same"] * 3, ["same", *["same>equal"] * 2], "2 of 3 binaries may be pruned at any time: re-concretize"),
+        (["same>equal"] * 3, ["same>equal"] * 3, ""),
+        (["same"] * 3, ["same", *["same>none"] * 2], "2 of 3 binaries may be pruned at any time: copy them"),
+        (["equal", "same"], ["equal>none", "same"], "last build of 1 of 2 binaries may be pruned: re-concretize, then copy"),
     ],
 )  # fmt: skip
 def test_the_headline_of_an_environment(before: list[str], after: list[str], headline: str) -> None:
@@ -448,9 +446,9 @@ def test_the_headline_of_an_environment(before: list[str], after: list[str], hea
 
 def test_an_abstract_environment_changes_as_well() -> None:
     """Any build of its versions will do, and losing the last one is a loss."""
-    change = change_of(["usable", "usable"], ["usable", "lost"], has_hashes=False)
+    change = change_of(["similar", "similar"], ["similar", "none"], has_hashes=False)
     assert headline_of(change) == "1 of 2 specs gone: build from source"
-    assert headline_of(change_of(["lost"], ["usable"], has_hashes=False)) == "1 of 1 spec added"
+    assert headline_of(change_of(["none"], ["similar"], has_hashes=False)) == "1 of 1 spec added"
 
 
 def test_what_no_stack_builds_is_announced(tmp_path: Path, run: Run) -> None:

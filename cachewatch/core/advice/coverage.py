@@ -20,13 +20,13 @@ from cachewatch.core.spack import NO_COMPILER, Versions, is_newer, sorted_versio
 Holdings = Mapping[str, Mapping[str, Signature]]
 
 
-class Availability(StrEnum):
-    """How a cache provides one binary that an environment needs: the best of these that applies."""
+class Nearest(StrEnum):
+    """What a cache has that is nearest to a binary: the first of these that applies."""
 
-    THERE = "there"  # the same hash
-    REBUILT = "rebuilt"  # a build with another hash, equal in all attributes
-    USABLE = "usable"  # another build of the same version that these machines run
-    LOST = "lost"  # no such build: it must be built from source
+    SAME = "same"  # the same hash
+    EQUAL = "equal"  # a build with another hash, equal in all attributes
+    SIMILAR = "similar"  # another build of the same version that these machines run
+    NONE = "none"  # no such build
 
 
 class Need(Struct, frozen=True, kw_only=True):
@@ -87,37 +87,37 @@ class Resolution(Struct, frozen=True):
     """A need, and how the cache provides it."""
 
     need: Need
-    standing: Availability
-    after_prune: Availability | None = None  # standing without the specs that no stack builds, if that is worse
+    nearest: Nearest
+    after_prune: Nearest | None = None  # what is nearest without the specs that no stack builds, if that is worse
     others: tuple[str, ...] = ()  # hashes of other usable builds of the version, the most similar first
     differs: tuple[str, ...] = ()  # attributes of the most similar one that differ from the need
     lacks_compiler: bool = False  # no compiler is known of it, but of the other builds
-    versions: tuple[str, ...] = ()  # other versions for the same machines, oldest first; only if lost
-    elsewhere: tuple[str, ...] = ()  # other systems with the version, as linux-rhel8-zen4; only if lost
-    # Causes of another hash, each with the path of packages to what differs; only if rebuilt and recorded.
+    versions: tuple[str, ...] = ()  # other versions for the same machines, oldest first; only if nearest is none
+    elsewhere: tuple[str, ...] = ()  # other systems with the version, as linux-rhel8-zen4; likewise
+    # Causes of another hash, each with the path of packages to what differs; only if equal and recorded.
     causes: tuple[tuple[Cause, tuple[str, ...]], ...] = ()
 
     @property
     def is_met(self) -> bool:
         """Whether the needed binary is there; for an abstract spec, whether any build of its versions is."""
-        return self.standing is Availability.THERE or (not self.need.hash and self.standing is not Availability.LOST)
+        return self.nearest is Nearest.SAME or (not self.need.hash and self.nearest is not Nearest.NONE)
 
     @property
     def loss_class(self) -> LossClass:
-        """How the need is provided, in the classes that also describe losses of places and machines."""
+        """The word of `cachewatch coverage` for it, which also describes losses of places and machines."""
         if self.is_met and self.after_prune is None:
             return LossClass.KEPT
-        if self.is_met or self.after_prune is Availability.LOST:
+        if self.is_met or self.after_prune is Nearest.NONE:
             return LossClass.GOING
-        if self.standing is Availability.LOST:
+        if self.nearest is Nearest.NONE:
             return LossClass.OTHER if self.has_newer else LossClass.GONE
         has_other_variants = any(text.startswith("variants ") for text in self.differs)
         return LossClass.OTHER if has_other_variants else LossClass.EQUAL
 
     @property
-    def left(self) -> Availability:
-        """The standing without the specs that no stack builds."""
-        return self.after_prune or self.standing
+    def left(self) -> Nearest:
+        """What is nearest without the specs that no stack builds."""
+        return self.after_prune or self.nearest
 
     @property
     def has_newer(self) -> bool:
@@ -135,10 +135,6 @@ class Coverage(Struct, frozen=True):
 
     environment: Environment
     needs: tuple[Resolution, ...]
-
-    def of(self, standing: Availability) -> tuple[Resolution, ...]:
-        """Return the needs with one standing."""
-        return tuple(covered for covered in self.needs if covered.standing is standing)
 
     @property
     def met(self) -> int:
@@ -200,10 +196,10 @@ def better(one: Resolution | None, other: Resolution) -> Resolution:
     """Return how two caches together provide one need."""
     if one is None:
         return other
-    best, rest = sorted((one, other), key=lambda covered: (_place(covered.standing), len(covered.differs)))
+    best, rest = sorted((one, other), key=lambda covered: (_place(covered.nearest), len(covered.differs)))
     left = min(one.left, other.left, key=_place)
-    after_prune = None if left is best.standing else left
-    if best.standing is not rest.standing:
+    after_prune = None if left is best.nearest else left
+    if best.nearest is not rest.nearest:
         return replace(best, after_prune=after_prune)
     return replace(
         best,
@@ -219,12 +215,12 @@ def best(one: Coverage, other: Coverage) -> Coverage:
     return Coverage(one.environment, tuple(map(better, one.needs, other.needs)))
 
 
-def _place(standing: Availability) -> int:
-    return list(Availability).index(standing)
+def _place(nearest: Nearest) -> int:
+    return list(Nearest).index(nearest)
 
 
 def _is_lost(covered: Resolution) -> bool:
-    return covered.standing is Availability.LOST
+    return covered.nearest is Nearest.NONE
 
 
 def _is_going(covered: Resolution) -> bool:
@@ -238,22 +234,18 @@ def _worst_first(found: Iterable[Resolution]) -> tuple[Resolution, ...]:
 
 def _covered(need: Need, specs: Mapping[str, Signature], *, is_pruned: bool) -> Resolution:
     found = _found(need, specs, is_pruned=is_pruned)
-    if (
-        not is_pruned
-        or found.standing is Availability.LOST
-        or not any(spec.is_unreferenced for spec in set(specs.values()))
-    ):
+    if not is_pruned or found.nearest is Nearest.NONE or not any(spec.is_unreferenced for spec in set(specs.values())):
         return found
     built = {spec_hash: spec for spec_hash, spec in specs.items() if not spec.is_unreferenced}
     left = _found(need, built, is_pruned=True)
-    if left.standing is found.standing:
+    if left.nearest is found.nearest:
         return found
-    return replace(found, after_prune=left.standing, versions=left.versions)
+    return replace(found, after_prune=left.nearest, versions=left.versions)
 
 
 def _found(need: Need, specs: Mapping[str, Signature], *, is_pruned: bool) -> Resolution:
     if need.hash and need.hash in specs:
-        return Resolution(need, Availability.THERE)
+        return Resolution(need, Nearest.SAME)
     is_wanted = _wanted(need)
     signatures = set(specs.values())  # of which there are far fewer than specs
     builds = {spec for spec in signatures if any(map(is_wanted, spec.versions))}
@@ -264,7 +256,7 @@ def _found(need: Need, specs: Mapping[str, Signature], *, is_pruned: bool) -> Re
     if equal:
         return Resolution(
             need,
-            Availability.REBUILT,
+            Nearest.EQUAL,
             others=tuple(sorted(h for h, spec in specs.items() if spec in equal)),
             lacks_compiler=_lacks_compiler(need, equal),
         )
@@ -273,7 +265,7 @@ def _found(need: Need, specs: Mapping[str, Signature], *, is_pruned: bool) -> Re
     nearest = specs[others[0][1]]
     return Resolution(
         need,
-        Availability.USABLE,
+        Nearest.SIMILAR,
         others=tuple(spec_hash for _, spec_hash in others),
         differs=_differences(need, nearest),
         lacks_compiler=_lacks_compiler(need, usable),
@@ -285,9 +277,7 @@ def _lost(need: Need, specs: Iterable[Signature], builds: Iterable[Signature], *
     built = (spec for spec in specs if is_runnable(need, spec) and not (is_pruned and spec.is_unreferenced))
     versions = {version for spec in built for version in spec.versions}
     elsewhere = {f"{spec.platform}-{spec.os}-{spec.target}" for spec in builds}
-    return Resolution(
-        need, Availability.LOST, versions=tuple(sorted_versions(versions)), elsewhere=tuple(sorted(elsewhere))
-    )
+    return Resolution(need, Nearest.NONE, versions=tuple(sorted_versions(versions)), elsewhere=tuple(sorted(elsewhere)))
 
 
 def _wanted(need: Need) -> Versions:

@@ -6,7 +6,7 @@ from enum import IntEnum, StrEnum
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from cachewatch.core.advice.coverage import Availability, CoverageChange, Resolution
+from cachewatch.core.advice.coverage import CoverageChange, Nearest, Resolution
 from cachewatch.core.model import LossClass
 from cachewatch.core.statement_values import LOSSES, OwnedLoss, Statement, StatementKind, packages_of
 
@@ -271,7 +271,7 @@ ENDS = {
 
 def cause_of(covered: Resolution) -> Because | None:
     """Return for what cause something is to be done about a binary of an environment; None if nothing is."""
-    is_last = covered.left is Availability.LOST and not covered.has_newer
+    is_last = covered.left is Nearest.NONE and not covered.has_newer
     if covered.loss_class is LossClass.GOING and is_last:
         return Because.ENVIRONMENT_LAST if covered.is_met else Because.ENVIRONMENT_LAST_OTHER
     return None if covered.loss_class is LossClass.KEPT else Because(f"environment-{covered.loss_class}")

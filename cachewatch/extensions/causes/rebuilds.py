@@ -14,7 +14,7 @@ from typing import TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cachewatch.core.advice.coverage import Availability, Coverage, Resolution
+from cachewatch.core.advice.coverage import Coverage, Nearest, Resolution
 from cachewatch.core.causes import (
     Attributed,
     Cause,
@@ -106,9 +106,10 @@ class RepositoryCauses:
         The lock file is read only if it lies, links resolved, in one of `folders`; without any, it may lie anywhere. A
         worker process reads it; if this fails, `warn` is called and `coverage` is returned unchanged.
         """
-        rebuilt = coverage.of(Availability.REBUILT)
         replaced = tuple(
-            (one.need.package, one.need.hash, one.others[0]) for one in rebuilt if one.need.hash and one.others
+            (one.need.package, one.need.hash, one.others[0])
+            for one in coverage.needs
+            if one.nearest is Nearest.EQUAL and one.need.hash and one.others
         )
         if not replaced:
             return coverage
@@ -119,7 +120,7 @@ class RepositoryCauses:
             return coverage
 
         def with_those(one: Resolution) -> Resolution:
-            causes = found.get(one.need.hash, {}) if one.standing is Availability.REBUILT else {}
+            causes = found.get(one.need.hash, {}) if one.nearest is Nearest.EQUAL else {}
             return replace(one, causes=tuple(sorted(causes.items(), key=lambda each: each[0].sort_key)))
 
         return replace(coverage, needs=tuple(map(with_those, coverage.needs)))
