@@ -13,6 +13,7 @@ from cachewatch.core.model import Document, Signature
 from cachewatch.documents.parsing import parse
 from cachewatch.git.gitpython import init_repository
 from cachewatch.git.recording import AUTHOR, BRANCH, data_of, import_stream, quoted
+from cachewatch.runtime.files import demo_documents
 
 START = datetime(2025, 6, 1, 4, tzinfo=UTC)
 
@@ -105,6 +106,15 @@ def catalogue(packages: Mapping[str, list[Record]], tag: str = "develop") -> dic
         f"_cache/{tag}/{package}/specs.md": document(found, package=package, tag=tag)
         for package, found in packages.items()
     }
+
+
+def demo_records() -> dict[str, list[Record]]:
+    """Return the records of the five documents of the demo."""
+    found = {}
+    for package, data in demo_documents().items():
+        (line,) = [line for line in data.decode().splitlines() if line.startswith("spec_details: ")]
+        found[package] = json.loads(line.removeprefix("spec_details: "))
+    return found
 
 
 def lock(path: Path, *specs: tuple[str, str, str]) -> Path:

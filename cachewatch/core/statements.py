@@ -278,7 +278,7 @@ def _statement(
             stacks=tuple(sorted({place.stack for place in places} if head.kind in _LOSSES else stacks)),
             counts=sum((line.counts for line in lines), start=Counts()),
             exceptions=tuple(dict.fromkeys(package for package, stack in exceptions if takes(package, stack))),
-            effects=tuple(_effects(head.kind, taken)),
+            effects=tuple(_effects(head, taken)),
             of_packages=judgement.packages if is_of_tag(head.kind) else 0,
             lines=lines,
             kinds=frozenset(_kinds(head, taken)),
@@ -315,15 +315,18 @@ def _kinds(head: _Head, taken: _Taken) -> Iterator[Kind]:
         yield Kind(head.kind)
 
 
-def _effects(kind: StatementKind, taken: _Taken) -> Iterator[Effect]:
+def _effects(head: _Head, taken: _Taken) -> Iterator[Effect]:
     """Yield the other consequences of a statement on a stack or on values, by package."""
-    if kind not in (*_STACKS, *_VALUES):
+    if head.kind not in (*_STACKS, *_VALUES):
         return
     packages: defaultdict[StatementKind, set[str]] = defaultdict(set)
     for items, story in taken.items:
         if story.kind in (*_BY_PACKAGE, StatementKind.PLACE_LOST, StatementKind.PLACE_GAINED):
             packages[story.kind].add(items.package)
-    for effect in sorted(packages, key=RANKS.__getitem__):
+    if head.merge is not None:  # what is in a stack of another name is neither lost nor new there
+        packages[StatementKind.PLACE_LOST] &= head.merge.lost
+        packages[StatementKind.PLACE_GAINED] &= head.merge.gained
+    for effect in sorted(filter(packages.get, packages), key=RANKS.__getitem__):
         yield Effect(effect, tuple(sorted(packages[effect])))
 
 

@@ -28,6 +28,7 @@ _PRUNED_SHARE = 0.05  # of the specs of the tag
 WAVE_SHARE = 0.2  # of the packages of the tag
 _AGAIN_SHARE = 0.5  # of the specs of a package that some stack builds
 _MERGED_SHARE = 0.9  # of the packages of a stack
+_FEWEST_PACKAGES = 2  # of a stack, in a tag of few packages
 
 _NOTED = ("compilers", "oses", "targets")
 
@@ -137,6 +138,8 @@ class Merge(Struct, frozen=True):
 
     removed: tuple[str, ...]
     joined: tuple[str, ...]
+    lost: frozenset[str] = frozenset()  # packages of removed stacks that joined ones lack, for some machine at least
+    gained: frozenset[str] = frozenset()  # packages of joined stacks that no removed one had
 
     @property
     def name(self) -> str:
@@ -183,7 +186,7 @@ def judge(
     unchanged = _Unchanged(survey)
     if not (packages.before and packages.after):
         return Judgement(whole=whole, packages=packages.before, survey=lambda: unchanged.documents)
-    lost, gained = _stacks(seen, declared, unchanged)
+    lost, gained = _stacks(seen, packages, declared, unchanged)
     merges = _merges(seen, lost, gained)
     suspicion = _suspicion(seen, packages, unchanged, merges) if is_neighbour else ""
     return Judgement(
@@ -222,17 +225,27 @@ class _Unchanged:
         return sum(_count_places(contents) for contents in self.documents.values())
 
 
-def _stacks(seen: Observation, declared: Declared, unchanged: _Unchanged) -> tuple[set[str], set[str]]:
-    """Return the stacks that left and joined the tag: as it declares, or as all documents show."""
+def _stacks(
+    seen: Observation, packages: PackageCounts, declared: Declared, unchanged: _Unchanged
+) -> tuple[set[str], set[str]]:
+    """Return the stacks that left and joined the tag: as it declares, or as all documents show.
+
+    Without a declaration, a stack needs five packages, or half of those of a small tag and at least two: with fewer, a
+    package that left a stack would be told as the end of the stack.
+    """
     lost, gained = seen.moved_stacks()
     before, after = declared
     if before is not None and after is not None:
         return lost & (before - after), gained & (after - before)
-    lost = {stack for stack in lost if seen.traces[0][stack] >= FEW_PACKAGES}
-    gained = {stack for stack in gained if seen.traces[1][stack] >= FEW_PACKAGES}
+    lost = {stack for stack in lost if seen.traces[0][stack] >= _enough(packages.before)}
+    gained = {stack for stack in gained if seen.traces[1][stack] >= _enough(packages.after)}
     if not lost and not gained:
         return lost, gained
     return lost - unchanged.stacks, gained - unchanged.stacks
+
+
+def _enough(packages: int) -> int:
+    return max(_FEWEST_PACKAGES, min(FEW_PACKAGES, -(-packages // 2)))
 
 
 def _most_first(stacks: Iterable[str], items: Iterable[Items], field_name: str) -> tuple[str, ...]:
@@ -247,6 +260,7 @@ def _most_first(stacks: Iterable[str], items: Iterable[Items], field_name: str) 
 def _merges(seen: Observation, lost: Iterable[str], gained: Iterable[str]) -> tuple[Merge, ...]:
     """Return the stacks that were merged or renamed; those that went into the same stacks are one merge."""
     found: list[tuple[set[str], set[str]]] = []
+    missing: dict[str, set[str]] = {}
     for stack in sorted(lost):
         packages = seen.left.get(stack, {})
         into = {
@@ -260,12 +274,22 @@ def _merges(seen: Observation, lost: Iterable[str], gained: Iterable[str]) -> tu
         ]
         if not packages or len(there) < _MERGED_SHARE * len(packages):
             continue
+        missing[stack] = packages.keys() - set(there)
         own = ({stack}, set[str]().union(*(into[package] for package in there)))
         for other in [one for one in found if one[1] & own[1]]:
             own = (own[0] | other[0], own[1] | other[1])
             found.remove(other)
         found.append(own)
-    return tuple(Merge(tuple(sorted(removed)), tuple(sorted(joined))) for removed, joined in found)
+    return tuple(
+        Merge(
+            tuple(sorted(removed)),
+            tuple(sorted(joined)),
+            lost=frozenset().union(*(missing[stack] for stack in removed)),
+            gained=frozenset().union(*(seen.joined[stack] for stack in joined))
+            - frozenset().union(*(seen.left[stack] for stack in removed)),
+        )
+        for removed, joined in found
+    )
 
 
 def _is_prune(seen: Observation, unchanged: _Unchanged) -> bool:

@@ -34,6 +34,7 @@ from cachewatch.report.words import (
     NEARLY_ALL,
     and_more,
     change_of_values,
+    entry_of,
     fates,
     number,
     old_values,
@@ -70,7 +71,7 @@ class Clause:
             own = "" if self.first.rank is Rank.SUSPICION else "confirmed"
             return own if self.statement.packages else "elsewhere"
         if self.kind == StatementKind.STACK_MERGED:
-            return "renamed" if len(self.statement.before) == len(self.statement.after) == 1 else ""
+            return entry_of(self.statement).partition(".")[2]
         if self.kind == StatementKind.RETURNED:
             return "named" if self.statement.name else ""
         if self.kind == StatementKind.REBUILD_WAVE:

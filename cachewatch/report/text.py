@@ -204,7 +204,7 @@ def _block_of_tag(one: Chosen, report: Report, asked: Requested) -> Block:
     return Block(
         kind=statement.kind,
         severity=statement.severity,
-        title=wording().text(statement.kind, "title"),
+        title=wording().text(words.entry_of(statement), "title"),
         name=words.name_of(statement),
         total=", ".join(filter(None, parts)),
         notes=tuple(filter(None, _notes(one, report, asked))),

@@ -239,11 +239,20 @@ def old_values(one: Statement) -> str:
     return safe_name(" ".join(value.partition("@")[2] or value for value in one.before))
 
 
+def entry_of(statement: Statement) -> str:
+    """Return the name of the entry for a statement among the words: that of its kind, or of a stack with another name."""
+    is_renamed = statement.kind is StatementKind.STACK_MERGED and len(statement.before) == len(statement.after) == 1
+    return f"{statement.kind}.renamed" if is_renamed else statement.kind
+
+
 def name_of(statement: Statement) -> str:
     """Return what a statement on the whole tag is about: a stack, or what replaced what."""
     if statement.turnover:
         return f"{statement.turnover.gone / max(1, statement.turnover.before):.0%} of the earlier hashes"
-    has_sides = statement.kind in (*VALUES, StatementKind.STACK_MERGED)
+    if statement.kind is StatementKind.STACK_MERGED:
+        old, new = (", ".join(map(stack_name, side)) for side in (statement.before, statement.after))
+        return words().say(entry_of(statement), "name", len(statement.before), old=old, new=new)
+    has_sides = statement.kind in VALUES
     return change_of_values(statement) if has_sides else safe_name(statement.name)
 
 
@@ -296,7 +305,7 @@ def occurrences(statements: Iterable[Statement], wants: Callable[[Kind], bool]) 
         if not any(map(wants, one.kinds)):
             continue
         if not heading_of(one.kind):
-            of_tag.append(f"{words().text(one.kind, 'title').lower()} {name_of(one)}".strip())
+            of_tag.append(f"{words().text(entry_of(one), 'title').lower()} {name_of(one)}".strip())
         elif one.kind in LOSSES and one.name:
             places.append(f"{names(one.packages)} in {place_name(one)}")
         else:

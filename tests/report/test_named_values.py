@@ -11,11 +11,10 @@ from typing import Any
 
 import pytest
 from conftest import Run
-from helpers import Record, document, record, records, spec_hash
+from helpers import Record, demo_records, document, record, records, spec_hash
 
 from cachewatch.core.model import FACTS
 from cachewatch.documents.parsing import parse
-from cachewatch.runtime.files import demo_documents
 
 Documents = dict[str, list[Record]]
 
@@ -28,15 +27,6 @@ VALUES: dict[str, list[Any]] = {
     "variants": [["+new", "build_system=cmake"], ["languages=c,c++"], ["~virtualenv", "build_system=python_pip"]],
     "stacks": [["root"], ["tutorial", "root"], ["e4s", "root"], ["ml-linux-x86_64-cpu", "e4s", "radiuss", "root"]],
 }
-
-
-def demo() -> Documents:
-    """Return the records of the five documents of the demo."""
-    found = {}
-    for package, data in demo_documents().items():
-        (line,) = [line for line in data.decode().splitlines() if line.startswith("spec_details: ")]
-        found[package] = json.loads(line.removeprefix("spec_details: "))
-    return found
 
 
 def edited(documents: Documents, random: Random) -> Documents:
@@ -92,7 +82,7 @@ def is_named(value: str, text: str) -> bool:
 def unnamed(run: Run, folder: Path, seed: int) -> list[tuple[str, str, str, str]]:
     """Return what neither the text nor the page of a comparison names, after random edits of one, two and five documents."""
     random = Random(seed)
-    every = demo()
+    every = demo_records()
     before = {name: every[name] for name in random.sample(sorted(every), random.choice([1, 2, 5]))}
     after = edited(before, random)
     if random.random() < 0.5:
