@@ -360,6 +360,7 @@ class _ItemsReader:
 
     def _losses(self) -> Iterator[OwnedLoss]:
         """Yield the lost places of the package, and the machines lost by places that keep others."""
+        built = {(one.target, one.os) for one in self._change.specs_after.counts if one.stacks}
         for place in self._change.places:
             if place.verdict is Verdict.LOST and self._sees(place.stack):
                 yield OwnedLoss(
@@ -367,7 +368,7 @@ class _ItemsReader:
                     place=place_in(place.stack, place.target),
                     versions=place.before,
                     loss=place.loss,
-                    systems=tuple(sorted({m.os for m in place.machines if m.platform != "linux"})),
+                    systems=_named_systems(place, {os for target, os in built if target == place.target}),
                 )
         for one in self._change.machines_lost:
             if self._sees(one.stack):
@@ -586,6 +587,13 @@ def _changed_facts(change: PackageChange, *, is_added: bool) -> list[_ChangedFac
         if values:
             found.append((kind_of_fact(name, is_added=is_added), frozenset(values), VALUES[name]))
     return found
+
+
+def _named_systems(place: PlaceChange, built: Set[str]) -> tuple[str, ...]:
+    """Return the operating systems to name of a lost place: of Linux only if the target is still `built` for others."""
+    own = {machine.os for machine in place.machines}
+    is_named = place.loss is not None and place.loss.is_missed and bool(built - own - {""})
+    return tuple(sorted({m.os for m in place.machines if m.os and (is_named or m.platform != "linux")}))
 
 
 def change_versions(facts: Mapping[str, frozenset[str]]) -> tuple[str, ...]:

@@ -10,6 +10,8 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
+from msgspec.structs import replace
+
 from cachewatch.core import spack
 from cachewatch.core.matching import Contents, PlaceJudgement
 from cachewatch.core.model import (
@@ -55,11 +57,26 @@ class Remains:
         systems: defaultdict[_System, list[Signature]] = defaultdict(list)
         for signature in before:
             systems[signature.platform, signature.os].append(signature)
-        losses = (loss for system in sorted(systems) for loss in self._of_system(system, systems[system], target))
+        versions = {
+            system: newest({version for signature in found for version in signature.versions} or {""})
+            for system, found in systems.items()
+        }
+        worst = self._worst(systems, versions, target)
+        others = {version for found in systems.values() for one in found for version in one.versions} - {worst.version}
+        older = (self._worst(systems, dict.fromkeys(systems, one), target) for one in sorted_versions(others))
+        return replace(worst, older=tuple(older)[::-1])
+
+    def _worst(
+        self, systems: Mapping[_System, Sequence[Signature]], versions: Mapping[_System, str], target: str
+    ) -> Loss:
+        losses = (
+            loss
+            for system in sorted(systems)
+            for loss in self._of_system(system, systems[system], versions[system], target)
+        )
         return max(losses, key=lambda loss: (_ORDER.index(loss.loss_class), loss.version))
 
-    def _of_system(self, system: _System, before: Sequence[Signature], target: str) -> Iterator[Loss]:
-        version = newest({version for signature in before for version in signature.versions} or {""})
+    def _of_system(self, system: _System, before: Sequence[Signature], version: str, target: str) -> Iterator[Loss]:
         lost: defaultdict[frozenset[str], list[Signature]] = defaultdict(list)
         for signature in before:
             if version in (signature.versions or ("",)):

@@ -359,6 +359,7 @@ class Loss(Struct, frozen=True, kw_only=True):
     stacks: tuple[str, ...] = ()  # that build what is present
     compiler: str = ""  # of what is present, if it differs from that of what is lost
     variants: tuple[str, ...] = ()  # that what is present has and what is lost did not have
+    older: tuple["Loss", ...] = ()  # of the older versions that were lost with it, newest first; they do not count
 
     @property
     def is_missed(self) -> bool:

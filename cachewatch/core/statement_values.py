@@ -228,7 +228,9 @@ class OwnedLoss(Struct, frozen=True, kw_only=True):
     machine: Machine | None = None  # that the place lost while it keeps others
     versions: tuple[str, ...] = ()  # lost versions, oldest first
     loss: Loss | None  # None if the whole tag is lost
-    systems: tuple[str, ...] = ()  # operating systems of a lost place, but for those of Linux
+    systems: tuple[
+        str, ...
+    ] = ()  # operating systems of a lost place; of Linux only if others have builds of its target
 
     @property
     def name(self) -> str:

@@ -12,7 +12,7 @@ from cachewatch.core.advice.coverage import Nearest, Resolution
 from cachewatch.core.advice.values import Action, AssessedLoss, Because, Fact, Rank, Verb
 from cachewatch.core.model import LossClass
 from cachewatch.core.names import safe, safe_name
-from cachewatch.core.spack import falls
+from cachewatch.core.spack import falls, sorted_versions
 from cachewatch.core.statement_values import (
     LOSSES,
     RANKS,
@@ -456,7 +456,15 @@ def _losses(losses: Iterable[AssessedLoss], classes: Sequence[LossClass], digest
     for (package, source, tag), group in by_package.items():
         since = dict.fromkeys(stays.get((id(one.statement), package), "") for one in group)
         there = _lost_where(group, words, digest, is_named=bool(machine) or is_harmless)
-        versions = dict.fromkeys(one.lost.loss.version for one in group if one.lost.loss)
+        versions = sorted_versions(
+            {
+                loss.version
+                for one in group
+                if one.lost.loss
+                for loss in (one.lost.loss, *one.lost.loss.older)
+                if loss.loss_class is one.loss_class
+            }
+        )
         rows.append(
             Row(
                 package=package,

@@ -347,9 +347,7 @@ def _reasons(one: Chosen, asked: Requested) -> str:
     found: defaultdict[str, dict[str, None]] = defaultdict(dict)
     for lost in one.statement.losses:
         if lost.package in chosen and lost.loss is not None:
-            reason = words.reason_of(lost.loss, own)
-            if reason and len(lost.versions) > 1:  # the newest is judged
-                reason = own.say("losses", "of_newest", version=safe_name(lost.loss.version), reason=reason)
+            reason = words.reasons_of_versions(lost.loss, own)
             found[reason][lost.package] = None
     if len(found) == 1:
         return "".join(found)

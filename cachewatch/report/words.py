@@ -277,6 +277,22 @@ def reason_of(loss: Loss, own: Words | None = None) -> str:
     )
 
 
+def reasons_of_versions(loss: Loss, own: Words) -> str:
+    """Say the same of each lost version: together where it is the same for all, `of 1.2.2: ...; of 1.2.1: ...` else."""
+    found: dict[str, list[str]] = {}
+    for one in (loss, *loss.older):
+        reason = reason_of(one, own)
+        if not reason and (loss.older or one.loss_class is LossClass.GOING):
+            reason = own.text("losses", f"{one.loss_class}_alone")
+        found.setdefault(reason, []).append(one.version)
+    if len(found) == 1:
+        return "" if loss.loss_class is LossClass.GONE and not loss.there else next(iter(found))
+    return "; ".join(
+        own.say("losses", "of_version", version=", ".join(map(safe_name, reversed(versions))), reason=reason)
+        for reason, versions in found.items()
+    )
+
+
 def fates(one: Statement, own: Words) -> str:
     """Say what is there of the packages that a stack or a value had: `; 50 of its 60 packages have equal builds in e4s`."""
     said: list[str] = []

@@ -5,7 +5,10 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 from conftest import Run
-from helpers import Record, demo_records, document, record
+from digests import digest_of, read
+from helpers import Record, catalogue, demo_records, document, history, record
+
+from cachewatch.report.digest_mail import render_digest
 
 Documents = dict[str, list[Record]]
 
@@ -59,11 +62,45 @@ def test_what_a_renamed_stack_lost_is_named(run: Run, tmp_path: Path) -> None:
 
 def test_a_stack_of_a_small_tag_is_removed(run: Run, tmp_path: Path) -> None:
     """It is half of the packages at least; one document that leaves a stack is a lost place."""
-    without = with_stacks(demo_records(), {"ml-linux-x86_64-rocm": ""})
-    told = said(run, tmp_path, demo_records(), without)
-    joined = said(run, tmp_path, without, demo_records())
+    after = with_stacks(demo_records(), {"ml-linux-x86_64-rocm": ""})
+    told = said(run, tmp_path, demo_records(), after)
+    joined = said(run, tmp_path, after, demo_records())
 
     assert "STACK REMOVED ml-linux-x86_64-rocm 4 packages, 49 specs kept" in told
     assert "NEW STACK ml-linux-x86_64-rocm 4 packages, 49 specs kept" in joined
-    alone = {"py-build": demo_records()["py-build"]}
-    assert "LOST PLACES" in said(run, tmp_path, alone, with_stacks(alone, {"ml-linux-x86_64-rocm": ""}))
+    assert "LOST PLACES" in said(run, tmp_path, *without("py-build", "ml-linux-x86_64-rocm"))
+
+
+def without(package: str, stack: str) -> tuple[Documents, Documents]:
+    """Return a document of the demo as it is, and without a stack."""
+    before = {package: demo_records()[package]}
+    return before, with_stacks(before, {stack: ""})
+
+
+def test_what_no_stack_builds_is_said_to_go(run: Run, tmp_path: Path) -> None:
+    """For which system, as other stacks build it for others; it says so for --kind unreferenced, too."""
+    states = without("py-build", "e4s")
+    line = (
+        "e4s (ubuntu22.04, x86_64_v3) py-build 1.2.1, 1.2.2 8 specs kept "
+        "no stack builds it any more: it may be pruned at any time"
+    )
+    digest = digest_of(read(history(tmp_path / "r.git", *map(catalogue, states))))
+    text = " ".join(render_digest(digest).text.split())
+
+    assert line in said(run, tmp_path, *states)
+    assert line in said(run, tmp_path, *states, "--kind", "unreferenced")
+    assert "no stack builds it for ubuntu22.04, x86_64_v3 any more" in text
+    assert "for ubuntu22.04, x86_64_v3; may be pruned at any time py-build 1.2.1, 1.2.2 e4s" in text
+
+
+def test_every_lost_version_has_its_reason(run: Run, tmp_path: Path) -> None:
+    """Two versions stay, but not in the same stacks; where they do, it is said once."""
+    told = said(run, tmp_path, *without("py-build", "ml-linux-x86_64-cuda"))
+    both = [record(1, versions=["1.0"], stacks=["a", "b"]), record(2, versions=["1.1"], stacks=["a", "b"])]
+
+    assert (
+        "of 1.2.2: the same binary stays, ml-linux-x86_64-cpu, ml-linux-x86_64-rocm build it; "
+        "of 1.2.1: the same binary stays, ml-linux-x86_64-cpu builds it"
+    ) in told
+    alike = said(run, tmp_path, {"zlib": both}, with_stacks({"zlib": both}, {"a": ""}))
+    assert "a (x86_64_v3) zlib 1.0, 1.1 2 specs kept the same binary stays, b builds it" in alike
