@@ -269,6 +269,7 @@ class Line(Struct, frozen=True, kw_only=True):
     is_move: bool = False  # the same specs left stacks and joined others
     stacks: frozenset[str] = frozenset()
     counts: Counts
+    here: Counts = Counts()  # of a lost place or machine: all that it lost, also what is counted in another line
     kinds: frozenset[Kind]
     values: tuple[str, ...] = ()  # compilers and the like to which its packages changed at the same time
     stay: Stay | None = None  # how long removed specs had been present, if the history is indexed

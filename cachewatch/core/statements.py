@@ -6,7 +6,7 @@ nothing: statements that are not shown line by line remain in `rest`, to be summ
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -61,6 +61,7 @@ class _Taken(Struct):
     items: list[tuple[Items, Story]] = field(default_factory=list)
     losses: list[OwnedLoss] = field(default_factory=list)
     rows: dict[str, Story] = field(default_factory=dict)  # stories of packages, with or without items
+    here: defaultdict[str, Counts] = field(default_factory=lambda: defaultdict(Counts))  # lost there, by package
 
 
 class _Assignment:
@@ -165,7 +166,7 @@ def _is_of(value: Attribute, lost: OwnedLoss) -> bool:
 
 
 def statements_of(
-    items: Iterable[Items],
+    items: Collection[Items],
     judgement: Judgement,
     tag: str = "",
     part: tuple[int, Callable[[str, str], bool]] | None = None,
@@ -189,6 +190,7 @@ def statements_of(
             found[head].losses.append(lost if judgement.whole is None else replace(lost, loss=None))
         for row in one.regraded if judgement.whole is None else ():
             found[_Head(row.kind, one.package)].rows[one.package] = row
+    _count_in_each_place(items, found)
     made = [_statement(head, taken, assignment, judgement, takes) for head, taken in found.items()]
     if part is not None:
         of = judgement.counts
@@ -208,6 +210,20 @@ def _home(items: Items, story: Story, judgement: Judgement) -> _Head:
     place = min((place for place in story.places if place.stack not in judgement.lost), default=None)
     lost = OwnedLoss(package=items.package, place=place, machine=story.machine, loss=None) if place else None
     return _Head(story.kind, lost.name if lost else "")
+
+
+def _count_in_each_place(items: Iterable[Items], found: Mapping[_Head, _Taken]) -> None:
+    """Add what each lost place and machine lost, also what other places lost or what another statement takes."""
+    for one in items:
+        names = {
+            (story.kind, OwnedLoss(package=one.package, place=place, machine=story.machine, loss=None).name)
+            for story in one.stories
+            if story.kind in _LOSSES
+            for place in story.places
+        }
+        for head in (_Head(*name) for name in names):
+            if head in found:
+                found[head].here[one.package] += one.counts
 
 
 def with_turnover(  # noqa: PLR0917
@@ -355,7 +371,7 @@ def _lines(head: _Head, taken: _Taken, assignment: _Assignment) -> Iterator[Line
             line = replace(line, values=assignment.values_of(line.package, {p.stack for p in line.story.places}))
         if head.kind in _LOSSES:
             own = (loss_kinds(lost.loss) for lost in taken.losses if lost.package == line.package)
-            line = replace(line, kinds=line.kinds.union(*own))
+            line = replace(line, kinds=line.kinds.union(*own), here=taken.here[line.package])
         lines.append(line)
     yield from sorted(lines, key=lambda one: (-one.counts.total, -len(one.stacks), one.package, one.story.before))
 

@@ -293,12 +293,14 @@ def _section(own: Sequence[Chosen], asked: Requested) -> Block:
     if severity is Severity.ROUTINE and not asked.is_whole and not asked.names_kinds:
         most //= _ROUTINE_SHARE
     packages = {name for one in own for name in one.packages}
-    counts = signed(_sum(one.counts for one in own))
+    counts = _sum(one.counts for one in own)
+    is_shared = kind in LOSSES and counts != _sum(entry.counts for entry in entries)
+    shared = wording().text(kind, "shared") if is_shared else ""
     return Block(
         kind=kind,
         severity=severity,
         title=words.heading_of(kind),
-        total=", ".join(filter(None, (number(len(packages), "package"), counts))),
+        total=", ".join(filter(None, (number(len(packages), "package"), signed(counts)))) + shared,
         entries=tuple(entries[:most]),
         more=_more(entries[most:]),
         packages=len(packages),
@@ -319,7 +321,7 @@ def _entries(one: Chosen, asked: Requested) -> Iterator[BlockEntry]:
         yield BlockEntry(
             name=words.place_name(statement),
             fact=_lost(one, asked),
-            counts=one.counts,
+            counts=_sum(line.here for line in one.lines),
             where=_reasons(one, asked),
             is_harmless=statement.is_harmless,
         )

@@ -104,3 +104,23 @@ def test_every_lost_version_has_its_reason(run: Run, tmp_path: Path) -> None:
     ) in told
     alike = said(run, tmp_path, {"zlib": both}, with_stacks({"zlib": both}, {"a": ""}))
     assert "a (x86_64_v3) zlib 1.0, 1.1 2 specs kept the same binary stays, b builds it" in alike
+
+
+def test_each_lost_place_has_its_number(run: Run, tmp_path: Path) -> None:
+    """Also those whose specs other places had, too; the total counts these once, and says so."""
+    before = {"py-build": demo_records()["py-build"]}
+    told = said(run, tmp_path, before, {"py-build": []})
+
+    assert "LOST PLACES 1 package, -24 (specs that several places shared are counted once)" in told
+    for place, count in {
+        "e4s (x86_64_v3) py-build 1.2.1, 1.2.2": 8,
+        "e4s-neoverse_v1 (neoverse_v1) py-build 1.2.1": 3,
+        "ml-linux-aarch64-cpu (aarch64) py-build 1.2.1, 1.2.2": 4,
+        "ml-linux-aarch64-cuda (aarch64) py-build 1.2.1, 1.2.2": 4,
+        "ml-linux-x86_64-cpu (x86_64_v3) py-build 1.2.1, 1.2.2": 6,
+        "ml-linux-x86_64-cuda (x86_64_v3) py-build 1.2.1, 1.2.2": 3,
+        "ml-linux-x86_64-rocm (x86_64_v3) py-build 1.2.1, 1.2.2": 5,
+    }.items():
+        assert f"{place} -{count}" in told
+    alone = said(run, tmp_path, {"zlib": [record(1)]}, {"zlib": []})
+    assert "LOST PLACES 1 package, -1 e4s" in alone
