@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from cachewatch.config.channels import AppriseConfig
-from cachewatch.core.names import UNFIT, UNSEEN, safe
+from cachewatch.core.names import UNFIT, UNSEEN, safe, shortened
 from cachewatch.report.values import (
     SENT,
     DeliveryOutcome,
@@ -61,8 +61,7 @@ _UNFIT_FOR_NAME = re.compile(r"[^A-Za-z0-9._+~-]+")
 
 def one_line(text: str, most: int = 200) -> str:
     """Return `text` as one line of at most `most` characters, with invisible characters escaped."""
-    line = safe(" ".join(text.split()))
-    return line if len(line) <= most else line[: most - 3].rstrip() + "..."
+    return shortened(safe(" ".join(text.split())), most)
 
 
 def one_word(text: str) -> str:
@@ -176,8 +175,7 @@ def _bullet(line: str) -> tuple[str, str]:
 
 def _harmless(text: str, most: int) -> str:
     """Return one line of at most `most` characters without mentions and links for any chat."""
-    line = without_links(without_mentions(one_line(text, most)))
-    return line if len(line) <= most else f"{line[: most - 3]}..."
+    return shortened(without_links(without_mentions(one_line(text, most))), most)
 
 
 def _lines(brief: _Brief) -> Iterator[str]:

@@ -239,6 +239,14 @@ def safe_name(text: str) -> str:
     return _NOT_ASCII.sub(_escape, text) if not text.isascii() or not text.isprintable() else text
 
 
+def shortened(text: str, most: int) -> str:
+    """Return at most `most` characters of `text`: whole words, if that leaves half of them, and three dots."""
+    if len(text) <= most:
+        return text
+    words = text[: most - 3].rpartition(" ")[0].rstrip()
+    return f"{words} ..." if 2 * len(words) > most else f"{text[: most - 3].rstrip()}..."
+
+
 def safe_lines(text: str) -> str:
     """Return a text of several lines, each made safe for display."""
     return "\n".join(map(safe, text.split("\n")))

@@ -16,7 +16,7 @@ from cachewatch.core import spack
 from cachewatch.core.advice.coverage import is_runnable
 from cachewatch.core.advice.values import Action, AssessedLoss, Because, Fact, Verb
 from cachewatch.core.model import Diagnostic
-from cachewatch.core.names import safe, safe_name
+from cachewatch.core.names import safe, safe_name, shortened
 from cachewatch.core.statement_values import StatementKind
 from cachewatch.report import first_screen
 from cachewatch.report.causes import Reason, reasons_of
@@ -153,7 +153,7 @@ class _Maker:
         texts = map(safe, found[:most])
         if self._form is WHOLE:
             return list(texts)
-        return [text if len(text) <= _LONGEST_LINE else f"{text[:_LONGEST_LINE]}..." for text in texts]
+        return [shortened(text, _LONGEST_LINE) for text in texts]
 
     def action(self, one: Action) -> Data:
         """Return what is to be done."""
@@ -317,8 +317,7 @@ def cleaner(longest: int) -> Clean:
     """Return what makes text harmless, and no longer than a reader will bear."""
 
     def clean(text: str) -> str:
-        text = safe(text[: longest + 1])
-        return text if len(text) <= longest else f"{text[: longest - 3]}..."
+        return shortened(safe(text[: longest + 1]), longest)
 
     return clean
 

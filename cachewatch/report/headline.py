@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 from cachewatch.core.advice.assessment import assess
 from cachewatch.core.advice.values import Assessment, ComparedTag, Fact, Level, Rank
 from cachewatch.core.model import LossClass
-from cachewatch.core.names import safe
+from cachewatch.core.names import safe, shortened
 from cachewatch.core.statement_values import (
     LOSSES,
     OwnedLoss,
@@ -428,8 +428,7 @@ def _nothing(digest: Digest, words: Words) -> str:
 
 def as_subject(title: str, prefix: str) -> str:
     """Return `title` in ASCII, cut to what a subject line holds after `prefix`."""
-    title, room = _ascii(safe(title)), WIDEST - len(prefix)
-    return title if len(title) <= room else f"{title[: room - 3].rstrip()}..."
+    return shortened(_ascii(safe(title)), WIDEST - len(prefix))
 
 
 def subject_prefix(subscription: str, *, is_urgent: bool = False, is_notice: bool = False) -> str:

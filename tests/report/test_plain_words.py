@@ -124,3 +124,14 @@ def test_each_lost_place_has_its_number(run: Run, tmp_path: Path) -> None:
         assert f"{place} -{count}" in told
     alone = said(run, tmp_path, {"zlib": [record(1)]}, {"zlib": []})
     assert "LOST PLACES 1 package, -1 e4s" in alone
+
+
+def test_stacks_are_not_cut_within_their_names(tmp_path: Path) -> None:
+    """A long row of a mail ends behind a word."""
+    stacks = [f"ml-linux-{machine}-rocm" for machine in ("aarch64", "neoverse", "x86_64", "zen4", "zen5")]
+    before = {"zlib": [record(n, versions=["1.0"], stacks=[stack]) for n, stack in enumerate(stacks)]}
+    after = {"zlib": [record(9, versions=["1.1"], stacks=stacks[:1]), *before["zlib"][1:]]}
+    digest = digest_of(read(history(tmp_path / "r.git", *map(catalogue, (before, after)))))
+    text = " ".join(render_digest(digest).text.split())
+
+    assert "not yet in ml-linux-neoverse-rocm, ml-linux-x86_64-rocm, ..." in text
