@@ -307,7 +307,8 @@ class Clause:
         form = "package" if one.packages == (one.name,) else "tag" if is_tag else "stack"
         if form == "stack" and n < NEARLY_ALL * of:
             form = "stack_part"
-        but = "but" if one.exceptions else "unchanged"
+        kept = set(one.packages).difference(one.exceptions)
+        how = "unchanged" if not one.exceptions else "but" if kept else "changed"
         return {
             "of": f"{of:,}",
             "back": words.say(
@@ -315,7 +316,7 @@ class Clause:
             ),
             "last": last,
             "missing": missing,
-            "unchanged": words.say("returned", but, last=last, exceptions=and_more(one.exceptions, words)),
+            "unchanged": words.say("returned", how, n, last=last, exceptions=and_more(one.exceptions, words)),
             "still": "" if n == of else words.say("returned", "still", of - n),
             "failed": words.text("returned", "failed") if self._digest and self._digest.assessment.is_wait_over else "",
             "name": one.name,

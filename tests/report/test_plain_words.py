@@ -7,7 +7,10 @@ from tempfile import mkdtemp
 from conftest import Run
 from digests import digest_of, read
 from helpers import Record, catalogue, demo_records, document, history, record
+from msgspec.structs import replace
 
+from cachewatch.core.model import Kind
+from cachewatch.core.statement_values import Statement, StatementKind, severity_of
 from cachewatch.report.digest_mail import render_digest
 
 Documents = dict[str, list[Record]]
@@ -135,3 +138,23 @@ def test_stacks_are_not_cut_within_their_names(tmp_path: Path) -> None:
     text = " ".join(render_digest(digest).text.split())
 
     assert "not yet in ml-linux-neoverse-rocm, ml-linux-x86_64-rocm, ..." in text
+
+
+def test_what_is_back_in_another_way_is_not_unchanged(tmp_path: Path) -> None:
+    """The only package that is back is none of those that did not change."""
+    states = ({"zlib": [record(1)]}, {"zlib": [record(2, versions=["1.1"])]})
+    tag = read(history(tmp_path / "r.git", *map(catalogue, states)))
+    back = Statement(
+        kind=StatementKind.RETURNED,
+        name="zlib",
+        packages=("zlib",),
+        of_packages=1,
+        before=("2026-11-20", "2026-11-27"),
+        exceptions=("zlib",),
+        kinds=frozenset({Kind.RETURNED}),
+        severity=severity_of(StatementKind.RETURNED),
+    )
+    text = render_digest(digest_of(replace(tag, statements=(back, *tag.statements)))).text
+
+    told = "package zlib is back (missing since 27 November), not as it was on 20 November."
+    assert told in " ".join(text.split()).replace("Package", "package")
