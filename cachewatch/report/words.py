@@ -108,7 +108,7 @@ def fact(line: Line, most: int = MOST_NAMES) -> str:
     if story.kind is StatementKind.MOVED:
         return f"{before} {_moves(line, most)}".strip()
     if story.kind is StatementKind.RECONFIGURED:
-        before, after = before or "default", after or "default"
+        before, after = (value or words().text(story.kind, "missing") for value in (before, after))
     new = _versions(story.versions, most)
     values = {"new" if story.versions == story.after else "some": new, "also": "also" if story.remaining else ""}
     told = next(iter(words().forms(story.kind, "fact", len(story.versions), before=before, after=after, **values)), "")

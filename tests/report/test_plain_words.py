@@ -158,3 +158,11 @@ def test_what_is_back_in_another_way_is_not_unchanged(tmp_path: Path) -> None:
 
     told = "package zlib is back (missing since 27 November), not as it was on 20 November."
     assert told in " ".join(text.split()).replace("Package", "package")
+
+
+def test_a_variant_that_one_side_does_not_name_is_not_given(run: Run, tmp_path: Path) -> None:
+    """It is not known to have a default."""
+    with_it, without_it = ({"zlib": [record(n, variants=some)]} for n, some in ((1, ["+a", "~b"]), (2, ["+a"])))
+
+    assert "zlib ~b -> not given +1 -1" in said(run, tmp_path, with_it, without_it)
+    assert "zlib not given -> ~b +1 -1" in said(run, tmp_path, without_it, with_it)
