@@ -115,6 +115,12 @@ class _ItemsReader:
         self._machines = {
             (place_in(m.stack, m.machine.target), m.machine.platform, m.machine.os): m for m in change.machines_lost
         }
+        gained = {(place.stack, place.target) for place in change.places if place.verdict is Verdict.GAINED}
+        self._moved_to = {  # targets that the stack of a lost place gained
+            place: tuple(sorted(target for stack, target in gained if stack == place.stack))
+            for place, judged in self._judged.items()
+            if judged.verdict is Verdict.LOST
+        }
         self._values = values
         self._regraded = self._regraded_places()
         self._sums: dict[Items, _Sum] = {}  # by what makes items equal
@@ -298,6 +304,8 @@ class _ItemsReader:
         kinds -= {Kind(kind) for kind in {TOLD_AS[verdict] for verdict in REGRADED} - {one.kind for one in stories}}
         if self._change.status is not Status.CHANGED:
             kinds |= {Kind.PACKAGE_ADDED, Kind.PACKAGE_REMOVED}
+        if any(map(self._moved_to.get, places)):
+            kinds.add(Kind.TARGET)
         left = self._stacks(before, after) if is_moved else frozenset()
         joined = self._stacks(after, before) if is_moved else frozenset()
         staying = frozenset[str]()
@@ -368,6 +376,7 @@ class _ItemsReader:
                     place=place_in(place.stack, place.target),
                     versions=place.before,
                     loss=place.loss,
+                    moved_to=self._moved_to[place_in(place.stack, place.target)],
                     systems=_named_systems(place, {os for target, os in built if target == place.target}),
                 )
         for one in self._change.machines_lost:

@@ -228,6 +228,7 @@ class OwnedLoss(Struct, frozen=True, kw_only=True):
     machine: Machine | None = None  # that the place lost while it keeps others
     versions: tuple[str, ...] = ()  # lost versions, oldest first
     loss: Loss | None  # None if the whole tag is lost
+    moved_to: tuple[str, ...] = ()  # targets for which the stack has the package now and had not before
     systems: tuple[
         str, ...
     ] = ()  # operating systems of a lost place; of Linux only if others have builds of its target

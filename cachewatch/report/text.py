@@ -336,11 +336,13 @@ def _entries(one: Chosen, asked: Requested) -> Iterator[BlockEntry]:
 
 
 def _lost(one: Chosen, asked: Requested) -> str:
+    moved_to = {lost.moved_to for lost in one.statement.losses if lost.package in one.packages}
+    on = f", now on {names(*moved_to)}" if len(moved_to) == 1 and any(moved_to) else ""
     if len(one.packages) == len(one.lines) == 1:
         line = one.lines[0]
         now = f", now in {words.stacks_named(line.joined, asked.most_names)}" if line.joined else ""
-        return f"{safe_name(line.package)} {words.fact(line)}".strip() + now
-    return names(one.packages, asked.few_names)
+        return f"{safe_name(line.package)} {words.fact(line)}".strip() + (now or on)
+    return names(one.packages, asked.few_names) + on
 
 
 def _reasons(one: Chosen, asked: Requested) -> str:

@@ -6,7 +6,7 @@ from tempfile import mkdtemp
 
 from conftest import Run
 from digests import digest_of, read
-from helpers import Record, catalogue, demo_records, document, history, record
+from helpers import Record, catalogue, demo_records, document, history, record, spec_hash
 from msgspec.structs import replace
 
 from cachewatch.core.model import Kind
@@ -166,3 +166,18 @@ def test_a_variant_that_one_side_does_not_name_is_not_given(run: Run, tmp_path: 
 
     assert "zlib ~b -> not given +1 -1" in said(run, tmp_path, with_it, without_it)
     assert "zlib not given -> ~b +1 -1" in said(run, tmp_path, without_it, with_it)
+
+
+def test_a_stack_that_changed_its_target_is_told_on_both_sides(run: Run, tmp_path: Path) -> None:
+    """What was lost says where the package is now, and both are what --kind target asks for."""
+    before = {"py-keras": demo_records()["py-keras"]}
+    after = copy.deepcopy(before)
+    for number, one in enumerate(after["py-keras"]):
+        if "ml-linux-x86_64-rocm" in one["stacks"]:
+            one |= {"target": "zen4", "hash": spec_hash(number)}
+    lost = "LOST PLACES 1 package, -11 ml-linux-x86_64-rocm (x86_64_v3) py-keras 3.9.2, now on zen4 -11"
+
+    for options in ((), ("--kind", "target")):
+        told = said(run, tmp_path, before, after, *options)
+        assert lost in told
+        assert "BUILT IN MORE PLACES 1 package, +11 py-keras 3.9.2 +11 in ml-linux-x86_64-rocm on zen4" in told
