@@ -376,6 +376,7 @@ class _ItemsReader:
                     place=place_in(place.stack, place.target),
                     versions=place.before,
                     loss=place.loss,
+                    outside=place.outside,
                     moved_to=self._moved_to[place_in(place.stack, place.target)],
                     systems=_named_systems(place, {os for target, os in built if target == place.target}),
                 )

@@ -375,6 +375,14 @@ class Machine(Struct, frozen=True, order=True):
     target: str
 
 
+class Outside(Struct, frozen=True, kw_only=True):
+    """What a place that lost all selected specs of a package has of it now, outside of the selection."""
+
+    version: str = ""  # the newest, if versions are selected
+    compilers: tuple[str, ...] = ()  # that the lost specs did not have
+    oses: tuple[str, ...] = ()  # likewise
+
+
 class PlaceChange(Struct, frozen=True, kw_only=True):
     """The change of a package in one place, with its versions there, oldest first."""
 
@@ -386,6 +394,7 @@ class PlaceChange(Struct, frozen=True, kw_only=True):
     kinds: frozenset[Kind]
     loss: Loss | None = None  # if the place is lost
     machines: frozenset[Machine] = frozenset()  # if the place is lost or gained
+    outside: Outside | None = None  # if the place is lost in a selection only
 
 
 class MachineLoss(Struct, frozen=True, kw_only=True):

@@ -40,6 +40,7 @@ from cachewatch.core.model import (
     Document,
     Facts,
     MachineLoss,
+    Outside,
     PackageChange,
     Place,
     PlaceChange,
@@ -57,7 +58,7 @@ from cachewatch.core.model import (
 )
 from cachewatch.core.names import safe, safe_name
 from cachewatch.core.selection import Selection
-from cachewatch.core.spack import NO_COMPILER, VersionKey, agrees, sorted_versions, version_identity
+from cachewatch.core.spack import NO_COMPILER, VersionKey, agrees, newest, sorted_versions, version_identity
 
 Counts = Counter[Signature]
 
@@ -705,7 +706,32 @@ def _chosen_places(
         lost = {place: one for place, one in chosen.items() if one.verdict is Verdict.LOST}
         judged = {place: one for place, one in judged.items() if one.verdict is not Verdict.LOST} | lost
     losses, machines = judge_losses(chosen, before, after, change.restacked, is_pruned=change.is_pruned)
-    return place_changes(judged, losses), machines
+    changes = place_changes(judged, losses)
+    return tuple(
+        replace(one, outside=_outside(change, one, before, selection)) if one.loss else one for one in changes
+    ), machines
+
+
+def _outside(
+    change: PackageChange, place: PlaceChange, before: Iterable[Signature], selection: Selection
+) -> Outside | None:
+    """Return what a lost place has that is not selected; `before` are the selected specs that there were."""
+
+    def of_place(specs: Iterable[Signature]) -> list[Signature]:
+        return [one for one in specs if one.target == place.target and place.stack in one.stacks]
+
+    lost, there = of_place(before), of_place(change.specs_after.counts)
+    if not there:
+        return None
+    same_build = [one for one in there if selection.sees_build(one)]
+    versions = {version for one in same_build for version in one.versions}
+    if selection.narrows_versions and versions:
+        return Outside(version=newest(versions))
+    compilers, oses = (
+        tuple(sorted({getattr(one, name) for one in there} - {getattr(one, name) for one in lost} - {"", NO_COMPILER}))
+        for name in ("compiler", "os")
+    )
+    return Outside(compilers=compilers, oses=oses)
 
 
 _TwoSided = TypeVar("_TwoSided", SpecMatch, StackChange)

@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.core.causes import Cause
-from cachewatch.core.model import Kind, Loss, LossClass, Machine, MatchKind, Place, SpecClass, Verdict
+from cachewatch.core.model import Kind, Loss, LossClass, Machine, MatchKind, Outside, Place, SpecClass, Verdict
 
 
 class StatementKind(StrEnum):
@@ -228,6 +228,7 @@ class OwnedLoss(Struct, frozen=True, kw_only=True):
     machine: Machine | None = None  # that the place lost while it keeps others
     versions: tuple[str, ...] = ()  # lost versions, oldest first
     loss: Loss | None  # None if the whole tag is lost
+    outside: Outside | None = None  # what the place has that is not selected
     moved_to: tuple[str, ...] = ()  # targets for which the stack has the package now and had not before
     systems: tuple[
         str, ...

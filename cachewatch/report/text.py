@@ -337,7 +337,9 @@ def _entries(one: Chosen, asked: Requested) -> Iterator[BlockEntry]:
 
 def _lost(one: Chosen, asked: Requested) -> str:
     moved_to = {lost.moved_to for lost in one.statement.losses if lost.package in one.packages}
-    on = f", now on {names(*moved_to)}" if len(moved_to) == 1 and any(moved_to) else ""
+    on = f", now on {names(moved_to.pop())}" if len(moved_to) == 1 and any(moved_to) else ""
+    outside = {words.outside(lost, wording()) for lost in one.statement.losses if lost.package in one.packages}
+    on += outside.pop() if len(outside) == 1 else ""
     if len(one.packages) == len(one.lines) == 1:
         line = one.lines[0]
         now = f", now in {words.stacks_named(line.joined, asked.most_names)}" if line.joined else ""

@@ -8,8 +8,8 @@ from functools import partial
 from cachewatch.core.changesets import Report
 from cachewatch.core.model import Kind, Loss, LossClass, Place, Side
 from cachewatch.core.names import safe_name
-from cachewatch.core.spack import NO_COMPILER
-from cachewatch.core.statement_values import LOSSES, Counts, Line, Statement, StatementKind, packages_of
+from cachewatch.core.spack import NO_COMPILER, is_newer
+from cachewatch.core.statement_values import LOSSES, Counts, Line, OwnedLoss, Statement, StatementKind, packages_of
 from cachewatch.core.statements import BY_VERSION, Wants
 from cachewatch.report.words_file import Words, words
 
@@ -291,6 +291,23 @@ def reasons_of_versions(loss: Loss, own: Words) -> str:
         own.say("losses", "of_version", version=", ".join(map(safe_name, reversed(versions))), reason=reason)
         for reason, versions in found.items()
     )
+
+
+def outside(lost: OwnedLoss, own: Words) -> str:
+    """Say what a place that lost all that was selected has now: `, upgraded to 1.1 (outside of the filter)`."""
+    there = lost.outside
+    if there is None:
+        return ""
+    if there.version:
+        is_older = bool(lost.versions) and is_newer(lost.versions[-1], than=there.version)
+        said = own.say("outside", "older" if is_older else "newer", version=safe_name(there.version))
+    else:
+        said = " ".join(
+            own.say("outside", name, values=", ".join(map(safe_name, values)))
+            for name, values in (("compilers", there.compilers), ("oses", there.oses))
+            if values
+        )
+    return own.say("outside", "said", there=said) if said else ""
 
 
 def fates(one: Statement, own: Words) -> str:
