@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.core.causes import NAME_LETTERS, NOT_RECORDED, Explanation, GraphNode, Ingredients, by_name
+from cachewatch.core.changesets import Blob
 from cachewatch.core.model import Document, Signature, Specs
 from cachewatch.core.names import CATALOGUE, DOCUMENT, PACKAGE_GRAPH, TAG_GRAPH, similar
 from cachewatch.core.package_changes import compare
@@ -25,10 +26,10 @@ from cachewatch.documents.spec_nodes import MadeOf, read_package_graph, read_tag
 from cachewatch.errors import DocumentError, UnknownRevision, UsageError
 from cachewatch.extensions.causes.graph_differences import attribute_causes
 from cachewatch.extensions.causes.graph_walk import Impact, PackageNodes, Walk, explain_spec, find_impact
-from cachewatch.git.catalogue import tree_of
+from cachewatch.git.catalogue import document_in, tree_of
 from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import Revision, resolve
-from cachewatch.git.trees import folders
+from cachewatch.git.trees import catalogue_of, folder_of, folders, locations_of
 
 _NOTHING: MadeOf = (Ingredients(), ())
 _NO_NODES: Mapping[str, GraphNode] = MappingProxyType({})
@@ -63,8 +64,10 @@ class RecordedGraph:
 
     @cached_property
     def folders(self) -> Mapping[str, str]:
-        """The tree ids of the folders of all packages; equal ids mean equal specs and dependencies."""
-        return folders(self._repository, self._folder).ids
+        """The tree ids of all packages, wherever their documents lie; equal ids mean equal specs and dependencies."""
+        tree = catalogue_of(self._repository, self.commit)
+        tag = folders(self._repository, tree).ids.get(self.tag) if tree else None
+        return folders(self._repository, tag).ids if tag else {}
 
     @property
     def packages(self) -> tuple[str, ...]:
@@ -95,7 +98,10 @@ class RecordedGraph:
     def document(self, package: str) -> Document | None:
         """Return the document of a package, or None if there is none. Raises DocumentError if it cannot be read."""
         if package not in self._documents:
-            content = self._file_of(package, DOCUMENT)
+            found = document_in(self._repository, self.commit, self.tag, package)
+            if isinstance(found, str):
+                raise DocumentError(f"{package}: {found}")
+            content = self._file(found.name) if found else None
             self._documents[package] = None if content is None else parse(content, f"{package}/{DOCUMENT}")
         return self._documents[package]
 
@@ -320,6 +326,7 @@ _HASH = re.compile(r"/?(?P<hash>[a-z0-9]{7,64})")
 _PACKAGE = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9._+-]*)(?:@(?P<versions>[^\s]+))?")
 _SHORTEST_HASH = 7
 _MOST_NAMES = 3
+_MOST_LOOKED_AT = 20  # revisions that added or removed a hash
 
 
 class SpecQuestion(Struct, frozen=True, kw_only=True):
@@ -344,8 +351,6 @@ def find_asked(repository: Repository, text: str, tag: str, between: tuple[str, 
         found = _meaning(RecordedGraph(repository, after.commit, tag), text)
     if found is None:
         tree_of(repository, after, tag)
-        if not (graph := RecordedGraph(repository, after.commit, tag)).packages:
-            graph.require()  # documents that are elsewhere than in `_cache/` have no graph beside them
         raise UnknownRevision(
             f"{after.name}: {tag} has no package and no hash {text!r}; {_near(repository, after, tag, text)}"
             f"name a package, package@version or a hash of at least {_SHORTEST_HASH} characters"
@@ -372,11 +377,6 @@ def explain_two(
         if hashes is None and (last := _last_seen(repository, revision, tag, text)) is not None:
             graph = RecordedGraph(repository, last.commit, tag)
             package, hashes = _meaning(graph, text) or ("", None)
-        if not graph.packages:
-            raise UsageError(
-                f"{text}: hashes are only compared in a catalogue with {CATALOGUE}/{tag}/PACKAGE/{DOCUMENT};"
-                f" `cachewatch show /{text.lstrip('/')}` shows a spec of other documents"
-            )
         if hashes is None or len(hashes) > 1:
             said = "several specs have hashes" if hashes else "no spec has, or had, a hash"
             raise UsageError(f"{text}: in {tag}, {said} that begins so (write at least {_SHORTEST_HASH} characters)")
@@ -406,10 +406,17 @@ def _last_seen(repository: Repository, until: Revision, tag: str, text: str) -> 
     match = _HASH.fullmatch(text)
     if match is None:
         return None
-    names = f":(glob){CATALOGUE}/{tag}/*/{DOCUMENT}"
-    arguments = ["log", "--first-parent", "-1", "--format=%P", f"-S{match['hash']}", until.commit, "--", names]
-    parents = repository.run(arguments).split()[:1]
-    return resolve(repository, parents[0].decode()) if parents else None
+    if repository.is_folder:
+        return None
+    is_stored = locations_of(repository.layout).stored(repository, until.commit)
+    names = f":(glob){folder_of(repository, tag)}/*/{DOCUMENT}" if is_stored else "."
+    most = f"-{_MOST_LOOKED_AT}"  # elsewhere than in `_cache/`, other files and other tags may name the hash, too
+    arguments = ["log", "--first-parent", most, "--format=%P", f"-S{match['hash']}", until.commit, "--", names]
+    for line in repository.run(arguments).splitlines():
+        for parent in line.decode().split()[:1]:
+            if _meaning(RecordedGraph(repository, parent, tag), text):
+                return resolve(repository, parent)
+    return None
 
 
 def step_of(
@@ -448,7 +455,8 @@ def _birth(
     repository: Repository, until: Revision, tag: str, package: str, hashes: frozenset[str] | None
 ) -> tuple[Revision | None, Revision]:
     """Return the newest revision that added any of `hashes`, or changed the package, as a pair (parent, revision)."""
-    path = f"{CATALOGUE}/{tag}/{package}/{DOCUMENT}"
+    document = document_in(repository, until.commit, tag, package)
+    path = document.path if isinstance(document, Blob) else f"{folder_of(repository, tag)}/{package}/{DOCUMENT}"
     changed = [
         line.decode() for line in repository.run(["rev-list", "--first-parent", until.commit, "--", path]).split()
     ]

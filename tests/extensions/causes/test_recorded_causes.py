@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 from caches import GCC, database, edge, installs, node, put, write_v3
 from conftest import ROOT, Run
-from helpers import document, spec_hash
+from helpers import document, history, spec_hash
 from helpers import record as record_of
 from truths import V3, History
 
@@ -423,3 +423,25 @@ def test_two_hashes(run: Run, histories: dict[str, History], demo_repository: Pa
     for other, said in (("/aaaaaaa", "no spec has, or had"), (f"/{keras}", "name two of one package")):
         refused = run("diff", "/2viyxlm", other, *demo)
         assert (refused.exit_code, said in refused.error) == (2, True)
+
+
+@pytest.mark.parametrize("layout", ["{package}.md", "docs/{tag}/{package}.md", "{package}/{tag}/specs.md", "folder"])
+def test_two_hashes_of_documents_elsewhere(run: Run, tmp_path: Path, layout: str) -> None:
+    """Wherever documents lie, of one revision and of an earlier one, and in a plain folder."""
+    old, new = spec_hash(1), spec_hash(2)
+    states = [[record_of(1)], [record_of(2, versions=["2.0"])], [record_of(3), record_of(2, versions=["2.0"])]]
+    pattern = "{package}.md" if layout == "folder" else layout
+    files = [{pattern.format(package="zlib", tag="develop"): document(state)} for state in states]
+    if layout == "folder":
+        old, place = spec_hash(3), tmp_path / "documents"
+        place.mkdir()
+        (place / "zlib.md").write_bytes(document(states[-1]))
+    else:
+        place = history(tmp_path / "r.git", *files)
+    result = run("diff", f"/{old[:9]}", f"/{new[:9]}", "--repo", place)
+
+    assert result.exit_code == 0, result.error
+    assert re.match(rf"zlib@1.0/{old[:7]} in .* -> zlib@2.0/{new[:7]} in ", result.output)
+    assert "  zlib 1.0 -> 2.0" in result.output.splitlines()
+    refused = run("diff", f"/{old[:9]}", "/zzzzzzzz", "--repo", place)
+    assert (refused.exit_code, "no spec has, or had, a hash that begins so" in refused.error) == (2, True)
