@@ -314,6 +314,7 @@ def conclude(
         own_kinds=frozenset(+tally.kinds),
         is_part=tally.selected is not None,
         is_same=pair.after.revision is not None and not pair.difference.all_documents,
+        pruned=sum(count for package, count in judgement.pruned.items() if pair.difference.takes(package)),
         statements=statements,
         events=events_of(statements, _tag_event(pair, tally)),
         diagnostics=(

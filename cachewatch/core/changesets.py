@@ -342,6 +342,7 @@ class Report(Struct, frozen=True, kw_only=True):
     own_kinds: frozenset[Kind] = frozenset()  # kinds of changes of the selected packages, reported or not
     is_part: bool = False  # not everything was selected
     is_same: bool = False  # git has the same contents on both sides, wherever they are
+    pruned: int = 0  # binaries of the selected packages that a prune of the tag took, of whatever stacks
     # The added and removed values of each fact by package, only for reports that list them all.
     facts: Mapping[str, Mapping[str, Delta]] = field(default_factory=dict)
 

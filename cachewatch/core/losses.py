@@ -21,6 +21,7 @@ from cachewatch.core.model import (
     MachineLoss,
     Place,
     Signature,
+    Spec,
     StackChange,
     Verdict,
     places_in,
@@ -43,9 +44,9 @@ class Remains:
         `is_pruned` tells whether specs that no stack builds will be removed, as happens in branches.
         """
         self._is_pruned = is_pruned
-        self._kept: defaultdict[Signature, list[Signature]] = defaultdict(list)
+        self._kept: defaultdict[Signature, list[StackChange]] = defaultdict(list)
         for one in restacked:
-            self._kept[one.before].append(one.after)
+            self._kept[one.before].append(one)
         self._by_system: defaultdict[_System, list[Signature]] = defaultdict(list)
         self._there: dict[tuple[_System, str], _There] = {}  # the specs that run on a target
         for signature in after:
@@ -69,12 +70,14 @@ class Remains:
     def _worst(
         self, systems: Mapping[_System, Sequence[Signature]], versions: Mapping[_System, str], target: str
     ) -> Loss:
-        losses = (
+        losses = [
             loss
             for system in sorted(systems)
             for loss in self._of_system(system, systems[system], versions[system], target)
-        )
-        return max(losses, key=lambda loss: (_ORDER.index(loss.loss_class), loss.version))
+        ]
+        worst = max(losses, key=lambda loss: (_ORDER.index(loss.loss_class), loss.version))
+        same = (one.builds for one in losses if one.loss_class is worst.loss_class)
+        return replace(worst, builds=tuple(chain.from_iterable(same)))
 
     def _of_system(self, system: _System, before: Sequence[Signature], version: str, target: str) -> Iterator[Loss]:
         lost: defaultdict[frozenset[str], list[Signature]] = defaultdict(list)
@@ -89,14 +92,16 @@ class Remains:
             yield self._of_variants(version, variants, lost[variants], self._there[system, target])
 
     def _of_variants(self, version: str, variants: frozenset[str], lost: Sequence[Signature], there: "_There") -> Loss:
-        same = [after for signature in lost for after in self._kept.get(signature, ())]
-        built = [after for after in same if after.stacks]
+        same = [one for signature in lost for one in self._kept.get(signature, ())]
+        built = [one.after for one in same if one.after.stacks]
         if built or (same and not self._is_pruned):
             return Loss(loss_class=LossClass.KEPT, version=version, stacks=_stacks(built))
         if (version, variants) not in there.equal:
             if same:
-                return Loss(loss_class=LossClass.GOING, version=version)
-            return there.without_equal(version, variants)
+                builds = tuple(sorted((Spec(one.hash, one.after) for one in same), key=lambda one: one.hash))
+                return Loss(loss_class=LossClass.GOING, version=version, builds=builds)
+            loss = there.without_equal(version, variants)
+            return replace(loss, builds=(Spec("", min(lost)),)) if loss.loss_class is LossClass.GONE else loss
         stacks, compilers = there.equal[version, variants]
         is_named = NO_COMPILER not in compilers and not any(
             one.compiler in compilers or one.compiler == NO_COMPILER for one in lost

@@ -360,6 +360,8 @@ class Loss(Struct, frozen=True, kw_only=True):
     compiler: str = ""  # of what is present, if it differs from that of what is lost
     variants: tuple[str, ...] = ()  # that what is present has and what is lost did not have
     older: tuple["Loss", ...] = ()  # of the older versions that were lost with it, newest first; they do not count
+    # The binaries that no stack builds any more (going), or one without a hash for each kind of what is gone.
+    builds: tuple[Spec, ...] = ()
 
     @property
     def is_missed(self) -> bool:

@@ -261,14 +261,17 @@ def with_turnover(  # noqa: PLR0917
 
 
 def counted(items: Iterable[Items], judgement: Judgement, tag: str) -> Judgement:
-    """Return `judgement` with the number of all items of each statement on the whole tag."""
+    """Return `judgement` with the number of all items of each statement on the whole tag, and of pruned binaries."""
     counts: defaultdict[tuple[StatementKind, str], int] = defaultdict(int)
+    pruned = Counter[str]()
     assignment = _Assignment(judgement, tag)
     for one in items:
         head, _ = assignment.of_items(one)
         if is_of_tag(head.kind):
             counts[head.kind, head.name] += one.counts.total
-    return replace(judgement, counts=counts)
+        if head.kind is StatementKind.PRUNE:
+            pruned[one.package] += one.counts.vanished
+    return replace(judgement, counts=counts, pruned=pruned)
 
 
 def _statement(

@@ -160,6 +160,7 @@ class Judgement(Struct, frozen=True, kw_only=True):
     suspicion: str = ""  # the reason why it is suspicious
     packages: int = 0  # number in the earlier state
     counts: Mapping[tuple[StatementKind, str], int] = field(default_factory=dict)  # items of each statement by name
+    pruned: Mapping[str, int] = field(default_factory=dict)  # binaries that the prune took, by package
     survey: Survey = dict
 
     def merge_of(self, stack: str) -> Merge | None:

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from cachewatch.core.advice.assessment import assess
 from cachewatch.core.advice.coverage import CoverageChange
 from cachewatch.core.advice.remembered import Remembered
-from cachewatch.core.advice.values import Alternative, Assessment, ComparedTag, Known, Pinned, Verb
+from cachewatch.core.advice.values import Alternative, Assessment, Because, ComparedTag, Known, Pinned, Verb
 from cachewatch.core.changesets import Report
 from cachewatch.core.model import (
     Machine,
@@ -165,6 +165,8 @@ class Digest(Struct, frozen=True, kw_only=True, dict=True):
         """Whether nothing happened of what was asked for."""
         if any(pin.is_news for pin in self.pinned) or (self.environment and not self.is_urgent):
             return False
+        if any(one.because is Because.PRUNED for one in self.assessment.actions):
+            return False
         return not any(tag.statements or tag.report.events for tag in self.tags)
 
 
@@ -196,7 +198,6 @@ def _compared(tag: TagDigest) -> ComparedTag:
         since=(report.before.time or "")[:10],
         day=(report.after.time or "")[:10],
         statements=tag.statements,
-        rest=tag.rest,
         is_incomplete=bool(tag.unreadable) or bool(report.losses),
     )
 

@@ -21,7 +21,7 @@ from cachewatch.config.model import Config
 from cachewatch.core.advice.actions import TASKS
 from cachewatch.core.advice.coverage import CoverageChange
 from cachewatch.core.advice.remembered import Departure, Fact, MetBinaries, OpenAction, Remembered, confirmed
-from cachewatch.core.advice.values import Because, Verb
+from cachewatch.core.advice.values import Because, Known, Verb
 from cachewatch.core.names import is_snapshot
 from cachewatch.errors import TemplateError
 from cachewatch.report.digest_mail import DigestRenderer
@@ -125,6 +125,7 @@ def _assembled(
         spans=tuple(span for part in parts for span in part.spans),
         tags=tags,
         remembered=remembered,
+        known=Known(left={key: found for part in parts for key, found in part.left.items()}),
         environment=environment,
         alternative=next(
             (

@@ -13,7 +13,7 @@ from msgspec import Struct, structs
 from cachewatch.config.sources import Source
 from cachewatch.core import names as tag_names
 from cachewatch.core.advice.actions import lost_by_moving
-from cachewatch.core.advice.coverage import Coverage, Environment, compare_coverage
+from cachewatch.core.advice.coverage import Coverage, Environment, Need, Resolution, compare_coverage
 from cachewatch.core.advice.remembered import Departure, Fact, Remembered, StillMissing, merged, series_or_tag
 from cachewatch.core.advice.values import Alternative, Pinned
 from cachewatch.core.changesets import Changeset, Comparison, TagPair
@@ -54,6 +54,7 @@ from cachewatch.service.missing import (
     learned_back,
     missing_since,
     packages_of,
+    pruned,
     returned,
     tag_added,
     urgent_only,
@@ -103,6 +104,7 @@ class SourceDiff(Struct, frozen=True, kw_only=True):
     advance: Advance | None = None  # how the cursors move; None if nothing was ever fetched
     steps: tuple[tuple[str, str, str, str], ...] = ()  # source, tag, before, after: what the key is made of
     coverage: tuple[Coverage, Coverage] | None = None  # of the environment, before and after
+    left: Mapping[tuple[str, str, Need], Resolution] = {}  # of the builds that earlier digests asked to look after
     alternative: Alternative | None = None  # the snapshot that has most of the environment
     pinned: Pinned | None = None
     lacks_pin: bool = False  # the source never had the pinned snapshot
@@ -165,6 +167,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
                 for tag in sorted(gap.tags)
             ),
             coverage=self._coverage(bases),
+            left=dict(self._left(bases)),
             alternative=self._alternative(),
             pinned=pinned,
             lacks_pin=pinned is None and self._lacks_pin(),
@@ -206,6 +209,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         sure = {one.last.tag for one in departed if (one.source, one.tag) in known.confirmed}
         news = tuple(_without_decided_suspicion(each, sure, {one.last.tag for one, _ in old}) for each in news)
         more = [*self._returned(back, news), *((one.last.tag, missing_since(one, names)) for one, names in old)]
+        more += ((each.notes.tag, one) for each in news for one in self._announced_prune(each))
         news = self._with_statements(news, more, gap, bases)
         news = tuple(self._with_missing(each, wanted, learned) for each in news)
         if self.stream.is_urgent:
@@ -305,6 +309,13 @@ class OpenSource(Struct, frozen=True, kw_only=True):
             for one in returned(found, changed, self.stream.name):
                 yield tag, one
 
+    def _announced_prune(self, news: TagNews) -> Iterator[Statement]:
+        """Yield that announced builds were pruned, if the selected stacks do not show it: no stack built them."""
+        wave = self.state.remembered.wave(self.source.name, news.notes.tag)
+        is_told = any(one.kind is StatementKind.PRUNE for one in all_statements(news.tag))
+        if wave is not None and not is_told and news.tag.report.pruned >= wave.count:
+            yield pruned(wave)
+
     def _settled(
         self, gap: PendingRange, known: Remembered, wanted: Callable[[str], bool]
     ) -> Iterator[tuple[Departure, tuple[str, ...]]]:
@@ -340,6 +351,19 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         after = [structs.replace(self.newest, tag=tag) for tag in self.ranges.places]
         had, has = cover_both(self.repository, self.environment, before, after, bases=bases, isolation=self.isolation)
         return had, self._explained(has)
+
+    def _left(self, bases: Bases) -> Iterator[tuple[tuple[str, str, Need], Resolution]]:
+        """Yield what tags have of the builds that earlier digests asked to look after, in any stack."""
+        tasks = [
+            one.task for one in self.state.remembered.actions if one.task is not None and one.stream == self.stream.name
+        ]
+        for tag, base in ((tag, gap.base) for gap in self.ranges.ranges for tag in sorted(gap.tags)):
+            found = {need for one in tasks if (one.source, one.tag) == (self.source.name, tag) for need in one.needs}
+            if found and self.ranges.places.get(tag) is not None:
+                needed = Environment(name=tag, needs=tuple(sorted(found, key=lambda need: need.sort_key)))
+                before, after = (structs.replace(side, tag=tag) for side in (base, self.newest))
+                sides = cover_both(self.repository, needed, [before], [after], bases=bases, isolation=self.isolation)
+                yield from (((self.source.name, tag, one.need), one) for one in sides[1].needs)
 
     def _alternative(self) -> Alternative | None:
         """Return the snapshot with most binaries of the environment, or None if the source has no history index."""

@@ -20,7 +20,7 @@ from cachewatch.core.advice.remembered import AnnouncedWave, Departure, Departur
 from cachewatch.core.model import Kind
 from cachewatch.core.selection import is_urgent
 from cachewatch.core.spack import version_key
-from cachewatch.core.statement_values import Statement, StatementKind, severity_of
+from cachewatch.core.statement_values import Counts, Statement, StatementKind, severity_of
 from cachewatch.core.statements import in_order
 from cachewatch.core.whole_tag import is_most
 from cachewatch.errors import SourceError, UnknownRevision
@@ -335,6 +335,13 @@ def announced(source: str, tag: TagDigest) -> Iterator[AnnouncedWave]:
         if one.kind is StatementKind.REBUILD_WAVE and one.counts.beside > 0 and after.tag and after.revision:
             day = (after.time or "")[:10]
             yield AnnouncedWave(source=source, tag=after.tag, revision=after.revision, day=day, count=one.counts.beside)
+
+
+def pruned(wave: AnnouncedWave) -> Statement:
+    """Return the statement that announced old builds were pruned."""
+    kind = StatementKind.PRUNE
+    counts = Counts(vanished=wave.count)
+    return Statement(kind=kind, counts=counts, kinds=frozenset({Kind.PRUNE}), severity=severity_of(kind))
 
 
 def tag_added(tag: str) -> Statement:

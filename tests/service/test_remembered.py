@@ -2,24 +2,18 @@
 
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
-from helpers import Record, catalogue, lock, records, spec_hash
+from helpers import catalogue, lock, records, spec_hash
+from readers import CONFIG, DAY, Packages, Readers, body, many
 from station import Site
 
-from cachewatch.core.advice.remembered import Departure
 from cachewatch.core.statement_values import Statement, StatementKind
 from cachewatch.operators import actions as operator_actions
-from cachewatch.report.values import Digest
-from cachewatch.service import compose as building_messages
-from cachewatch.service import create as creating_digests
-from cachewatch.service.passes import run_pass
 from cachewatch.store import cursors
 
-HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+HOUR = timedelta(hours=1)
 
-Packages = dict[str, list[Record]]
 MANY: Packages = {f"package-{number}": records(range(10 * number, 10 * number + 4)) for number in range(8)}
 ZLIB: Packages = {"zlib": records(range(900, 905))}
 NEWER: Packages = {"zlib": records(range(910, 915), versions=["1.3.2"])}
@@ -33,58 +27,6 @@ def in_stack(count: int) -> dict[str, bytes]:
     }
     stacks = "".join(f"\n  - {stack}" for stack in ("e4s", *(["ml"] if count else []), "root"))
     return catalogue(packages) | {"_data/tags.yaml": f"- name: develop\n  stacks:{stacks}\n".encode()}
-
-
-CONFIG = """\
-version: 1
-state: {folder}/state
-sources: {public: {git: "{folder}/upstream.git", stale_after: 400d}}
-channels:
-  files: {type: file, path: "{folder}/out/{subscription}/{key}.txt", formats: [txt]}
-  desk: {type: file, path: "{folder}/desk/{subscription}/{key}.txt", formats: [txt]}
-operators: {channels: [desk]}
-subscriptions:
-  ml: {when: each revision, changes: [all], channels: [files]}
-"""
-
-
-class Readers:
-    """A site, and the digests that it made, as values."""
-
-    def __init__(
-        self, folder: Path, monkeypatch: pytest.MonkeyPatch, *states: dict[str, bytes], config: str = CONFIG
-    ) -> None:
-        self.site = Site(folder, states)
-        self.site.configure(config)
-        self.made: list[Digest] = []
-        self.number = 0
-        real = building_messages.build_messages
-
-        def look(config: Any, stream: Any, digest: Digest, *others: Any) -> Any:
-            self.made.append(digest)
-            return real(config, stream, digest, *others)
-
-        monkeypatch.setattr(creating_digests, "build_messages", look)
-        self.site.run()
-
-    def go_on(self, later: timedelta = DAY, steps: int = 1) -> list[Statement]:
-        """Let the next revision be published, and return what its digest says."""
-        self.number += steps
-        self.site.publish(self.number)
-        self.site.now += later
-        self.made.clear()
-        run_pass(self.site.open())
-        return [one for digest in self.made for tag in digest.tags for one in tag.statements]
-
-    def remembered(self, subscription: str = "ml") -> list[tuple[str, str, str, int]]:
-        """Return what a subscription remembers as gone."""
-        with self.site.open().database.read() as connection:
-            facts = cursors.remembered_by(connection, subscription).facts
-        return [
-            (one.kind, one.name, one.last.revision, len(one.missing("regular")))
-            for one in facts
-            if isinstance(one, Departure)
-        ]
 
 
 def said(found: list[Statement]) -> list[tuple[str, str, int]]:
@@ -109,12 +51,6 @@ def test_a_package_that_is_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     found = readers.go_on()
     assert said(found) == [("returned", "zlib", 1)]
     assert found[0].exceptions == ()
-
-
-def many(count: int, version: str = "1.0", *, first: int = 0, salt: int = 0) -> Packages:
-    """Return so many packages of one spec each."""
-    numbers = range(first, first + count)
-    return {f"p{number:03}": records([1000 * (salt + 1) + number], versions=[version]) for number in numbers}
 
 
 @pytest.mark.parametrize("lost", [60, 150], ids=["some", "suspicious"])
@@ -598,11 +534,6 @@ def test_the_end_of_a_wait_is_said_to_those_who_wait(
     assert ("Wait. Publishing may have failed" in readers.site.told()[-1]) is is_over
     assert said(readers.go_on()) == [("returned", "", lost)]
     assert ("The wait is over." in readers.site.told()[-1]) is is_over
-
-
-def body(text: str) -> str:
-    """Return what a digest says above its footer, in one line."""
-    return " ".join(text.partition("\n-----")[0].split())
 
 
 def test_a_wait_lasts_while_packages_are_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

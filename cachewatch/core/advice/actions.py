@@ -4,9 +4,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
+from cachewatch.core.advice.coverage import Need, Resolution
 from cachewatch.core.advice.values import (
-    ENDS,
-    WENT,
+    LASTING,
     Action,
     Because,
     ComparedTag,
@@ -18,9 +18,8 @@ from cachewatch.core.advice.values import (
     Verb,
 )
 from cachewatch.core.model import MISSED, LossClass
-from cachewatch.core.spack import is_newer, newest
+from cachewatch.core.spack import newest
 from cachewatch.core.statement_values import (
-    Statement,
     StatementKind,
     lacking,
     lost_packages,
@@ -38,56 +37,53 @@ ENVIRONMENT = {
     Because.ENVIRONMENT_GOING: Verb.RECONCRETIZE,
 }
 TASKS = (
-    *ENDS,
+    *LASTING,
     Because.OTHER,
     Because.OLD_BUILDS,
     Because.TURNOVER,
 )
 
 
-def is_settled(task: Action, tags: Iterable[ComparedTag]) -> bool:
-    """Tell whether a statement about the package of an open task says that nothing is left to do."""
-    return any(
-        statement.kind in ENDS.get(task.because, ())
-        and not set(task.names).isdisjoint(statement.packages)
-        and (statement.kind is not StatementKind.UPGRADED or _is_caught_up(task, statement))
-        for tag in tags
-        if (tag.source, tag.tag) == (task.source, task.tag)
-        for statement in (*tag.statements, *tag.rest)
-    )
+def still_to_do(task: Action, known: Known, pruned: Collection[tuple[str, str]] = ()) -> Action:
+    """Return an open task for the packages of which its tag still has no more and no less than it had then.
+
+    Lock files that name old builds miss them if their source and tag are among those that were `pruned`.
+    """
+    if task.because is Because.OLD_BUILDS and (task.source, task.tag) in pruned:
+        return replace(task, because=Because.TURNOVER)
+    settled = {need for need in task.needs if not _is_open(task, known.left.get((task.source, task.tag, need)))}
+    needs = tuple(need for need in task.needs if need not in settled)
+    open_ones = {need.package for need in needs}
+    ended = {need.package for need in settled} - open_ones
+    return replace(task.only([name for name in task.names if name not in ended]), needs=needs)
 
 
-def _is_caught_up(task: Action, statement: Statement) -> bool:
-    """Tell whether an upgrade reaches the version that an open task requires."""
-    required = dict(one.split("@", 1) for one in task.versions)
-    return any(
-        not is_newer(required.get(line.package, ""), than=after)
-        for line in statement.lines
-        if line.package in task.names
-        for _, after in line.story.pairs[-1:]
-    )
+def _is_open(task: Action, found: Resolution | None) -> bool:
+    """Tell whether a task is to be done for a build, given what its tag has of it; None means nothing new."""
+    if found is None or found.loss_class is LossClass.GOING:
+        return True
+    if task.because is Because.DOWNGRADED:
+        return found.loss_class is LossClass.GONE and bool(found.suggestion)
+    return found.loss_class is LossClass.GONE and not task.is_copy
 
 
-def pruned_as_announced(
-    settled: Iterable[Action], tasks: Sequence[Action], tags: Iterable[ComparedTag]
-) -> Iterator[Action]:
-    """Yield what was pruned of the packages that readers were warned of."""
-    went = {
-        (tag.source, tag.tag, package)
-        for tag in tags
-        for one in (*tag.statements, *tag.rest)
-        if one.kind in WENT
-        for package in one.packages
-    }
-    for one in joined(each for each in settled if each.is_copy):
-        names = tuple(name for name in one.names if (one.source, one.tag, name) in went)
-        left = (each for each in tasks if replace(each.only(()), since="") == replace(one.only(()), since=""))
-        if names:
+def pruned_as_announced(tasks: Iterable[Action], known: Known) -> Iterator[Action]:
+    """Yield what was pruned of the builds that readers were asked to copy."""
+    for one in joined(task for task in tasks if task.is_copy):
+        left = still_to_do(one, known)
+        standing = {need: known.left.get((one.source, one.tag, need)) for need in one.needs}
+        went = tuple(
+            need for need, found in standing.items() if found and found.loss_class in (LossClass.GONE, LossClass.OTHER)
+        )
+        machines = {", ".join((*([] if n.platform in ("", "linux") else [n.os]), n.target)) for n in went}
+        if went:
             yield replace(
-                one.only(names),
+                one.only({need.package for need in went}),
                 because=Because.PRUNED,
                 name=one.since,
-                others=tuple(name for each in left for name in each.names),
+                needs=went,
+                machine=machines.pop() if len(machines) == 1 else "",
+                others=left.names,
                 since="",
             )
 
@@ -109,7 +105,8 @@ def joined(tasks: Iterable[Action]) -> Iterator[Action]:
     for key, group in groups.items():
         names = tuple(sorted(name for one in group for name in one.names))
         versions = tuple(sorted(version for one in group for version in one.versions))
-        yield replace(key, names=names, versions=versions, count=len(names))
+        needs = tuple(need for one in group for need in one.needs)
+        yield replace(key, names=names, needs=needs, versions=versions, count=len(names))
 
 
 def waits_for(suspicious: Mapping[tuple[str, str], tuple[str, ...]], known: Known) -> Iterator[Action]:
@@ -215,10 +212,39 @@ def things_to_look_after(facts: Sequence[Fact], *, has_environment: bool) -> Ite
         yield replace(
             _action(Verb.LOOK, because, tag, names, name),
             worst=worst,
+            needs=tuple(_needs(because, worst, names, group)) if because in LASTING else (),
             versions=tuple(_versions(because, names, group)),
             machine=_machine(names, tag),
             is_everywhere=removed_packages(tag.statements) >= set(names),
         )
+
+
+def _needs(because: Because, worst: LossClass | None, names: Collection[str], facts: Iterable[Fact]) -> Iterator[Need]:
+    """Yield the builds of packages that were lost, or that stacks have in older versions only; any where none is known."""
+    found: dict[Need, None] = {}
+    for one in (fact.statement for fact in facts if fact.statement is not None):
+        for line in one.lines if because is Because.DOWNGRADED else ():
+            had = newest({before for before, _ in line.story.pairs if before} or {""})
+            targets = {place.target for place in line.story.places}
+            found |= dict.fromkeys(Need(package=line.package, version=had, target=each) for each in sorted(targets))
+        for lost in one.losses:
+            is_own = lost.loss is not None and lost.loss.loss_class == (worst or because) and lost.package in names
+            found |= dict.fromkeys(
+                Need(
+                    package=lost.package,
+                    version=newest(spec.signature.versions or {""}),
+                    hash=spec.hash,
+                    platform=spec.signature.platform,
+                    os=spec.signature.os,
+                    target=lost.place.target,
+                    variants=spec.signature.variants,
+                )
+                for spec in (lost.loss.builds if lost.loss and is_own else ())
+            )
+    yield from found
+    if because is Because.GONE:
+        known = {need.package for need in found}
+        yield from (Need(package=name, version="") for name in names if name not in known)
 
 
 def _versions(because: Because, names: Collection[str], facts: Iterable[Fact]) -> Iterator[str]:

@@ -13,11 +13,11 @@ from cachewatch.core.advice.actions import (
     dated,
     environment_actions,
     is_compared_with,
-    is_settled,
     joined,
     not_asked_yet,
     pin_actions,
     pruned_as_announced,
+    still_to_do,
     things_to_look_after,
     waits_for,
 )
@@ -110,9 +110,11 @@ def assess(
         *_facts(tags, known, has_environment=own is not None),
     ]
     facts.sort(key=lambda one: (one.rank, -LOSS_ORDER.index(one.worst) if one.worst else 0))
-    settled = [one for one in known.tasks if is_settled(one, tags)]
-    tasks = [one for one in known.tasks if one not in settled]
-    pruned = list(pruned_as_announced(settled, tasks, tags))
+    left = {key: found for key, found in known.left.items() if found.need.package not in waiting}
+    known = replace(known, left=left)
+    gone = {(tag.source, tag.tag) for tag in tags for one in tag.statements if one.kind is StatementKind.PRUNE}
+    tasks = [one for task in known.tasks if (one := still_to_do(task, known, gone)).names or not task.names]
+    pruned = list(pruned_as_announced(known.tasks, known))
     actions = [*environment_actions(own, tags, is_new=False), *pin_actions(pins), *pruned]
     looks = list(
         things_to_look_after([one for one in facts if not is_compared_with(one, pins)], has_environment=own is not None)

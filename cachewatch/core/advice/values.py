@@ -6,9 +6,9 @@ from enum import IntEnum, StrEnum
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from cachewatch.core.advice.coverage import CoverageChange, Nearest, Resolution
+from cachewatch.core.advice.coverage import CoverageChange, Need, Nearest, Resolution
 from cachewatch.core.model import LossClass
-from cachewatch.core.statement_values import LOSSES, OwnedLoss, Statement, StatementKind, packages_of
+from cachewatch.core.statement_values import LOSSES, OwnedLoss, Statement, packages_of
 
 
 class Verb(StrEnum):
@@ -89,7 +89,6 @@ class ComparedTag(Struct, frozen=True, kw_only=True):
     since: str = ""  # the day of the earlier revision: 2026-11-20
     day: str = ""  # of the later one
     statements: tuple[Statement, ...] = ()
-    rest: tuple[Statement, ...] = ()  # that the digest does not show
     is_incomplete: bool = False  # some documents cannot be read
 
 
@@ -126,6 +125,8 @@ class Known(Struct, frozen=True, kw_only=True):
     confirmed: frozenset[tuple[str, str]] = frozenset()  # source and tag of which operators confirmed a suspicion
     waiting: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)  # what is missing while that lasts
     tasks: tuple["Action", ...] = ()  # that earlier digests asked for, and that nobody sees done
+    # What their tags have of the builds that they are about, by source and tag.
+    left: Mapping[tuple[str, str, Need], Resolution] = field(default_factory=dict)
 
 
 class Action(Struct, frozen=True, kw_only=True):
@@ -137,6 +138,7 @@ class Action(Struct, frozen=True, kw_only=True):
     tag: str = ""  # that it is about; the one to stay with or to move to
     name: str = ""  # of the stack or the other snapshot; or the day before which lock files are outdated
     names: tuple[str, ...] = ()  # packages
+    needs: tuple[Need, ...] = ()  # builds of the packages that were lost, may be lost, or became older
     versions: tuple[str, ...] = ()  # that the packages had last, as openmpi@5.8.0
     machine: str = ""  # target that lost the packages, if it is one alone, and others still have them
     is_everywhere: bool = False  # the packages are gone everywhere, in all versions
@@ -152,7 +154,7 @@ class Action(Struct, frozen=True, kw_only=True):
             return (f"{self.because} {self.name}",)
         if self.because in (Because.OLD_BUILDS, Because.TURNOVER):
             return (f"lock-files {self.tag}",)
-        if self.because in ENDS:
+        if self.because in LASTING:
             return tuple(f"{self.because} {self.tag} {self.name} {package}" for package in self.names)
         if self.verb in (Verb.WAIT, Verb.LOOK):
             return (f"{self.because} {self.tag} {self.name}",)
@@ -168,8 +170,9 @@ class Action(Struct, frozen=True, kw_only=True):
     def only(self, names: Collection[str]) -> "Action":
         """Return this for some of its packages alone."""
         kept = tuple(name for name in self.names if name in names)
+        needs = tuple(one for one in self.needs if one.package in kept)
         versions = tuple(one for one in self.versions if one.partition("@")[0] in kept)
-        return replace(self, names=kept, versions=versions, count=len(kept))
+        return replace(self, names=kept, needs=needs, versions=versions, count=len(kept))
 
 
 class Fact(Struct, frozen=True, kw_only=True):
@@ -258,15 +261,8 @@ class Assessment(Struct, frozen=True, kw_only=True):
 
 
 # What is asked of those who have no environment that is watched, and remembered: whether they did it cannot be seen.
-_BACK = (StatementKind.RETURNED, StatementKind.PACKAGE_ADDED, StatementKind.STACK_ADDED, StatementKind.PLACE_GAINED)
-WENT = (StatementKind.PRUNED, StatementKind.PRUNE, StatementKind.PACKAGE_REMOVED)
-# Of these each package is remembered by itself, until a statement of one of these kinds says that it is settled.
-ENDS = {
-    Because.STACK_REMOVED: (*_BACK, *WENT),
-    Because.GOING: (*_BACK, *WENT),
-    Because.GONE: _BACK,
-    Because.DOWNGRADED: (StatementKind.UPGRADED, StatementKind.PACKAGE_REMOVED),
-}
+# Each package is remembered by itself, until its tag has other builds than it had then.
+LASTING = (Because.STACK_REMOVED, Because.GOING, Because.GONE, Because.DOWNGRADED)
 
 
 def cause_of(covered: Resolution) -> Because | None:

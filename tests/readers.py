@@ -1,0 +1,83 @@
+"""Readers of digests: a site with a subscription, whose upstream publishes one state after the other."""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from helpers import Record, records
+from station import Site
+
+from cachewatch.core.advice.remembered import Departure
+from cachewatch.core.statement_values import Statement
+from cachewatch.report.values import Digest
+from cachewatch.service import compose as building_messages
+from cachewatch.service import create as creating_digests
+from cachewatch.service.passes import run_pass
+from cachewatch.store import cursors
+
+DAY = timedelta(days=1)
+
+Packages = dict[str, list[Record]]
+
+CONFIG = """\
+version: 1
+state: {folder}/state
+sources: {public: {git: "{folder}/upstream.git", stale_after: 400d}}
+channels:
+  files: {type: file, path: "{folder}/out/{subscription}/{key}.txt", formats: [txt]}
+  desk: {type: file, path: "{folder}/desk/{subscription}/{key}.txt", formats: [txt]}
+operators: {channels: [desk]}
+subscriptions:
+  ml: {when: each revision, changes: [all], channels: [files]}
+"""
+
+
+class Readers:
+    """A site, and the digests that it made, as values."""
+
+    def __init__(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch, *states: dict[str, bytes], config: str = CONFIG
+    ) -> None:
+        self.site = Site(folder, states)
+        self.site.configure(config)
+        self.made: list[Digest] = []
+        self.number = 0
+        real = building_messages.build_messages
+
+        def look(config: Any, stream: Any, digest: Digest, *others: Any) -> Any:
+            self.made.append(digest)
+            return real(config, stream, digest, *others)
+
+        monkeypatch.setattr(creating_digests, "build_messages", look)
+        self.site.run()
+
+    def go_on(self, later: timedelta = DAY, steps: int = 1) -> list[Statement]:
+        """Let the next revision be published, and return what its digest says."""
+        self.number += steps
+        self.site.publish(self.number)
+        self.site.now += later
+        self.made.clear()
+        run_pass(self.site.open())
+        return [one for digest in self.made for tag in digest.tags for one in tag.statements]
+
+    def remembered(self, subscription: str = "ml") -> list[tuple[str, str, str, int]]:
+        """Return what a subscription remembers as gone."""
+        with self.site.open().database.read() as connection:
+            facts = cursors.remembered_by(connection, subscription).facts
+        return [
+            (one.kind, one.name, one.last.revision, len(one.missing("regular")))
+            for one in facts
+            if isinstance(one, Departure)
+        ]
+
+
+def many(count: int, version: str = "1.0", *, first: int = 0, salt: int = 0) -> Packages:
+    """Return so many packages of one spec each."""
+    numbers = range(first, first + count)
+    return {f"p{number:03}": records([1000 * (salt + 1) + number], versions=[version]) for number in numbers}
+
+
+def body(text: str) -> str:
+    """Return what a digest says above its footer, in one line."""
+    return " ".join(text.partition("\n-----")[0].split())
