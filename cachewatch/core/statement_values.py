@@ -220,6 +220,11 @@ class Stay(Struct, frozen=True, kw_only=True):
     is_least: bool = False  # `days` ends at the revision reported last, as the removal is not dated
 
 
+def name_of(place: Place, *system: str) -> str:
+    """Return the name of a place, `e4s (zen4)`, or of a machine there."""
+    return f"{place.stack} ({', '.join((*system, place.target or 'no target'))})"
+
+
 class OwnedLoss(Struct, frozen=True, kw_only=True):
     """A lost place or machine of a package."""
 
@@ -237,8 +242,7 @@ class OwnedLoss(Struct, frozen=True, kw_only=True):
     @property
     def name(self) -> str:
         """The name of the place, `e4s (zen4)`, or of the machine, `e4s (rhel8, zen4)`."""
-        system = (self.machine.os,) if self.machine else ()
-        return f"{self.place.stack} ({', '.join((*system, self.place.target or 'no target'))})"
+        return name_of(self.place, *([self.machine.os] if self.machine else []))
 
     @property
     def sort_key(self) -> tuple[object, ...]:

@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 from cachewatch.core.advice.assessment import assess
 from cachewatch.core.advice.values import Assessment, ComparedTag, Fact, Level, Rank
 from cachewatch.core.model import LossClass
-from cachewatch.core.names import safe, shortened
+from cachewatch.core.names import safe, safe_name, shortened
 from cachewatch.core.statement_values import (
     LOSSES,
     OwnedLoss,
@@ -304,7 +304,8 @@ class Clause:
         words, n, of = self._words, len(one.packages), max(one.of_packages, len(one.packages))
         last, missing = (*map(day_of, one.before), "", "")[:2]
         is_tag = any(one.name == tag.tag for tag in self.first.tags)
-        form = "package" if one.packages == (one.name,) else "tag" if is_tag else "stack"
+        is_place = " (" in one.name
+        form = "package" if one.packages == (one.name,) else "tag" if is_tag else "place" if is_place else "stack"
         if form == "stack" and n < NEARLY_ALL * of:
             form = "stack_part"
         kept = set(one.packages).difference(one.exceptions)
@@ -312,9 +313,15 @@ class Clause:
         return {
             "of": f"{of:,}",
             "back": words.say(
-                "returned", form if one.name else "several", n, name=safe(one.name)[:_LONGEST_NAME], of=f"{of:,}"
+                "returned",
+                form if one.name else "several",
+                n,
+                name=safe(one.name)[:_LONGEST_NAME],
+                names=and_more(one.packages, words),
+                of=f"{of:,}",
             ),
             "last": last,
+            "there": words.say("returned", "there", name=safe_name(one.name)) if is_place else "",
             "missing": missing,
             "unchanged": words.say("returned", how, n, last=last, exceptions=and_more(one.exceptions, words)),
             "still": "" if n == of else words.say("returned", "still", of - n),

@@ -20,7 +20,7 @@ from cachewatch.core.advice.remembered import AnnouncedWave, Departure, Departur
 from cachewatch.core.model import Kind
 from cachewatch.core.selection import is_urgent
 from cachewatch.core.spack import version_key
-from cachewatch.core.statement_values import Counts, Statement, StatementKind, severity_of
+from cachewatch.core.statement_values import Counts, Statement, StatementKind, name_of, severity_of
 from cachewatch.core.statements import in_order
 from cachewatch.core.whole_tag import is_most
 from cachewatch.errors import SourceError, UnknownRevision
@@ -31,6 +31,7 @@ from cachewatch.git.trees import folders
 from cachewatch.report.values import TagDigest
 
 _WAITED = timedelta(days=14)
+_IN_DOCUMENTS = (DepartureKind.STACK, DepartureKind.PLACE)  # that trees do not show
 _SAMPLES = 3  # documents of a stack that tell whether a revision had the stack
 
 
@@ -138,6 +139,15 @@ class Departures:
                 last, first = steps.last_with(partial(self._has_stack, tag, one.name, one.packages[:_SAMPLES]))
                 points = self._point(last, tag), self._point(first, tag)
                 yield self._departure(DepartureKind.STACK, one.name, *points, one.packages)
+            elif one.kind is StatementKind.PLACE_LOST:
+                # That one of several revisions of a document still had the place, its tree does not show.
+                last, first = steps.last_with(
+                    lambda at, lost=one.packages: all(
+                        steps.packages(at, tag).get(each) == had.get(each) for each in lost
+                    )
+                )
+                points = self._point(last, tag), self._point(first, tag)
+                yield self._departure(DepartureKind.PLACE, one.name, *points, one.packages)
 
     def of_lost_tag(self, tag: str, steps: Steps) -> Departure:
         """Return the departure of a whole tag."""
@@ -201,7 +211,7 @@ class Returns:
         has = packages_of(self._repository, self._newest, tag)
         found: defaultdict[str, list[Departure]] = defaultdict(list)
         for one in self._departures(tag):
-            if one.kind is DepartureKind.STACK:
+            if one.kind in _IN_DOCUMENTS:
                 continue
             lacked = self._lacked(one.first)
             for package in one.missing(self._stream):
@@ -211,17 +221,17 @@ class Returns:
 
     def builds(self, digest: TagDigest) -> Mapping[str, list[Departure]]:
         """Return the packages that stacks build again, or that another stream reported as back, as `documents` does."""
-        joined: defaultdict[str, set[str]] = defaultdict(set)
+        joined: defaultdict[str, set[str]] = defaultdict(set)  # names of stacks and places
         for line in (line for one in all_statements(digest) for line in one.lines):
-            is_gain = line.story.kind is StatementKind.PLACE_GAINED
-            joined[line.package] |= line.joined | {place.stack for place in line.story.places if is_gain}
+            new = line.story.places if line.story.kind is StatementKind.PLACE_GAINED else ()
+            joined[line.package] |= line.joined | {name for place in new for name in (place.stack, name_of(place))}
         found: defaultdict[str, list[Departure]] = defaultdict(list)
         for one in self._departures(digest.report.after.tag or ""):
             seen = {package for stream, those in one.back if stream != self._stream for package in those}
             lacked = self._lacked(one.first)
             for package in one.missing(self._stream):
-                stacks = joined.get(package, set())
-                is_built = one.name in stacks if one.kind is DepartureKind.STACK else stacks and package in lacked
+                names = joined.get(package, set())
+                is_built = one.name in names if one.kind in _IN_DOCUMENTS else names and package in lacked
                 if package in seen or is_built:
                     found[package].insert(0, one)
         return found

@@ -122,6 +122,20 @@ def test_a_stack_that_is_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.slow
+def test_a_place_that_is_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package that a stack builds again for a target is in no new place; another one is."""
+    old, other = records([1], target="zen4"), records([2])
+    whole = many(20) | {"one": old + other, "two": records([3])}
+    lost = whole | {"one": other}
+    back = whole | {"two": records([3, 4], target="zen4")[1:] + whole["two"]}
+    readers = Readers(tmp_path, monkeypatch, *map(catalogue, (whole, lost, back)))
+    assert said(readers.go_on()) == [("place-lost", "e4s (zen4)", 1)]
+    assert said(readers.go_on()) == [("returned", "e4s (zen4)", 1), ("place-gained", "", 1)]
+    text = readers.site.told()[-1]
+    assert "that were missing in e4s (zen4) since 2 June are back" in body(text)
+    assert readers.site.digests()[-1].rendered.title.startswith("one is back in e4s (zen4)")
+
+
 def test_a_tag_that_is_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its packages went with it and are back with it."""
     develop = catalogue(MANY)

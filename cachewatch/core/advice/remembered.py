@@ -18,6 +18,7 @@ class DepartureKind(StrEnum):
     TAG = "tag"
     STACK = "stack"
     PACKAGE = "package"
+    PLACE = "place"
 
 
 class Point(Struct, frozen=True):
@@ -29,12 +30,12 @@ class Point(Struct, frozen=True):
 
 
 class Departure(Struct, frozen=True, kw_only=True, tag="departure"):
-    """A tag, stack or packages that vanished from a tag in one revision, whether this was reported or not."""
+    """A tag, stack, packages or a place of them that vanished from a tag in one revision, reported or not."""
 
     source: str
     tag: str  # for snapshots, their series
     kind: DepartureKind
-    name: str = ""  # of the tag, the stack or the package; empty for several packages
+    name: str = ""  # of the tag, the stack, the package or the place, e4s (zen4); empty for several packages
     last: Point  # the last revision that had it
     first: Point  # the first revision without it
     packages: tuple[str, ...]
