@@ -88,8 +88,8 @@ def todo(digest: Digest, words: Words) -> list[str]:
         first = found.actions[0]
         if first.since:
             return [_sentence([first], digest, words, "still-"), *said]
-        is_asked = any(one.verb != Verb.WAIT for one in digest.remembered.actions)
-        return [" ".join((said[0], words.text("todo", "paused"))) if is_asked else said[0], *said[1:]]
+        paused = words.text("todo", "paused_open" if found.still_open else "paused")
+        return [" ".join((said[0], paused)) if any(one.since for one in found.paused) else said[0], *said[1:]]
     over = words.text("todo", "over_open" if found.still_open else "over") if found.is_wait_over else ""
     if not said:
         nothing = words.text("todo", "nothing_new" if found.actions else "nothing").rstrip(".")
@@ -169,10 +169,9 @@ def advice(digest: Digest, words: Words) -> str:
 
 
 def still_open(digest: Digest, words: Words) -> list[str]:
-    """Return what earlier digests asked for, with the first day, the oldest first; nothing while readers are to wait."""
-    if digest.assessment.is_waiting:
-        return []
-    groups = sorted(_by_command(digest.assessment.still_open), key=lambda group: min(one.since for one in group))
+    """Return what earlier digests asked for, with the first day, the oldest first, but for what "To do" repeats."""
+    asked = [one for one in digest.assessment.still_open if one.verb is not Verb.WAIT]
+    groups = sorted(_by_command(asked), key=lambda group: min(one.since for one in group))
     said: dict[str, list[str]] = {}
     for group in groups:
         said.setdefault(_days(group), []).append(_sentence(group, digest, words, "open-").rstrip("."))

@@ -21,7 +21,7 @@ from cachewatch.config.model import Config
 from cachewatch.core.advice.actions import TASKS
 from cachewatch.core.advice.coverage import CoverageChange
 from cachewatch.core.advice.remembered import Departure, Fact, MetBinaries, OpenAction, Remembered, confirmed
-from cachewatch.core.advice.values import Because, Known, Verb
+from cachewatch.core.advice.values import OF_LOCK_FILE, Because, Known, Verb
 from cachewatch.core.names import is_snapshot
 from cachewatch.errors import TemplateError
 from cachewatch.report.digest_mail import DigestRenderer
@@ -114,7 +114,7 @@ def _assembled(
     known = state.remembered.learned(learned).of_lock(stream.name, _lock_of(environment))
     # Nobody waits for what is back.
     remembered = Remembered(tuple(o for o in known.facts if not (isinstance(o, Departure) and o.key in over)))
-    of_lock = (one.since for one in remembered.actions if one.verb in (Verb.BUILD, Verb.COPY, Verb.RECONCRETIZE))
+    of_lock = (one.since for one in remembered.actions if one.verb in OF_LOCK_FILE)
     digest = Digest(
         key=key,
         subscription=stream.subscription.name,
@@ -163,7 +163,7 @@ def _lock_of(environment: CoverageChange | None) -> str:
     return hashlib.sha256("".join(hashes).encode()).hexdigest()[:12] if hashes else ""
 
 
-_LASTING = (Verb.BUILD, Verb.COPY, Verb.RECONCRETIZE, Verb.STAY, Verb.MOVE)  # remembered until its cause ends
+_LASTING = (*OF_LOCK_FILE, Verb.STAY, Verb.MOVE)  # remembered until its cause ends
 A_MONTH = timedelta(days=28)
 
 
@@ -175,10 +175,10 @@ def _is_to_be_repeated(stream: Stream, digest: Digest) -> bool:
     return max(said) <= digest.created - A_MONTH
 
 
-def with_actions(draft: PendingDigest, stream: Stream, *, is_sent: bool) -> PendingDigest:
+def with_actions(draft: PendingDigest, stream: Stream, state: StreamState, *, is_sent: bool) -> PendingDigest:
     """Add to the advances what the subscription remembers: the advice to readers, and the binaries that they ever had.
 
-    If the digest is not sent (`is_sent`), its advice is not remembered.
+    If the digest is not sent (`is_sent`), its advice is not remembered. Advice about another lock file is forgotten.
     """
     digest = draft.digest
     if stream.is_urgent or draft.hold or not draft.advances:
@@ -200,7 +200,7 @@ def with_actions(draft: PendingDigest, stream: Stream, *, is_sent: bool) -> Pend
             if len(each.subjects) == len(each.names)
             else each,
         )
-        for each in digest.assessment.actions
+        for each in (*digest.assessment.actions, *digest.assessment.paused)
         if each.verb is not Verb.LOOK or (each.because in TASKS and not is_snapshot(each.tag))
         for n, subject in enumerate(each.subjects)
     ]
@@ -215,8 +215,13 @@ def with_actions(draft: PendingDigest, stream: Stream, *, is_sent: bool) -> Pend
     }
     asked = [each for each in asked if each.key not in old]
     keys = {each.key for each in asked}
-    # While readers are told to wait, nothing is known to be done.
-    forgotten = [key for key in known if key not in keys and not digest.assessment.is_waiting]
+    # While readers are told to wait, what to do about missing binaries is not known.
+    settled = {key for key, each in known.items() if each.task is not None or not digest.assessment.is_waiting}
+    forgotten = [
+        each.key
+        for each in state.remembered.actions
+        if each.stream == stream.name and each.key not in keys and (each.key in settled or each.key not in known)
+    ]
     learned: list[Fact] = [*(asked if is_sent else ()), *_met(digest)]
     first, *others = draft.advances
     first = replace(first, learned=(*first.learned, *learned), forgotten=(*first.forgotten, *forgotten))

@@ -330,7 +330,7 @@ def _decide_digest(
         (each, () if is_left_out(stream, state, each, now) else _packed(context, stream, each, comparisons))
         for each in made
     ]
-    kept = tuple((with_actions(draft, stream, is_sent=bool(packed)), packed) for draft, packed in drafts)
+    kept = tuple((with_actions(draft, stream, state, is_sent=bool(packed)), packed) for draft, packed in drafts)
     return replace(decision, finished=slot, drafts=kept)
 
 

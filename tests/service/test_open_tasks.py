@@ -3,8 +3,10 @@
 from pathlib import Path
 
 import pytest
-from helpers import Record, catalogue, records
-from readers import CONFIG, Packages, Readers, body, many
+from helpers import Record, catalogue, lock, records, spec_hash
+from readers import CONFIG, DAY, Packages, Readers, body, many
+
+from cachewatch.store import cursors
 
 ML = CONFIG.replace("changes: [all],", "match: {stacks: [ml]},")
 
@@ -71,3 +73,61 @@ def test_an_announced_prune_is_told_to_those_who_select_a_stack(
     assert "10 old builds may be pruned at any time" in asked
     assert "The 10 old builds announced on 2 June were pruned." in gone
     assert "since 2 June: re-concretize lock files made before then: builds that they name are gone" in gone
+
+
+WAITING = CONFIG.replace("changes: [all]", "changes: [all], limit: {hold_for: 1h}")
+
+
+def wait(readers: Readers) -> None:
+    """Let the next revision be published, and the time of the operators pass."""
+    readers.go_on()
+    for _ in range(4):
+        readers.site.run(later=DAY / 24)
+
+
+def test_what_may_be_pruned_is_to_be_copied_while_readers_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What else was asked for, and what becomes due meanwhile, is said when the wait is over."""
+    one, two = in_ml(1), in_ml(2)
+    rest, part = many(20, salt=1), many(6, first=14, salt=1)
+    states = [many(20) | {"one": one, "two": two}]
+    states += [rest | {"one": unbuilt(one), "two": two}, part | {"one": unbuilt(one), "two": two}]
+    states += [part | {"one": unbuilt(one)}, rest | {"one": unbuilt(one)}]
+    readers = Readers(tmp_path, monkeypatch, *map(catalogue, states), config=WAITING)
+    readers.go_on()
+    wait(readers)
+    asked = "Still open since 2 June: copy one if you need it: it may be pruned at any time."
+    text = body(readers.site.told()[-1])
+    assert "Wait. Publishing may have failed" in text
+    assert "But for what is still open below, do not do now what earlier mails asked for" in text
+    assert asked in text
+    assert "lock files made" not in text
+    readers.go_on()
+    text = body(readers.site.told()[-1])
+    assert text.startswith("To do Keep waiting")
+    assert asked in text
+    assert "two where" not in text
+    readers.go_on()
+    text = body(readers.site.told()[-1])
+    assert text.startswith("The wait is over: do now what is still open below.")
+    assert "re-concretize lock files made before then" in text
+    assert "since 4 June: keep two where it is installed" in text
+
+
+def test_readers_whose_lock_file_changes_wait_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was to be done about the binaries of the other lock file is forgotten, the wait is not."""
+    needs = [(name, "1.0", spec_hash(1000 + number)) for number, name in enumerate(many(20))]
+    file = lock(tmp_path / "spack.lock", *needs)
+    config = WAITING.replace("changes: [all],", f"match: {{environment: {file}}},")
+    part = many(6, first=14)
+    states = [many(20), part, part | many(1, "1.1", first=14, salt=1), many(20) | many(1, "1.1", first=14, salt=1)]
+    readers = Readers(tmp_path, monkeypatch, *map(catalogue, states), config=config)
+    wait(readers)
+    assert "Wait. Publishing may have failed" in body(readers.site.told()[-1])
+    lock(file, *needs[:-1])
+    readers.go_on()
+    assert body(readers.site.told()[-1]).startswith("To do Keep waiting: 14 packages are missing since 2 June")
+    lock(file, *needs[:14])
+    readers.go_on()
+    assert body(readers.site.told()[-1]).startswith("The wait is over.")
+    with readers.site.open().database.read() as connection:
+        assert not cursors.remembered_by(connection, "ml").actions

@@ -120,9 +120,31 @@ def waits_for(suspicious: Mapping[tuple[str, str], tuple[str, ...]], known: Know
             yield replace(wait, since=since)
 
 
-def can_wait(action: Action, places: Collection[tuple[str, str]]) -> bool:
+def while_waiting(
+    actions: Iterable[Action], places: Collection[tuple[str, str]], missing: Collection[str]
+) -> tuple[list[Action], list[Action]]:
+    """Divide actions: what can be done while readers wait for the tags in `places`, and what is due after that.
+
+    To copy what may be pruned cannot wait, if it is not among the `missing` packages.
+    """
+    now: list[Action] = []
+    later: list[Action] = []
+    for one in actions:
+        if one.is_copy:
+            parts = (one.only([n for n in one.names if (n in missing) is is_late]) for is_late in (False, True))
+            now, later = (
+                [*side, *([part] if part.names else [])] for side, part in zip((now, later), parts, strict=True)
+            )
+        else:
+            (later if _can_wait(one, places) else now).append(one)
+    return now, later
+
+
+def _can_wait(action: Action, places: Collection[tuple[str, str]]) -> bool:
     """Tell whether an action installs or re-concretizes what may be missing for a while only."""
-    return action.because in ENVIRONMENT or (action.because in TASKS and (action.source, action.tag) in places)
+    if action.because in ENVIRONMENT:
+        return action.because is not Because.ENVIRONMENT_LAST
+    return action.because in TASKS and (action.source, action.tag) in places
 
 
 def environment_actions(own: EnvironmentState | None, tags: Sequence[ComparedTag], *, is_new: bool) -> Iterator[Action]:

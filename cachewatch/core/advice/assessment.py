@@ -9,7 +9,6 @@ from msgspec.structs import replace
 
 from cachewatch.core.advice.actions import (
     ENVIRONMENT,
-    can_wait,
     dated,
     environment_actions,
     is_compared_with,
@@ -20,6 +19,7 @@ from cachewatch.core.advice.actions import (
     still_to_do,
     things_to_look_after,
     waits_for,
+    while_waiting,
 )
 from cachewatch.core.advice.coverage import CoverageChange, Resolution
 from cachewatch.core.advice.values import (
@@ -125,10 +125,11 @@ def assess(
     asked = {each for one in actions for each in one.subjects}
     actions += joined(one for one in tasks if asked.isdisjoint(one.subjects))
     places = {(one.source, one.tag) for one in waits}
-    actions = [*waits, *(one for one in actions if not (waits and can_wait(one, places)))]
-    actions.sort(key=_order)
+    actions, paused = while_waiting(actions, places, waiting) if waits else (actions, [])
+    actions = sorted([*waits, *actions], key=_order)
     return Assessment(
         actions=tuple(actions),
+        paused=tuple(paused),
         level=Level.ALARM
         if waits
         else _level(

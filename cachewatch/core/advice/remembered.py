@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.core import names as tag_names
-from cachewatch.core.advice.values import Action
+from cachewatch.core.advice.values import OF_LOCK_FILE, Action
 
 
 class DepartureKind(StrEnum):
@@ -217,9 +217,12 @@ class Remembered(Struct, frozen=True):
         return next((one for one in found if (one.source, one.series, one.stream) == wanted), None)
 
     def of_lock(self, stream: str, lock: str) -> "Remembered":
-        """Return all facts except actions of other streams, or for another lock file."""
+        """Return all facts except actions of other streams, or about the binaries of another lock file."""
         kept = (
-            one for one in self.facts if not isinstance(one, OpenAction) or (one.stream, one.lock) == (stream, lock)
+            one
+            for one in self.facts
+            if not isinstance(one, OpenAction)
+            or (one.stream == stream and (one.lock == lock or one.verb not in OF_LOCK_FILE))
         )
         return Remembered(tuple(kept))
 

@@ -23,6 +23,9 @@ class Verb(StrEnum):
     LOOK = "look"
 
 
+OF_LOCK_FILE = (Verb.BUILD, Verb.COPY, Verb.RECONCRETIZE)  # that a changed lock file settles
+
+
 class Level(StrEnum):
     """How bad the news of a digest is; colours depend on it."""
 
@@ -236,6 +239,7 @@ class Assessment(Struct, frozen=True, kw_only=True):
     """What readers should do, how bad the news is, and why."""
 
     actions: tuple[Action, ...]  # worst first
+    paused: tuple[Action, ...] = ()  # that are due when readers need not wait any longer
     level: Level
     facts: tuple[Fact, ...]  # in the order of the report
     losses: tuple[AssessedLoss, ...]
