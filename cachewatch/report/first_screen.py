@@ -247,6 +247,12 @@ def _action(one: Action, digest: Digest, words: Words, prefix: str = "") -> str:
         key = f"stack-removed-{one.worst}"
     elif one.because is Because.STACK_REMOVED and is_of_snapshot:
         key = "stack-removed-gone-snapshot"
+    is_pruned = any(
+        (tag.tag, tag.source) == (one.tag, one.source)
+        for fact in digest.assessment.facts
+        if fact.kind == StatementKind.PRUNE
+        for tag in fact.tags
+    )
     no_longer = [fact.statement for fact in digest.assessment.facts if fact.kind == StatementKind.NO_LONGER]
     return words.say(
         "todo",
@@ -268,6 +274,7 @@ def _action(one: Action, digest: Digest, words: Words, prefix: str = "") -> str:
         for_machines=words.say("todo", "for_machine", machine=safe_name(one.machine)) if one.machine else "",
         versions=and_more(one.versions or one.names, words),
         requiring=_requiring(digest, words),
+        gone=words.text("todo", "named_gone") if is_pruned else "",
         command=words.text("todo", "command") if digest.assessment.is_wait_over else "",
         left=words.say("todo", "left", n=len(one.others), of=len(one.others) + one.count) if one.others else "",
         change=", ".join(sorted({change_of_values(each) for each in no_longer if each})),
@@ -323,6 +330,8 @@ def happened(digest: Digest, words: Words, rows: int, most: int = _MOST_SAID) ->
         else:
             continue
         last_of[clause.first.tags] = len(said) - 1
+    if snapshots and not digest.pinned and not any(lost_packages(tag.statements) for tag in news):
+        said.append(words.text("snapshot", "move"))
     missing = (each.still_missing for each in digest.tags if each.still_missing)
     said += (words.say("snapshot", "still", len(each), packages=and_more(each, words)) for each in missing)
     if any(span.is_unknown for span in digest.spans):

@@ -151,7 +151,8 @@ class Clause:
     def _of_snapshot(self) -> list[str]:
         """Name a new snapshot, and say what it lacks."""
         (tag,) = self.first.tags
-        said = self._words.forms("snapshot", "subject", tag=safe(tag.tag))
+        is_best = self._digest is not None and any(pin.best == tag.tag for pin in self._digest.pinned)
+        said = self._words.forms("snapshot", "best" if is_best else "subject", tag=safe(tag.tag))
         lost = lost_packages(tag.statements)
         if not lost:
             return said
@@ -320,8 +321,8 @@ class Clause:
                 names=and_more(one.packages, words),
                 of=f"{of:,}",
             ),
-            "last": last,
             "there": words.say("returned", "there", name=safe_name(one.name)) if is_place else "",
+            "last": last,
             "missing": missing,
             "unchanged": words.say("returned", how, n, last=last, exceptions=and_more(one.exceptions, words)),
             "still": "" if n == of else words.say("returned", "still", of - n),

@@ -117,6 +117,7 @@ class NewSnapshot(Struct, frozen=True):
 
     base: Revision  # with the tag of the earlier snapshot
     others: tuple[str, ...]
+    unnamed: tuple[str, ...] = ()  # the newest, where readers are to move to another one
 
 
 class OpenSource(Struct, frozen=True, kw_only=True):
@@ -148,13 +149,13 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         bases: dict[str, Mapping[str, Revision]] = {}
         earlier: dict[str, Mapping[str, Revision]] = {}
         learned: list[Fact] = []
+        pinned = self._pinned(learned)
         for each in self.ranges.ranges:  # each tag is in one of them
-            of_range, bases_of_range, readable = self._news_of(each, learned)
+            of_range, bases_of_range, readable = self._news_of(each, learned, pinned)
             news += of_range
             bases.update(bases_of_range)
             earlier.update(readable)
         unread = self.documents.after(self.ranges, news, bases, earlier)
-        pinned = self._pinned(learned)
         learned += (wave for each in news for wave in announced(self.source.name, each.tag))
         return SourceDiff(
             spans=tuple(self._spans(unread)),
@@ -175,14 +176,16 @@ class OpenSource(Struct, frozen=True, kw_only=True):
             vanished=self.ranges.vanished,
         )
 
-    def _news_of(self, gap: PendingRange, learned: list[Fact]) -> tuple[tuple[TagNews, ...], Bases, Bases]:
+    def _news_of(
+        self, gap: PendingRange, learned: list[Fact], pinned: Pinned | None
+    ) -> tuple[tuple[TagNews, ...], Bases, Bases]:
         """Return the news of the tags in `gap`, and two mappings of packages to the versions they were compared with.
 
         The second mapping has only those that cannot be read where the range begins. Departures and returns are added
         to `learned`.
         """
         steps, wanted = Steps(self.repository, gap.base, self.newest), self._wants(self._selection())
-        compare = partial(self._compared_range, gap, steps, self._new_snapshots(gap))
+        compare = partial(self._compared_range, gap, steps, self._new_snapshots(gap, pinned))
         documents = {tag: found for tag in sorted(gap.tags) if (found := self.returns.documents(tag, wanted))}
         bases: Bases = {tag: self._bases_of(found, steps, gap.base, tag) for tag, found in documents.items()}
         bases = _joined(bases, self.documents.bases(gap.tags))
@@ -220,7 +223,8 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         self, gap: PendingRange, steps: Steps, snapshots: Mapping[str, NewSnapshot], bases: Bases
     ) -> tuple[TagNews, ...]:
         """Compare the tags of a range; of several new snapshots of a series, only the newest is compared."""
-        others = gap.tags - snapshots.keys() - {tag for one in snapshots.values() for tag in one.others}
+        new = {tag for one in snapshots.values() for tag in (*one.others, *one.unnamed)}
+        others = gap.tags - snapshots.keys() - new
         news = self._compared(gap.base, self.newest, others.__contains__, bases, steps) if others else ()
         if snapshots:  # without the empty news of a comparison that found nothing
             news = tuple(each for each in news if any(all_statements(each.tag)) or each.tag.report.diagnostics)
@@ -231,8 +235,11 @@ class OpenSource(Struct, frozen=True, kw_only=True):
             news = (*news, structs.replace(one, tag=with_statements(one.tag, added, self._silencing(tag).wants)))
         return news
 
-    def _new_snapshots(self, gap: PendingRange) -> Mapping[str, NewSnapshot]:
-        """Return the newest new snapshot of each series, with the pinned or newest older one to compare it with."""
+    def _new_snapshots(self, gap: PendingRange, pinned: Pinned | None) -> Mapping[str, NewSnapshot]:
+        """Return the newest new snapshot of each series, with the pinned or newest older one to compare it with.
+
+        In place of the newest it is the one to move to from a pinned snapshot that is gone.
+        """
         had, has = (tags_of(self.repository, side).ids for side in (gap.base, self.newest))
         gone = {
             tag: one.revision for tag, one in self.cursors.items() if one.vanished_at is not None and tag not in has
@@ -252,7 +259,9 @@ class OpenSource(Struct, frozen=True, kw_only=True):
             base = pin if is_older else tag_names.predecessors((*there, newest)).get(newest)
             if base is not None:
                 at = structs.replace(resolve(self.repository, known[base]), tag=base)
-                found[newest] = NewSnapshot(base=at, others=tuple(others))
+                best = pinned.best if pinned is not None and pinned.is_gone and pinned.tag == base else ""
+                named = tuple(tag for tag in others if tag != best)
+                found[best or newest] = NewSnapshot(base=at, others=named, unnamed=(newest,) if best else ())
         return found
 
     def _with_missing(self, news: TagNews, wanted: Callable[[str], bool], learned: list[Fact]) -> TagNews:

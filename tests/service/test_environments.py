@@ -351,7 +351,9 @@ def test_a_pinned_snapshot_that_is_gone(tmp_path: Path) -> None:
     first = snapshots(develop_2025_06_01=ALL, develop_2025_06_08=ALL)
     site = site_of(tmp_path, first, snapshots(develop_2025_06_08=ALL), pinned="develop-2025-06-01")
     text = told_after(site, 1)
-    assert text.startswith("To do          Move to develop-2025-06-08: develop-2025-06-01 is gone.")
+    assert text.startswith(
+        "To do          Move to develop-2025-06-08, then re-concretize: develop-2025-06-01 is\n               gone."
+    )
     assert digest_of(site)["level"] == "alarm"
 
 
@@ -404,7 +406,7 @@ def test_a_pin_among_the_oldest_snapshots_comes_first(tmp_path: Path) -> None:
         "mirror it, or move to develop-2025-06-15 without hdf5."
     )
     assert texts[2].startswith(
-        "To do Move to develop-2025-06-08, which lacks nothing of develop-2025-06-01; develop-2025-06-15 lacks hdf5."
+        "To do Move to develop-2025-06-08, which lacks nothing of develop-2025-06-01, then re-concretize; develop-2025-06-15 lacks hdf5."
     )
 
 

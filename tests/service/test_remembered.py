@@ -449,6 +449,22 @@ def test_a_pin_that_is_gone_is_told_once(tmp_path: Path, monkeypatch: pytest.Mon
     assert readers.made[0].tags[-1].report.before.tag == "develop-2026-01-11"
 
 
+def test_a_pin_that_is_gone_is_compared_with_where_to_move(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That is not the newest snapshot, if that lacks something and another one does not."""
+    newer = EIGHT | {"p000": records([900], versions=["1.1"])}
+    states = [tags(EIGHT | HDF5), tags(EIGHT | HDF5, newer | HDF5), tags(None, newer | HDF5, newer)]
+    config = CONFIG.replace("channels: [files]}", "channels: [files], match: {pinned: develop-2026-01-04}}")
+    readers = Readers(tmp_path, monkeypatch, *states, config=config)
+    readers.go_on()
+    readers.go_on()
+    text = body(readers.site.told()[-1])
+    first, second, third = _DAYS[:3]
+    assert f"Move to {second}, which lacks nothing of {first}, then re-concretize; {third} lacks hdf5." in text
+    assert f"Against {first}: p000 1.0 -> 1.1" in text
+    assert "GONE" not in text
+    assert text.count(third) == 2
+
+
 @pytest.mark.slow
 def test_a_pin_that_nobody_ever_saw_is_a_mistake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Operators are told once, readers never."""
@@ -594,7 +610,7 @@ def test_what_was_asked_before_a_wait_is_due_again_after_it(tmp_path: Path, monk
     readers.go_on()
     text = body(readers.site.told()[-1])
     assert text.startswith("The wait is over: do now what is still open below.")
-    assert "Still open since 2 June: re-concretize lock files made before then (spack concretize --force)." in text
+    assert "Still open since 2 June: re-concretize lock files made before then (" in text
 
 
 def test_a_wait_is_over_when_what_is_missing_is_a_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,7 @@
 Subject, body, colours, JSON and headers of mail all show what is decided here. The rules are in docs/laws.md.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 
 from msgspec.structs import replace
 
@@ -107,7 +107,7 @@ def assess(
     facts = [
         *(Fact(rank=Rank.PIN_GONE, kind="pin-gone", pin=pin) for pin in gone_pins),
         *([Fact(rank=Rank.ENVIRONMENT, kind="environment")] if own and own.is_news and not waits else []),
-        *_facts(tags, known, has_environment=own is not None),
+        *_facts(tags, known, {pin.tag for pin in gone_pins}, has_environment=own is not None),
     ]
     facts.sort(key=lambda one: (one.rank, -LOSS_ORDER.index(one.worst) if one.worst else 0))
     left = {key: found for key, found in known.left.items() if found.need.package not in waiting}
@@ -168,14 +168,16 @@ def _order(action: Action) -> tuple[object, ...]:
     return (_VERBS.index(action.verb), is_open, not action.is_copy, cause, action.since)
 
 
-def _facts(tags: Sequence[ComparedTag], known: Known, *, has_environment: bool) -> Iterator[Fact]:
-    """Yield the facts of all tags; equal statements in several tags are one fact."""
+def _facts(tags: Sequence[ComparedTag], known: Known, gone: Set[str], *, has_environment: bool) -> Iterator[Fact]:
+    """Yield the facts of all tags; equal statements in several tags are one fact. Of pins that are `gone` is one."""
     same: dict[object, tuple[Statement, list[ComparedTag]]] = {}
     for tag in tags:
         if tag.base:
             yield Fact(rank=Rank.SNAPSHOT, kind="snapshot", tags=(tag,), worst=_worst(tag.statements))
         for one in tag.statements:
             if tag.base and one.kind is StatementKind.TAG_ADDED and one.name == tag.tag:
+                continue
+            if one.kind is StatementKind.TAG_REMOVED and one.name in gone:
                 continue
             if has_environment and one.kind is StatementKind.TURNOVER:
                 continue  # its binaries are reported one by one
