@@ -352,7 +352,7 @@ def test_a_pinned_snapshot_that_is_gone(tmp_path: Path) -> None:
     site = site_of(tmp_path, first, snapshots(develop_2025_06_08=ALL), pinned="develop-2025-06-01")
     text = told_after(site, 1)
     assert text.startswith(
-        "To do          Move to develop-2025-06-08, then re-concretize: develop-2025-06-01 is\n               gone."
+        "To do          Move to develop-2025-06-08, then re-concretize:\n               develop-2025-06-01 is gone."
     )
     assert digest_of(site)["level"] == "alarm"
 
