@@ -3,11 +3,11 @@
 Also what moving a pinned snapshot means.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
 from cachewatch.core.advice.coverage import Coverage, Nearest, Resolution
-from cachewatch.core.advice.values import Assessment, Because, EnvironmentState, Pinned, cause_of
+from cachewatch.core.advice.values import Assessment, Because, EnvironmentState, Pinned, cause_of, key_of
 from cachewatch.core.model import LossClass
 from cachewatch.core.names import safe
 from cachewatch.core.spack import falls
@@ -187,17 +187,21 @@ def headlines_of(found: Assessment, words: Words) -> Sequence[str]:
     return words.forms("environment", key, n, **counts)
 
 
-def binaries_said(found: Sequence[Resolution], words: Words, copied: Mapping[str, str]) -> str:
+def binaries_said(found: Sequence[Resolution], words: Words, copied: Mapping[str, str], own: Set[str]) -> str:
     """Say what there is of the first of several binaries, `py-torch 2.8.0 is gone, 2.9.0 is there`, and count the others.
 
-    `copied` are the days on which readers were told to copy packages.
+    `copied` are the days on which readers were told to copy packages, `own` the keys of the binaries that they could copy
+    as their lock file names them.
     """
-    told = "; ".join(_binary_said(one, words, copied.get(one.need.package, "")) for one in found[:_MOST_BINARIES])
+    told = "; ".join(
+        _binary_said(one, words, copied.get(one.need.package, ""), is_own=key_of(one) in own)
+        for one in found[:_MOST_BINARIES]
+    )
     more = len(found) - _MOST_BINARIES
     return f"{told}; {words.say('other', 'more', more)}" if more > 0 else told
 
 
-def _binary_said(covered: Resolution, words: Words, day: str) -> str:
+def _binary_said(covered: Resolution, words: Words, day: str, *, is_own: bool) -> str:
     key = covered.loss_class.value
     if covered.loss_class is LossClass.GONE and day:
         key = "gone_announced"
@@ -211,6 +215,7 @@ def _binary_said(covered: Resolution, words: Words, day: str) -> str:
         package=safe(covered.need.package),
         version=safe(covered.need.version),
         day=day,
+        copy=words.text("binaries", "copy") if is_own else "",
         there=safe(covered.suggestion),
         differs=f"with {safe(', '.join(covered.differs))}" if covered.differs else "",
         for_target=f" for {safe(covered.need.target)}" if covered.elsewhere and covered.need.target else "",

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from cachewatch.core.advice.actions import ENVIRONMENT
 from cachewatch.core.advice.coverage import Nearest, Resolution
-from cachewatch.core.advice.values import Action, AssessedLoss, Because, Fact, Rank, Verb
+from cachewatch.core.advice.values import Action, AssessedLoss, Because, Fact, Rank, Verb, key_of
 from cachewatch.core.model import LossClass
 from cachewatch.core.names import safe, safe_name
 from cachewatch.core.spack import falls, sorted_versions
@@ -198,7 +198,8 @@ def _sentence(group: Sequence[Action], digest: Digest, words: Words, prefix: str
         own = _resolutions(because, {name for one in same for name in one.names}, digest)
         if because in (Because.ENVIRONMENT_GONE, Because.ENVIRONMENT_OTHER):
             copied = {one.subject: day_of(one.since) for one in digest.remembered.actions if one.verb == Verb.COPY}
-            parts.append(binaries_said(own, words, copied))
+            before = digest.environment.before.needs if digest.environment else ()
+            parts.append(binaries_said(own, words, copied, {key_of(one) for one in before if one.is_met}))
             continue
         names = [f"{one.need.package} {one.need.version}".strip() for one in own]
         is_few = count <= MOST_NAMES or because is Because.ENVIRONMENT_GOING

@@ -131,3 +131,18 @@ def test_readers_whose_lock_file_changes_wait_all_the_same(tmp_path: Path, monke
     assert body(readers.site.told()[-1]).startswith("The wait is over.")
     with readers.site.open().database.read() as connection:
         assert not cursors.remembered_by(connection, "ml").actions
+
+
+@pytest.mark.parametrize(("number", "own"), [(1, ": use your copy"), (2, "")], ids=["own", "another"])
+def test_readers_have_no_copy_of_what_their_lock_file_does_not_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, own: str
+) -> None:
+    """They were to re-concretize before they copied the last build, and the lock file is the same."""
+    file = lock(tmp_path / "spack.lock", ("one", "1.0", spec_hash(number)))
+    config = CONFIG.replace("changes: [all],", f"match: {{environment: {file}}},")
+    both = in_ml(1) + in_ml(2)
+    rest = many(20)
+    states = [rest | {"one": both}, rest | {"one": in_ml(1)}, rest | {"one": unbuilt(in_ml(1))}, rest]
+    said = weeks(tmp_path, monkeypatch, config, *states)
+    assert "copy to a mirror of your own" in said[1].lower()
+    assert f"one 1.0 was pruned, as announced on 3 June{own}." in said[2]
