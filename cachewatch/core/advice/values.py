@@ -6,7 +6,7 @@ from enum import IntEnum, StrEnum
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from cachewatch.core.advice.coverage import CoverageChange, Need, Nearest, Resolution
+from cachewatch.core.advice.coverage import CoverageChange, Nearest, Need, Resolution
 from cachewatch.core.model import LossClass
 from cachewatch.core.statement_values import LOSSES, OwnedLoss, Statement, packages_of
 
