@@ -40,11 +40,14 @@ def warn(text: str) -> None:
     say(f"warning: {text}")
 
 
+_SIDES = {"before": " (BEFORE)", "after": " (AFTER)", "both": " (BEFORE and AFTER)"}
+
+
 def warn_of(faults: Iterable[Diagnostic], *, most: int | None = None, more: str = "") -> None:
     """Print a warning for each fault of a document; above `most`, only how many there are, and `more`."""
     found = list(faults)
     for each in found[:most]:
-        warn(f"{each.path}: {each.kind}: {each.message}")
+        warn(f"{each.path}: {each.kind}: {each.message}{_SIDES.get(each.side, '')}")
     if most is not None and len(found) > most:
         warn(f"... and {len(found) - most:,} more{more}")
 

@@ -265,6 +265,7 @@ class Diagnostic(Struct, frozen=True):
     message: str
     # Whether the comparison is incomplete because of it.
     is_loss: bool = True
+    side: str = ""  # of a comparison, on which the document has it: before, after or both; "" if it does not matter
 
 
 class Unreadable(Struct, frozen=True, kw_only=True):
@@ -275,6 +276,11 @@ class Unreadable(Struct, frozen=True, kw_only=True):
     before: bool = False
     after: bool = False
     blob: str | None = None  # object id of the later document, if the process that read it ended
+
+    @property
+    def side(self) -> str:
+        """The side, or both, as a Diagnostic names it."""
+        return "both" if self.before and self.after else "before" if self.before else "after"
 
 
 class Document(Struct, frozen=True, kw_only=True):

@@ -467,7 +467,10 @@ class TreeDifference:
             count_unchanged=lambda: sum(map(wanted, self._unchanged_packages)),
             diagnostics=(
                 *ignored_entries_note(self._folder, self._odd),
-                *(Diagnostic(path, DiagnosticKind.UNREADABLE, each.reason) for each, path in unreadable),
+                *(
+                    Diagnostic(path, DiagnosticKind.UNREADABLE, each.reason, side=each.side)
+                    for each, path in unreadable
+                ),
             ),
             unreadable=(*(each for each in self._replaced if wanted(each.package)), *(each for each, _ in unreadable)),
             others=tuple(pair for pair in self._documents if not wanted(pair.package)),

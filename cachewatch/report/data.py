@@ -210,7 +210,8 @@ def machines_lost(statements: Iterable[Statement]) -> list[dict[str, Any]]:
 
 def fault_values(diagnostic: Diagnostic) -> dict[str, Any]:
     """Return one warning."""
-    return {"path": safe(diagnostic.path), "kind": diagnostic.kind, "message": diagnostic.message}
+    side = {"side": diagnostic.side} if diagnostic.side else {}
+    return {"path": safe(diagnostic.path), "kind": diagnostic.kind, "message": diagnostic.message, **side}
 
 
 def _members(values: Mapping[str, Any]) -> bytes:

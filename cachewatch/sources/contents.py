@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import TypeGuard
 
+from msgspec.structs import replace
+
 from cachewatch.core.changesets import Blob, Content, DocumentPair, Readers
 from cachewatch.core.model import Diagnostic, DiagnosticKind, Document, Unreadable
 from cachewatch.core.package_changes import Pair
@@ -130,9 +132,10 @@ def _unreadable(
 
 def _diagnostics(before: Document | Diagnostic | None, after: Document | Diagnostic | None) -> list[Diagnostic]:
     """Return the diagnostics of both sides; one that is the same on both sides is returned once."""
-    found = [side for side in (before, after) if isinstance(side, Diagnostic)]
+    sides = (("before", before), ("after", after))
+    found = [replace(document, side=side) for side, document in sides if isinstance(document, Diagnostic)]
     if len(found) == 2 and found[0].message == found[1].message:
-        return found[1:]
+        return [replace(found[1], side="both")]
     if found:
         return found
     old = before.diagnostics if isinstance(before, Document) else ()

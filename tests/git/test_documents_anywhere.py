@@ -383,6 +383,22 @@ def test_a_warning_names_the_side_that_cannot_be_read(run: Run, tmp_path: Path) 
         assert "_cache/other/zlib/specs.md: unreadable: is empty" in run("diff", *sides, "--repo", repository).error
 
 
+@pytest.mark.parametrize("layout", ["_cache/{tag}/{package}/specs.md", "docs/{package}.md"])
+def test_a_warning_names_the_revision_whose_document_cannot_be_read(run: Run, tmp_path: Path, layout: str) -> None:
+    """The path is the same in both revisions, so the message says on which side it is."""
+    state = _state(layout, TWO_STATES[0])
+    place = layout.format(tag="develop", package="zlib")
+    repository = history(tmp_path / "r.git", state, state | {place: b""}, state | {place: b"", "gmp.md": b""}, state)
+
+    for before, after, side in ((3, 2, "AFTER"), (1, 0, "BEFORE")):
+        result = run("diff", f"HEAD~{before}", f"HEAD~{after}", "--repo", repository)
+        assert f"{place}: unreadable: is empty ({side})\n" in result.error
+        found = json.loads(
+            run("diff", f"HEAD~{before}", f"HEAD~{after}", "--repo", repository, "--format", "json").output
+        )
+        assert found["changesets"][0]["warnings"][0]["side"] == side.lower()
+
+
 def test_documents_beside_the_usual_place_are_named(run: Run, tmp_path: Path) -> None:
     """An edit of one is not compared, nor is what stays elsewhere when others move to `_cache/`."""
     before, after = (_state("{package}.md", state) for state in TWO_STATES)
