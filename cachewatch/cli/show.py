@@ -45,6 +45,7 @@ from cachewatch.git.catalogue import (
     no_documents,
     read_documents,
     read_package,
+    replaced_documents,
     stacks_of,
     tags_of,
 )
@@ -306,24 +307,34 @@ def _listing(names: Complete) -> Callable[[Callable[..., Any]], Callable[..., An
 @examples("cachewatch tags", "cachewatch tags 'develop-*' --format names")
 @click.command
 @_listing(completing("tags"))
-def tags(*, patterns: tuple[str, ...], rev: str, repo: str | None, **form: Any) -> None:
+def tags(*, patterns: tuple[str, ...], rev: str, repo: str | None, **form: Any) -> int:
     """List the tags of a catalogue: branches, releases and snapshots.
 
     Each with its number of packages, and of the stacks that the file of tags
-    names; `cachewatch stacks` counts those of documents. !GLOB excludes.
+    names; `cachewatch stacks` counts those of documents. !GLOB excludes. Exits
+    with 4 if a file that should be a document is none; others are not read.
     """
     with closing(ProgressLine()) as line, closing(open_catalogue(repo, line)) as repository:
         revision = resolve(repository, rev)
-        warn_of((*diagnostics_of(repository, revision), *no_documents(repository, revision)))
+        faults = [
+            *diagnostics_of(repository, revision),
+            *replaced_documents(repository, revision),
+            *no_documents(repository, revision),
+        ]
         trees = tags_of(repository, revision).ids
         if not trees:
             raise UnknownRevision(nothing_found(repository, revision.commit, rev))
         declared = stacks_of(repository, revision)
         found = [
-            ListedTag(tag, len(folders_of(repository, trees[tag]).ids), tuple(sorted(declared.get(tag, ()))))
+            ListedTag(
+                tag,
+                len(folders_of(repository, trees[tag]).ids),
+                tuple(sorted(declared[tag])) if tag in declared else None,
+            )
             for tag in _chosen("tag", tag_names.in_order(trees), patterns)
         ]
     _write(found, "tags", **form)
+    return _warn_and_end(faults)
 
 
 @examples(

@@ -19,7 +19,7 @@ from cachewatch.core.model import Diagnostic, DiagnosticKind, Document, Side, Un
 from cachewatch.core.names import DEFAULT_TAG, DOCUMENT, TAGS_FILE, Wanted, did_you_mean
 from cachewatch.core.selection import Globs
 from cachewatch.documents.frontmatter import MAX_BYTES
-from cachewatch.documents.parsing import TOO_LARGE, parse
+from cachewatch.documents.parsing import NO_DOCUMENT, TOO_LARGE, parse
 from cachewatch.documents.yaml import read_tags_file
 from cachewatch.errors import DocumentError, SourceError, UnknownRevision, UnreadableDocument, UsageError
 from cachewatch.git.repository import Repository
@@ -235,6 +235,13 @@ def diagnostics_of(repository: Repository, revision: Revision) -> tuple[Diagnost
     """Return the diagnostics on documents that name no valid package or tag."""
     catalogue_of(repository, revision.commit)
     return locations_of(repository.layout).diagnostics.get(revision.commit, ())
+
+
+def replaced_documents(repository: Repository, revision: Revision) -> tuple[Diagnostic, ...]:
+    """Return the diagnostics on files that lie where a document of a tag would and are none, without reading others."""
+    catalogue_of(repository, revision.commit)
+    paths = locations_of(repository.layout).replaced.get(revision.commit, frozenset())
+    return tuple(Diagnostic(path, DiagnosticKind.UNREADABLE, NO_DOCUMENT) for path in sorted(paths))
 
 
 def no_documents(repository: Repository, revision: Revision) -> tuple[Diagnostic, ...]:

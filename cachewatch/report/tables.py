@@ -123,7 +123,7 @@ class ListedTag(Struct, frozen=True):
 
     tag: str
     packages: int
-    stacks: tuple[str, ...]
+    stacks: tuple[str, ...] | None  # None if it does not say so
 
 
 class ListedStack(Struct, frozen=True):

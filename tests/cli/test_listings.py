@@ -29,13 +29,13 @@ def test_tags(run: Run) -> None:
     """Branches come first; a glob chooses."""
     assert run("tags").output.splitlines() == [
         "tag                 packages  stacks",
-        "develop                    3       0",
-        "develop-2025-06-01         1       0",
+        "develop                    3  -",
+        "develop-2025-06-01         1  -",
     ]
     assert run("tags", "develop-*", "--format", "names").output == "develop-2025-06-01\n"
     assert json.loads(run("tags", "!*-*", "--format", "json").output) == {
         "schema": "cachewatch.tags/1",
-        "tags": [{"tag": "develop", "packages": 3, "stacks": []}],
+        "tags": [{"tag": "develop", "packages": 3, "stacks": None}],
     }
 
 

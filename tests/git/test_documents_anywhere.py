@@ -237,6 +237,9 @@ def test_a_document_of_one_tag_that_was_overwritten_cannot_be_read(
     for tag, code in (("v1", 4), ("develop", 0)):
         result = run("packages", "--tag", tag, "--repo", repository, *option)
         assert (result.exit_code, result.error.count("unreadable")) == (code, code // 2)
+    result = run("tags", "--repo", repository, *option)
+    assert (result.exit_code, result.error.count("unreadable")) == (4, 2)
+    assert [line.split()[1:] for line in result.output.splitlines()[1:]] == [["3", "-"], ["3", "-"]]
 
 
 def test_a_document_of_one_tag_that_was_overwritten_in_a_folder_is_named(run: Run, tmp_path: Path) -> None:
