@@ -75,6 +75,8 @@ from cachewatch.sources import folders
 
 # A whole hash, or a slash and the beginning of one.
 _HASH = re.compile(r"/([a-z0-9]{1,64})|([a-z2-7]{32})")
+# What no name of a package looks like: the beginning of a hash without its slash.
+_PERHAPS_HASH = re.compile(r"(?=.*[2-7])[a-z2-7]{7,31}")
 _MOST_SPECS = 20
 _MOST_TAGS = 100  # in which a spec is searched that the chosen tag does not have
 
@@ -181,7 +183,8 @@ class _Catalogue:
         try:
             found = read_package(*self._open(), asked.package)
         except UnknownRevision as error:
-            raise UnknownRevision(f"{error}{self.until(asked)}{self.elsewhere(asked)}") from None
+            where = f"{self.until(asked)}{self.elsewhere(asked)}{self.hash_meant(asked.text)}"
+            raise UnknownRevision(f"{error}{where}") from None
         return ShownPackage(_parse(found.content, found.path), found.side, found.unchanged_since)
 
     def until(self, asked: SpecPattern) -> str:
@@ -208,6 +211,13 @@ class _Catalogue:
                     found.append(tag)
         more = f" and {len(found) - 3} more" if found[3:] else ""
         return f"; {', '.join(found[:3])}{more} {'has' if len(found) == 1 else 'have'} it (--tag)" if found else ""
+
+    def hash_meant(self, name: str) -> str:
+        """Return the end of a sentence that suggests a hash which begins with `name`; "" if none does."""
+        if _PERHAPS_HASH.fullmatch(name):
+            with suppress(UsageError):
+                return f"; did you mean /{name}, a hash of {self.specs([name])[0].package}?"
+        return ""
 
     def packages(self, pattern: str) -> Iterator[ShownPackage]:
         """Yield all packages whose names match `pattern`."""

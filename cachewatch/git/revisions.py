@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from cachewatch.config.schedule import as_datetime
 from cachewatch.core.model import Side
-from cachewatch.core.names import did_you_mean
+from cachewatch.core.names import ENDINGS, did_you_mean
 from cachewatch.errors import SourceError, UnknownRevision
 from cachewatch.git.repository import Object, Repository
 from cachewatch.git.trees import catalogue_of, folders, locations_of, nothing_found
@@ -63,7 +63,7 @@ def resolve(repository: Repository, name: str) -> Revision:
     now = datetime.now(UTC)
     revision, colon, tag_name = name.rpartition(":")
     readings: list[tuple[str, str | None]] = [(name, None)]
-    if colon and _TAG.fullmatch(tag_name):
+    if colon and _TAG.fullmatch(tag_name) and not tag_name.endswith(ENDINGS):  # which is a file
         readings.append((revision or "HEAD", tag_name))
     for revision_name, tag in readings:
         commit = _commit(repository, revision_name, now)
@@ -286,10 +286,14 @@ def _complaint(repository: Repository, name: str) -> str:
 
 def _no_file(repository: Repository, revision: str, path: str) -> str:
     """Return the message that `revision` has no file `path`; suggest the path seen from the user's working folder."""
+    where = "" if repository.path == Path() else f"{repository.path}: "
+    found = _ask(repository, f"{revision}:{os.path.normpath(path)}")
+    if found is not None and found.type == "tree":
+        return f"{where}{path} is a folder in {revision}; name a document in it, or a tag as {revision}:TAG"
     root = next((folder for folder in Path.cwd().parents if (folder / ".git").exists()), Path.cwd())
     inside = f"{revision}:{os.path.normpath(Path.cwd().relative_to(root) / path)}"
     hint = f"; did you mean {inside}?" if _ask(repository, inside) is not None else ""
-    return f"{repository.path}: {revision} has no file {path}{hint}"
+    return f"{where}{revision} has no file {path}{hint}"
 
 
 def _line(repository: Repository, start: str) -> list[str]:

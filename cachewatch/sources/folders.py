@@ -295,7 +295,8 @@ def with_unread(mine: list[Listing], theirs: list[Listing]) -> list[Listing]:
 def _nothing(name: str, layout: Layout, unread: Mapping[str, str], there: Sequence[str]) -> SourceError | UsageError:
     """Return the error for a folder without documents: what was looked for, and what is there instead."""
     folder = Path(name)
-    if unread:
+    closed = [path for path in unread if path.endswith("/")]
+    if unread and not (there and len(closed) == len(unread)):
         path, why = next(iter(unread.items()))
         more = f", and {len(unread) - 1:,} more" if len(unread) > 1 else ""
         return SourceError(f"{name}: none of its documents can be read: {path} {why}{more}")
@@ -309,6 +310,8 @@ def _nothing(name: str, layout: Layout, unread: Mapping[str, str], there: Sequen
             f"{name}: is a git repository; name its revisions: `cachewatch diff HEAD~1 HEAD --repo {name}`"
         )
     found = f"only {_counted(there)}" if there else "nothing"
+    if closed:
+        found += f"; {_counted(closed)} cannot be read"
     meant = f"; if you mean a branch or tag of git, write refs/heads/{name} or refs/tags/{name}"
     return UsageError(
         f"{name}: there are no documents; looked for {layout.wanted}; found {found}"

@@ -116,6 +116,16 @@ def test_hashes(run: Run) -> None:
     assert run("show", "/9", "zlib").exit_code == 2
 
 
+def test_a_hash_without_its_slash_is_suggested(tmp_path: Path, run: Run) -> None:
+    """A package could be called so; a hash that is listed is meant."""
+    made = history(tmp_path / "one.git", catalogue({"zlib": records([31])}))
+    (beginning, other) = spec_hash(31)[:7], spec_hash(30)[:7]
+
+    said = f"has no package '{beginning}' in develop; did you mean /{beginning}, a hash of zlib?"
+    assert said in run("show", beginning, "--repo", made).error
+    assert "did you mean" not in run("show", other, "--repo", made).error
+
+
 def test_many_hashes_are_cut(tmp_path: Path, run: Run) -> None:
     """A beginning that many hashes have shows some of them, and says how many more there are."""
     made = history(tmp_path / "many.git", catalogue({"zlib": records(32 * n for n in range(25))}))

@@ -353,6 +353,19 @@ def test_what_may_lie_in_a_file_that_cannot_be_read_is_not_removed(tmp_path: Pat
     assert result.error.count(f"unknown.md: unreadable: {why}") == 1
 
 
+def test_a_folder_of_other_files_has_no_documents_if_a_folder_in_it_is_closed(tmp_path: Path) -> None:
+    """So it is said of /etc, and not that its documents cannot be read."""
+    write(tmp_path / "etc", {"hosts": b"x", "words.txt": b"y", "closed/a": b"z"})
+    write(tmp_path, {"zlib.md": document(records([1]))})
+    (tmp_path / "etc" / "closed").chmod(0)
+    result = unprivileged("diff", tmp_path / "zlib.md", tmp_path / "etc")
+    (tmp_path / "etc" / "closed").chmod(0o755)
+
+    assert result.exit_code == 2
+    assert "etc: there are no documents; looked for" in result.error
+    assert "found only words.txt; closed/ cannot be read" in result.error
+
+
 def test_nothing_can_be_read(run: Run, tmp_path: Path) -> None:
     """A folder of which nothing can be read is no empty one."""
     write(tmp_path / "before", flat(BEFORE))
@@ -435,6 +448,12 @@ def test_a_file_of_a_revision(run: Run, tmp_path: Path, monkeypatch: pytest.Monk
     assert packages(run, f"HEAD~1:{path}", "HEAD", "--repo", repository) == [("zlib", "changed")]
     result = run("diff", "HEAD:_cache/develop/nothing/specs.md", "HEAD", "--repo", repository)
     assert (result.exit_code, "HEAD has no file _cache/develop/nothing/specs.md" in result.error) == (2, True)
+    for place, said in (
+        ("nosuch.md", "HEAD has no file nosuch.md"),
+        ("_cache/develop", "_cache/develop is a folder in HEAD; name a document in it, or a tag as HEAD:TAG"),
+    ):
+        result = run("diff", f"HEAD:{place}", tmp_path / "zlib.md", "--repo", repository)
+        assert (result.exit_code, said in result.error) == (2, True)
     for folder in (".git", "_cache"):
         (tmp_path / folder).mkdir()
     monkeypatch.chdir(tmp_path / "_cache")
