@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import Self, TypeVar
 
 from msgspec import Struct
 
@@ -30,13 +30,11 @@ from cachewatch.git.catalogue import tags_of
 from cachewatch.git.remote import open_repository
 from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import Revision, newest, resolve
-from cachewatch.report.data import COLUMNS, CsvCollector
+from cachewatch.report.data import COLUMNS, CsvCollector, package_json
+from cachewatch.report.formats import write_json
 from cachewatch.report.words import number, signed
 from cachewatch.sources import folders
 from cachewatch.sources.opening import needs_git, open_comparison
-
-if TYPE_CHECKING:
-    pass
 
 Address = str | os.PathLike[str]
 Patterns = str | Iterable[str]
@@ -131,20 +129,40 @@ class TagChangeset:
         self.after = found.after
         self._found = found
         self._revisions_between = revisions_between
+        self._check_open = check_open
         self._wants = wants
         self._packages = _guarded(_packages_of(found, check_open))
         self._is_begun = False
 
     def __iter__(self) -> Iterator[PackageChange]:
         """Yield each package that changed, by name, as soon as it is compared; a second time raises UsageError."""
-        if self._is_begun:
-            raise UsageError("the packages of a changeset can be iterated over only once; keep them in a list")
-        self._is_begun = True
+        self._begin()
         return self._packages
 
+    @property
+    def tag(self) -> str | None:
+        """The tag that is compared; that of the later state if they differ, and None if neither has one."""
+        return self.after.tag or self.before.tag
+
     def to_records(self) -> list[dict[str, object]]:
-        """Return the packages as flat rows (see `cachewatch.to_records`), each with the tag."""
-        return [{"tag": self.after.tag or self.before.tag, **row} for row in to_records(self)]
+        """Iterate over the packages, and return them as flat rows (see `cachewatch.to_records`), each with the tag."""
+        return [{"tag": self.tag, **row} for row in to_records(self)]
+
+    def to_json(self) -> bytes:
+        """Iterate over the packages, and return what `cachewatch diff --format json` prints of this tag alone."""
+        self._begin()
+        self._check_open()
+        self._found = self._found.mapped(lambda changes: list(map(package_json, changes)))
+        with _own_errors():
+            return b"".join(write_json([self._found], wants=self._wants))
+
+    def _begin(self) -> None:
+        if self._is_begun:
+            raise UsageError(
+                "the packages of a changeset can be iterated over only once, also by `to_records` and `to_json`; keep"
+                " them in a list, which `cachewatch.to_records` takes"
+            )
+        self._is_begun = True
 
     def summary(self) -> Summary:
         """Return the totals; packages that were not iterated over are compared first and dropped."""

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 import pytest
 from caches import database, installs, node, write_v2
-from conftest import ROOT
+from conftest import ROOT, Run
 from helpers import document, history, record, records
 
 import cachewatch
@@ -310,6 +310,35 @@ def test_changes_are_rows(demo_repository: Path) -> None:
     assert next(iter(rows[0].items())) == ("tag", "develop")
     assert {"package-changed", "version-added", "new"} <= {row["change"] for row in rows}
     assert "<td>package-added</td><td>py-keras</td><td>+130</td>" in text
+
+
+def test_a_changeset_is_the_json_of_the_command(demo_repository: Path, run: Run) -> None:
+    """With the same bytes; its summary follows, as after an iteration."""
+    with cachewatch.open(demo_repository) as catalogue:
+        ways = {"tags": "develop", "packages": "!py-keras", "kinds": ["upgraded", "rebuilt"]}
+        changeset, other = (next(catalogue.diff("HEAD~1", "HEAD", **ways)) for _ in range(2))
+        found = changeset.to_json()
+        assert changeset.summary() == other.summary()
+        for again in (changeset.to_json, changeset.to_records):
+            with pytest.raises(cachewatch.UsageError, match=r"only once.*`cachewatch\.to_records` takes"):
+                again()
+        closed = next(catalogue.diff("HEAD~1", "HEAD", **ways))
+    asked = [
+        "--tag",
+        "develop",
+        "--package",
+        "!py-keras",
+        "--kind",
+        "upgraded",
+        "--kind",
+        "rebuilt",
+        "--format",
+        "json",
+    ]
+    assert found.decode() == run("diff", "HEAD~1", "HEAD", "--repo", demo_repository, *asked).output
+    assert changeset.tag == changeset.after.tag == "develop"
+    with pytest.raises(cachewatch.UsageError, match="this catalogue is closed"):
+        closed.to_json()
 
 
 def test_comparing_refuses_what_makes_no_sense() -> None:
