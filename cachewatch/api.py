@@ -315,9 +315,19 @@ def open(address: Address, *, documents: str = "") -> OpenCatalogue:  # noqa: A0
         return OpenCatalogue(name, open_repository(name, layout=layout), layout)
 
 
-def parse_document(data: bytes, name: str = "document") -> Document:
-    """Read the bytes of one `specs.md`; raises DocumentError with the reason. `name` is its name in `diagnostics`."""
-    return parse(data, name)
+def parse_document(data: bytes | Address, name: str = "") -> Document:
+    """Read one `specs.md`, given as its bytes, its text or its path; raises DocumentError with the reason.
+
+    `name` is its name in `diagnostics`; if omitted, it is the path.
+    """
+    if isinstance(data, bytes):
+        return parse(data, name or "document")
+    if isinstance(data, str) and data.startswith("---"):
+        return parse(data.encode(), name or "document")
+    if not isinstance(data, str | os.PathLike):
+        raise TypeError(f"a document is given as its text, its bytes or its path; not as {type(data).__name__}")
+    with _own_errors():
+        return parse(Path(data).read_bytes(), name or os.fspath(data))
 
 
 def to_records(changes: PackageChange | Iterable[PackageChange]) -> list[dict[str, object]]:
@@ -333,26 +343,15 @@ def compare(before: DocumentLike | None, after: DocumentLike | None) -> PackageC
 
     A document is a parsed one, its text or bytes, or its path; None means that it does not exist.
     """
-    before, after = _as_document(before), _as_document(after)
+    before, after = (
+        given if given is None or isinstance(given, Document) else parse_document(given) for given in (before, after)
+    )
     later = after or before
     if later is None:
         raise UsageError("there is nothing to compare; pass at least one document")
     if before and after and before.package != after.package:
         raise UsageError(f"the documents are of two packages, {before.package} and {after.package}")
     return package_changes.compare(later.package, before, after, is_pruned=tag_names.is_mutable(later.tag or None))
-
-
-def _as_document(given: DocumentLike | None) -> Document | None:
-    if given is None or isinstance(given, Document):
-        return given
-    if isinstance(given, bytes):
-        return parse(given, "document")
-    if isinstance(given, str) and given.startswith("---"):
-        return parse(given.encode(), "document")
-    if not isinstance(given, str | os.PathLike):
-        raise TypeError(f"a document is a Document, its text or bytes, or a path; not {type(given).__name__}")
-    with _own_errors():
-        return parse(Path(given).read_bytes(), os.fspath(given))
 
 
 def coverage(

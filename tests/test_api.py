@@ -10,6 +10,7 @@ import sys
 import threading
 import typing
 from collections.abc import Iterator
+from functools import partial
 from importlib import import_module
 from itertools import zip_longest
 from pathlib import Path
@@ -294,10 +295,12 @@ def test_documents_are_compared_by_text_and_by_path(folders: tuple[Path, Path]) 
     for given in (data, data.decode(), path, str(path)):
         assert cachewatch.compare(None, given) == expected
         assert cachewatch.compare(given, data) is None
-    with pytest.raises(TypeError, match="a document is a Document, its text or bytes, or a path; not int"):
-        cachewatch.compare(None, 1)  # type: ignore[arg-type]
-    with pytest.raises(cachewatch.SourceError, match=r"nowhere\.md: No such file or directory"):
-        cachewatch.compare(None, "nowhere.md")
+        assert cachewatch.parse_document(given) == cachewatch.parse_document(data)
+    for read in (cachewatch.parse_document, partial(cachewatch.compare, None)):
+        with pytest.raises(TypeError, match="a document is given as its text, its bytes or its path; not as int"):
+            read(1)  # type: ignore[arg-type]
+        with pytest.raises(cachewatch.SourceError, match=r"nowhere\.md: No such file or directory"):
+            read("nowhere.md")
 
 
 def test_changes_are_rows(demo_repository: Path) -> None:
