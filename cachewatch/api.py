@@ -69,15 +69,21 @@ class BuildCache(Struct, frozen=True, kw_only=True):
 
 
 class Summary(Struct, frozen=True, kw_only=True):
-    """The totals of a changeset, and the changes of the whole tag."""
+    """The totals of a changeset, and the changes of the whole tag.
+
+    before, after: the two states.  revisions_between: the number of revisions, or None if that is unknown.
+    packages, specs: their numbers.  kinds: all kinds of changes.
+    statements: every change of the selected kinds once, with its cause.
+    diagnostics: problems with documents.  is_partial: whether a document could not be compared.
+    """
 
     before: Side
     after: Side
-    revisions_between: int | None  # None if that is unknown
+    revisions_between: int | None
     packages: PackageCounts
     specs: SpecCounts
     kinds: frozenset[Kind]
-    statements: tuple[Statement, ...]  # every change of the selected kinds once, with its cause
+    statements: tuple[Statement, ...]
     diagnostics: tuple[Diagnostic, ...]
 
     @property
@@ -236,8 +242,9 @@ class OpenCatalogue:
         versions: Patterns = (),
         kinds: Patterns = (),
     ) -> Iterator[TagChangeset]:
-        """Compare two states, and return a changeset for each tag that differs, or one that is empty.
+        """Compare two states, and return a changeset for each tag that differs.
 
+        It has no packages if nothing in it is selected; one without packages is returned if there is no other.
         `before` and `after` are as for `cachewatch diff`: a revision, a date, REVISION:TAG, or the path of a document
         or a folder of documents. Without `after`, it is HEAD, or this folder of documents. The filters take globs, as
         the options of `cachewatch diff` do.

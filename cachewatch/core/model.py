@@ -284,14 +284,21 @@ class Unreadable(Struct, frozen=True, kw_only=True):
 
 
 class Document(Struct, frozen=True, kw_only=True):
-    """The parsed contents of one `specs.md`: the specs of one package in one tag."""
+    """The parsed contents of one `specs.md`: the specs of one package in one tag.
+
+    package, tag: their names; the tag is empty if the document names none.
+    specs: signatures by hash, or by other keys where records have no hashes.
+    facts: all values among the specs, by the names of `PackageChange.facts`.
+    compiler_form: how it writes compilers.  has_hashes: whether each record has a hash.
+    diagnostics: problems with parts of it.
+    """
 
     package: str
     tag: str
     specs: Specs
-    facts: Mapping[str, frozenset[str]]  # the values of each fact (see FACTS) among the specs
+    facts: Mapping[str, frozenset[str]]
     compiler_form: CompilerForm = CompilerForm.NEW
-    has_hashes: bool = True  # whether each record has a hash
+    has_hashes: bool = True
     diagnostics: tuple[Diagnostic, ...] = ()
 
 
@@ -315,7 +322,10 @@ class Delta(Struct, frozen=True, gc=False):
 
 
 class StackVersions(Struct, frozen=True, gc=False):
-    """The versions of one package in one stack, before and after, oldest first."""
+    """The versions of one package in one stack.
+
+    stack: its name.  before, after: versions, oldest first.  verdict: what happened, as in a place.
+    """
 
     stack: str
     before: tuple[str, ...]

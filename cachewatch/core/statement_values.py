@@ -297,24 +297,38 @@ class CauseCount(Struct, frozen=True):
 
 
 class Statement(Struct, frozen=True, kw_only=True):
-    """One cause with everything that it explains."""
+    """One cause with everything that it explains.
+
+    kind: what happened.  name: that of the tag, stack, package or place.  id: unique among the statements of a tag.
+    before, after: the values of which one replaced the other, such as compilers or versions.
+    packages, places, stacks: what it concerns.  counts: the numbers of specs.
+    of: specs of the whole tag, if only some are selected.
+    of_packages: packages of the whole tag before, if it is about the whole tag.
+    exceptions: packages to which the same could have happened, but did not.
+    effects: consequences that no other statement counts.
+    causes: of rebuilds, most specs first; empty without a recorded graph.
+    lines: what happened to each package.  kinds: the kinds of changes.
+    losses: lost places and machines that it explains.  worst: the worst class of them, or None.
+    turnover: how many hashes are gone, or None.  severity: how much it matters to readers.
+    is_harmless: whether it is about a lost place or machine whose lost specs the tag still has, or equal ones.
+    """
 
     kind: StatementKind
-    name: str = ""  # of the tag, stack, package or place
+    name: str = ""
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()
     places: tuple[Place, ...] = ()
     stacks: tuple[str, ...] = ()
     counts: Counts = Counts()
-    of: int | None = None  # items of the whole tag, if only some are selected
-    of_packages: int = 0  # packages of the whole tag before, if it is about the whole tag
-    exceptions: tuple[str, ...] = ()  # packages to which the same could have happened, but did not
+    of: int | None = None
+    of_packages: int = 0
+    exceptions: tuple[str, ...] = ()
     effects: tuple[Effect, ...] = ()
-    causes: tuple[CauseCount, ...] = ()  # of rebuilds, most specs first; empty without a recorded graph
+    causes: tuple[CauseCount, ...] = ()
     lines: tuple[Line, ...] = ()
     kinds: frozenset[Kind] = frozenset()
-    losses: tuple[OwnedLoss, ...] = ()  # the lost places and machines that it explains
+    losses: tuple[OwnedLoss, ...] = ()
     turnover: Turnover | None = None
     severity: Severity
 
