@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, suppress
 from typing import Any
 
@@ -33,9 +33,18 @@ from cachewatch.cli.terminal import (
 )
 from cachewatch.core import names as tag_names
 from cachewatch.core.changesets import Listing
-from cachewatch.core.model import Diagnostic, Document, Specs
+from cachewatch.core.model import Diagnostic, Document, Signature, Specs
 from cachewatch.core.names import safe
-from cachewatch.core.selection import GROUPS, MEANINGS, Globs, SpecPattern, is_plain, spec_texts
+from cachewatch.core.selection import (
+    GROUPS,
+    MEANINGS,
+    Globs,
+    SpecCondition,
+    SpecPattern,
+    is_plain,
+    spec_texts,
+    variant_name,
+)
 from cachewatch.core.spack import sorted_versions
 from cachewatch.documents.parsing import parse
 from cachewatch.errors import CachewatchError, DocumentError, UnknownRevision, UnreadableDocument, UsageError
@@ -112,8 +121,9 @@ def show(
     """Show the builds of packages by version, stack and target.
 
     PACKAGE is a name or a glob ('py-*'), with what Spack writes behind a name: versions (hdf5@1.14:), a compiler
-    (%gcc@12), variants (+mpi api=v112), target=, os=, platform= and /HASH; and stack=. It may also be the hash of a
-    spec or what it begins with (/22xqlomm), or the path of a document (a .md file).
+    (%gcc@12, %c,cxx=gcc), variants (+mpi api=v112), target= (also zen2:), os=, platform=, arch= and /HASH; and
+    stack=. Without a name ('%gcc@12'), all packages are searched. It may also be the hash of a spec or what it begins
+    with (/22xqlomm), or the path of a document (a .md file).
     """
     with ExitStack() as stack:
         line = stack.enter_context(closing(ProgressLine("reading")))
@@ -137,6 +147,8 @@ def _packages(name: str, catalogue: "_Catalogue") -> list[ShownPackage]:
         return [_read_file(name)]
     folders.check_path(name)
     asked = SpecPattern(name)
+    if not asked.package:
+        raise UsageError(f"{name!r} names no package; `cachewatch packages` lists them")
     if is_plain(asked.package):
         found = catalogue.package(asked)
         kept = _chosen_specs(found, asked)
@@ -144,31 +156,58 @@ def _packages(name: str, catalogue: "_Catalogue") -> list[ShownPackage]:
             where = f"{catalogue.until(asked)}{catalogue.elsewhere(asked)}"
             raise UsageError(f"{name}: {_nothing_so(found.document, asked)}{where}")
         return [kept]
-    there = [_chosen_specs(each, asked) for each in catalogue.packages(asked.package)]
-    some = [each for each in there if each.document.specs]
+    some, signatures = [], set[Signature]()
+    for each in catalogue.packages(asked.package):
+        signatures |= each.document.specs.counts.keys()
+        if (kept := _chosen_specs(each, asked)).document.specs:
+            some.append(kept)
     if not some:
-        what = "has such a version" if asked.says_only_versions else "has such a spec"
-        raise UsageError(f"{name}: {f'no package that matches {what}' if there else 'no package matches'}")
+        unknown = _no_such_variant(signatures, asked) if signatures else "no package matches"
+        what = "such a version" if asked.says_only_versions else "such a spec"
+        raise UsageError(f"{name}: {unknown or f'no package that matches has {what}'}")
     return some
 
 
 def _chosen_specs(shown: ShownPackage, asked: SpecPattern) -> ShownPackage:
     """Return the package with only the specs that match `asked`."""
-    if asked.text == asked.package:
+    if not asked.conditions:
         return shown
     specs = {each: signature for each, signature in shown.document.specs.items() if asked(each, signature)}
-    return replace(shown, document=replace(shown.document, specs=Specs.of(specs)), whole=shown.document)
+    return replace(shown, document=replace(shown.document, specs=Specs.of(specs)), counts=shown.document.specs.counts)
 
 
 def _nothing_so(document: Document, asked: SpecPattern) -> str:
-    """Return the sentence that a package has no such spec, with the versions that it has, or also other values."""
+    """Return the sentence that a package has no such spec, with the values that it has of what was asked for."""
     signatures = document.specs.counts
-    versions = ", ".join(sorted_versions({version for each in signatures for version in each.versions}))
+    if unknown := _no_such_variant(signatures, asked):
+        return unknown
     if asked.says_only_versions:
-        return f"no such version; there are {versions}"
-    compilers = ", ".join(sorted({each.compiler for each in signatures}))
-    targets = ", ".join(sorted({each.target for each in signatures}))
-    return f"no such spec; there are versions {versions}; compilers {compilers}; targets {targets}"
+        return f"no such version; there are {_values(asked.conditions[0], signatures)}"
+    nowhere = [one for one in asked.conditions if not any(one.test(*each) for each in document.specs.items())]
+    shown = dict.fromkeys(one.what for one in nowhere or asked.conditions)
+    listed = [next(one for one in asked.conditions if one.what == what) for what in shown if what != "hashes"]
+    there = "; ".join(f"{one.what} {_values(one, signatures)}" for one in listed)
+    return f"no such spec{'' if nowhere else ' with all of this'}{f'; there are {there}' if there else ''}"
+
+
+def _no_such_variant(signatures: Iterable[Signature], asked: SpecPattern) -> str:
+    """Return the sentence that no spec has a variant of a name that is asked for; "" where each has a spec."""
+    names = {variant_name(variant) for signature in signatures for variant in signature.variants}
+    unknown = dict.fromkeys(one.variant for one in asked.conditions if one.variant and one.variant not in names)
+    if not unknown:
+        return ""
+    known = f"there are {', '.join(sorted(names))}" if names else "there are no variants"
+    return f"no spec has a variant {' or '.join(unknown)}; {known}"
+
+
+def _values(asked: SpecCondition, signatures: Iterable[Signature]) -> str:
+    """Return what specs have of what is asked for, in order."""
+    found = {value for each in signatures for value in asked.values(each)}
+    if asked.what == "versions":
+        return ", ".join(sorted_versions(found))
+    if asked.variant:
+        found = {each for each in found if variant_name(each) == asked.variant}
+    return ", ".join(sorted(found))
 
 
 class _Catalogue:

@@ -14,7 +14,7 @@ from msgspec import Struct, field
 
 from cachewatch.core.model import Kind, Signature
 from cachewatch.core.names import is_snapshot, similar
-from cachewatch.core.spack import Versions, compiler
+from cachewatch.core.spack import Versions, compiler, runs, variants
 from cachewatch.core.statement_values import Statement, StatementKind
 from cachewatch.errors import ConfigError, UsageError
 
@@ -339,21 +339,30 @@ def every_compiler(patterns: Iterable[str]) -> Iterator[str]:
             yield f"{mark}{spelt}@*"
 
 
-_NAME = re.compile(r"[^@%+~^/\s=]*")
+# A name, perhaps behind that of its repository, as Spack prints it (builtin.hdf5).
+_NAME = re.compile(r"(?:[a-z_][\w.]*\.)?([^@%+~^/\s=]*)(?![^@%+~^/\s=]*=)")
 _SPEC_PART = re.compile(
-    r"\s*(?:(?P<versions>@[^@%+~/\s]+)|%(?P<compiler>[^%+~/\s]+)|(?P<switch>[+~][\w-]+)"
-    r"|/(?P<hash>[a-z0-9]+)|(?P<key>[\w-]+)=(?P<value>[^\s=]+))"
+    r"""\s*(?:
+    (?P<versions>@[^@%+~^/\s]+)
+    |%%?(?:(?P<languages>[\w,-]+)=)?(?P<compiler>[^@%+~^/\s=]+)(?P<compiler_versions>@[^@%+~^/\s]+)?
+    |(?P<sign>\+\+?|~~?|(?<=\s)--?)(?P<switch>\w[\w-]*)
+    |/(?P<hash>[a-z0-9]+)
+    |(?P<key>[\w-]+)(?P<equals>:?==?)(?P<value>"[^"]*"|'[^']*'|[^\s"']+)
+    )""",
+    re.VERBOSE,
 )
-_FIELDS: Mapping[str, Callable[[Signature], tuple[str, ...]]] = {
-    "target": lambda signature: (signature.target,),
-    "os": lambda signature: (signature.os,),
-    "platform": lambda signature: (signature.platform,),
-    "stack": lambda signature: signature.stacks,
+# What a word means, in the words of people, and what a spec has of it.
+_FIELDS: Mapping[str, tuple[str, Callable[[Signature], tuple[str, ...]]]] = {
+    "platform": ("platforms", lambda signature: (signature.platform,)),
+    "os": ("operating systems", lambda signature: (signature.os,)),
+    "target": ("targets", lambda signature: (signature.target,)),
+    "stack": ("stacks", lambda signature: signature.stacks),
 }
+_LANGUAGES = ("c", "cxx", "fortran")  # a spec has one compiler: that of the first that it needs
 
 
 # The beginnings of words that continue the spec before them, as on Spack's command line.
-_CONTINUES = re.compile(r"[+~%@]|[\w-]+=")
+_CONTINUES = re.compile(r"[+~%@^-]|[\w-]+:?=")
 
 
 def spec_texts(words: Iterable[str]) -> list[str]:
@@ -367,47 +376,140 @@ def spec_texts(words: Iterable[str]) -> list[str]:
     return specs
 
 
+class SpecCondition(Struct, frozen=True):
+    """One thing that a spec must have: `what` that is (versions, ...), its test, and what a spec has of it."""
+
+    what: str
+    test: Callable[[str, Signature], bool]
+    values: Callable[[Signature], tuple[str, ...]] = lambda _: ()
+    variant: str = ""  # its name
+
+
 class SpecPattern:
-    """A filter for specs in Spack's syntax: NAME@VERSIONS%COMPILER+VARIANT KEY=VALUE target=T os=O /HASH."""
+    """A filter for specs in Spack's syntax: NAME@VERSIONS%COMPILER+VARIANT KEY=VALUE target=T os=O arch=A /HASH.
+
+    Without a name, it is for all packages.
+    """
 
     def __init__(self, text: str) -> None:
         begin = _NAME.match(text)
-        self.text, self.package = text, begin[0] if begin else ""
-        self.says_only_versions = True
-        self._tests: list[Callable[[str, Signature], bool]] = []
-        end = len(self.package)
-        while end < len(text):
+        self.text, self.package, end = text, begin[1] if begin else "", begin.end() if begin else 0
+        self.conditions: list[SpecCondition] = []
+        compilers: list[tuple[int, SpecCondition]] = []
+        while text[end:].strip():
             part = _SPEC_PART.match(text, end)
             if part is None:
-                raise UsageError(
-                    f"{text}: {text[end:]!r} cannot be understood; write NAME@1.2:%gcc@12+mpi target=zen4 /HASH"
-                )
-            self._tests.append(self._test_of(part))
-            self.says_only_versions &= part.lastgroup == "versions"
+                raise UsageError(f"{text}: {_why_not(text[end:])}")
+            if part["compiler"]:
+                compilers.append((_language(part, text), _compiler_condition(part)))
+            else:
+                self.conditions += _conditions(part, text)
             end = part.end()
+        first = min((language for language, _ in compilers), default=0)
+        self.conditions += [condition for language, condition in compilers if language == first]
+        if self.conditions and not self.package:
+            self.package = "*"
 
     def __call__(self, spec_hash: str, signature: Signature) -> bool:
         """Tell whether a spec matches; its package is not checked."""
-        return all(test(spec_hash, signature) for test in self._tests)
+        return all(condition.test(spec_hash, signature) for condition in self.conditions)
 
-    @staticmethod
-    def _test_of(part: re.Match[str]) -> Callable[[str, Signature], bool]:
-        if part["versions"]:
-            ranges = Versions([part["versions"]])
-            return lambda _, signature: any(map(ranges, signature.versions))
-        if part["compiler"]:
-            name, at, version = part["compiler"].partition("@")
-            own, chosen = Globs(every_compiler([name])), Versions([f"@{version}"] if at else [])
-            return lambda _, signature: own(signature.compiler) and chosen(signature.compiler.partition("@")[2])
-        if part["switch"]:
-            return lambda _, signature: part["switch"] in signature.variants
-        if part["hash"]:
-            return lambda spec_hash, _: spec_hash.startswith(part["hash"])
-        key, value = part["key"], part["value"]
-        if key in _FIELDS:
-            matches = Globs([value])
-            return lambda _, signature: any(map(matches, _FIELDS[key](signature)))
-        return lambda _, signature: any(
-            name == key and value in (listed, *listed.split(","))
-            for name, _, listed in (variant.partition("=") for variant in signature.variants)
+    @property
+    def says_only_versions(self) -> bool:
+        """Whether nothing but versions is asked for."""
+        return all(condition.what == "versions" for condition in self.conditions)
+
+
+def _why_not(rest: str) -> str:
+    if rest.lstrip().startswith("^"):
+        return f"a catalogue does not say what a spec depends on; leave out {rest.strip()}"
+    return f"{rest!r} cannot be understood; write NAME@1.2:%gcc@12+mpi api=v1 target=zen4: os=rhel9 arch=linux-rhel9-zen4 /HASH"
+
+
+def _language(part: re.Match[str], text: str) -> int:
+    """Return which language a compiler is for, as a number; raises UsageError for what is no language."""
+    languages = (part["languages"] or "c").split(",")
+    if not set(languages) <= set(_LANGUAGES):
+        raise UsageError(
+            f"{text}: a catalogue does not say what a spec depends on, only its compiler: write %gcc or %c,cxx=gcc"
         )
+    return min(map(_LANGUAGES.index, languages))
+
+
+def _compiler_condition(part: re.Match[str]) -> SpecCondition:
+    own, chosen = Globs(every_compiler([part["compiler"]])), Versions(filter(None, [part["compiler_versions"]]))
+    return SpecCondition(
+        "compilers",
+        lambda _, signature: own(signature.compiler) and chosen(signature.compiler.partition("@")[2]),
+        lambda signature: (signature.compiler,),
+    )
+
+
+def _conditions(part: re.Match[str], text: str) -> Iterator[SpecCondition]:
+    if part["versions"]:
+        ranges = Versions([part["versions"]])
+        yield SpecCondition(
+            "versions", lambda _, signature: any(map(ranges, signature.versions)), lambda signature: signature.versions
+        )
+    elif part["hash"]:
+        yield SpecCondition("hashes", lambda spec_hash, _: spec_hash.startswith(part["hash"]))
+    elif part["switch"]:
+        yield _variant_condition(part["switch"], "~" if "-" in part["sign"] else part["sign"][0])
+    else:
+        key, value = part["key"], part["value"].strip("\"'")
+        if key == "arch":
+            if len(names := value.split("-", 2)) < len(("platform", "os", "target")):
+                raise UsageError(f"{text}: write arch=PLATFORM-OS-TARGET, such as arch=linux-rhel9-zen4")
+            wanted = [each for each in zip(_FIELDS, names, strict=False) if each[1] != "None"]
+            yield from (_field_condition(field, name) for field, name in wanted)
+        elif key in _FIELDS:
+            yield _field_condition(key, value)
+        elif value.lower() in ("true", "false"):
+            yield _variant_condition(key, "+" if value.lower() == "true" else "~")
+        else:
+            yield _value_condition(key, value, is_exact=part["equals"].startswith(":"))
+
+
+def _field_condition(key: str, listed: str) -> SpecCondition:
+    """Return the condition for one of these values, globs, or ranges of targets (zen2:, :zen4)."""
+    what, of = _FIELDS[key]
+    names = [each for each in listed.split(",") if key != "target" or ":" not in each]
+    ranges = [each.partition(":") for each in listed.split(",") if each not in names]
+    matches = Globs(names)
+
+    def test(_: str, signature: Signature) -> bool:
+        return bool(names and any(map(matches, of(signature)))) or any(
+            (not low or runs(signature.target, low)) and (not high or runs(high, signature.target))
+            for low, _, high in ranges
+        )
+
+    return SpecCondition(what, test, of)
+
+
+def _variant_condition(name: str, sign: str) -> SpecCondition:
+    def test(_: str, signature: Signature) -> bool:
+        return f"{sign}{name}" in signature.variants or f"{sign}{sign}{name}" in signature.variants
+
+    return SpecCondition("variants", test, lambda signature: signature.variants, name)
+
+
+def _value_condition(name: str, value: str, *, is_exact: bool) -> SpecCondition:
+    """Return the condition that a variant has these values among its own, or exactly these."""
+    wanted = _values_of(next(iter(variants((f"{name}={value}",)))))
+
+    def test(_: str, signature: Signature) -> bool:
+        own = next((_values_of(each) for each in signature.variants if variant_name(each) == name), None)
+        return own is not None and (value == "*" or (own == wanted if is_exact else own >= wanted))
+
+    return SpecCondition("variants", test, lambda signature: signature.variants, name)
+
+
+def _values_of(variant: str) -> frozenset[str]:
+    """Return the values of a variant, or the words of compiler flags, in which commas have another meaning."""
+    value = variant.partition("=")[2]
+    return frozenset(value.split() if value.startswith("-") else value.split(","))
+
+
+def variant_name(variant: str) -> str:
+    """Return the name of a variant as a spec has it (`+mpi`, `api=v1`)."""
+    return variant.lstrip("+~").partition("=")[0]

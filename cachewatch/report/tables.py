@@ -189,9 +189,9 @@ Cells = Counter[tuple[str, str, str]]  # version, stack, target
 
 def render_inventory(shown: "ShownPackage", *, is_pruned: bool, palette: Palette, width: int | None) -> Iterator[str]:
     """Yield the table of a package with its counts and marks; `is_pruned`: specs that no stack builds will go."""
-    cells = _cells(shown.document)
+    cells = _cells(shown.document.specs.counts)
     # Of what is shown, the last copies are those of which the whole document has one.
-    everything = _cells(shown.whole) if shown.whole else cells
+    everything = _cells(shown.counts) if shown.counts else cells
     last = {cell for cell in cells if everything[cell] == 1 and cell[1] != _NO_STACK}
     yield from fitted(_heading(shown.document, shown.side, shown.unchanged_since, palette), width)
     if cells:
@@ -206,13 +206,13 @@ def render_inventory(shown: "ShownPackage", *, is_pruned: bool, palette: Palette
             )
 
 
-def _cells(document: Document) -> Cells:
-    return Counter(
-        (version, stack, signature.target)
-        for signature in document.specs.values()
-        for version in signature.versions or ("(no version)",)
-        for stack in signature.stacks or (_NO_STACK,)
-    )
+def _cells(counts: Counter[Signature]) -> Cells:
+    cells: Cells = Counter()
+    for signature, count in counts.items():
+        for version in signature.versions or ("(no version)",):
+            for stack in signature.stacks or (_NO_STACK,):
+                cells[version, stack, signature.target] += count
+    return cells
 
 
 def _heading(document: Document, side: Side, since: Side | None, palette: Palette) -> Iterator[str]:
@@ -267,7 +267,7 @@ class ShownPackage(Struct, frozen=True):
     document: Document
     side: Side
     unchanged_since: Side | None = None
-    whole: Document | None = None  # where `document` has only some of its specs
+    counts: Counter[Signature] | None = None  # of all specs, where `document` has only some
 
 
 class ShownSpec(Struct, frozen=True):

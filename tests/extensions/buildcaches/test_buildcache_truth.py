@@ -1,8 +1,10 @@
 """Real build caches with the right answer worked out by hand: each state and each transition, with and without HTTP."""
 
 import json
+import re
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from caches import binaries
@@ -123,3 +125,28 @@ def test_what_was_recorded_is_a_sound_repository(histories: dict[str, History], 
     assert len(git("log", "--format=%h").split()) == len(set(histories[kind].revisions.values()))
     assert git("fsck", "--strict", "--no-dangling") == ""
     assert git("show", "HEAD:_data/tags.yaml") == "- name: develop\n  stacks:\n  - cache\n  - root\n"
+
+
+@pytest.mark.parametrize("kind", ["v3", "v2"])
+def test_show_takes_what_spack_prints(run: Run, histories: dict[str, History], buildcaches: Path, kind: str) -> None:
+    """Each line of Spack's own list, with the machine and compiler above it, finds its spec among others."""
+    history, state = histories[kind], "8-second-compiler"
+    revision = ["--rev", history.revisions[state], "--repo", history.folder, "--format", "json"]
+    there = {spec["hash"] for each in _shown(run("show", "*", *revision).output) for spec in each["specs"]}
+    asked = set()
+    arch = compiler = ""
+    for line in (buildcaches / kind / "text" / f"{state}-buildcache-list-aLvN.txt").read_text().splitlines():
+        if above := re.fullmatch(r"-- (\S+) / (.*?) -*", line):
+            arch, compiler = above.groups()
+        elif (printed := re.fullmatch(r"([a-z2-7]{32}) (.*)", line)) and printed[1] in there:
+            percent = "" if compiler == "no compilers" else f"%{compiler.removeprefix('%')}"
+            (package,) = _shown(run("show", f"{printed[2]} {percent} arch={arch}", *revision).output)
+            asked.add(printed[1])
+            alike = {f"{spec['versions']} {spec['compiler']} {spec['variants']}" for spec in package["specs"]}
+            assert printed[1] in {spec["hash"] for spec in package["specs"]}
+            assert len(alike) == 1
+    assert asked == there
+
+
+def _shown(output: str) -> list[dict[str, Any]]:
+    return list(json.loads(output)["packages"])
