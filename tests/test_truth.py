@@ -9,9 +9,9 @@ import jsonschema
 import pytest
 from conftest import Run
 
-from cachewatch.runtime.files import shipped_config
+from cachewatch.runtime.files import shipped_schemas
 
-SCHEMA = json.loads(shipped_config("changesets.schema.json"))
+SCHEMA = json.loads(shipped_schemas()["changesets"].read_text("utf-8"))
 
 
 @dataclass(frozen=True)

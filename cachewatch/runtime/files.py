@@ -89,21 +89,6 @@ def user_name(number: int) -> str:
         return str(number)
 
 
-def check_private(folder: Path) -> None:
-    """Raise PermissionError if users other than root and ourselves could replace files in `folder`."""
-    about = folder.stat()
-    if about.st_mode & stat.S_IWOTH:
-        raise PermissionError(
-            errno.EPERM, f"everybody may write in it; run: chmod o-w {folder}, or choose a folder in it", str(folder)
-        )
-    if os.geteuid() and about.st_uid not in (0, os.geteuid()):
-        raise PermissionError(
-            errno.EPERM,
-            "it belongs to another user, who could replace what is in it; choose a folder of your own",
-            str(folder),
-        )
-
-
 @contextmanager
 def _opened(path: Path, *, base: Path, mode: int) -> Iterator[int]:
     """Yield a file descriptor of the folder `path`, at or below `base`; folders are made, and links refused."""
@@ -355,10 +340,8 @@ class TooPacked(NotInflated):
 
 def inflate(data: bytes, *, most: int) -> bytes:
     """Return the unpacked `data` (gzip or zlib); NotInflated if damaged, above `most` bytes or 200 times its size."""
-    out, most_of_ratio = (
-        BytesIO(),
-        max(_HARMLESS, MOST_RATIO * len(data)),
-    )  # BytesIO gives its bytes away without a copy
+    out = BytesIO()  # which gives its bytes away without a copy
+    most_of_ratio = max(_HARMLESS, MOST_RATIO * len(data))
     unpacker = zlib.decompressobj(_EITHER)
     for start in range(0, len(data), _INPUT):
         rest, is_more = data[start : start + _INPUT], True
@@ -412,11 +395,6 @@ def shipped_schemas() -> Mapping[str, Traversable]:
         (file for folder in folders if folder.is_dir() for file in folder.iterdir()), key=lambda file: file.name
     )
     return {file.name.removesuffix(_SCHEMA): file for file in found if file.name.endswith(_SCHEMA)}
-
-
-def shipped_config(name: str) -> str:
-    """Return the text of a file in config/."""
-    return (shipped_folder() / "config" / name).read_text("utf-8")
 
 
 def demo_documents() -> dict[str, bytes]:

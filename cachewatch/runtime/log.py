@@ -14,7 +14,7 @@ from typing import Any, TextIO
 from structlog import wrap_logger
 from structlog.processors import JSONRenderer, TimeStamper
 from structlog.stdlib import BoundLogger, ProcessorFormatter, add_log_level, filter_by_level
-from structlog.typing import EventDict, Processor
+from structlog.typing import EventDict
 
 from cachewatch.core.names import safe
 from cachewatch.errors import CachewatchError
@@ -32,7 +32,15 @@ class Log:
         self, logger: BoundLogger | None = None, write: Callable[[Callable[[], None]], None] = lambda act: act()
     ) -> None:
         """Write nothing until `open_log` was called. `write` is given each line, as a function that writes it."""
-        self._logger = logger or _unbound()
+        self._logger: BoundLogger = (
+            logger
+            or wrap_logger(
+                logging.getLogger(_LOGGER),
+                processors=[filter_by_level, add_log_level, _timestamp, ProcessorFormatter.wrap_for_formatter],
+                wrapper_class=BoundLogger,
+                context_class=dict,
+            ).bind()
+        )
         self._write = write
 
     def bind(self, **fields: Any) -> "Log":
@@ -87,14 +95,6 @@ def error_message(error: BaseException) -> str:
 def traceback_of(error: BaseException) -> str | None:
     """Return the traceback of an unexpected error, for the log; None for an error of cachewatch's own."""
     return None if isinstance(error, CachewatchError) else "".join(traceback.format_exception(error))
-
-
-def _unbound() -> BoundLogger:
-    processors: list[Processor] = [filter_by_level, add_log_level, _timestamp, ProcessorFormatter.wrap_for_formatter]
-    logger: BoundLogger = wrap_logger(
-        logging.getLogger(_LOGGER), processors=processors, wrapper_class=BoundLogger, context_class=dict
-    ).bind()
-    return logger
 
 
 _timestamp = TimeStamper(fmt="%Y-%m-%dT%H:%M:%SZ", utc=True, key="time")

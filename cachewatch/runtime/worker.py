@@ -263,10 +263,6 @@ class Isolation:
 INLINE = Isolation()
 
 
-def _allowance(size: int) -> float:
-    return _SECONDS_A_PIECE + _SECONDS_A_MEGABYTE * size / 2**20
-
-
 class Isolated(Isolation):
     """Runs work in a worker, within the time limit of one source, and skips documents that ended a worker."""
 
@@ -305,7 +301,7 @@ class Isolated(Isolation):
         size = sum(piece.size for piece in pieces)
         if self._left <= -_BUDGET_SECONDS:
             return OutOfTime("other documents of its source took too long to compare; it is compared later")
-        allowance, used = _allowance(size), self._worker.used
+        allowance, used = _SECONDS_A_PIECE + _SECONDS_A_MEGABYTE * size / 2**20, self._worker.used
         usual = min(self._worker.seconds_for(size), _BUDGET_SECONDS + allowance)
         left = max(0.0, self._left) + allowance
         try:

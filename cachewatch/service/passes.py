@@ -70,7 +70,6 @@ def _delete_old(context: Context) -> None:
         payloads_gone = outbox.delete_payloads(connection, now - retention.payload, kept_channels=feeds)
         messages.delete_unused(connection)
         digests.forget_slots(connection, now - retention.metadata)
-        cursors.forget_vanished(connection, now - retention.metadata)
         cursors.forget(connection, now - retention.metadata)
     if digests_gone or payloads_gone:
         context.log.info("state.cleaned", digests=digests_gone or None, payloads=payloads_gone or None)

@@ -38,11 +38,6 @@ def _remember(connection: Connection, advance: "Advance", now: datetime) -> None
         connection.execute(delete(remembered).filter_by(subscription=advance.subscription, key=key))
 
 
-def forget(connection: Connection, before: datetime) -> None:
-    """Delete the facts that were stored before `before`."""
-    connection.execute(delete(remembered).where(remembered.c.noted_at < before))
-
-
 class Unread(Struct, frozen=True, kw_only=True):
     """A document that could not be read, and the earlier version to compare it with later."""
 
@@ -95,11 +90,6 @@ class Position(Struct, frozen=True, kw_only=True):
     revision: str
     cursors: Mapping[str, Cursor]  # by tag
     unread: Mapping[str, tuple[Unread, ...]]  # by tag
-
-
-def advances_from(content: bytes) -> tuple[Advance, ...]:
-    """Decode the advances that were stored with a digest."""
-    return msgspec.msgpack.decode(content, type=tuple[Advance, ...])
 
 
 def position_of(connection: Connection, subscription: str, stream: str, source: str) -> Position | None:
@@ -185,8 +175,12 @@ def revisions_in_use(connection: Connection, source: str) -> frozenset[str]:
     return frozenset(row.used for row in connection.execute(union(*queries)) if row.used is not None)
 
 
-def forget_vanished(connection: Connection, before: datetime) -> None:
-    """Delete the cursors of tags that vanished before `before`; a tag that returns later counts as new."""
+def forget(connection: Connection, before: datetime) -> None:
+    """Delete the facts that were stored, and the cursors of tags that vanished, before `before`.
+
+    A tag that returns later counts as new.
+    """
+    connection.execute(delete(remembered).where(remembered.c.noted_at < before))
     connection.execute(delete(cursors).where(cursors.c.vanished_at < before))
 
 

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Row, delete, exists, func, literal, select, u
 
 from cachewatch.errors import DamagedRow, StateError
 from cachewatch.report.values import RenderedDigest
-from cachewatch.store.cursors import Advance, advances_from
+from cachewatch.store.cursors import Advance
 from cachewatch.store.outbox import OPEN, DeliveryState, message
 from cachewatch.store.schema import (
     BYTES,
@@ -225,7 +225,7 @@ def _advances(row: Row[Any]) -> tuple[Advance, ...]:
     try:
         if row.checksum[:BYTES] != checksum_of([row.moves]):
             raise _damaged(row, "its cursors have another checksum")
-        return advances_from(row.moves)
+        return msgspec.msgpack.decode(row.moves, type=tuple[Advance, ...])
     except _NOT_AS_STORED as error:
         raise _damaged(row, error) from error
 

@@ -12,11 +12,11 @@ from sqlalchemy import ColumnElement, Connection, Row, delete, insert, select, u
 
 from cachewatch.store import schema
 from cachewatch.store.schema import (
-    add_to,
     alerts,
     channels,
     deliveries,
     holds,
+    insert_into,
     put,
     read_row,
     service,
@@ -87,8 +87,11 @@ def put_health(connection: Connection, health: SourceHealth | ChannelHealth) -> 
 
 
 def count(connection: Connection, counter: Counter, amount: float = 1) -> None:
-    """Add `amount` to a counter."""
-    add_to(connection, schema.counters, {"name": msgspec.json.encode(counter).decode()}, "value", amount)
+    """Add `amount` to a counter; one that is missing begins with it."""
+    new = insert_into(connection, schema.counters)
+    grown = {"value": schema.counters.c.value + new.excluded.value}
+    values = {"name": msgspec.json.encode(counter).decode(), "value": amount}
+    connection.execute(new.on_conflict_do_update(index_elements=("name",), set_=grown), values)
 
 
 def counters(connection: Connection) -> dict[Counter, float]:

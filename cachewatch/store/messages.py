@@ -45,7 +45,11 @@ def columns_of(message: Message, own: bytes | None = None, body: bytes | None = 
 
 def share(connection: Connection, messages: Sequence[Message]) -> list[Columns]:
     """Store the content that several of `messages` share, and return the columns of the delivery for each message."""
-    places = [_body_of(message) for message in messages]
+    # Where the content begins that others may share: in a mail after the headers.
+    places = [
+        max(message.payload.find(b"\n\n"), message.payload.find(b"\n\r\n")) if message.content_type == _MAIL else 0
+        for message in messages
+    ]
     # Views: copies of all bodies would take as much memory as the messages themselves.
     bodies_of = [memoryview(message.payload)[place:] for message, place in zip(messages, places, strict=True)]
     checksums = [checksum_of([body]) for body in bodies_of]
@@ -94,13 +98,6 @@ def message_of(row: Row[Any]) -> Message:
     if row.payload and row.checksum != message_checksum(found):
         raise DamagedRow(f"delivery {row.id}: its stored bytes are damaged (they have another checksum)")
     return found
-
-
-def _body_of(message: Message) -> int:
-    """Return the offset in a message's bytes at which content begins that other messages may share."""
-    if message.content_type != _MAIL:
-        return 0
-    return max(message.payload.find(b"\n\n"), message.payload.find(b"\n\r\n"))
 
 
 # The event in a delivery's history that its address refused it.

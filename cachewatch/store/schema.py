@@ -342,7 +342,7 @@ def read_row(kind: type[RowType], row: Row[Any], **others: Any) -> RowType:
 
 def insert_new(connection: Connection, table: Table, values: Mapping[str, Any]) -> bool:
     """Insert a row unless there is one with the same key; return whether it was inserted."""
-    done = connection.execute(_insert_into(connection, table).on_conflict_do_nothing(), dict(values))
+    done = connection.execute(insert_into(connection, table).on_conflict_do_nothing(), dict(values))
     return bool(done.rowcount > 0)
 
 
@@ -355,19 +355,12 @@ def put(
     only_new: Collection[str] = (),
 ) -> None:
     """Insert a row with this key and these values, or update it; the values in `only_new` are only inserted."""
-    new = _insert_into(connection, table)
+    new = insert_into(connection, table)
     changed = {name: new.excluded[name] for name in values if name not in only_new}
     connection.execute(new.on_conflict_do_update(index_elements=tuple(key), set_=changed), {**key, **values})
 
 
-def add_to(connection: Connection, table: Table, key: Mapping[str, Any], name: str, amount: float) -> None:
-    """Add `amount` to the column `name` of a row; a missing row is inserted."""
-    new = _insert_into(connection, table)
-    grown = {name: table.c[name] + new.excluded[name]}
-    connection.execute(new.on_conflict_do_update(index_elements=tuple(key), set_=grown), {**key, name: amount})
-
-
-def _insert_into(connection: Connection, table: Table) -> Any:
+def insert_into(connection: Connection, table: Table) -> Any:
     """Return an INSERT that may update, for which each database has its own class in SQLAlchemy."""
     return import_module(f"sqlalchemy.dialects.{connection.dialect.name}").insert(table)
 

@@ -11,6 +11,7 @@ import os
 import re
 import socket
 import sqlite3
+import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -22,7 +23,7 @@ from sqlalchemy.exc import DatabaseError
 from cachewatch.config.secrets import PostgresAddress, StatePlace
 from cachewatch.errors import AnotherInstance, StateError
 from cachewatch.hooks import extensions, lacking
-from cachewatch.runtime.files import check_private, journal_mode, open_lock, user_name
+from cachewatch.runtime.files import journal_mode, open_lock, user_name
 from cachewatch.store.database import Database, check_form, create_or_upgrade, form_of
 from cachewatch.store.schema import metadata
 
@@ -31,12 +32,15 @@ def make_private(folder: Path) -> None:
     """Make the folder of a state if it is missing; raise StateError if others could replace files in it."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        about = folder.stat()
     except OSError as error:
         raise StateError(f"{folder}: {error.strerror}; choose another folder with `state:`") from error
-    try:
-        check_private(folder)
-    except OSError as error:
-        raise StateError(f"{folder}: {error.strerror}") from error
+    if about.st_mode & stat.S_IWOTH:
+        raise StateError(f"{folder}: everybody may write in it; run: chmod o-w {folder}, or choose a folder in it")
+    if os.geteuid() and about.st_uid not in (0, os.geteuid()):
+        raise StateError(
+            f"{folder}: it belongs to another user, who could replace what is in it; choose a folder of your own"
+        )
     if not os.access(folder, os.W_OK | os.X_OK):
         is_read_only = bool(os.statvfs(folder).f_flag & os.ST_RDONLY)
         reason = os.strerror(errno.EROFS) if is_read_only else "not writable"

@@ -17,7 +17,7 @@ from cachewatch.report.digest_mail import render_digest
 from cachewatch.report.digest_view import view
 from cachewatch.report.samples import sample_digest, sample_notice
 from cachewatch.report.templates import render_all
-from cachewatch.runtime.files import shipped_config
+from cachewatch.runtime.files import shipped_schemas
 
 
 def caged(folder: Path, text: str, name: str = "t.txt.j2", **context: object) -> str:
@@ -208,7 +208,7 @@ def test_a_template_writes_the_subject(tmp_path: Path, run: Run) -> None:
 
 def test_json_keeps_to_its_schema() -> None:
     """The sample, which has everything, and notices' neighbours validate."""
-    schema = json.loads(shipped_config("digest.schema.json"))
+    schema = json.loads(shipped_schemas()["digest"].read_text("utf-8"))
     validator = jsonschema.Draft202012Validator(schema)
 
     validator.check_schema(schema)
