@@ -384,9 +384,11 @@ class Daemon:
         return monitor.healthz(time.monotonic() - self._beat, self._failures.lasting())
 
     def _readyz(self, _accept: str) -> MonitorPage:
+        health_page = self._healthz()
         if self._leadership.is_ours:
-            return monitor.readyz(self._snapshot(), self._healthz())
-        return monitor.standby(self._leadership.other, self._healthz())
+            return monitor.readyz(self._snapshot(), health_page)
+        standby = MonitorPage(200, f"standby: {self._leadership.other} works on the state\n")
+        return standby if health_page.status == 200 else health_page
 
     def _metrics(self, accept: str) -> MonitorPage:
         daemon = DaemonStatus(

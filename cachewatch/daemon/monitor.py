@@ -330,14 +330,6 @@ def readyz(context: Context, health: MonitorPage) -> MonitorPage:
     return MonitorPage(200 if first else 503, "".join([*first, *lines]))
 
 
-def standby(leader: str, health: MonitorPage) -> MonitorPage:
-    """Return the page /readyz of a standby: the process `leader` works on the state.
-
-    `health` is the answer of /healthz.
-    """
-    return MonitorPage(200, f"standby: {leader} works on the state\n") if health.status == 200 else health
-
-
 def figures(context: Context, daemon: DaemonStatus, accept: str) -> MonitorPage:
     """Return the page /metrics, in the format that the header `accept` asks for."""
     # A registry of our own: the library's has figures of this process that we give ourselves.
