@@ -464,7 +464,7 @@ def _losses(losses: Iterable[AssessedLoss], classes: Sequence[LossClass], digest
     rows = []
     for (package, source, tag), group in by_package.items():
         since = dict.fromkeys(stays.get((id(one.statement), package), "") for one in group)
-        there = _lost_where(group, words, digest, is_named=bool(machine) or is_harmless)
+        there = _lost_where(group, words, digest, is_named=bool(machine), has_targets=not is_harmless)
         versions = sorted_versions(
             {
                 loss.version
@@ -498,10 +498,12 @@ def _os(one: AssessedLoss) -> str:
     return one.lost.machine.os if one.lost.machine else ", ".join(one.lost.systems)
 
 
-def _lost_where(group: Sequence[AssessedLoss], words: Words, digest: Digest, *, is_named: bool) -> str:
-    """Say where a package was lost; for which machines, unless the heading names them."""
+def _lost_where(
+    group: Sequence[AssessedLoss], words: Words, digest: Digest, *, is_named: bool, has_targets: bool
+) -> str:
+    """Say where a package was lost; for which machines, unless the heading `is_named` after them."""
     first = next((one for one in group if one.statement.kind is StatementKind.PACKAGE_REMOVED), group[0])
-    targets = set() if is_named else {one.lost.place.target for one in group}
+    targets = {one.lost.place.target for one in group} if has_targets and not is_named else set()
     stacks = {one.lost.place.stack for one in group}
     if first.statement.kind is StatementKind.PACKAGE_REMOVED:
         said = words.text("sections", "everywhere")
@@ -511,7 +513,7 @@ def _lost_where(group: Sequence[AssessedLoss], words: Words, digest: Digest, *, 
         said = stacks_named(stacks, _FEW_STACKS)
     if first.statement.kind is not StatementKind.PACKAGE_REMOVED:
         systems = [
-            *sorted({_os(one) for one in group} - {""}),
+            *(() if is_named else sorted({_os(one) for one in group} - {""})),
             *(sorted(targets) if len(targets) <= _FEW_MACHINES else ()),
         ]
         said += f" ({', '.join(map(safe, systems))})" if systems else ""

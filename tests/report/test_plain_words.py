@@ -94,6 +94,7 @@ def test_what_no_stack_builds_is_said_to_go(run: Run, tmp_path: Path) -> None:
     assert line in said(run, tmp_path, *states, "--kind", "unreferenced")
     assert "no stack builds it for ubuntu22.04, x86_64_v3 any more" in text
     assert "for ubuntu22.04, x86_64_v3; may be pruned at any time py-build 1.2.1, 1.2.2 e4s" in text
+    assert "e4s (ubuntu22.04)" not in text
 
 
 def test_every_lost_version_has_its_reason(run: Run, tmp_path: Path) -> None:
