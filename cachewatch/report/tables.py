@@ -165,7 +165,8 @@ def write_listing(
         yield from (f"{safe_name(str(row[0]))}\n".encode() for row in rows)
     elif form == "text":
         shown = [tuple(map(_listing_cell, columns, row)) for row in rows]
-        yield from write_table(Table(columns, shown), form, palette, width)
+        after = (_SHARED,) if what == "stacks" and len(rows) > 1 else ()
+        yield from write_table(Table(columns, shown, after=after), form, palette, width)
     else:
         yield from write_table(Table(columns, rows), form, palette)
 
@@ -183,6 +184,7 @@ def _cut(text: str) -> str:
 
 
 _NO_STACK = "(no stack)"
+_SHARED = "Specs that several stacks share are counted in each of them."
 
 Cells = Counter[tuple[str, str, str]]  # version, stack, target
 
@@ -204,6 +206,8 @@ def render_inventory(shown: "ShownPackage", *, is_pruned: bool, palette: Palette
             yield from fitted(
                 ["U  unreferenced: no stack builds these any more: they may be pruned at any time"], width
             )
+        if any(len(signature.stacks) > 1 for signature in shown.document.specs.counts):
+            yield from fitted([_SHARED], width)
 
 
 def _cells(counts: Counter[Signature]) -> Cells:

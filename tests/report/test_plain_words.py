@@ -198,3 +198,15 @@ def test_what_replaced_what_a_filter_selects_is_named(run: Run, tmp_path: Path) 
         assert f"zlib 1.0, {says} (outside of the filter) -1" in said(run, tmp_path, before, after, *options)
     gone = said(run, tmp_path, before | {"hdf5": [record(3)]}, {"zlib": [], "hdf5": []}, "--versions", "1.0")
     assert "outside" not in gone
+
+
+def test_totals_of_stacks_say_that_they_share_specs(run: Run, tmp_path: Path) -> None:
+    """The numbers of several stacks add up to more than there is."""
+    note = "Specs that several stacks share are counted in each of them."
+    (tmp_path / "zlib.md").write_bytes(document([record(1, stacks=["a", "b"]), record(2, stacks=["a"])]))
+
+    assert note in run("show", tmp_path / "zlib.md").output.splitlines()
+    assert note in run("stacks", "--repo", tmp_path).output.splitlines()
+    assert note not in run("stacks", "--repo", tmp_path, "--format", "csv").output
+    (tmp_path / "zlib.md").write_bytes(document([record(1, stacks=["a"])]))
+    assert note not in run("show", tmp_path / "zlib.md").output
