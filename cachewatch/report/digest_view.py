@@ -12,7 +12,6 @@ from urllib.parse import quote
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from cachewatch.core import spack
 from cachewatch.core.advice.coverage import is_runnable
 from cachewatch.core.advice.values import Action, AssessedLoss, Because, Fact, Verb
 from cachewatch.core.model import Diagnostic
@@ -20,6 +19,16 @@ from cachewatch.core.names import safe, safe_name, shortened
 from cachewatch.core.statement_values import StatementKind
 from cachewatch.report import first_screen
 from cachewatch.report.causes import Reason, reasons_of
+from cachewatch.report.commands import (
+    install_line,
+    is_plain,
+    mirror_of,
+    on_platform,
+    platform_of,
+    steps,
+    target_of,
+    web_address,
+)
 from cachewatch.report.data import statement_values
 from cachewatch.report.environments import Clean, Data, coverage_data, pinned_data
 from cachewatch.report.first_screen import Row, Section
@@ -29,12 +38,6 @@ from cachewatch.report.words_file import Words, words
 
 SCHEMA = "cachewatch.digest/2"
 
-# Upstream's own catalogue, and where Spack installs what it lists.
-_PUBLIC_CATALOGUE = "github.com/spack/cache.spack.io"
-_PUBLIC_MIRROR = "https://binaries.spack.io/{tag}"
-_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-=")
-_LONGEST_WORD = 100
-_USUAL_PLATFORM, _USUAL_TARGET = "linux", "x86_64_v4"
 _MOST_SPANS = 50
 _MOST = 10**9
 _LONGEST_LINE = 1000
@@ -96,6 +99,7 @@ def view(digest: Digest, form: DigestForm = WHOLE, *, clean: Clean = str, own: W
         "environment": None if found.environment is None else coverage_data(found.environment, form.rows, clean),
         "pinned": [pinned_data(pinned, clean) for pinned in digest.pinned[:_MOST_SPANS]],
         "silenced": [made.plain(silence) for silence in digest.silenced[:_MOST_SPANS]],
+        "steps": made.steps(),
         **made.install(),
         "why": made.lines(digest.why, "and {} more"),
         "commands": made.lines(digest.commands, "# and {} more"),
@@ -220,6 +224,12 @@ class _Maker:
             "specs": row.specs,
         }
 
+    def steps(self) -> Data | None:
+        """Return the commands that settle what is to be done, in their order, and where they are run."""
+        found = steps(self._digest.assessment)
+        said = self._words.text("todo", "steps_copy" if any(" sync " in one for one in found) else "steps")
+        return {"said": said, "commands": found} if found else None
+
     def install(self) -> Data:
         """Return one line that installs what is new, and how many packages it does not name.
 
@@ -230,17 +240,17 @@ class _Maker:
             one.verb in (Verb.WAIT, Verb.STAY) or one.because is Because.PIN_GONE for one in found.actions
         )
         examples = [one for tag in self._digest.tags for one in self._examples(tag)]
-        platforms = {_platform(one) for one in examples}
+        platforms = {platform_of(one) for one in examples}
         is_harmless = all(
-            is_plain(word) for one in examples for word in (one.package, one.version, _target(one) or "any")
+            is_plain(word) for one in examples for word in (one.package, one.version, target_of(one) or "any")
         )
         if is_pressing or (found.environment and found.actions) or len(platforms) != 1 or not is_harmless:
             return {"install": None, "install_more": 0}
-        targets = {one: f" target={_target(one)}" if _target(one) else "" for one in examples}
+        targets = {one: f" target={target_of(one)}" if target_of(one) else "" for one in examples}
         specs = " ".join(dict.fromkeys(f"{one.package}@{one.version}{target}" for one, target in targets.items()))
         rest = {package for tag in self._digest.tags for package in tag.installable} - {one.package for one in examples}
         return {
-            "install": f"spack install --cache-only {specs}{_on(*platforms)}",
+            "install": f"spack install --cache-only {specs}{on_platform(*platforms)}",
             "install_more": len(rest) if self._digest.environment is None else 0,  # of an environment, nobody counts
         }
 
@@ -268,7 +278,7 @@ class _Maker:
                     "version": self._name(example.version),
                     "stacks": [self._name(stack) for stack in example.stacks],
                     "machines": [self.plain(machine) for machine in example.machines],
-                    "command": install_line(example.package, example.version, platform=_platform(example)),
+                    "command": install_line(example.package, example.version, platform=platform_of(example)),
                 }
                 for example in self._examples(tag)
             ],
@@ -327,67 +337,12 @@ def moment(time: datetime | None) -> str | None:
     return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if time else None
 
 
-def web_address(address: str | None) -> str | None:
-    """Return `address` if it is one that a mail may link to."""
-    allowed = ("https://", "http://", "mailto:")
-    return safe(address) if address and address.startswith(allowed) else None
-
-
 def package_url(links: str, tag: TagDigest, package: str) -> str | None:
     """Return the page of a package in the catalogue, if there are such pages; a tag that is gone has none."""
     name = tag.report.after.tag
     if not links.startswith(("https://", "http://")) or not name:
         return None
     return f"{links.rstrip('/')}/package/{quote(name, safe='')}/{quote(package[:200], safe='')}/specs/"
-
-
-def mirror_of(digest: Digest, tag: TagDigest) -> str | None:
-    """Return the address from which Spack installs what `tag` has, where it is known."""
-    name = tag.report.after.tag
-    for span in digest.spans:
-        mirror = span.mirror or public_mirror(span.address)
-        if span.source == tag.source and mirror and name and is_plain(name):
-            return web_address(mirror.replace("{tag}", name))
-    return None
-
-
-def _platform(example: Example) -> str:
-    """Return the platform that an install has to name: the only one, or the usual one."""
-    platforms = {machine.platform for machine in example.machines}
-    return platforms.pop() if len(platforms) == 1 else _USUAL_PLATFORM
-
-
-def install_line(package: str, version: str, *, spec_hash: str = "", platform: str = _USUAL_PLATFORM) -> str | None:
-    """Return the command that installs a version, or one build of it; None where its names could mean more to a shell.
-
-    It names the platform if that is not Linux.
-    """
-    if not all(map(is_plain, (package, version, platform, *([spec_hash] if spec_hash else ())))):
-        return None
-    build = f"/{spec_hash[:7]}" if spec_hash else ""
-    return f"spack install --cache-only {package}@{version}{build}{_on(platform)}"
-
-
-def _on(platform: str) -> str:
-    return "" if platform == _USUAL_PLATFORM else f" platform={platform}"
-
-
-def _target(example: Example) -> str:
-    """Return the target that an install has to name, as usual machines cannot run it; empty where they can."""
-    targets = sorted({one.target for one in example.machines if one.platform == _USUAL_PLATFORM})
-    if any(spack.runs(_USUAL_TARGET, one) for one in targets):
-        return ""
-    return next((one for one in targets if all(spack.runs(other, one) for other in targets)), "")
-
-
-def is_plain(name: str) -> bool:
-    """Tell whether a shell takes `name` for no more than a word."""
-    return 0 < len(name) <= _LONGEST_WORD and not name.startswith("-") and not set(name) - _PLAIN
-
-
-def public_mirror(catalogue: str) -> str | None:
-    """Return where Spack installs what `catalogue` lists, with {tag}, if that is upstream's own."""
-    return _PUBLIC_MIRROR if catalogue.removesuffix("/").removesuffix(".git").endswith(_PUBLIC_CATALOGUE) else None
 
 
 def is_cut(data: Mapping[str, Any]) -> bool:

@@ -23,6 +23,7 @@ from cachewatch.core.statement_values import (
     lost_packages,
     severity_of,
 )
+from cachewatch.report.commands import steps
 from cachewatch.report.environments import binaries_said
 from cachewatch.report.headline import Clause, capitalized, clauses_of, day_of, is_pinned_base, only_for
 from cachewatch.report.values import Digest, TagDigest, base_of
@@ -192,13 +193,15 @@ def _sentence(group: Sequence[Action], digest: Digest, words: Words, prefix: str
     if group[0].because not in ENVIRONMENT:
         return _action(group[0], digest, words, prefix)
     parts = []
+    is_unknown = False
+    copied = {one.subject: day_of(one.since) for one in digest.remembered.actions if one.verb == Verb.COPY}
     for because in dict.fromkeys(one.because for one in group):
         same = [one for one in group if one.because is because]
         count = sum(one.count for one in same)
         own = _resolutions(because, {name for one in same for name in one.names}, digest)
         if because in (Because.ENVIRONMENT_GONE, Because.ENVIRONMENT_OTHER):
-            copied = {one.subject: day_of(one.since) for one in digest.remembered.actions if one.verb == Verb.COPY}
             before = digest.environment.before.needs if digest.environment else ()
+            is_unknown |= any(one.need.package not in copied for one in own)
             parts.append(binaries_said(own, words, copied, {key_of(one) for one in before if one.is_met}))
             continue
         names = [f"{one.need.package} {one.need.version}".strip() for one in own]
@@ -215,19 +218,21 @@ def _sentence(group: Sequence[Action], digest: Digest, words: Words, prefix: str
         parts.append(words.say("todo", said, count, **values))
     last = Because.ENVIRONMENT_LAST_OTHER
     key = f"{prefix}{'copy-other' if group[0].because is last else group[0].verb}"
-    if key == "open-reconcretize" and any(
-        one.verb is Verb.RECONCRETIZE or one.because is last for one in digest.assessment.due
+    found = digest.assessment
+    if key == "open-reconcretize" and (
+        steps(found) or any(one.verb is Verb.RECONCRETIZE or one.because is last for one in found.due)
     ):
         key = "open-too"
-    required = digest.assessment.required
     return words.say(
         "todo",
         key,
         sum(one.count for one in group),
         parts="; ".join(parts),
-        other="other " if digest.assessment.actions[0].verb is Verb.BUILD else "",
-        require=words.say("todo", "require", names=and_more(required, words)) if required else "",
+        other="other " if found.actions[0].verb is Verb.BUILD else "",
+        required=and_more(found.required, words),
+        unknown=words.text("todo", "unknown") if is_unknown else "",
         requiring=_requiring(digest, words),
+        command=_command(digest, words),
     )
 
 
@@ -254,6 +259,7 @@ def _action(one: Action, digest: Digest, words: Words, prefix: str = "") -> str:
         if fact.kind == StatementKind.PRUNE
         for tag in fact.tags
     )
+    command = _command(digest, words)
     no_longer = [fact.statement for fact in digest.assessment.facts if fact.kind == StatementKind.NO_LONGER]
     return words.say(
         "todo",
@@ -274,13 +280,27 @@ def _action(one: Action, digest: Digest, words: Words, prefix: str = "") -> str:
         else "",
         for_machines=words.say("todo", "for_machine", machine=safe_name(one.machine)) if one.machine else "",
         versions=and_more(one.versions or one.names, words),
-        requiring=_requiring(digest, words),
+        requiring="" if prefix and not command else _requiring(digest, words),
         gone=words.text("todo", "named_gone") if is_pruned else "",
-        command=words.text("todo", "command") if digest.assessment.is_wait_over else "",
+        first=_first(one, digest, words),
+        command=command,
+        again=command if digest.assessment.is_wait_over else "",
         left=words.say("todo", "left", n=len(one.others), of=len(one.others) + one.count) if one.others else "",
         change=", ".join(sorted({change_of_values(each) for each in no_longer if each})),
         mistake=words.text("todo", "mistake") if _is_fall(one, digest) else "",
     )
+
+
+def _command(digest: Digest, words: Words) -> str:
+    """Return the command that is enough, or nothing where several follow."""
+    return "" if steps(digest.assessment) else words.text("todo", "command")
+
+
+def _first(copy: Action, digest: Digest, words: Words) -> str:
+    """Say what has to come before a copy: lock files that name builds which are gone cannot be copied."""
+    old = (Because.OLD_BUILDS, Because.TURNOVER)
+    days = [one.name for one in digest.assessment.actions if one.because in old and one.tag == copy.tag]
+    return words.say("todo", "first", day=day_of(days[0])) if days else ""
 
 
 def _is_fall(action: Action, digest: Digest) -> bool:

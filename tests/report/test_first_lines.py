@@ -2,10 +2,11 @@
 
 from pathlib import Path
 
-from digests import digest_of, mail, many, week
-from helpers import record
+from digests import digest_of, held, mail, many, needs, week
+from helpers import record, spec_hash
 from msgspec.structs import replace
 
+from cachewatch.core.advice.coverage import compare_coverage, cover
 from cachewatch.core.advice.values import Known, Pinned, Verb
 from cachewatch.core.model import Kind
 from cachewatch.core.statement_values import Statement, StatementKind, severity_of
@@ -45,3 +46,46 @@ def test_the_end_of_a_wait_names_its_cause(tmp_path: Path) -> None:
     waited = Known(since={("public", Verb.WAIT, "suspicious develop "): "2025-05-27"})
     assert "publishing had failed" not in mail(digest_of(tag))[1]
     assert "back, unchanged since 20 May. It seems that publishing had failed." in mail(digest_of(tag, known=waited))[1]
+
+
+def test_what_is_to_be_done_is_one_block_of_commands(tmp_path: Path) -> None:
+    """First what has no build left is required, also where nothing older is there; then all else is as one command does it."""
+    environment = needs(("cuda", 1, "12.8.0"), ("hdf5", 2, "1.14"), ("tau", 3, "2.5"))
+    here = held(("cuda", 1, "12.8.0"), ("hdf5", 2, "1.14"), ("tau", 3, "2.5"))
+    left = held(("cuda", 4, "11.0"), ("hdf5", 5, "1.14"))
+    change = compare_coverage(cover(environment, here), cover(environment, left))
+    tag = week(tmp_path, {"zlib": [record(1)]}, {"zlib": [record(2)]})
+    rendered, body = mail(digest_of(tag, environment=change, silenced=()))
+
+    block = [
+        "spack -e . config add \"packages:cuda:require:'@12.8.0'\"",
+        "spack -e . config add \"packages:tau:require:'@2.5'\"",
+        "spack -e . concretize --force",
+        "spack -e . install",
+    ]
+    assert "\n    ".join(["in this order:", *block]) in rendered.text
+    assert "require cuda@12.8.0, tau@2.5 in spack.yaml" in body
+    assert "What no mirror has, Spack then builds from source." in body
+    assert "(spack concretize --force)" not in body
+    assert all(line.replace('"', "&#34;").replace("'", "&#39;") in rendered.html for line in block)
+
+
+def test_a_copy_comes_after_re_concretizing(tmp_path: Path) -> None:
+    """Also without an environment: what is copied is what the lock file names; FROM and TO are for the reader to fill in."""
+    rocm = many(0, 6, stacks=["rocm", "root"])
+    new = {f"q{name}": found for name, found in many(100, 20).items()}
+    old = {name: [one | {"hash": spec_hash(200 + n)} for one in found] for n, (name, found) in enumerate(new.items())}
+    unbuilt = {name: [one | {"stacks": ["root"]} for one in found] for name, found in rocm.items()}
+    rendered, body = mail(digest_of(week(tmp_path, rocm | old, unbuilt | new), silenced=()))
+    assert "If you use rocm: re-concretize lock files made before 2 June, then copy what you need of p000" in body
+    assert "FROM is the mirror that you install from, TO a mirror of your own" in body
+    block = ["spack -e . concretize --force", "spack -e . buildcache sync FROM TO", "spack -e . install"]
+    assert "\n    ".join(["", *block]) in rendered.text
+
+
+def test_what_is_only_built_in_an_older_version_is_built_from_source(tmp_path: Path) -> None:
+    """Of several old versions the lock file's is as good as the last."""
+    tag = week(tmp_path, {"openmpi": [record(1, versions=["5.8.0"])]}, {"openmpi": [record(2, versions=["1.0.5"])]})
+    _, body = mail(digest_of(tag))
+    assert "require openmpi@5.8.0, or the version of your lock file, in spack.yaml before you re-concretize" in body
+    assert "What no mirror has, Spack builds from source." in body

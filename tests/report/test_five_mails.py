@@ -143,7 +143,7 @@ def test_an_environment_is_rebuilt(tmp_path: Path) -> None:
     assert body == (
         "To do Re-concretize: 33 binaries have equal builds with other hashes, their own are gone (spack concretize --force). "
         "Or install from develop-2026-09-06, which has 34 of 35. "
-        "Still open since 28 September: the same command settles 1 more: py-torch 2.8.0 is gone, 2.9.0 is there. "
+        "Still open since 28 September: re-concretizing settles 1 more: py-torch 2.8.0 is gone, 2.9.0 is there. "
         "Routine zlib rebuilt; it is not known why. 1 binary is not in this cache."
     )
     assert digest.assessment.level is Level.CALM
@@ -171,14 +171,14 @@ def test_the_last_build_of_a_binary_is_to_be_copied(tmp_path: Path) -> None:
         if own == found:
             assert rendered.title == "1 of 1 binary may be pruned at any time: copy it"
             assert body.startswith(
-                "To do Copy to a mirror of your own (spack buildcache sync): cuda 12.8.0 may be pruned at any time, "
-                "as no stack builds it any more, and nothing as new would be left."
+                "To do Copy to a mirror of your own: cuda 12.8.0 may be pruned at any time, "
+                "as no stack builds it any more, and nothing as new would be left. In the folder of your environment, in this "
+                "order (FROM is the mirror that you install from, TO a mirror of your own): spack -e . buildcache sync FROM TO"
             )
         else:
             assert rendered.title == "last build of 1 of 1 binary may be pruned: re-concretize, then copy"
             assert body.startswith(
-                "To do Re-concretize now, then copy to a mirror of your own (spack concretize --force, then spack "
-                "buildcache sync): the build of hdf5 1.14 that your lock file names is gone, and what is left may be "
+                "To do Re-concretize now, requiring hdf5@1.14, then copy to a mirror of your own: the build of hdf5 1.14 that your lock file names is gone, and what is left may be "
                 "pruned at any time"
             )
 
@@ -223,9 +223,11 @@ def test_a_binary_that_is_gone_is_to_be_built(tmp_path: Path) -> None:
     assert rendered.title == "1 of 2 binaries gone: 1 has an equal or other build"
     assert rendered.level == "alarm"
     assert body.startswith(
-        "To do Keep what is installed; where it is not, build from source: cuda 12.8.0 is gone, only 11.0 is there, "
-        "which may be a mistake. Do not re-concretize without requiring cuda@12.8.0 in spack.yaml, or Spack may choose "
-        "what is older. Re-concretize, requiring cuda@12.8.0: 1 binary has an equal build with another hash (hdf5), its own is gone (spack concretize --force)."
+        "To do Keep what is installed, and require cuda@12.8.0 in spack.yaml before you re-concretize, or Spack may "
+        "choose another version: cuda 12.8.0 is gone, only 11.0 is there, which may be a mistake. The catalogue does not "
+        "say why. What no mirror has, Spack then builds from source. Re-concretize, requiring cuda@12.8.0: 1 binary has "
+        "an equal build with another hash (hdf5), its own is gone. In the folder of your environment, in this order: "
+        "spack -e . config add \"packages:cuda:require:'@12.8.0'\" spack -e . concretize --force spack -e . install"
     )
 
 
@@ -245,7 +247,7 @@ def test_a_binary_that_is_gone_is_to_be_built(tmp_path: Path) -> None:
         (
             [record(1, stacks=["root"]), record(2, stacks=E4S, target="zen4")],
             "BUILT BY NO STACK ANY MORE for x86_64_v3; may be pruned at any time zlib 1.0 radiuss",
-            "To do Copy zlib to a mirror of your own if you need it (spack buildcache sync): no stack builds it for x86_64_v3 any more, so that it may be pruned at any time.",
+            "To do Copy zlib to a mirror of your own if you need it: no stack builds it for x86_64_v3 any more, so that it may be pruned at any time.",
         ),
         (
             [record(2, stacks=E4S, target="zen4")],

@@ -162,9 +162,10 @@ def test_losses_come_first(tmp_path: Path) -> None:
     text = told_after(site, 1)
     said = " ".join(text.split("----")[0].split())
     assert said.startswith(
-        "To do Keep what is installed; where it is not, build from source: hdf5 1.0 is gone. "
-        "Re-concretize: 1 binary has a build of the same version with another hash (zlib), its own is gone "
-        "(spack concretize --force)."
+        "To do Keep what is installed, and require hdf5@1.0 in spack.yaml before you re-concretize, or Spack may choose "
+        "another version: hdf5 1.0 is gone. The catalogue does not say why. What no mirror has, Spack then builds from "
+        "source. Re-concretize, requiring hdf5@1.0: 1 binary has a build of the same version with another hash (zlib), "
+        "its own is gone. In the folder of your environment"
     )
     assert "other " not in said.replace("another ", "")
     assert digest_of(site)["title"] == "1 of 3 binaries gone: 1 has an equal or other build; hdf5 removed"
@@ -426,9 +427,12 @@ def test_what_is_still_open_is_one_command(tmp_path: Path) -> None:
         site.publish(number)
         site.run(later=timedelta(days=1))
     text = " ".join(site.told()[-1].split())
-    assert text.startswith("To do Keep what is installed; where it is not, build from source: curl 1.0 is gone.")
+    assert text.startswith(
+        "To do Keep what is installed, and require curl@1.0 in spack.yaml before you re-concretize, or Spack may choose "
+        "another version: curl 1.0 is gone."
+    )
     assert (
-        "Still open since 2 June (1), 3 June (1): re-concretize for 2 other binaries (spack concretize --force): "
+        "Still open since 2 June (1), 3 June (1): re-concretizing settles 2 more: "
         "zlib 1.0 is gone, 2.0 is there; "
         "1 binary has a build of the same version with another hash (hdf5), its own is gone."
     ) in text

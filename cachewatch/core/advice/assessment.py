@@ -152,10 +152,17 @@ def assess(
         alternative=alternative if own is not None and any(map(own.for_cause, ENVIRONMENT)) else None,
         is_wait_over=not waits and any(verb is Verb.WAIT for _, verb, _ in known.since),
         required=tuple(
-            dict.fromkeys(f"{one.need.package}@{one.need.version}" for one in own.of(LossClass.GONE) if one.suggestion)
+            dict.fromkeys(
+                f"{one.need.package}@{one.need.version}"
+                for one in (*own.of(LossClass.GONE), *own.for_cause(Because.ENVIRONMENT_LAST_OTHER))
+            )
             if own is not None
             else dict.fromkeys(
-                version for one in actions if one.because is Because.DOWNGRADED for version in one.versions
+                version
+                for one in actions
+                if one.because is Because.DOWNGRADED or (one.because is Because.GONE and one.is_everywhere)
+                if not is_snapshot(one.tag)
+                for version in one.versions
             )
         ),
     )

@@ -246,7 +246,7 @@ class Assessment(Struct, frozen=True, kw_only=True):
     environment: EnvironmentState | None = None
     alternative: Alternative | None = None
     is_wait_over: bool = False  # readers who were told to wait need not do so any longer
-    required: tuple[str, ...] = ()  # what to require, as openmpi@5.8.0, or Spack may choose what is older
+    required: tuple[str, ...] = ()  # what to require, as openmpi@5.8.0, or Spack may choose another version
 
     @property
     def is_waiting(self) -> bool:

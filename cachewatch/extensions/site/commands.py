@@ -19,7 +19,7 @@ from cachewatch.extensions.site.building import ArchivedDigest, Folder, archived
 from cachewatch.extensions.site.packages import Sources
 from cachewatch.extensions.site.reading import plan, read
 from cachewatch.git.revisions import resolve
-from cachewatch.report.digest_view import public_mirror
+from cachewatch.report.commands import public_mirror
 
 _MOST_WARNINGS = 20
 

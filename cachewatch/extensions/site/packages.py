@@ -30,7 +30,7 @@ from cachewatch.extensions.site.values import (
     stack_text,
 )
 from cachewatch.report.causes import because, change_of
-from cachewatch.report.digest_view import install_line, is_plain, web_address
+from cachewatch.report.commands import install_line, is_plain, web_address
 from cachewatch.report.words import number, stack_name
 
 _UP = "../"
