@@ -1,12 +1,17 @@
 """`cachewatch config template`: list, print, render and check the templates of digests and alerts."""
 
 import difflib
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
+from typing import Any
 
 import click
 
+from cachewatch.cli.config import CONFIG_OPTION, load
 from cachewatch.cli.mistakes import SuggestingGroup, examples
 from cachewatch.cli.terminal import FORMAT_OPTION, OUTPUT_OPTION, write, write_json, write_lines
+from cachewatch.config.reading import is_configured
 from cachewatch.core.names import safe, safe_lines
 from cachewatch.errors import TemplateError, UsageError
 from cachewatch.report.digest_mail import render_digest, render_notice
@@ -52,6 +57,20 @@ TEMPLATES_OPTION = click.option(
 )
 
 
+def _of_own_templates(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a command with `--templates-dir`, for which `templates_dir:` stands in if there is a configuration."""
+
+    @TEMPLATES_OPTION
+    @CONFIG_OPTION
+    @wraps(command)
+    def with_templates(*arguments: Any, templates_dir: Path | None, config_file: Path | None, **options: Any) -> Any:
+        if templates_dir is None and (config_file is not None or is_configured()):
+            templates_dir = load(config_file, with_secrets=False).templates_dir
+        return command(*arguments, templates_dir=templates_dir, **options)
+
+    return with_templates
+
+
 @click.group(cls=SuggestingGroup)
 def template() -> None:
     """List, print, render and check message templates."""
@@ -59,10 +78,10 @@ def template() -> None:
 
 @examples("cachewatch config template list", "cachewatch config template list --templates-dir templates")
 @template.command("list")
-@TEMPLATES_OPTION
+@_of_own_templates
 @FORMAT_OPTION
 def list_templates(*, templates_dir: Path | None, format_: str) -> None:
-    """List all templates; a * marks those that DIR overrides or adds."""
+    """List all templates; a * marks those that DIR, or `templates_dir:` of the configuration, overrides or adds."""
     own = _own(templates_dir)
     if format_ == "json":
         purposes = {**_TEMPLATES, **dict.fromkeys(sorted(own - _TEMPLATES.keys()), "your own")}
@@ -95,7 +114,7 @@ def show(name: str, templates_dir: Path | None) -> None:
 )
 @template.command
 @click.argument("name")
-@TEMPLATES_OPTION
+@_of_own_templates
 @OUTPUT_OPTION
 def render(name: str, templates_dir: Path | None, output: str | None) -> None:
     """Render a template with sample data.
@@ -106,16 +125,18 @@ def render(name: str, templates_dir: Path | None, output: str | None) -> None:
 
 
 @examples(
-    "cachewatch config template diff --templates-dir templates",
+    "cachewatch config template diff",
     "cachewatch config template diff --templates-dir templates -o changes.diff",
 )
 @template.command
-@TEMPLATES_OPTION
+@_of_own_templates
 @OUTPUT_OPTION
 def diff(*, templates_dir: Path | None, output: str | None) -> None:
-    """Show in what the templates in DIR differ from cachewatch's own, as `diff -u` does."""
+    """Show in what your templates differ from cachewatch's own, as `diff -u` does."""
     if templates_dir is None:
-        raise UsageError("name your own templates by --templates-dir")
+        raise UsageError(
+            "there are no templates of your own; name their folder by --templates-dir, or in `templates_dir:`"
+        )
     lines: list[str] = []
     for name in sorted(name for name in _own(templates_dir) if name.endswith(".j2")):
         ours, theirs = source(name), source(name, templates_dir)
@@ -127,7 +148,7 @@ def diff(*, templates_dir: Path | None, output: str | None) -> None:
 
 @examples("cachewatch config template check", "cachewatch config template check --templates-dir templates")
 @template.command
-@TEMPLATES_OPTION
+@_of_own_templates
 @click.pass_context
 def check(context: click.Context, templates_dir: Path | None) -> None:
     """Render every template with sample data, and report errors."""

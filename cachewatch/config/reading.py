@@ -286,6 +286,11 @@ def find_config(given: Path | None = None) -> Path:
     )
 
 
+def is_configured() -> bool:
+    """Tell whether there is a configuration, or one is named."""
+    return bool(os.environ.get(VARIABLE)) or any(place.is_file() for place in _places())
+
+
 def _places() -> Iterator[Path]:
     # The file names programs to run, so a file of another user in the current folder is ignored.
     here = Path(NAME)

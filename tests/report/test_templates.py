@@ -160,6 +160,26 @@ def test_the_commands(run: Run, tmp_path: Path) -> None:
     assert "digest.html.j2: ok" in bad.output
 
 
+def test_the_templates_of_the_configuration_are_checked(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without --templates-dir, the folder that `templates_dir:` names is meant; without a configuration, none is."""
+    monkeypatch.chdir(tmp_path)
+    assert run("config", "template", "diff").exit_code == 2
+    run("init", "--to", "you@example.org", "--source", "https://example.org/c.git")
+    (tmp_path / "cachewatch.yaml").write_text(f"{(tmp_path / 'cachewatch.yaml').read_text()}\ntemplates_dir: mine\n")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "_lead.html.j2").write_text("{{ nonsense }}")
+
+    checked = run("config", "template", "check")
+
+    assert (checked.exit_code, "mine/_lead.html.j2: line 1: 'nonsense' is undefined" in checked.error) == (6, True)
+    assert run("config", "template", "render", "digest.html.j2").exit_code == 6
+    assert "* _lead.html.j2" in run("config", "template", "list").output
+    assert "+{{ nonsense }}" in run("config", "template", "diff").output
+    assert run("config", "template", "list", "--config", "nowhere.yaml").exit_code == 2
+
+
 def test_what_cannot_be_shown_or_rendered(run: Run) -> None:
     """Names that are none, and parts, which mean nothing alone."""
     assert "no template x.j2" in run("config", "template", "show", "x.j2").error
