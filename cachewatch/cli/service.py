@@ -33,7 +33,7 @@ from cachewatch.config.schedule import minute, quiet_until
 from cachewatch.config.sources import Source
 from cachewatch.config.types import parse_mail
 from cachewatch.core.names import did_you_mean, safe
-from cachewatch.errors import AnotherInstance, DeliveryError, SourceError, UnknownRevision, UsageError
+from cachewatch.errors import AnotherInstance, DeliveryError, SourceError, TemplateError, UnknownRevision, UsageError
 from cachewatch.git.remote import is_url
 from cachewatch.operators.explaining import SubscriptionAnswer, explain_package, packages_now
 from cachewatch.operators.status import ProblemList, ServiceStatus, StreamStatus, find_problems, read_status
@@ -281,6 +281,7 @@ def preview(
     nothing would be sent. Nothing is sent or stored. Repositories and folders on this machine are fetched into a copy of
     the state, which is forgotten again. Sources on the network are shown as of the last fetch; `cachewatch once` fetches
     first. Before the first `once`, those that do not begin at their newest revision are fetched into the copy, too.
+    Exits with 6 if a template of your own is wrong: then cachewatch's own are used, as `once` does.
     """
     if templates_dir is not None:
         config = config.model_copy(update={"templates_dir": templates_dir.absolute()})
@@ -292,8 +293,13 @@ def preview(
         packed = _through(channel, build_messages(config, stream, draft.digest, forms=frozenset(Form)))
         is_sent = _would_be_sent(stream, state, draft, service.clock(), is_asked=since is not None)
         _say(config, service, stream, state, draft, since=since, is_sent=is_sent)
+    problems = dict.fromkeys(each.problem for each in packed if each.problem)
+    for problem in problems:
+        click.echo(
+            f"cachewatch: cachewatch's own templates are used, because one of yours is wrong: {safe(problem)}", err=True
+        )
     if lint:
-        context.exit(_lint(config, packed))
+        context.exit(_lint(config, packed) or (TemplateError.exit_code if problems else 0))
     if is_sent and is_opened:
         with NamedTemporaryFile(prefix="cachewatch-", suffix=".html", delete=False) as page:
             page.write(_sent(config, packed, "html"))
@@ -301,6 +307,7 @@ def preview(
         click.launch(page.name)
     elif is_sent:
         sys.stdout.buffer.write(_sent(config, packed, form))
+    context.exit(TemplateError.exit_code if problems else 0)
 
 
 def _state(config: Config, stream: Stream, since: str | None) -> AbstractContextManager[Context]:

@@ -324,6 +324,23 @@ def test_a_preview_without_a_name(run: Run, monkeypatch: pytest.MonkeyPatch) -> 
     )
 
 
+@pytest.mark.usefixtures("configured")
+def test_a_preview_says_that_a_template_is_wrong(run: Run) -> None:
+    """Our own templates are used, as `once` does; the exit code is that of a mistake in a template."""
+    configure("HEAD~1")
+    usual = run("preview")
+    Path("mine").mkdir()
+    Path("mine/digest.txt.j2").write_text("{{ nonsense }}")
+
+    shown = run("preview", "--templates-dir", "mine")
+
+    assert (usual.exit_code, shown.exit_code, shown.output) == (0, 6, usual.output)
+    assert re.search(
+        r"cachewatch: cachewatch's own templates are used, because one of yours is wrong: .*mine/digest\.txt\.j2: line 1: 'nonsense' is undefined\n",
+        shown.error,
+    )
+
+
 def sent(subscription: str) -> list[str]:
     return [path.read_text() for path in Path("out", subscription).glob("*.txt")]
 
