@@ -224,7 +224,7 @@ class _Catalogue:
         except UnknownRevision as error:
             where = f"{self.until(asked)}{self.elsewhere(asked)}{self.hash_meant(asked.text)}"
             raise UnknownRevision(f"{error}{where}") from None
-        return ShownPackage(_parse(found.content, found.path), found.side, found.unchanged_since)
+        return ShownPackage(_parse(found.content, found.path, asked.package), found.side, found.unchanged_since)
 
     def until(self, asked: SpecPattern) -> str:
         """Return the last day on which the tag had a matching spec, as the end of a sentence; "" without an index."""
@@ -333,11 +333,11 @@ def _read_file(name: str) -> ShownPackage:
     return ShownPackage(_parse(content, name), listing.side)
 
 
-def _parse(content: bytes | str, path: str) -> Document:
+def _parse(content: bytes | str, path: str, package: str = "") -> Document:
     if isinstance(content, str):
         raise UnreadableDocument(f"{path}: {content}")
     try:
-        return parse(content, path)
+        return parse(content, path, package=package)
     except DocumentError as error:
         raise type(error)(f"{path}: {error}") from error
 
@@ -451,7 +451,10 @@ def packages(*, patterns: tuple[str, ...], rev: str, tag: str, repo: str | None,
 def _documents(
     repository: Repository, name: str, wanted: Globs, line: ProgressLine, faults: list[Diagnostic]
 ) -> Iterator[Document]:
-    """Yield the documents of the packages that match `wanted`, and add others to `faults`; UsageError if none match."""
+    """Yield the documents of the packages that match `wanted`; raise UsageError if none match.
+
+    What is wrong with them, or why they cannot be read, is added to `faults`.
+    """
     listing = list_revision(repository, _resolved(repository, name), wanted)
     if not listing.blobs and not wanted.is_open:
         everything = list_revision(repository, resolve(repository, name), lambda _: True).blobs
@@ -461,6 +464,7 @@ def _documents(
         if isinstance(found, Diagnostic):
             faults.append(found)
         else:
+            faults += found.diagnostics
             yield found
 
 

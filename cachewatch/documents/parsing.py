@@ -94,18 +94,19 @@ def identify(data: bytes) -> tuple[str, str]:
     return front.title, front.tag
 
 
-def parse(data: bytes, path: str, known: KnownRecords | None = None) -> Document:
+def parse(data: bytes, path: str, known: KnownRecords | None = None, *, package: str = "") -> Document:
     """Parse one document, in any form since 2022; raise a DocumentError with the reason if it cannot be read.
 
-    `path` is only used in diagnostics. If documents share `known`, equal signatures become one object.
+    `path` is only used in diagnostics. If documents share `known`, equal signatures become one object. With `package`,
+    it is the document of that package, by its path; if its title names another one, there is a diagnostic.
     """
     try:
-        return _parse(data, path, known or KnownRecords())
+        return _parse(data, path, known or KnownRecords(), package)
     except DocumentError as error:
         raise type(error)(brief(str(error))) from error
 
 
-def _parse(data: bytes, path: str, known: KnownRecords) -> Document:
+def _parse(data: bytes, path: str, known: KnownRecords, package: str) -> Document:
     if len(data) > MAX_BYTES:
         raise UnreadableDocument(TOO_LARGE)
     front, records = None, None
@@ -122,14 +123,20 @@ def _parse(data: bytes, path: str, known: KnownRecords) -> Document:
     facts = facts_of(records.specs.counts)
     check(records.specs.counts, facts)
     return Document(
-        package=front.title,
+        package=package or front.title,
         tag=front.tag,
         specs=records.specs,
         facts=facts,
         compiler_form=records.compiler_form,
         has_hashes=not records.unnamed,
-        diagnostics=tuple(_diagnostics(path, front, records, facts)),
+        diagnostics=(*_renamed(path, front.title, package), *_diagnostics(path, front, records, facts)),
     )
+
+
+def _renamed(path: str, title: str, package: str) -> Iterator[Diagnostic]:
+    if package and title and title != package:
+        message = brief(f"its title is {safe_name(title)}; by its path it counts as the package {safe_name(package)}")
+        yield Diagnostic(path, DiagnosticKind.INCONSISTENT, message, is_loss=False)
 
 
 def _diagnostics(path: str, front: FrontMatter, records: Records, facts: Facts) -> list[Diagnostic]:

@@ -377,15 +377,15 @@ def read_documents(
     `progress` gets the size of each document in bytes. One whose bytes `may_have` rejects is skipped unparsed.
     """
     yield from listing.diagnostics
-    blobs = list(listing.blobs.values())
-    for blob, content in zip(blobs, listing.reader.read(blobs), strict=True):
+    blobs = listing.blobs.values()
+    for (package, blob), content in zip(listing.blobs.items(), listing.reader.read(blobs), strict=True):
         progress(blob.size)
         if isinstance(content, bytes) and not may_have(content):
             continue
         try:
             if isinstance(content, str):
                 raise UnreadableDocument(content)
-            yield parse(content, blob.path)
+            yield parse(content, blob.path, package=package)
         except DocumentError as error:
             yield Diagnostic(blob.path, DiagnosticKind.UNREADABLE, str(error))
 

@@ -182,7 +182,7 @@ def _documents(context: Context, package: str) -> Iterator[Document | UnreadDocu
         for tag in filter(Globs(source.tags), tags_of(repository, resolve(repository, revision)).ids):
             try:
                 found = read_package(repository, resolve(repository, f"{revision}:{tag}"), package)
-                yield parse(found.content, found.path)
+                yield parse(found.content, found.path, package=package)
             except UnknownRevision:
                 continue  # the tag does not have the package
             except DocumentError as error:

@@ -38,8 +38,13 @@ def is_readable(blob: Blob | None) -> TypeGuard[Blob]:
     return blob is not None and blob.size <= MAX_BYTES
 
 
-def parse_side(blob: Blob | None, content: Content | None, known: KnownRecords) -> Document | Diagnostic | None:
-    """Return the parsed document, or a diagnostic if it cannot be read or compared; None if there is no document."""
+def parse_side(
+    blob: Blob | None, content: Content | None, known: KnownRecords, package: str = ""
+) -> Document | Diagnostic | None:
+    """Return the parsed document, or a diagnostic if it cannot be read or compared; None if there is no document.
+
+    `package` is the package that it is of, by its path.
+    """
     if blob is None:
         return None
     if content is None:
@@ -47,7 +52,7 @@ def parse_side(blob: Blob | None, content: Content | None, known: KnownRecords) 
     if isinstance(content, str):
         return Diagnostic(blob.path, DiagnosticKind.UNREADABLE, content)
     try:
-        return parse(content, blob.path, known)
+        return parse(content, blob.path, known, package=package or blob.package)
     except NotComparableDocument as error:
         return Diagnostic(blob.path, DiagnosticKind.NOT_COMPARABLE, str(error))
     except DocumentError as error:
@@ -107,8 +112,8 @@ def parse_pair(
 ) -> Pair | None:
     """Parse both documents of a package and add their problems to `problems`; return None if one cannot be compared."""
     known = KnownRecords()
-    before = parse_side(pair.before, old_content, known)
-    after = parse_side(pair.after, new_content, known)
+    before = parse_side(pair.before, old_content, known, pair.package)
+    after = parse_side(pair.after, new_content, known, pair.package)
     problems.note(pair.package, before, after)
     if isinstance(before, Diagnostic) or isinstance(after, Diagnostic):
         return None

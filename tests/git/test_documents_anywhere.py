@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from conftest import Run
-from helpers import document, history, record, records
+from helpers import document, history, record, records, spec_hash
 from upstream import git
 
 from cachewatch.core.names import Layout
@@ -384,6 +384,29 @@ def test_a_warning_names_the_side_that_cannot_be_read(run: Run, tmp_path: Path) 
     repository = history(tmp_path / "r.git", state | other)
     for sides in ((f"HEAD:{tag}", "HEAD:other"), ("HEAD:other", f"HEAD:{tag}")):
         assert "_cache/other/zlib/specs.md: unreadable: is empty" in run("diff", *sides, "--repo", repository).error
+
+
+@pytest.mark.parametrize("layout", ["_cache/{tag}/{package}/specs.md", "cat/{tag}/{package}/specs.md"])
+def test_a_document_with_another_title_than_its_folder_counts_as_its_folder(
+    run: Run, tmp_path: Path, layout: str
+) -> None:
+    """Where the layout has a place for the package, its name is that of the place, in all commands, with a warning."""
+    state = _state(layout, TWO_STATES[0])
+    moved = {path.replace("/zlib/", "/zlib2/"): content for path, content in state.items()}
+    repository = history(tmp_path / "r.git", state, moved)
+    option = [] if layout.startswith("_cache") else ["--documents", layout]
+    place = layout.format(tag="develop", package="zlib2")
+    said = f"{place}: inconsistent: its title is zlib; by its path it counts as the package zlib2"
+
+    result = run("diff", "HEAD~1", "HEAD", "--repo", repository, "--format", "json", *option)
+    names = {each["name"] for each in json.loads(result.output)["changesets"][0]["packages"]}
+    assert (result.exit_code, names, said in result.error) == (0, {"zlib", "zlib2"}, True)
+    result = run("packages", "--repo", repository, "--format", "names", *option)
+    assert (result.exit_code, result.output.split(), said in result.error) == (0, ["gmp", "hdf5", "zlib2"], True)
+    result = run("show", "zlib2", "--repo", repository, *option)
+    assert (result.output.split()[0], said in result.error) == ("zlib2", True)
+    assert "has no package 'zlib'" in run("show", "zlib", "--repo", repository, *option).error
+    assert run("show", f"/{spec_hash(1)}", "--repo", repository, *option).output.startswith("zlib2@")
 
 
 @pytest.mark.parametrize("layout", ["_cache/{tag}/{package}/specs.md", "docs/{package}.md"])
