@@ -195,7 +195,7 @@ def _digest(repository: Path, subscription: str, *, gap: bool, tag: str = "devel
     assert before.revision
     assert after.revision
     begin, end = datetime.fromisoformat(before.time), datetime.fromisoformat(after.time)
-    gaps = (Outage(begin + timedelta(days=2), end),) if gap else ()
+    gaps = (Outage(begin, end),) if gap else ()
     values: dict[str, Any] = {"before": before, "after": after, "revisions": 1, "newest": end, "gaps": gaps}
     span = Span(
         source="public",

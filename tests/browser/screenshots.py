@@ -25,14 +25,13 @@ _VIEWS = {
     "quiet": [View(680, "light")],
     "versions": [View(680, "light"), View(360, "dark")],
     "prune": [View(680, "light")],
-    "page": [View(1100, "light"), View(360, "dark")],
-    "site/index": [View(1100, "light"), View(360, "dark")],
-    "site/package/py-build": [View(1100, "light"), View(360, "dark")],
+    "page": [View(1100, "light")],
+    "site/package/py-build": [View(1100, "light")],
 }
 
 
 def main(folder: Path) -> None:
-    """Make the documents, and a picture of each as it is seen at a desk and on a phone."""
+    """Make the documents, and the pictures of them."""
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as name, sync_playwright() as playwright:
         documents = _documents(Path(name))
@@ -73,7 +72,7 @@ def _page(repository: Path) -> list[bytes]:
 
 def _take(browser: Browser, document: Path, view: View, file: Path) -> None:
     shown = chromium.show(browser, document.as_uri(), view)
-    high = min(_HIGHEST, shown.page.evaluate("document.documentElement.scrollHeight"))
+    high = min(_HIGHEST, shown.page.evaluate("Math.ceil(document.body.getBoundingClientRect().bottom)"))
     shown.page.screenshot(path=file, full_page=True, clip={"x": 0, "y": 0, "width": view.width, "height": high})
     shown.page.context.close()
 
