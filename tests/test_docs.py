@@ -22,18 +22,23 @@ COMMANDS = [
     for command, output in re.findall(r"^\$ (.*?)\n(.*?)(?=^\$ |\Z)", block, re.DOTALL | re.MULTILINE)
 ]
 
+# The commands of the tutorial until it enters the repository.
+_BEFORE_THE_REPOSITORY = README.partition("\ncd my-demo.git\n")[0].splitlines()
+
 
 @pytest.mark.slow_cases
 @pytest.mark.parametrize(("command", "output"), COMMANDS, ids=[command for command, _ in COMMANDS])
-def test_every_example_is_real(demo_repository: Path, command: str, output: str) -> None:
-    """Each command of the README, run in the repository of the demo, prints what the README says."""
+def test_every_example_is_real(demo_repository: Path, tmp_path: Path, command: str, output: str) -> None:
+    """Each command of the README, run beside the repository of the demo or in it, prints what the README says."""
     if "| jq" in command:
         program("jq")
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = os.environ | {"PATH": path, "COLUMNS": "80"}
-    for prepared in re.findall("^git show .*", README, re.MULTILINE):
-        subprocess.run(prepared, shell=True, cwd=demo_repository, check=True)
-    done = subprocess.run(command, shell=True, cwd=demo_repository, env=environment, capture_output=True, check=False)
+    (tmp_path / "my-demo.git").symlink_to(demo_repository)
+    for prepared in re.findall("^git -C my-demo.git show .*", README, re.MULTILINE):
+        subprocess.run(prepared, shell=True, cwd=tmp_path, check=True)
+    here = tmp_path if command in _BEFORE_THE_REPOSITORY else demo_repository
+    done = subprocess.run(command, shell=True, cwd=here, env=environment, capture_output=True, check=False)
 
     assert done.returncode == 0, done.stderr
     assert done.stdout.decode().strip("\n") == output
