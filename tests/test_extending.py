@@ -12,12 +12,7 @@ from conftest import ROOT
 from helpers import document, record
 
 PAGE = ROOT / "docs/extending.md"
-CONFIG = """
-state: state
-sources: {ours: {type: tarball, file: documents.tar}}
-channels: {lines: {type: lines, path: lines.txt}}
-subscriptions: {all: {channels: [lines], changes: [all]}}
-"""
+(CONFIG,) = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(), re.DOTALL)
 
 
 def _package(folder: Path) -> Path:
