@@ -131,15 +131,22 @@ def test_values_are_frozen(name: str) -> None:
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE.read_text() if PAGE.exists() else "", re.DOTALL)
 
 
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that the commands of the page prepare for its examples."""
+    folder = tmp_path_factory.mktemp("api")
+    (commands,) = re.findall(r"```sh\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    subprocess.run(["bash", "-ec", commands], cwd=folder, env=os.environ | {"PATH": path}, check=True)
+    return folder
+
+
 @pytest.mark.parametrize("number", range(len(BLOCKS)))
 def test_every_example_runs(
-    demo_repository: Path, number: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    prepared: Path, number: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Each block of the page, in the repository of the demo, prints what its comments say; they begin with `# ->`."""
-    monkeypatch.chdir(demo_repository)
-    file = demo_repository / "py-keras.md"
-    file.write_bytes(demo_documents()["py-keras"])
-    (demo_repository / "spack.yaml").write_text("spack:\n  specs: [py-keras@3.9.2, py-build@1.2.0]\n")
+    """Each block of the page, where its commands lead, prints what its comments say; they begin with `# ->`."""
+    monkeypatch.chdir(prepared)
     exec(compile(BLOCKS[number], f"docs/api.md, example {number + 1}", "exec"), {})
     expected = re.findall(r"^# -> (.*)$", BLOCKS[number], re.MULTILINE)
 
