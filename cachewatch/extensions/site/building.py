@@ -46,7 +46,7 @@ from cachewatch.extensions.site.stories import RevisionStory, file_name, page, s
 from cachewatch.extensions.site.values import Happening, Link, Times, View
 from cachewatch.report.templates import render
 from cachewatch.report.values import Neighbours, with_neighbours
-from cachewatch.runtime.files import put, read_inside, remove, shipped_template
+from cachewatch.runtime.files import put, read_inside, remove
 from cachewatch.runtime.worker import in_processes
 from cachewatch.store.digests import archive
 from cachewatch.store.sqlite import open_to_read
@@ -321,6 +321,7 @@ def _is_ours(path: str) -> bool:
     return 1 <= len(parts) <= 2 and ".." not in parts and not path.startswith("/") and safe(path) == path
 
 
+_TEMPLATES = files(__package__) / "templates"
 _ASSETS = ("site.css", "site.js")
 _PAGES_AT_ONCE = 50
 _NO_SOURCES = Sources()
@@ -348,7 +349,8 @@ def build(
 ) -> WrittenPages:
     """Write the site of `catalogue` with `digests` into `folder`; pages that did not change are left as they are."""
     digests = sorted(digests, key=lambda digest: (digest.created, digest.key), reverse=True)
-    texts = [__version__, title, *(["digests"] if digests else []), *_templates()]
+    sources_of_pages = sorted(_TEMPLATES.iterdir(), key=lambda file: file.name)
+    texts = [__version__, title, *(["digests"] if digests else []), *(f.read_text("utf-8") for f in sources_of_pages)]
     templates = hashlib.sha256("\0".join(texts).encode("utf-8", "surrogatepass")).hexdigest()
     for path, content in _files(catalogue, digests):
         if folder.offer(path, _digest(content)):
@@ -366,7 +368,7 @@ def build(
 def _files(catalogue: SiteContents, digests: Sequence[ArchivedDigest]) -> Iterator[tuple[str, bytes]]:
     """Yield the path and content of every file that is not made from a template."""
     for name in _ASSETS:
-        yield f"assets/{name}", _asset(name)
+        yield f"assets/{name}", (_TEMPLATES / name).read_bytes()
     packages = sorted(packages_of(catalogue))
     yield "assets/index.js", index_file(packages, catalogue, totals_of(catalogue.past))
     yield from hash_files(packages, catalogue)
@@ -421,35 +423,13 @@ def _package_pages(catalogue: SiteContents, times: Times, sources: Sources) -> I
 
 def _render(pages: Sequence[_Page], title: str, jobs: int, *, has_digests: bool) -> Iterator[list[tuple[str, bytes]]]:
     def make(run: Sequence[_Page]) -> list[tuple[str, bytes]]:
-        return [
-            (
-                p.path,
-                render(
-                    f"site/{_template(p)}",
-                    title=title,
-                    up="../" * p.path.count("/"),
-                    here=p.template,
-                    has_digests=has_digests,
-                    **p.values,
-                ).encode(),
-            )
-            for p in run
-        ]
+        made = []
+        for one in run:
+            name = "feed.xml.j2" if one.template == "feed" else f"{one.template}.html.j2"
+            up = "../" * one.path.count("/")
+            text = render(f"site/{name}", title=title, up=up, here=one.template, has_digests=has_digests, **one.values)
+            made.append((one.path, text.encode()))
+        return made
 
     runs = [pages[start : start + _PAGES_AT_ONCE] for start in range(0, len(pages), _PAGES_AT_ONCE)]
     yield from in_processes(lambda: make, runs, jobs)
-
-
-def _template(made: _Page) -> str:
-    return "feed.xml.j2" if made.template == "feed" else f"{made.template}.html.j2"
-
-
-def _templates() -> list[str]:
-    folder = files(__package__) / "templates"
-    return [file.read_text("utf-8") for file in sorted(folder.iterdir(), key=lambda file: file.name)]
-
-
-def _asset(name: str) -> bytes:
-    source = shipped_template(f"site/{name}")
-    assert source is not None, name
-    return source.encode()

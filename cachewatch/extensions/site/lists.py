@@ -27,9 +27,9 @@ from cachewatch.extensions.site.values import (
     Times,
     View,
     figures,
-    line_plot,
     package_link,
     package_row,
+    specs_plot,
 )
 from cachewatch.report.text import Block
 from cachewatch.report.words import in_places, names, number, stacks_named
@@ -237,7 +237,7 @@ def _stack_page(  # noqa: PLR0917
         "tag": shown(tag),
         "lead": lead if members else "It has no specs now.",
         "figures": figures(package=len(members), spec=specs[-1], target=len(targets)),
-        "plot": line_plot("specs", [specs[n] for n in changes], changes, times),
+        "plot": specs_plot([specs[n] for n in changes], changes, times),
         "happenings": happened[:_MOST_REVISIONS],
         "more_happenings": max(0, len(happened) - _MOST_REVISIONS),
         "packages": [package_row(package, present, up=_UP) for package, present in sorted(members.items())],

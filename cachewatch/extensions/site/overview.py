@@ -195,22 +195,22 @@ def churn_plot(totals: Totals, times: Times, stories: Sequence[RevisionStory]) -
         return None
     where = clock(times.times, past=_PAST)
     churn = {kind: totals.churn[kind] for kind in KINDS if any(totals.churn.get(kind, ()))}
-    curves = [_churn(kind, numbers, where.places, times) for kind, numbers in churn.items()]
+    curves = []
+    for kind, numbers in churn.items():
+        top = max(numbers)
+        peak = times.moments[numbers.index(top)].day
+        curves.append(
+            Curve(
+                name=Link(kind),
+                title=f"{kind}: {number(sum(numbers), 'spec')} in all, at most {top:,} in one revision, on {peak}",
+                bars=bars(where.places, numbers, top),
+                value=f"{sum(numbers):,}",
+                tone=kind,
+                about=KINDS[kind],
+                top=f"{top:,}",
+            )
+        )
     return plot_of(where, times.moments, curves, churn, marks_of(stories, where.places, times))
-
-
-def _churn(kind: str, numbers: Sequence[int], places: Sequence[float], times: Times) -> Curve:
-    top = max(numbers)
-    peak = times.moments[numbers.index(top)].day
-    return Curve(
-        name=Link(kind),
-        title=f"{kind}: {number(sum(numbers), 'spec')} in all, at most {top:,} in one revision, on {peak}",
-        bars=bars(places, numbers, top),
-        value=f"{sum(numbers):,}",
-        tone=kind,
-        about=KINDS[kind],
-        top=f"{top:,}",
-    )
 
 
 def stacks_plot(totals: Totals, times: Times, stories: Sequence[RevisionStory]) -> Plot | None:

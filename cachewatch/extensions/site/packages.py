@@ -14,17 +14,18 @@ from cachewatch.extensions.site.past import AlikeSpecs, PackageHistory, PackageS
 from cachewatch.extensions.site.reading import PackageCauses
 from cachewatch.extensions.site.stories import file_name, page, shown
 from cachewatch.extensions.site.values import (
+    KINDS,
     PAST,
+    Figure,
     Happening,
     Link,
     Times,
     View,
     clock,
-    counts_of,
     days,
     figures,
-    line_plot,
     newest_versions,
+    specs_plot,
     stack_in_sentence,
     stack_link,
     stack_text,
@@ -238,7 +239,7 @@ def package_page(
         "ticks": where.ticks,
         "stays": _stay_rows(stays, times),
         "more_stays": max(0, len(stays) - _MOST_STAYS),
-        "specs": line_plot("specs", [step.specs for step in steps], revisions, times),
+        "specs": specs_plot([step.specs for step in steps], revisions, times),
         "reasons": reasons_of(causes, times, has_page) if causes else None,
         "happenings": [_happening(run, times) for run in runs[:_MOST_HAPPENINGS]],
         "more_happenings": sum(len(run) for run in runs[_MOST_HAPPENINGS:]),
@@ -333,10 +334,10 @@ def _is_noise(step: PackageStep) -> bool:
 
 def _happening(run: Sequence[PackageStep], times: Times) -> Happening:
     step = run[0]
-    rebuilt = {"rebuilt": sum(other.counts["rebuilt"] for other in run)} if len(run) > 1 else step.counts
+    counts = {"rebuilt": sum(other.counts["rebuilt"] for other in run)} if len(run) > 1 else step.counts
     return Happening(
         moment=times.moments[step.revision],
-        counts=counts_of(rebuilt),
+        counts=tuple(Figure(f"{counts[kind]:,}", kind) for kind in KINDS if counts.get(kind)),
         specs=f"{step.specs:,}",
         came=_versions(step.came),
         went=_versions(step.went),

@@ -147,7 +147,6 @@ class Totals(Struct, frozen=True, kw_only=True):
 
     specs: list[int]
     packages: list[int]  # that have a document
-    changed: list[int]  # packages with a change
     stacks: Mapping[str, list[int]]  # specs of each stack
     unreferenced: list[int]
     churn: Mapping[str, list[int]]  # changed specs by kind of change; 0 in the first revision
@@ -156,7 +155,7 @@ class Totals(Struct, frozen=True, kw_only=True):
 def totals_of(past: TagHistory) -> Totals:
     """Return the sums over all packages of a history."""
     count = len(past.revisions)
-    specs, packages, changed = ([0] * count for _ in range(3))
+    specs, packages = [0] * count, [0] * count
     stacks: dict[str, list[int]] = {NO_STACK: [0] * count}
     churn: dict[str, list[int]] = {}
     for history in past.packages:
@@ -168,13 +167,11 @@ def totals_of(past: TagHistory) -> Totals:
             for stack, gained in step.stacks.items():
                 stacks.setdefault(stack, [0] * count)[step.revision] += gained
             if not step.is_baseline:
-                changed[step.revision] += 1
                 for kind, number in step.counts.items():
                     churn.setdefault(kind, [0] * count)[step.revision] += number
     return Totals(
         specs=list(accumulate(specs)),
         packages=list(accumulate(packages)),
-        changed=changed,
         stacks={stack: list(accumulate(gains)) for stack, gains in stacks.items() if stack != NO_STACK},
         unreferenced=list(accumulate(stacks[NO_STACK])),
         churn=churn,

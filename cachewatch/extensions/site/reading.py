@@ -50,8 +50,6 @@ from cachewatch.runtime.worker import in_processes
 _REVISIONS_AT_ONCE = 32
 _DAY = 86400
 
-Progress = Callable[[int], None]
-
 
 class PackageCauses(Struct, frozen=True, array_like=True):
     """The causes of the last rebuild of a package, and the number of its revision."""
@@ -127,10 +125,9 @@ def read(
     known: LastBuild,
     *,
     jobs: int,
-    progress: Progress = lambda _: None,
 ) -> SiteContents:
     """Return all contents of the site; the index is only asked for what `known`, the last build, does not have."""
-    return _Reading(repository, index, planned, known).read(jobs, progress)
+    return _Reading(repository, index, planned, known).read(jobs)
 
 
 # The changes of one revision: a step for each changed package, and the report; None for the first revision of the site.
@@ -158,7 +155,7 @@ class _Reading:
         shown = len(past.revisions)
         return past.tag == self._tag and len(known.stories) == shown and past.revisions == self._revisions[:shown]
 
-    def read(self, jobs: int, progress: Progress) -> SiteContents:
+    def read(self, jobs: int) -> SiteContents:
         """Combine the data of the last build with the new revisions."""
         known = self._known
         stories = list(known.stories)
@@ -169,7 +166,6 @@ class _Reading:
                 steps.setdefault(package, []).append(step)
             explained = _with_causes(self._repository, report, number, causes) if report else None
             stories.append(story_of(explained) if explained else RevisionStory())
-            progress(1)
         last = last_changes(self._index, self._tag, self._until)
         past = TagHistory(tag=self._tag, revisions=self._revisions, packages=tuple(self._histories(steps, last)))
         diagnostics = list(self._unread(self._tag, last))

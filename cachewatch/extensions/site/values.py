@@ -208,11 +208,6 @@ def figures(**counts: int) -> tuple[Figure, ...]:
     return tuple(Figure(f"{count:,}", noun if count == 1 else f"{noun}s") for noun, count in counts.items())
 
 
-def counts_of(step_counts: Mapping[str, int]) -> tuple[Figure, ...]:
-    """Return the counts by kind that are not 0, in the order of KINDS."""
-    return tuple(Figure(f"{step_counts[kind]:,}", kind) for kind in KINDS if step_counts.get(kind))
-
-
 def package_link(package: str, up: str) -> Link:
     """Return the link to the page of a package; `up` is the relative path to the root of the site."""
     return Link(shown(package), up + page("package", package))
@@ -255,13 +250,13 @@ def plot_of(
     return Plot(tuple(curves), where.ticks, moments[0], moments[-1], ("date", "revision", *columns), shown_rows, marks)
 
 
-def line_plot(name: str, numbers: Sequence[int], revisions: Sequence[int], times: Times) -> Plot | None:
-    """Plot `numbers` over the revisions with the numbers `revisions`; None if there is only one."""
+def specs_plot(specs: Sequence[int], revisions: Sequence[int], times: Times) -> Plot | None:
+    """Plot numbers of specs over the revisions with the numbers `revisions`; None if there is only one."""
     if len(revisions) < 2:
         return None
     where = clock([times.times[number] for number in revisions], past=PAST)
     moments = [times.moments[number] for number in revisions]
-    return plot_of(where, moments, [curve(Link(name), numbers, where.places, moments)], {name: numbers})
+    return plot_of(where, moments, [curve(Link("specs"), specs, where.places, moments)], {"specs": specs})
 
 
 def curve(name: Link, numbers: Sequence[int], places: Sequence[float], moments: Sequence[DatedRevision]) -> Curve:

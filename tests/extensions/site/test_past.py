@@ -110,7 +110,6 @@ def test_totals_carry_on(tmp_path: Path) -> None:
 
     assert totals.specs == [5, 6, 4]
     assert totals.packages == [2, 3, 2]
-    assert totals.changed == [0, 2, 1]
     assert totals.stacks == {"e4s": [3, 3, 3], "ml": [2, 2, 0]}
     assert totals.unreferenced == [0, 1, 1]
     assert totals.churn == {"rebuilt": [0, 2, 0], "new": [0, 1, 0], "gone": [0, 0, 2]}
