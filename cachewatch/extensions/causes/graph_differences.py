@@ -36,8 +36,9 @@ class _GraphSpec(NamedTuple):
     graph: Graph
 
     def label(self, edge: Dependency) -> str:
-        """Return the name and version of a dependency."""
-        return label_of(edge.name, edge.hash, self.graph)
+        """Return the name and version of a dependency (zlib@1.3.1), or only its name if the graph does not describe it."""
+        found = self.graph.find(edge.name, edge.hash)
+        return edge.name if found is None else f"{edge.name}@{found.version}"
 
     @property
     def names_its_compiler(self) -> bool:
@@ -51,7 +52,11 @@ class _GraphSpec(NamedTuple):
 def compare_specs(old: GraphNode, new: GraphNode, before: Graph, after: Graph) -> SpecDifference:
     """Compare two specs of a package, each in its graph, without comparing their dependencies."""
     found = compare_dependencies(old, new, before, after)
-    own = [*attribute_causes(old, new), *found.own] or recipe_causes(old, new)
+    own = [*attribute_causes(old, new), *found.own]
+    # The recipe counts only if nothing else in the spec itself differs: a new version has another recipe anyway.
+    recipes = old.ingredients.recipe, new.ingredients.recipe
+    if not own and all(recipes) and recipes[0] != recipes[1]:
+        own = [Cause(package=new.name, what=What.RECIPE, before=recipes[0], after=recipes[1])]
     return SpecDifference(own, found.both)
 
 
@@ -70,22 +75,6 @@ def compare_dependencies(old: GraphNode, new: GraphNode, before: Graph, after: G
         edges = replace(edges, removed=removed, added=added)
     written = [SPACK] if is_rewritten else []
     return SpecDifference([*_edge_causes(edges, had, has), *compilers, *written], edges.both)
-
-
-def recipe_causes(old: GraphNode, new: GraphNode) -> list[Cause]:
-    """Return the change of the recipe, if both recipes are known and differ.
-
-    It counts only if nothing else in the spec itself differs: a new version has another recipe anyway.
-    """
-    recipes = old.ingredients.recipe, new.ingredients.recipe
-    is_change = all(recipes) and recipes[0] != recipes[1]
-    return [Cause(package=new.name, what=What.RECIPE, before=recipes[0], after=recipes[1])] if is_change else []
-
-
-def label_of(package: str, name: str, graph: Graph) -> str:
-    """Return the name and version of a dependency (zlib@1.3.1), or only its name if the graph does not describe it."""
-    found = graph.find(package, name)
-    return package if found is None else f"{package}@{found.version}"
 
 
 def _compilers_of(side: _GraphSpec) -> _Compilers:

@@ -7,7 +7,6 @@ other direction, the dependents of a spec are what would be rebuilt if it change
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
-from functools import cached_property
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -189,26 +188,15 @@ class PackageNodes:
         self.kept = before.keys() & after.keys()
         self.vanished = before.keys() - after.keys()
         self.new = after.keys() - before.keys()
-
-    @cached_property
-    def kept_by_identity(self) -> Mapping[tuple[object, ...], Sequence[str]]:
-        """The hashes that both revisions have, by version, compiler, operating system, target and variants."""
-        found: defaultdict[tuple[object, ...], list[str]] = defaultdict(list)
+        # The hashes that both revisions have, by version, compiler, operating system, target and variants.
+        self.kept_by_identity: defaultdict[tuple[object, ...], list[str]] = defaultdict(list)
         for spec_hash in self.kept:
-            found[_identity(self.before[spec_hash])].append(spec_hash)
-        return found
-
-    @cached_property
-    def dependencies_before(self) -> Mapping[str, frozenset[str]]:
-        """The names of the dependencies of each older spec, without those that all of them have."""
-        found = {h: frozenset(node.below) for h, node in self.before.items()}
-        common = frozenset[str]().union(*found.values()).intersection(*found.values())
-        return {h: names - common for h, names in found.items()}
-
-    @property
-    def some_had(self) -> frozenset[str]:
-        """The names of the dependencies that some of the older specs have, but not all."""
-        return frozenset[str]().union(*self.dependencies_before.values())
+            self.kept_by_identity[_identity(before[spec_hash])].append(spec_hash)
+        # The dependencies that some of the older specs have, but not all; and those of each.
+        all_below = {h: frozenset(node.below) for h, node in before.items()}
+        together = frozenset[str]().union(*all_below.values())
+        self.some_had = together - together.intersection(*all_below.values())
+        self.dependencies_before = {h: names & self.some_had for h, names in all_below.items()}
 
 
 def explain_spec(package: PackageNodes, spec_hash: str, walk: Walk) -> Explanation:
