@@ -59,12 +59,7 @@ class Dependency(Struct, frozen=True, order=True, omit_defaults=True, gc=False):
     @property
     def languages(self) -> tuple[str, ...]:
         """The languages for which the dependency is the compiler."""
-        return languages_of(self.virtuals)
-
-
-def languages_of(virtuals: Sequence[str]) -> tuple[str, ...]:
-    """Return the languages among `virtuals`, which are compiled by whatever provides them."""
-    return tuple([language for language in LANGUAGES if language in virtuals]) if virtuals else ()
+        return tuple([each for each in LANGUAGES if each in self.virtuals]) if self.virtuals else ()
 
 
 class Ingredients(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False, rename={"uses": "dependencies"}):
@@ -89,9 +84,8 @@ class GraphNode(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False)
     target: str = ""
     variants: tuple[str, ...] = ()
     ingredients: Ingredients = Ingredients()
-    below: tuple[
-        str, ...
-    ] = ()  # hashes of its dependencies, shortened by `name_of`, in the order of `ingredients.uses`
+    # The hashes of its dependencies, shortened by `name_of`, in the order of `ingredients.uses`.
+    below: tuple[str, ...] = ()
 
     @property
     def dependencies(self) -> Sequence[Dependency]:

@@ -262,16 +262,15 @@ class Tally(Struct):
 
 def events_of(statements: Sequence[Statement], tag_event: Event | None) -> tuple[Event, ...]:
     """Return the events that concern the whole tag: `tag_event`, if there is one, and those of its statements."""
-    return (*([tag_event] if tag_event else []), *_events(statements))
-
-
-def _events(statements: Sequence[Statement]) -> Iterator[Event]:
+    events = [tag_event] if tag_event else []
     for one in statements:
         if one.kind not in _NO_EVENTS and is_of_tag(one.kind):
             kind = next((kind for kind in _ATTRIBUTES if kind in one.kinds), None)
             is_of_values = one.kind in (StatementKind.MIGRATION, StatementKind.BESIDE, StatementKind.NO_LONGER)
             name = "surplus copies" if one.kind is StatementKind.PRUNE else one.name
-            yield Event(kind if is_of_values and kind else Kind(one.kind), name, len(one.packages), one.counts.specs)
+            told = kind if is_of_values and kind else Kind(one.kind)
+            events.append(Event(told, name, len(one.packages), one.counts.specs))
+    return tuple(events)
 
 
 _ATTRIBUTES = (Kind.COMPILER, Kind.OS, Kind.TARGET, Kind.VARIANT)

@@ -121,6 +121,8 @@ class _ItemsReader:
             for place, judged in self._judged.items()
             if judged.verdict is Verdict.LOST
         }
+        # The values of facts that were removed, and those that were added.
+        self._changed = _changed_facts(change, is_added=False), _changed_facts(change, is_added=True)
         self._values = values
         self._regraded = self._regraded_places()
         self._sums: dict[Items, _Sum] = {}  # by what makes items equal
@@ -501,11 +503,6 @@ class _ItemsReader:
             return ()
         age = version_key(version[0])[:3]
         return tuple(sorted(stack for stack, has in self._newest_in.items() if version_key(has)[:3] < age))
-
-    @cached_property
-    def _changed(self) -> tuple[Sequence[_ChangedFact], Sequence[_ChangedFact]]:
-        """The values of facts that were removed, and those that were added."""
-        return _changed_facts(self._change, is_added=False), _changed_facts(self._change, is_added=True)
 
     @cached_property
     def _places_before(self) -> Set[Place]:

@@ -10,6 +10,7 @@ one stack and one target, and gets the first verdict that applies.
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import product
+from operator import attrgetter
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -48,33 +49,15 @@ from cachewatch.core.statement_values import TOLD_AS
 
 Counts = Counter[Signature]
 Key = Callable[[Signature], Hashable]
-_Age = list[
-    tuple[bool, tuple[Segment, ...], Prerelease]
-]  # what versions are sorted by, without references and spellings
+# What versions are sorted by, without references and spellings.
+_Age = list[tuple[bool, tuple[Segment, ...], Prerelease]]
 
-
-# Operating system, platform and target are in every key: specs for different machines never match.
-def _all_but_stacks(s: Signature) -> Hashable:
-    return (s.os, s.platform, s.target, s.versions, s.compiler, s.variants)
-
-
-def _all_but_version(s: Signature) -> Hashable:
-    return (s.os, s.platform, s.target, s.compiler, s.variants, s.stacks)
-
-
-def _all_but_compiler(s: Signature) -> Hashable:
-    return (s.os, s.platform, s.target, s.versions, s.variants, s.stacks)
-
-
-def _all_but_variants(s: Signature) -> Hashable:
-    return (s.os, s.platform, s.target, s.versions, s.compiler, s.stacks)
-
-
+# What must be equal: all but what changed. Specs for different machines never match.
 _KEYS: tuple[tuple[MatchKind, Key], ...] = (
-    (MatchKind.MOVED, _all_but_stacks),
-    (MatchKind.UPGRADED, _all_but_version),
-    (MatchKind.RECOMPILED, _all_but_compiler),
-    (MatchKind.RECONFIGURED, _all_but_variants),
+    (MatchKind.MOVED, attrgetter("os", "platform", "target", "versions", "compiler", "variants")),
+    (MatchKind.UPGRADED, attrgetter("os", "platform", "target", "compiler", "variants", "stacks")),
+    (MatchKind.RECOMPILED, attrgetter("os", "platform", "target", "versions", "variants", "stacks")),
+    (MatchKind.RECONFIGURED, attrgetter("os", "platform", "target", "versions", "compiler", "stacks")),
 )
 
 
@@ -514,12 +497,6 @@ def count_specs(
     )
 
 
-def _moves(matches: Iterable[SpecMatch], restacked: Iterable[StackChange]) -> Iterator[tuple[Signature, Signature]]:
-    """Yield the specs that other stacks build now, each before and after."""
-    yield from ((match.before, match.after) for match in matches if match.kind is MatchKind.MOVED)
-    yield from ((kept.before, kept.after) for kept in restacked)
-
-
 def kinds_of(
     status: Status,
     facts: Mapping[str, Delta],
@@ -537,7 +514,9 @@ def kinds_of(
     variants than before.
     """
     matched = {match.kind for match in matches}
-    moves = tuple(_moves(matches, restacked))
+    # The specs that other stacks build now, each before and after.
+    moves = [(match.before, match.after) for match in matches if match.kind is MatchKind.MOVED]
+    moves += [(kept.before, kept.after) for kept in restacked]
     has_both = status is Status.CHANGED
     claims = {
         Kind.PACKAGE_ADDED: status is Status.ADDED,
@@ -560,10 +539,5 @@ def kinds_of(
         Kind.REBUILT: MatchKind.REBUILT in matched,
     }
     kinds = {kind for kind, holds in claims.items() if holds}
-    lost = [machine_kinds(one) for one in machines_lost]
-    return frozenset(kinds.union(*(place.kinds for place in places), *lost))
-
-
-def machine_kinds(lost: MachineLoss) -> frozenset[Kind]:
-    """Return the kinds of change of a lost machine."""
-    return loss_kinds(lost.loss) | {Kind.MACHINE_LOST}
+    of_machines = [loss_kinds(lost.loss) | {Kind.MACHINE_LOST} for lost in machines_lost]
+    return frozenset(kinds.union(*(place.kinds for place in places), *of_machines))

@@ -162,9 +162,7 @@ class ValueChange(Struct, frozen=True, kw_only=True):
     after: tuple[Attribute, ...]
     packages: frozenset[str]
     stacks: frozenset[str]
-    exceptions: tuple[
-        tuple[str, str], ...
-    ] = ()  # packages that still have the old values, and in which of these stacks
+    exceptions: tuple[tuple[str, str], ...] = ()  # packages that still have the old values, each with a stack
 
     @property
     def name(self) -> str:
@@ -184,9 +182,7 @@ class ValueChange(Struct, frozen=True, kw_only=True):
 class SeenValues(Struct):
     """The observed changes of values of the packages of one tag."""
 
-    had: dict[str, Mapping[str, _Held]] = field(
-        default_factory=dict
-    )  # values of the earlier state by package and stack
+    had: dict[str, Mapping[str, _Held]] = field(default_factory=dict)  # earlier values by package and stack
     documents: dict[str, tuple[Signature, ...]] = field(default_factory=dict)  # of packages that still have all values
     steps: dict[Step, dict[str, list[str]]] = field(default_factory=dict)  # packages by stack
 
