@@ -1,7 +1,7 @@
 """`cachewatch config template`: list, print, render and check the templates of digests and alerts."""
 
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from cachewatch.errors import TemplateError, UsageError
 from cachewatch.report.digest_mail import render_digest, render_notice
 from cachewatch.report.samples import sample_digest, sample_notice
 from cachewatch.report.templates import source
+from cachewatch.report.words_file import entries
 
 # The built-in files that users can override, and their purposes.
 _TEMPLATES = {
@@ -138,12 +139,24 @@ def diff(*, templates_dir: Path | None, output: str | None) -> None:
             "there are no templates of your own; name their folder by --templates-dir, or in `templates_dir:`"
         )
     lines: list[str] = []
-    for name in sorted(name for name in _own(templates_dir) if name.endswith(".j2")):
+    for name in sorted(_own(templates_dir)):
         ours, theirs = source(name), source(name, templates_dir)
-        if ours and theirs:
+        if ours and theirs and name.endswith(".toml"):
+            before, after = (list(_flat(entries(name, folder))) for folder in (None, templates_dir))
+            lines += difflib.unified_diff(before, after, f"cachewatch/{name}", theirs[1], n=0, lineterm="")
+        elif ours and theirs:
             before, after = ours[0].splitlines(), theirs[0].splitlines()
             lines += difflib.unified_diff(before, after, f"cachewatch/{name}", theirs[1], lineterm="")
     write_lines(lines, output)
+
+
+def _flat(entry: object, name: str = "") -> Iterator[str]:
+    """Yield a line for each value of a file of entries, under its whole name."""
+    if isinstance(entry, Mapping):
+        for each, inner in entry.items():
+            yield from _flat(inner, f"{name}.{each}" if name else each)
+    else:
+        yield safe(f"{name} = {entry!r}")
 
 
 @examples("cachewatch config template check", "cachewatch config template check --templates-dir templates")
@@ -151,19 +164,20 @@ def diff(*, templates_dir: Path | None, output: str | None) -> None:
 @_of_own_templates
 @click.pass_context
 def check(context: click.Context, templates_dir: Path | None) -> None:
-    """Render every template with sample data, and report errors."""
+    """Render every template with sample data, and report each mistake once."""
     own = _own(templates_dir)
     whole = [name for name in {*_TEMPLATES, *own} if not name.startswith("_") and name.endswith(".j2")]
-    failed = 0
+    mistakes: set[str] = set()
     for name in sorted(whole):
         try:
             _rendered(name, templates_dir)
         except TemplateError as error:
-            failed += 1
-            click.echo(f"cachewatch: {safe_lines(str(error))}", err=True)
+            if str(error) not in mistakes:  # several templates have the same part
+                click.echo(f"cachewatch: {safe_lines(str(error))}", err=True)
+            mistakes.add(str(error))
         else:
             click.echo(f"{safe(name)}: ok")
-    context.exit(TemplateError.exit_code if failed else 0)
+    context.exit(TemplateError.exit_code if mistakes else 0)
 
 
 def _rendered(name: str, folder: Path | None) -> str:

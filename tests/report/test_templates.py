@@ -178,6 +178,7 @@ def test_the_templates_of_the_configuration_are_checked(
     assert "* _lead.html.j2" in run("config", "template", "list").output
     assert "+{{ nonsense }}" in run("config", "template", "diff").output
     assert run("config", "template", "list", "--config", "nowhere.yaml").exit_code == 2
+    assert checked.error.count("'nonsense' is undefined") == 1, "a mistake of a part is one, in however many templates"
 
 
 def test_what_cannot_be_shown_or_rendered(run: Run) -> None:
@@ -251,10 +252,12 @@ def test_the_example_of_the_page(
 
     assert done.returncode == 0, done.stderr
     assert "+++ mine/_header.html.j2" in done.stdout
+    assert {"-name = ''", "+name = 'HPC group'"} <= set(done.stdout.splitlines())
+    assert "-todo.nothing = 'Nothing to do.'\n+todo.nothing = 'No action needed.'" in done.stdout
     preview = (tmp_path / "preview.html").read_text()
     for said in (
-        ">All quiet.<",
-        'alt="HPC group"',
+        ">No action needed.<",
+        "<b>HPC group</b>",
         "Questions: hpc@example.org",
         "A quiet week.",
         "border-top:4px solid #8250df",
