@@ -28,6 +28,7 @@ MEANINGS = {
     LossClass.GONE: ("nothing that these machines run, or only older versions", "red"),
 }
 _ABSTRACT = "It names no hashes, so that only versions were looked up; with a spack.lock there is a sure answer."
+_BY_VERSION = "a build of such a version is in the cache"
 _LEFT = {
     Nearest.EQUAL: "a second copy is left",
     Nearest.SIMILAR: "another build is left",
@@ -41,12 +42,14 @@ def render_coverage(coverage: Coverage, against: str, palette: Palette) -> Itera
     environment = coverage.environment
     externals = f" and {number(environment.externals, 'external')}" if environment.externals else ""
     yield f"{safe(environment.name)}: {number(len(environment.needs), 'spec')}{externals}, against {safe(against)}"
+    meanings = {name: meaning for name, (meaning, _) in MEANINGS.items()}
     if environment.needs and not environment.hashes:
         yield _ABSTRACT
+        meanings[LossClass.KEPT] = _BY_VERSION
     yield ""
-    width = max(len(meaning) for meaning, _ in MEANINGS.values())
+    width = max(map(len, meanings.values()))
     total = len(coverage.needs)
-    for name, (meaning, _) in MEANINGS.items():
+    for name, meaning in meanings.items():
         count = len(coverage.of_class(name))
         share = f"{count / total:4.0%}" if total else ""
         yield f"{name.value:<5}  {meaning.ljust(width)}  {count:>6,}  {share}"

@@ -552,6 +552,7 @@ def test_a_manifest_without_a_lock_file(tmp_path: Path, run: Run) -> None:
     ]
     assert result.exit_code == 1
     assert "It names no hashes" in result.output
+    assert "kept   a build of such a version is in the cache" in result.output
     lines = [" ".join(line.split()) for line in result.output.splitlines()]
     assert "cmake@3.25:3.27 (root) the newest there is 3.28" in lines
     assert "ninja (root) there is none" in lines
