@@ -6,6 +6,7 @@
 import logging
 import os
 import sys
+import webbrowser
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from datetime import datetime
@@ -303,8 +304,9 @@ def preview(
     if is_sent and is_opened:
         with NamedTemporaryFile(prefix="cachewatch-", suffix=".html", delete=False) as page:
             page.write(_sent(config, packed, "html"))
-        click.echo(f"cachewatch: opening {page.name}", err=True)
-        click.launch(page.name)
+        is_shown = webbrowser.open(Path(page.name).as_uri())
+        said = f"opening {page.name}" if is_shown else f"there is no browser to open; the file is {page.name}"
+        click.echo(f"cachewatch: {said}", err=True)
     elif is_sent:
         sys.stdout.buffer.write(_sent(config, packed, form))
     context.exit(TemplateError.exit_code if problems else 0)
@@ -420,8 +422,14 @@ def _say(
     is_silent = not since and not state.positions and not any(map(_begins_earlier, stream.sources))
     notes = []
     if unfetched and not is_silent:
-        notes.append(f"warning: nothing has been fetched yet of {', '.join(unfetched)}; run `cachewatch once` first")
-    if draft.is_empty:
+        # Why not was just said of sources on this machine, which were tried.
+        asked = {each.name for each in stream.sources if not _is_here(each)}
+        failed = dict.fromkeys(state.sources[each].error for each in unfetched if each in asked)
+        why = safe("; ".join(filter(None, failed)))
+        notes.append(
+            f"warning: nothing has been fetched yet of {', '.join(unfetched)}{f' ({why})' if why else ''}; run `cachewatch once` first"
+        )
+    if draft.is_empty and (is_silent or len(unfetched) < len(stream.sources)):
         why = f"no changes since {since or 'the last report'} match {name}"
         why = f"{name} begins at the newest revision" if is_silent else why
         what = "the digest says so" if is_sent else "nothing would be sent"
@@ -570,7 +578,7 @@ def test(*, config: Config, channel: str, to: tuple[str, ...]) -> None:
                 failed.append(message.target)
     if failed:
         raise DeliveryError(
-            f"the test message did not reach {', '.join(failed)}; fix `channels: {channel}:` in {config.path}"
+            f"the test message did not reach {', '.join(failed)}, and is not tried again; fix `channels: {channel}:` in {config.path}"
         )
 
 

@@ -308,11 +308,13 @@ def test_a_preview_without_a_name(run: Run, monkeypatch: pytest.MonkeyPatch) -> 
     only = run("preview", "--since", "HEAD~1").output
     assert only == run("preview", "all", "--since", "HEAD~1").output
     opened: list[str] = []
-    monkeypatch.setattr("click.launch", opened.append)
-    shown = run("preview", "all", "--since", "HEAD~1", "--open")
-    assert (shown.output, f"opening {opened[0]}\n" in shown.error) == ("", True)
-    assert Path(opened[0]).read_text() == run("preview", "--since", "HEAD~1", "--format", "html").output
-    Path(opened[0]).unlink()
+    for is_there, said in ((True, "opening"), (False, "there is no browser to open; the file is")):
+        monkeypatch.setattr("webbrowser.open", lambda url, is_there=is_there: opened.append(url) or is_there)
+        shown = run("preview", "all", "--since", "HEAD~1", "--open")
+        file = Path(opened.pop().removeprefix("file://"))
+        assert (shown.output, f"cachewatch: {said} {file}\n" in shown.error) == ("", True)
+        assert file.read_text() == run("preview", "--since", "HEAD~1", "--format", "html").output
+        file.unlink()
     assert "NEW         new  1.0" in only
     with Path("cachewatch.yaml").open("a") as file:
         file.write("  team: {channels: [files], when: each revision}\n")
@@ -481,8 +483,20 @@ def test_a_preview_of_nothing_fetched(configured: Path, run: Run) -> None:
     run("once")
 
     shown = run("preview", "all")
-    assert "warning: nothing has been fetched yet of public; run `cachewatch once` first" in shown.error
+    assert re.fullmatch(
+        r"cachewatch: warning: the source public cannot be read: .*\n"
+        r"cachewatch: warning: nothing has been fetched yet of public; run `cachewatch once` first\n",
+        shown.error,
+    ), "nothing is said of changes"
     assert shown.output == "", "no digest would be sent"
+    Path("cachewatch.yaml").write_text(
+        CONFIG.replace("upstream.git", "http://127.0.0.1:9/c.git").replace(", SINCE", "")
+    )
+    run("once")
+    assert re.fullmatch(
+        r"cachewatch: warning: nothing has been fetched yet of public \(.*127\.0\.0\.1.*\); run `cachewatch once` first\n",
+        run("preview", "all", "--since", "yesterday").error,
+    )
 
 
 @pytest.mark.usefixtures("configured", "loopback")
