@@ -33,7 +33,6 @@ BLAME_QUERY = """
 """
 _FEWEST_LETTERS = 4
 _MOST_NAMED = 20
-_BASE32 = frozenset("abcdefghijklmnopqrstuvwxyz234567")
 
 
 class SpecStay(Struct, frozen=True, kw_only=True):
@@ -107,8 +106,7 @@ def _rows(index: Index, beginning: str) -> dict[str, list[_IndexRow]]:
     """Return the intervals of each hash that begins with `beginning`."""
     if len(beginning) < _FEWEST_LETTERS:
         raise UsageError(f"/{beginning}: write at least {_FEWEST_LETTERS} letters of the hash; 7 are usually enough")
-    # Hashes that are not base32 all have the same prefix.
-    low, high = prefix_range(beginning) if _BASE32.issuperset(beginning[:8]) else (UNUSUAL, UNUSUAL)
+    low, high = prefix_range(beginning)
     found: defaultdict[str, list[_IndexRow]] = defaultdict(list)
     values = {"low": low, "high": high, "unusual": UNUSUAL, "newest": index.newest}
     for *row, hashes in index.rows(BLAME_QUERY, values):

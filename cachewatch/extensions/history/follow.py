@@ -123,13 +123,8 @@ def _tallies(
 Contents = Iterator[bytes | None]
 
 
-def follow(task: Task, contents: Contents, known: KnownRecords) -> IndexedDocument:
-    """Read the versions of `task`, whose contents are `contents` in this order. Return what they add to the index."""
-    return _Follower(task, known).run(contents)
-
-
-class _Follower:
-    """The state of one document while its versions are read."""
+class Follower:
+    """The state of one document, of `task`, while its versions are read."""
 
     def __init__(self, task: Task, known: KnownRecords) -> None:
         self._task = task
@@ -145,7 +140,7 @@ class _Follower:
         self._diagnostics: list[tuple[int, str]] = []
 
     def run(self, contents: Contents) -> IndexedDocument:
-        """Read all versions, and return what they add to the index."""
+        """Read all versions, whose contents are `contents` in this order, and return what they add to the index."""
         for version in self._task.versions:
             problem = version.problem or self._take(version, contents)
             if problem:

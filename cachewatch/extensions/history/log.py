@@ -180,8 +180,13 @@ def find_churn(index: Index, tag: str, by: str, since: int, until: int, *, most:
     `by` is package, stack or cause. The content of the first revision of all does not count as added.
     """
     values = {"tag": index.tag(tag), "since": max(since, 0), "until": until}
-    rows = _causes(index, values) if by == "cause" else _counts(index, by, values)
-    recorded, not_recorded = next(index.rows(RECORDED, values)) if by == "cause" else (None, None)
+    rows: Sequence[ChurnRow | CauseRow]
+    if by == "cause":
+        names = ("name", "what", "before", "after", "specs", "attributed")
+        rows = [CauseRow(**dict(zip(names, row, strict=True))) for row in index.rows(QUERIES["cause"], values)]
+        recorded, not_recorded = (count or 0 for count in next(index.rows(RECORDED, values)))
+    else:
+        rows, recorded, not_recorded = _counts(index, by, values), None, None
     return Churn(
         indexed=index.indexed,
         tag=tag,
@@ -191,15 +196,9 @@ def find_churn(index: Index, tag: str, by: str, since: int, until: int, *, most:
         revisions=max(until - max(since, 0), 0),
         rows=tuple(rows[:most]),
         others=len(rows[most:]) if most else 0,
-        recorded=(recorded or 0) if by == "cause" else None,
-        not_recorded=(not_recorded or 0) if by == "cause" else None,
+        recorded=recorded,
+        not_recorded=not_recorded,
     )
-
-
-def _causes(index: Index, values: Mapping[str, int]) -> Sequence[CauseRow]:
-    found = index.rows(QUERIES["cause"], values)
-    names = ("name", "what", "before", "after", "specs", "attributed")
-    return [CauseRow(**dict(zip(names, row, strict=True))) for row in found]
 
 
 def _counts(index: Index, by: str, values: Mapping[str, int]) -> Sequence[ChurnRow]:

@@ -87,8 +87,10 @@ def prefix_of(spec_hash: str) -> bytes:
 
 def prefix_range(beginning: str) -> tuple[bytes, bytes]:
     """Return the lowest and highest prefix of hashes that begin with `beginning`, of which eight letters count."""
-    letters = beginning[:8].upper()
-    low, high = (base64.b32decode(letters.ljust(8, filler)) for filler in "A7")
+    letters = beginning[:8]
+    if not _BASE32.issuperset(letters):
+        return UNUSUAL, UNUSUAL
+    low, high = (base64.b32decode(letters.upper().ljust(8, filler)) for filler in "A7")
     return low, high
 
 
@@ -138,12 +140,6 @@ class Numbers:
                 found = self._connection.execute(insert, values).fetchone()
             self._known[key] = found[0]
         return self._known[key]
-
-
-def signature_of(row: tuple[str, ...]) -> Signature:
-    """Return the signature from the columns of a row of `build`, from `versions` on, and the `names` of its stacks."""
-    versions, compiler, os, platform, target, variants, stacks = row
-    return Signature(names_of(versions), compiler, os, platform, target, names_of(variants), names_of(stacks))
 
 
 def names_of(text: str) -> tuple[str, ...]:
