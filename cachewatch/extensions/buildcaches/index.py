@@ -36,7 +36,6 @@ from cachewatch.documents.spec_nodes import (
     variants_of,
 )
 from cachewatch.errors import SourceError
-from cachewatch.extensions.buildcaches.address import IndexFile
 from cachewatch.report.words import number
 
 _BUFFER = 2**20
@@ -198,11 +197,6 @@ def _repeated(content: bytes, count: int, where: str) -> Iterator[Diagnostic]:
         yield Diagnostic(where, DiagnosticKind.INCONSISTENT, message)
 
 
-def read_indexes(file: IndexFile, *, wants_graph: bool = False) -> tuple[CacheIndex, ...]:
-    """Read all indexes of a cache: a registry may have several."""
-    return tuple(read_index(content, file.where, wants_graph=wants_graph) for content in (file.content, *file.more))
-
-
 def _decoded(raw: Raw) -> _PlainRecord | _IndexRecord:
     """Decode a record with its spec, or, if the spec has another form than the usual one, without it."""
     try:
@@ -240,7 +234,8 @@ class _RecordReader:
             try:
                 self._read_record(spec_hash, raw)
             except (msgspec.MsgspecError, RecursionError, ValueError) as error:
-                self._note(spec_hash, str(error))
+                self._reasons[str(error)] += 1
+                self._examples.setdefault(str(error), spec_hash)
 
     def _read_record(self, spec_hash: str, raw: Raw) -> None:
         record = _decoded(raw)
@@ -298,7 +293,3 @@ class _RecordReader:
         except (msgspec.MsgspecError, RecursionError):
             return None
         return (node.name, node.version) if node else None
-
-    def _note(self, spec_hash: str, reason: str) -> None:
-        self._reasons[reason] += 1
-        self._examples.setdefault(reason, spec_hash)

@@ -84,7 +84,10 @@ def _fetch_v3(mirror: CacheMirror, known: Validator, path: str) -> IndexFile | N
         raise _NotThere(f"{mirror.where}/{path}: is not there")
     if file.is_unchanged:
         return None
-    blob = index_blob(file.content, f"{mirror.where}/{path}")
+    listed = read_manifest(file.content, f"{mirror.where}/{path}").data
+    blob = next((each for each in listed if each.media_type.startswith(_INDEX_MEDIA_TYPE)), None)
+    if blob is None:
+        raise SourceError(f"{mirror.where}/{path}: names no index")
     if known.layout == "v3" and blob.checksum == known.digest:
         return None
     if blob.checksum_algorithm != "sha256" or not _SHA256.fullmatch(blob.checksum):
@@ -92,14 +95,6 @@ def _fetch_v3(mirror: CacheMirror, known: Validator, path: str) -> IndexFile | N
     place = f"blobs/sha256/{blob.checksum[:2]}/{blob.checksum}"
     content = fetch_blob(mirror, place, blob.checksum, blob.compression or "none")
     return IndexFile(content, mirror.where, Validator(layout="v3", etag=file.etag, digest=blob.checksum))
-
-
-def index_blob(manifest: bytes, where: str) -> BlobOf:
-    """Return the entry of the index in a manifest. Raises SourceError if there is none."""
-    for blob in read_manifest(manifest, where).data:
-        if blob.media_type.startswith(_INDEX_MEDIA_TYPE):
-            return blob
-    raise SourceError(f"{where}: names no index")
 
 
 def read_manifest(content: bytes, where: str) -> BlobManifest:

@@ -32,7 +32,7 @@ from cachewatch.extensions.buildcaches.address import (
     parse_address,
     root_of,
 )
-from cachewatch.extensions.buildcaches.index import CacheIndex, SpecStore, StoredSpec, read_indexes
+from cachewatch.extensions.buildcaches.index import CacheIndex, SpecStore, StoredSpec, read_index
 from cachewatch.extensions.buildcaches.layouts import fetch_blob, fetch_index, fetch_v2_at
 from cachewatch.extensions.buildcaches.oci import Image
 from cachewatch.http.addresses import basic, bearer, check_secrecy
@@ -329,7 +329,8 @@ class CacheSource:
     def _read_file(self, file: IndexFile) -> "_Read":
         """Parse an index right away, so that its bytes, which may be hundreds of megabytes, need not be kept."""
         try:
-            return read_indexes(file, wants_graph=self._wants_graph), file.fresh
+            contents = (file.content, *file.more)  # a registry may have several
+            return tuple(read_index(each, file.where, wants_graph=self._wants_graph) for each in contents), file.fresh
         except MemoryError as error:
             raise TooLarge(
                 f"{file.where}: the index takes more memory than there is; a lower `max_index` refuses it"
