@@ -8,8 +8,7 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from typing import NoReturn
 
 import click
@@ -120,10 +119,10 @@ def cli(*, folder: str | None, **_: bool) -> None:  # terminal.py asks the conte
         os.chdir(folder)
 
 
-def _fail(code: int, say: Callable[[], object]) -> NoReturn:
-    """Print an error with `say` and end with exit code `code`, even if standard error cannot be written."""
+def _fail(code: int, text: str) -> NoReturn:
+    """Print an error and end with exit code `code`, even if standard error cannot be written."""
     try:
-        say()
+        click.echo(text, err=True)
     except OSError:
         # Some versions of Python would try to write it again when they end, and exit with 120.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
@@ -141,20 +140,18 @@ def main() -> NoReturn:
             click.echo(f"cachewatch: warning: the extension {safe(name)} cannot be loaded: {safe(why)}", err=True)
     try:
         status = cli.main(prog_name="cachewatch", standalone_mode=False)
-    except click.exceptions.Abort:
+    except (click.exceptions.Abort, KeyboardInterrupt):
         sys.exit(130)
     except click.exceptions.NoArgsIsHelpError as error:
-        _fail(error.exit_code, error.show)
+        _fail(error.exit_code, error.format_message())
     except click.ClickException as error:
-        _fail(error.exit_code, partial(click.echo, safe_lines(explained(error)), err=True))
+        _fail(error.exit_code, safe_lines(explained(error)))
     except CachewatchError as error:
         # Missing permissions have one exit code, whether for a source, an output or a state.
         code = UsageError.exit_code if isinstance(error.__cause__, PermissionError) else error.exit_code
-        _fail(code, partial(click.echo, f"cachewatch: {safe_lines(str(error))}", err=True))
-    except KeyboardInterrupt:
-        sys.exit(130)
+        _fail(code, f"cachewatch: {safe_lines(str(error))}")
     except OSError as error:
         named = f"{safe(str(error.filename))}: " if error.filename else ""
         code = UsageError.exit_code if isinstance(error, PermissionError) else SourceError.exit_code
-        _fail(code, partial(click.echo, f"cachewatch: {named}{error.strerror}", err=True))
+        _fail(code, f"cachewatch: {named}{error.strerror}")
     sys.exit(status if isinstance(status, int) else 0)

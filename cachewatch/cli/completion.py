@@ -5,12 +5,12 @@ presses Tab waits for an answer, and can do without one.
 """
 
 import re
-from collections.abc import Callable, Iterable
-from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from contextlib import closing, suppress
 
 import click
 from click.shell_completion import CompletionItem, get_completion_class
+from msgspec.structs import replace
 
 from cachewatch.cli import COMPLETING
 from cachewatch.cli.catalogue import open_as_fetched
@@ -23,13 +23,9 @@ from cachewatch.core.spack import sorted_versions
 from cachewatch.documents.parsing import parse
 from cachewatch.errors import CachewatchError
 from cachewatch.git.catalogue import list_revision, read_documents, read_package, stacks_of, tags_of
-from cachewatch.git.revisions import resolve
+from cachewatch.git.repository import Repository
+from cachewatch.git.revisions import Revision, resolve
 from cachewatch.git.trees import folders
-
-if TYPE_CHECKING:
-    from cachewatch.config.model import Config
-    from cachewatch.git.repository import Repository
-    from cachewatch.git.revisions import Revision
 
 # Names that need no quotes in a shell; others are not offered, because names in a catalogue are not trusted.
 _HARMLESS = re.compile(r"[A-Za-z0-9._+@:/~-]+")
@@ -37,116 +33,70 @@ _HARMLESS = re.compile(r"[A-Za-z0-9._+@:/~-]+")
 _MOST_DOCUMENTS = 300
 
 
-def revisions(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Offer names of revisions, tags after a colon, and both after `A..`; files if none match."""
-    start, dots, last = incomplete.rpartition("..")
-    found = _matching(_of_catalogue(context, _revision_names), last)
-    return [CompletionItem(f"{start}{dots}{item.value}") for item in found] or [CompletionItem(incomplete, type="file")]
+def offer(what: str, context: click.Context, incomplete: str) -> list[CompletionItem]:
+    """Return the values of `what` that begin with `incomplete`: names, kinds of change, revisions or versions.
 
-
-def tags(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Offer the tags of the catalogue."""
-    return _matching(_of_catalogue(context, _tags), incomplete)
-
-
-def packages(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Offer the packages of the tag on the command line, or of develop."""
-    return _matching(_of_catalogue(context, _packages), incomplete)
-
-
-def package_versions(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Offer packages, and after `PACKAGE@` the versions of that package."""
+    Revisions are offered after `A..`, too, and files if none match; versions after `PACKAGE@`.
+    """
+    if what == "kinds":
+        found = [(str(kind), meaning) for kind, (meaning, _) in MEANINGS.items()]
+        found += [(name, "a group of kinds") for name in GROUPS]
+        return [CompletionItem(name, help=said) for name, said in found if name.startswith(incomplete)]
+    if what == "revisions":
+        start, dots, last = incomplete.rpartition("..")
+        names = [f"{start}{dots}{name}" for name in _matching(_names(what, context), last)]
+        return list(map(CompletionItem, names)) or [CompletionItem(incomplete, type="file")]
     package, at, _ = incomplete.partition("@")
-    if not at:
-        return packages(context, parameter, incomplete)
-    return _matching(_of_catalogue(context, lambda *asked: _versions(package, *asked)), incomplete)
+    if what == "package_versions" and not at:
+        what = "packages"
+    return list(map(CompletionItem, _matching(_names(what, context, package), incomplete)))
 
 
-def stacks(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Offer the stacks of the catalogue."""
-    return _matching(_of_catalogue(context, _stacks), incomplete)
-
-
-def kinds(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Offer the kinds of change with their meanings, and the groups of kinds."""
-    found = [(str(kind), meaning) for kind, (meaning, _) in MEANINGS.items()]
-    found += [(name, "a group of kinds") for name in GROUPS]
-    return [CompletionItem(name, help=said) for name, said in found if name.startswith(incomplete)]
-
-
-def subscriptions(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Offer the subscriptions of the configuration."""
-    return _matching(_of_configuration(context, lambda config: config.subscriptions), incomplete)
-
-
-def channels(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Offer the channels of the configuration."""
-    return _matching(_of_configuration(context, lambda config: config.channels), incomplete)
-
-
-def _matching(names: Iterable[str], incomplete: str) -> list[CompletionItem]:
+def _matching(names: Iterable[str], incomplete: str) -> list[str]:
     mark = "!" if incomplete.startswith("!") else ""
-    return [
-        CompletionItem(mark + name)
-        for name in names
-        if (mark + name).startswith(incomplete) and _HARMLESS.fullmatch(name)
-    ]
+    return [mark + name for name in names if (mark + name).startswith(incomplete) and _HARMLESS.fullmatch(name)]
 
 
-def _of_catalogue(
-    context: click.Context, ask: "Callable[[Repository, Revision, click.Context], Iterable[str]]"
-) -> list[str]:
-    """Return the names that `ask` finds in the repository of the command; empty if anything fails."""
-    try:
+def _names(what: str, context: click.Context, package: str = "") -> list[str]:
+    """Return the names in the configuration or in the repository of the command; empty if anything fails."""
+    with suppress(CachewatchError, OSError):
+        if what in ("subscriptions", "channels"):
+            return list(getattr(load(context.params.get("config_file"), with_secrets=False), what))
         repository = open_as_fetched(context.params.get("repo"))
-        if repository is None:
-            return []
-        with closing(repository):
-            return list(ask(repository, resolve(repository, context.params.get("rev") or "HEAD"), context))
-    except (CachewatchError, OSError):
-        return []
+        if repository is not None:
+            with closing(repository):
+                revision = resolve(repository, context.params.get("rev") or "HEAD")
+                tag = context.params.get("tag") or "develop"
+                chosen = replace(revision, tag=tag if isinstance(tag, str) else tag[0])
+                return _of_catalogue(what, repository, chosen, package)
+    return []
 
 
-def _of_configuration(context: click.Context, ask: "Callable[[Config], Iterable[str]]") -> list[str]:
-    try:
-        return list(ask(load(context.params.get("config_file"), with_secrets=False)))
-    except (CachewatchError, OSError):
-        return []
-
-
-def _tags(repository: "Repository", revision: "Revision", _: Any = None) -> list[str]:
-    return tag_names.in_order(tags_of(repository, revision).ids)
-
-
-def _revision_names(repository: "Repository", revision: "Revision", _: click.Context) -> list[str]:
+def _of_catalogue(what: str, repository: Repository, revision: Revision, package: str) -> list[str]:
+    if what == "stacks":
+        return _stacks(repository, revision)
+    if what == "package_versions":
+        found = read_package(repository, revision, package)
+        known = parse(found.content, found.path).specs.counts
+        versions = sorted_versions({version for signature in known for version in signature.versions})
+        return [f"{package}@{version}" for version in reversed(versions)]
+    trees = tags_of(repository, revision).ids
+    if what == "packages":
+        tree = trees.get(revision.tag or "")
+        return sorted(folders(repository, tree).ids) if tree else []
+    tags = tag_names.in_order(trees)
+    if what == "tags":
+        return tags
     refs = repository.run(["for-each-ref", "--format=%(refname:short)"]).decode("utf-8", "replace").split()
-    return ["HEAD", "HEAD~1", "yesterday", *refs, *(f"HEAD:{tag}" for tag in _tags(repository, revision))]
+    return ["HEAD", "HEAD~1", "yesterday", *refs, *(f"HEAD:{tag}" for tag in tags)]
 
 
-def _tag_named(context: click.Context) -> str:
-    """Return the tag on the command line so far, or develop."""
-    named = context.params.get("tag") or "develop"
-    return str(named) if isinstance(named, str) else str(named[0])
-
-
-def _packages(repository: "Repository", revision: "Revision", context: click.Context) -> list[str]:
-    tree = tags_of(repository, revision).ids.get(_tag_named(context))
-    return sorted(folders(repository, tree).ids) if tree else []
-
-
-def _versions(package: str, repository: "Repository", revision: "Revision", context: click.Context) -> list[str]:
-    found = read_package(repository, resolve(repository, f"{revision.commit}:{_tag_named(context)}"), package)
-    known = parse(found.content, found.path).specs.counts
-    versions = {version for signature in known for version in signature.versions}
-    return [f"{package}@{version}" for version in reversed(sorted_versions(versions))]
-
-
-def _stacks(repository: "Repository", revision: "Revision", context: click.Context) -> list[str]:
+def _stacks(repository: Repository, revision: Revision) -> list[str]:
     """Return the stacks in the list of tags; if there is none, those in documents, unless these are too many."""
     declared = {stack for stacks in stacks_of(repository, revision).values() for stack in stacks}
     if declared:
         return sorted(declared)
-    listing = list_revision(repository, resolve(repository, f"{revision.commit}:{_tag_named(context)}"), lambda _: True)
+    listing = list_revision(repository, revision, lambda _: True)
     if len(listing.blobs) > _MOST_DOCUMENTS:
         return []
     read = read_documents(listing, progress=lambda _: None)

@@ -48,10 +48,14 @@ def build(folder: Path, day: datetime = PUBLISHED) -> None:
     stacks = {stack for record in records for stack in record["stacks"]}
     tags = {_TAG: stacks}
     for moment, remark, documents in days:
-        tags[_snapshot(moment)] = stacks
+        snapshot = f"{_TAG}-{moment:%Y-%m-%d}"
+        tags[snapshot] = stacks
         with open_recording(folder) as recording:
-            for path, content in (_catalogue(documents, moment) | {TAGS_FILE: write_tags_file(tags)}).items():
-                recording.write(path, content)
+            for package, document in documents.items():
+                recording.write(f"{CATALOGUE}/{_TAG}/{package}/{DOCUMENT}", document)
+                own = document.replace(b"[package, develop]", f"[package, {snapshot}]".encode())
+                recording.write(f"{CATALOGUE}/{snapshot}/{package}/{DOCUMENT}", own)
+            recording.write(TAGS_FILE, write_tags_file(tags))
             recording.commit(f"Catalogue of {moment.day} {moment:%B}{remark}", moment)
 
 
@@ -71,20 +75,6 @@ def _records(document: bytes) -> list[Record]:
     (found,) = re.findall("^spec_details: (.*)$", document.decode(), re.MULTILINE)
     records: list[Record] = json.loads(found)
     return records
-
-
-def _catalogue(documents: dict[str, bytes], day: datetime) -> dict[str, bytes]:
-    """Return the files of a revision: the documents in develop, and in a snapshot of that day."""
-    snapshot = _snapshot(day)
-    of_snapshot = f"categories: [package, {snapshot}]".encode()
-    return {f"{CATALOGUE}/{_TAG}/{package}/{DOCUMENT}": document for package, document in documents.items()} | {
-        f"{CATALOGUE}/{snapshot}/{package}/{DOCUMENT}": document.replace(b"categories: [package, develop]", of_snapshot)
-        for package, document in documents.items()
-    }
-
-
-def _snapshot(day: datetime) -> str:
-    return f"{_TAG}-{day:%Y-%m-%d}"
 
 
 def _before(package: str, records: list[Record]) -> list[Record]:

@@ -13,12 +13,13 @@ import click
 
 from cachewatch.cli.catalogue import PUBLIC, in_full
 from cachewatch.cli.mistakes import examples
+from cachewatch.cli.terminal import warn
 from cachewatch.config.channels import PORTS
 from cachewatch.config.reading import read_config
 from cachewatch.config.schedule import check_zone, parse_when
 from cachewatch.config.types import check_name, parse_host, parse_mail
-from cachewatch.core.names import ANYWHERE, DEFAULT_TAG, PUBLIC_REPOSITORY, Layout, safe
-from cachewatch.errors import CachewatchError, SourceError, UsageError
+from cachewatch.core.names import ANYWHERE, DEFAULT_TAG, PUBLIC_REPOSITORY, Layout
+from cachewatch.errors import CachewatchError, UsageError
 from cachewatch.git.catalogue import tags_of
 from cachewatch.git.remote import is_url
 from cachewatch.git.repository import Repository
@@ -76,12 +77,9 @@ def init(*, file: Path, **options: Any) -> None:
     except UsageError as error:
         file.unlink()
         raise UsageError(f"these options do not produce a valid configuration:\n{error}") from error
-    for address in (each.address for each in config.sources.values()):
-        if not is_url(address) and not Path(address).exists():
-            missing = (
-                f"{safe(address)}: there is no such repository or folder yet; `cachewatch once` fails until there is"
-            )
-            click.echo(f"cachewatch: warning: {missing}", err=True)
+    for source in config.sources.values():
+        if not is_url(source.address) and not Path(source.address).exists():
+            warn(f"{source.address}: there is no such repository or folder yet; `cachewatch once` fails until there is")
     click.echo(f"{file}: written; state will be stored in {config.state}. Edit the file, then run", err=True)
     click.echo(f"  cachewatch config check --config {shlex.quote(str(file))}", err=True)
     if options["source"] == PUBLIC_REPOSITORY:
@@ -136,40 +134,24 @@ def _state(file: Path, given: str | None) -> str:
 
 def _look(source: str, layout: Layout, since: str | None) -> Collection[str]:
     """Return the tags of a local source, and warn if there are none; raise UsageError if `since` is unknown."""
-    if folders.is_plain(Path(source)):
-        return _look_at_folder(source, layout, since)
-
     try:
-        repository = Repository(Path(source), layout)
-    except SourceError as error:
-        if since:
-            raise
-        click.echo(f"cachewatch: warning: {safe(str(error))}", err=True)
-        return ()
-    with closing(repository):
-        try:
+        if folders.is_plain(Path(source)):
+            if since:
+                raise UsageError(f"{source} is a folder, which has no revisions; leave out --since")
+            return {listing.side.tag or DEFAULT_TAG for listing in folders.list_path(source, layout)}
+        with closing(Repository(Path(source), layout)) as repository:
             newest = resolve(repository, "HEAD")
             resolve(repository, since or "HEAD")
-        except UsageError as error:
-            if since:
-                raise UsageError(f"--since {since}: {error}") from error
-            found = str(error)
-        else:
             if tags := tags_of(repository, newest).ids:
                 return tags
-            found = f"{source}: {nothing_found(repository, newest.commit, 'HEAD')}"
-    click.echo(f"cachewatch: warning: {safe(found)}", err=True)
-    return ()
-
-
-def _look_at_folder(source: str, layout: Layout, since: str | None) -> Collection[str]:
-    if since:
-        raise UsageError(f"--since {since}: {source} is a folder, which has no revisions; leave out --since")
-    try:
-        return {listing.side.tag or DEFAULT_TAG for listing in folders.list_path(source, layout)}
+            warn(f"{source}: {nothing_found(repository, newest.commit, 'HEAD')}")
     except CachewatchError as error:
-        click.echo(f"cachewatch: warning: {safe(str(error))}", err=True)
-        return ()
+        if since and isinstance(error, UsageError):
+            raise UsageError(f"--since {since}: {error}") from error
+        if since:
+            raise
+        warn(str(error))
+    return ()
 
 
 def _server(text: str) -> tuple[str, int | None]:

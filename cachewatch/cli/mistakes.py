@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import click
 from click.shell_completion import CompletionItem
@@ -32,14 +32,12 @@ Complete = Callable[[click.Context, click.Parameter, str], "list[CompletionItem]
 
 
 def completing(what: str) -> Complete:
-    """Return a completion callback that calls the function `what` of completion.py, which is loaded only then."""
+    """Return a completion callback that offers the values of `what`; completion.py is loaded only then."""
 
-    def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> "list[CompletionItem]":
-        from cachewatch.cli import completion  # noqa: PLC0415
+    def complete(context: click.Context, _: click.Parameter, incomplete: str) -> "list[CompletionItem]":
+        from cachewatch.cli.completion import offer  # noqa: PLC0415
 
-        offer: Any = getattr(completion, what)
-        found: list[CompletionItem] = offer(context, parameter, incomplete)
-        return found
+        return offer(what, context, incomplete)
 
     return complete
 
@@ -100,8 +98,11 @@ def explained(error: click.ClickException) -> str:
     context = getattr(error, "ctx", None)
     if not isinstance(error, click.UsageError) or context is None:
         return f"cachewatch: {_lowered(error.format_message())}"
-    sentence = f"cachewatch: {_sentence(error, context)}"
-    return f"{sentence}\n{_usage(error, context)}See `{context.command_path} --help`."
+    lines = [f"cachewatch: {_sentence(error, context)}", f"See `{context.command_path} --help`."]
+    is_about_form = isinstance(error, click.MissingParameter) or type(error) is click.UsageError
+    if is_about_form and not isinstance(context.command, click.Group):  # an argument is missing or superfluous
+        lines.insert(1, context.command.get_usage(context))
+    return "\n".join(lines)
 
 
 def _sentence(error: click.UsageError, context: click.Context) -> str:
@@ -132,13 +133,6 @@ def _bad_value(error: click.BadParameter, param: click.Parameter, context: click
 
 def _named(param: click.Parameter, context: click.Context) -> str:
     return param.opts[-1] if isinstance(param, click.Option) else param.make_metavar(context)
-
-
-def _usage(error: click.UsageError, context: click.Context) -> str:
-    """Return the form of the command if an argument is missing or superfluous; "" for a wrong value."""
-    is_about_form = isinstance(error, click.MissingParameter) or type(error) is click.UsageError
-    is_group = isinstance(context.command, click.Group)
-    return f"{context.command.get_usage(context)}\n" if is_about_form and not is_group else ""
 
 
 def _meant_option(name: str, command: click.Command) -> str:

@@ -3,8 +3,8 @@
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack, closing
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,7 @@ import click
 
 from cachewatch.cli.config import configured, configured_without_secrets, reading, working_on
 from cachewatch.cli.mistakes import SuggestingGroup, examples
-from cachewatch.cli.terminal import FORMAT_OPTION, palette, waiting, width, write_json, write_lines
+from cachewatch.cli.terminal import FORMAT_OPTION, palette, waiting, width, with_options, write_json, write_lines
 from cachewatch.config.model import Config
 from cachewatch.config.schedule import minute, second
 from cachewatch.config.secrets import PostgresAddress, Secret, StatePlace, read_secret_file, state_named
@@ -28,7 +28,6 @@ from cachewatch.operators.status import (
     Problem,
     ProblemList,
     ServiceStatus,
-    SilenceStatus,
     StreamStatus,
     find_problems,
     read_status,
@@ -38,10 +37,8 @@ from cachewatch.report.words import how_long
 from cachewatch.report.words import number as number_of
 from cachewatch.service.context import Context
 from cachewatch.service.streams import in_a_row
-from cachewatch.store import database as copying
 from cachewatch.store import digests, outbox
-from cachewatch.store import digests as checking
-from cachewatch.store.database import Database
+from cachewatch.store.database import Database, check_same, copy_rows, has_rows
 from cachewatch.store.health import SourceHealth
 from cachewatch.store.messages import all_suppressed
 from cachewatch.store.outbox import OPEN, WAITING, Delivery, DeliveryState
@@ -56,8 +53,7 @@ from cachewatch.store.sqlite import NAME, draft_of, has_state, only_one, open_da
     "--check", "is_check", is_flag=True, help="Print only problems and warnings; exit with 1 if there is a problem."
 )
 @FORMAT_OPTION
-@click.pass_context
-def status(command: click.Context, /, *, config: Config, is_check: bool, format_: str) -> None:
+def status(*, config: Config, is_check: bool, format_: str) -> int:
     """Show the health of sources and channels, and what is due."""
     with reading(config) as context:
         found = read_status(context)
@@ -65,41 +61,40 @@ def status(command: click.Context, /, *, config: Config, is_check: bool, format_
     problems = find_problems(found, config, now)
     if format_ == "json":
         write_json("problems" if is_check else "status", problems if is_check else found)
-    else:
-        lines = [f"problem: {_in_a_line(problem)}" for problem in problems.problems]
-        lines += [f"warning: {_in_a_line(problem)}" for problem in problems.warnings]
+    elif is_check:
+        grades = {"problem": problems.problems, "warning": problems.warnings}
+        lines = [f"{grade}: {': '.join(filter(None, (p.what, p.detail)))}" for grade in grades for p in grades[grade]]
         failed = [f"{source.name} {in_a_row(source.failures)}" for source in found.sources if source.failures]
-        write_lines(
-            map(safe, (lines or ["; ".join(("no problems", *failed))]) if is_check else _lines(found, problems, now))
-        )
-    command.exit(int(is_check and not problems.is_ready))
-
-
-def _in_a_line(problem: Problem) -> str:
-    return f"{problem.what}: {problem.detail}" if problem.detail else problem.what
+        write_lines(map(safe, lines or ["; ".join(("no problems", *failed))]))
+    else:
+        write_lines(map(safe, _lines(found, problems, now)))
+    return int(is_check and not problems.is_ready)
 
 
 def _lines(found: ServiceStatus, problems: ProblemList, now: datetime) -> list[str]:
-    lines = [] if found.leader is None else ["STATE", f"  {found.leader} works on it", ""]
-    lines.append("SOURCES")
-    lines += [line for source in found.sources for line in _source_lines(source, now)]
-    lines += ["", "NEXT"]
-    if found.quiet_until is not None:
-        lines.append(f"  quiet hours until {when(found.quiet_until, now)}")
-    lines += [_stream(stream, now) for stream in found.streams]
-    lines += ["", "CHANNELS"]
-    lines += [line for channel in found.channels for line in _channel(channel, now)]
-    if found.held:
-        lines += ["", "HELD"]
-        lines += [line for held in found.held for line in _held(held, now)]
-    if found.silences:
-        lines += ["", "SILENCES"]
-        lines += [_silence(silence) for silence in found.silences]
-    for heading, those in (("PROBLEMS", problems.problems), ("WARNINGS", problems.warnings)):
-        if those:
-            lines += ["", heading]
-            lines += [line for problem in those for line in _problem(problem, now)]
-    return lines
+    due = [f"  quiet hours until {when(found.quiet_until, now)}"] if found.quiet_until else []
+    for stream in found.streams:
+        next_due = f", next {when(stream.due, now)}" if stream.due else ""
+        due.append(f"  {_name(stream)}  {stream.schedule}{next_due}")
+    sections = {
+        "STATE": [f"  {found.leader} works on it"] if found.leader is not None else [],
+        "SOURCES": [line for source in found.sources for line in _source_lines(source, now)],
+        "NEXT": due,
+        "CHANNELS": [line for channel in found.channels for line in _channel(channel, now)],
+        "HELD": [line for held in found.held for line in _held(held, now)],
+        "SILENCES": [
+            f"  {each.name}  {f'until {each.until}' if each.is_active else f'ended on {each.until}, remove it'}: {each.reason}"
+            for each in found.silences
+        ],
+        "PROBLEMS": [line for problem in problems.problems for line in _problem(problem, now)],
+        "WARNINGS": [line for problem in problems.warnings for line in _problem(problem, now)],
+    }
+    shown = [(title, *lines) for title, lines in sections.items() if lines or title in ("SOURCES", "NEXT", "CHANNELS")]
+    return [line for section in shown for line in ("", *section)][1:]
+
+
+def _name(stream: StreamStatus | HeldDigestStatus) -> str:
+    return stream.subscription if stream.stream == "regular" else f"{stream.subscription} ({stream.stream})"
 
 
 def _source_lines(source: SourceHealth, now: datetime) -> list[str]:
@@ -111,12 +106,6 @@ def _source_lines(source: SourceHealth, now: datetime) -> list[str]:
     if source.failures:
         lines.append(f"    {in_a_row(source.failures)}: {source.error}")
     return lines
-
-
-def _stream(stream: StreamStatus, now: datetime) -> str:
-    name = stream.subscription if stream.stream == "regular" else f"{stream.subscription} ({stream.stream})"
-    due = f", next {when(stream.due, now)}" if stream.due else ""
-    return f"  {name}  {stream.schedule}{due}"
 
 
 def _channel(channel: ChannelStatus, now: datetime) -> list[str]:
@@ -137,22 +126,17 @@ def _channel(channel: ChannelStatus, now: datetime) -> list[str]:
 
 
 def _held(held: HeldDigestStatus, now: datetime) -> list[str]:
-    key, name = held.key[:12], held.subscription if held.stream == "regular" else f"{held.subscription} ({held.stream})"
+    key = held.key[:12]
     gone = "" if held.is_configured else ", a subscription that is no longer configured"
     out = "not sent until it is released or dropped"
     if held.goes_out_at is not None:
         out = f"sent {when(held.goes_out_at, now)}, marked as not confirmed by the operators"
     return [
-        f"  {name}  {held.title}{gone}",
+        f"  {_name(held)}  {held.title}{gone}",
         f"    since {when(held.since, now)}: {held.reason}",
         f"    {out}",
         f"    `cachewatch deliveries release {key}`, or `drop {key} --reason '...'`",
     ]
-
-
-def _silence(silence: SilenceStatus) -> str:
-    until = f"until {silence.until}" if silence.is_active else f"ended on {silence.until}, remove it"
-    return f"  {silence.name}  {until}: {silence.reason}"
 
 
 def _problem(problem: Problem, now: datetime) -> list[str]:
@@ -171,23 +155,16 @@ def when(moment: datetime | None, now: datetime) -> str:
 
 
 _MOST = 50
-
-
 _STATES = {"dead": (DeliveryState.DEAD, DeliveryState.SUPPRESSED), "open": OPEN, "held": (DeliveryState.HELD,)}
 # The states that `retry` and `drop` choose unless an option names one.
 _UNSENT = (DeliveryState.DEAD, DeliveryState.SUPPRESSED, *WAITING)
-
-
-def _filters(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options that choose deliveries."""
-    for option in (
-        click.option("--target", metavar="ADDRESS", help="Only deliveries to this address, file or webhook."),
-        click.option("--channel", metavar="NAME", help="Only deliveries through this channel."),
-        click.option("--open", "state", flag_value="open", help="Only deliveries that are waiting or being sent."),
-        click.option("--dead", "state", flag_value="dead", help="Only deliveries that failed permanently."),
-    ):
-        command = option(command)
-    return command
+# The options that choose deliveries.
+_FILTERS = with_options(
+    click.option("--dead", "state", flag_value="dead", help="Only deliveries that failed permanently."),
+    click.option("--open", "state", flag_value="open", help="Only deliveries that are waiting or being sent."),
+    click.option("--channel", metavar="NAME", help="Only deliveries through this channel."),
+    click.option("--target", metavar="ADDRESS", help="Only deliveries to this address, file or webhook."),
+)
 
 
 class _ListingGroup(SuggestingGroup):
@@ -210,27 +187,28 @@ def deliveries() -> None:
 @examples("cachewatch deliveries list --open", "cachewatch deliveries list --dead --channel mail --format json")
 @deliveries.command(name="list")
 @configured_without_secrets
-@_filters
+@_FILTERS
 @click.option("--held", "state", flag_value="held", help="Only deliveries held for an operator's decision.")
 @click.option("--all", "is_all", is_flag=True, help=f"All deliveries, not only the newest {_MOST}.")
 @FORMAT_OPTION
-def list_(
-    *, config: Config, state: str | None, channel: str | None, target: str | None, is_all: bool, format_: str
-) -> None:
+def list_(*, config: Config, state: str | None, is_all: bool, format_: str, **filters: str | None) -> None:
     """List deliveries, newest first."""
-    states = _STATES.get(state or "", ())
+    states, limit = _STATES.get(state or "", ()), None if is_all else _MOST
     with reading(config) as context, context.database.read() as connection:
-        found = outbox.find(connection, states=states, channel=channel, target=target, limit=None if is_all else _MOST)
+        found = outbox.find(connection, states=states, limit=limit, **filters)
     if format_ == "json":
         write_json("deliveries", found)
         return
-    unknown = [each.id for each in found if each.state in OPEN and each.channel not in config.channels]
-    note = "  (the channel is no longer configured)"
     if not found:
         click.echo("no deliveries", err=True)
         return
-    cells = [_cells(each, config.timezone, note if each.id in unknown else "") for each in found]
-    table = Table(("number", "created", "state", "channel -> target"), [(int(first), *rest) for first, *rest in cells])
+    rows = []
+    for each in found:
+        is_unknown = each.state in OPEN and each.channel not in config.channels
+        number, created, own_state, where = _cells(each, config.timezone)
+        where += "  (the channel is no longer configured)" if is_unknown else ""
+        rows.append((number, created, own_state, where))
+    table = Table(("number", "created", "state", "channel -> target"), rows)
     write_lines(text_lines(table, palette("auto", None), width()))
 
 
@@ -255,7 +233,7 @@ def show(*, config: Config, number: int, raw: bool, format_: str) -> None:
         history = [{"at": at, "event": event, "detail": said} for at, event, said in entries]
         write_json("delivery", {"delivery": found, "history": history})
         return
-    lines = ["  ".join(_cells(found, config.timezone))]
+    lines = ["  ".join(map(str, _cells(found, config.timezone)))]
     if stored is not None:
         lines.append(f"  {stored.title}")
         lines.append(f"  digest {stored.key[:12]} of {stored.subscription}, {stored.period}, {stored.state}")
@@ -273,25 +251,17 @@ def show(*, config: Config, number: int, raw: bool, format_: str) -> None:
 @deliveries.command
 @configured
 @click.argument("numbers", type=int, nargs=-1)
-@_filters
+@_FILTERS
 @click.option(
     "--force", "is_forced", is_flag=True, help="Include deliveries that are being sent; they may arrive twice."
 )
-def retry(
-    *,
-    config: Config,
-    numbers: tuple[int, ...],
-    state: str | None,
-    channel: str | None,
-    target: str | None,
-    is_forced: bool,
-) -> None:
+def retry(*, config: Config, numbers: tuple[int, ...], is_forced: bool, **filters: str | None) -> None:
     """Retry deliveries that were not sent.
 
     The same bytes are due now. Name deliveries by their numbers, or choose them by options.
     """
     act = partial(operator_actions.retry, is_forced=is_forced)
-    _each(config, numbers or _chosen(config, state, channel, target), "due now", act)
+    _each(config, numbers or _chosen(config, **filters), "due now", act)
 
 
 @examples("cachewatch deliveries resend 17", "cachewatch deliveries resend 17 18 19")
@@ -326,31 +296,22 @@ def release(*, config: Config, names: tuple[str, ...]) -> None:
 @deliveries.command
 @configured_without_secrets
 @click.argument("names", nargs=-1, metavar="[DELIVERY|DIGEST|SUBSCRIPTION]...")
-@_filters
+@_FILTERS
 @click.option("--reason", required=True, help="Why; stored with the digest or delivery.")
-def drop(
-    *,
-    config: Config,
-    names: tuple[str, ...],
-    state: str | None,
-    channel: str | None,
-    target: str | None,
-    reason: str,
-) -> None:
+def drop(*, config: Config, names: tuple[str, ...], reason: str, **filters: str | None) -> None:
     """Drop held digests or unsent deliveries.
 
     Name digests as for `release`; a number names a delivery. Options choose deliveries.
     """
-    chosen = names or tuple(map(str, _chosen(config, state, channel, target)))
-    _each(config, chosen, "dropped", lambda context, name: _drop(context, name, reason))
 
+    def act(context: Context, name: str) -> None:
+        # A longer number is the key of a digest: nobody has so many deliveries.
+        if name.isdecimal() and len(name) < 10:
+            operator_actions.drop_delivery(context, int(name), reason)
+        else:
+            operator_actions.drop_digest(context, name, reason)
 
-def _drop(context: Context, name: str, reason: str) -> None:
-    # A longer number is the key of a digest: nobody has so many deliveries.
-    if name.isdecimal() and len(name) < 10:
-        operator_actions.drop_delivery(context, int(name), reason)
-    else:
-        operator_actions.drop_digest(context, name, reason)
+    _each(config, names or tuple(map(str, _chosen(config, **filters))), "dropped", act)
 
 
 @examples("cachewatch deliveries restore mail kim@example.org", "cachewatch deliveries restore mail")
@@ -374,7 +335,7 @@ def restore(*, config: Config, channel: str, targets: tuple[str, ...]) -> None:
             click.echo(f"{target}: receives digests again")
 
 
-def _chosen(config: Config, state: str | None, channel: str | None, target: str | None) -> tuple[int, ...]:
+def _chosen(config: Config, *, state: str | None, channel: str | None, target: str | None) -> tuple[int, ...]:
     """Return the numbers of the deliveries that options choose, oldest first; raises UsageError if there are none."""
     if not (state or channel or target):
         raise UsageError("name a delivery by its number, or choose some by --dead, --open, --channel or --target")
@@ -393,12 +354,12 @@ def _each(config: Config, items: tuple[object, ...], done: str, act: Callable[..
             click.echo(f"{item}: {done}")
 
 
-def _cells(delivery: Delivery, zone: str, note: str = "") -> tuple[str, str, str, str]:
+def _cells(delivery: Delivery, zone: str) -> tuple[int, str, str, str]:
     marks = f" digest {delivery.digest[:12]}" if delivery.state is DeliveryState.HELD else ""
     marks += " maybe delivered" if delivery.may_have_arrived and delivery.state is not DeliveryState.SENT else ""
     said = f"  ({delivery.said})" if delivery.said else ""
-    where = f"{delivery.channel} -> {delivery.target}{marks}{said}{note}"
-    return str(delivery.id), minute(delivery.created, zone), str(delivery.state), where
+    where = f"{delivery.channel} -> {delivery.target}{marks}{said}"
+    return delivery.id, minute(delivery.created, zone), str(delivery.state), where
 
 
 @click.group(cls=SuggestingGroup)
@@ -418,12 +379,12 @@ def check(*, config: Config) -> None:
     with reading(config) as context:
         context.database.check()
         with context.database.read() as connection:
-            found = list(checking.problems(connection))
-            digests, deliveries = checking.counts(connection)
-    if found:
-        raise StateError("\n".join(map(safe, found)))
-    found_whole = f"{number_of(digests, 'digest')} and {number_of(deliveries, 'delivery', 'deliveries')}, no damage"
-    write_lines([f"{safe(str(config.database))}: {found_whole}"])
+            damage = list(digests.problems(connection))
+            of_digests, of_deliveries = digests.counts(connection)
+    if damage:
+        raise StateError("\n".join(map(safe, damage)))
+    said = f"{number_of(of_digests, 'digest')} and {number_of(of_deliveries, 'delivery', 'deliveries')}, no damage"
+    write_lines([f"{safe(str(config.database))}: {said}"])
 
 
 @examples(
@@ -445,15 +406,17 @@ def move(*, source: str, target: str, password_file: str | None) -> None:
     os.umask(0o077)
     password = Secret(read_secret_file(password_file, Path.cwd())) if password_file else None
     with ExitStack() as stack:
-        here, there = _place(source, password), _place(target, password)
+        here, there = (_place(text, password) for text in (source, target))
         _check_places(here, there)
-        old = stack.enter_context(_source_state(here))
-        new = stack.enter_context(_target(there))
+        old = _unused(stack.enter_context(closing(_source_state(here, stack))))
+        if isinstance(there, Path):
+            stack.enter_context(only_one(there))
+        new = _unused(stack.enter_context(closing(open_database(there))))
         with old.read() as reader, new.write() as writer:
-            if copying.has_rows(writer):
+            if has_rows(writer):
                 raise UsageError(f"{new.place}: is not empty; choose another database, or delete its tables")
-            count = copying.copy_rows(reader, writer)
-            copying.check_same(reader, writer, new.place)
+            count = copy_rows(reader, writer)
+            check_same(reader, writer, new.place)
     click.echo(f"{safe(new.place)}: {count:,} rows copied and compared; name it in `state:`", err=True)
 
 
@@ -473,36 +436,21 @@ def _check_places(source: StatePlace, target: StatePlace) -> None:
         raise UsageError(f"{target}: source and target are the same; choose another target")
 
 
-@contextmanager
-def _source_state(place: StatePlace) -> Iterator[Database]:
+def _source_state(place: StatePlace, stack: ExitStack) -> Database:
     """Open the state to copy, which no process may work on; a backup is copied and upgraded first."""
-    with ExitStack() as stack:
-        if isinstance(place, Path) and place.is_file():
-            folder = Path(stack.enter_context(TemporaryDirectory(prefix="cachewatch-")))
-            shutil.copyfile(place, folder / NAME)
-            _upgrade_backup(folder, place)
-            place = folder
-        elif isinstance(place, Path) and has_state(place):
-            stack.enter_context(only_one(place))
-        yield _unused(stack.enter_context(closing(open_to_read(place))))
-
-
-def _upgrade_backup(folder: Path, backup: Path) -> None:
-    """Upgrade the copy of a backup in `folder`; raise StateError, which names `backup`, if that fails."""
-    try:
-        with closing(open_database(folder, is_checked=True)) as database:
-            if database.is_new:
-                raise StateError(f"{backup}: is empty; name a state, or a backup of one")
-    except StateError as error:
-        raise StateError(str(error).replace(str(folder / NAME), str(backup))) from error
-
-
-@contextmanager
-def _target(place: StatePlace) -> Iterator[Database]:
-    with ExitStack() as stack:
-        if isinstance(place, Path):
-            stack.enter_context(only_one(place))
-        yield _unused(stack.enter_context(closing(open_database(place))))
+    if isinstance(place, Path) and place.is_file():
+        folder, backup = Path(stack.enter_context(TemporaryDirectory(prefix="cachewatch-"))), place
+        shutil.copyfile(backup, folder / NAME)
+        try:
+            with closing(open_database(folder, is_checked=True)) as database:
+                if database.is_new:
+                    raise StateError(f"{backup}: is empty; name a state, or a backup of one")
+        except StateError as error:
+            raise StateError(str(error).replace(str(folder / NAME), str(backup))) from error
+        return open_to_read(folder)
+    if isinstance(place, Path) and has_state(place):
+        stack.enter_context(only_one(place))
+    return open_to_read(place)
 
 
 def _unused(database: Database) -> Database:

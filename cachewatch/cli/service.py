@@ -8,7 +8,7 @@ import os
 import sys
 import webbrowser
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from datetime import datetime
 from email.message import EmailMessage
 from email.parser import BytesParser
@@ -18,7 +18,6 @@ from tempfile import NamedTemporaryFile, TemporaryDirectory
 from zoneinfo import ZoneInfo
 
 import click
-from msgspec import Struct
 
 from cachewatch.channels import open_channel
 from cachewatch.channels.chats import markup, plain_lines
@@ -26,7 +25,17 @@ from cachewatch.cli.config import configured, configured_without_secrets, elsewh
 from cachewatch.cli.mistakes import completing, examples
 from cachewatch.cli.operate import when
 from cachewatch.cli.template import TEMPLATES_OPTION
-from cachewatch.cli.terminal import FORMAT_OPTION, is_on_terminal, log_stream, steps, write_json, write_lines
+from cachewatch.cli.terminal import (
+    FORMAT_OPTION,
+    format_option,
+    is_on_terminal,
+    log_stream,
+    say,
+    waiting,
+    warn,
+    write_json,
+    write_lines,
+)
 from cachewatch.config.channels import FileConfig, MailConfig, WebhookConfig
 from cachewatch.config.model import Config
 from cachewatch.config.reading import read_config
@@ -37,7 +46,7 @@ from cachewatch.core.names import did_you_mean, safe
 from cachewatch.errors import AnotherInstance, DeliveryError, SourceError, TemplateError, UnknownRevision, UsageError
 from cachewatch.git.remote import is_url
 from cachewatch.operators.explaining import SubscriptionAnswer, explain_package, packages_now
-from cachewatch.operators.status import ProblemList, ServiceStatus, StreamStatus, find_problems, read_status
+from cachewatch.operators.status import ServiceStatus, find_problems, read_status
 from cachewatch.report.digest_mail import render_notice
 from cachewatch.report.samples import Grade, body_of, lint_digest
 from cachewatch.report.values import DeliveryOutcome, Form, Notice
@@ -46,72 +55,38 @@ from cachewatch.runtime.log import Log, open_log
 from cachewatch.service.compose import ChannelMessages, PendingDigest, build_messages, compose
 from cachewatch.service.context import Context, copy_for_now
 from cachewatch.service.create import is_left_out
-from cachewatch.service.passes import Result, leading, ping, put_in_force, run_pass
+from cachewatch.service.passes import leading, ping, put_in_force, run_pass
 from cachewatch.service.poll import poll
 from cachewatch.service.recipients import resume
 from cachewatch.service.stream_state import StreamState, read_stream
 from cachewatch.service.streams import REGULAR, URGENT, Stream, streams_of
 from cachewatch.store import digests, health, outbox
 from cachewatch.store.database import copy_rows
-from cachewatch.store.digests import DigestSummary
 from cachewatch.store.health import SourceHealth
-from cachewatch.store.outbox import OPEN, Delivery
+from cachewatch.store.outbox import OPEN
 from cachewatch.store.schema import utc_now
 from cachewatch.store.sqlite import has_state, only_one, open_database
 
 _MOST_DELIVERIES = 500
 
 
-class PassSummary(Struct, frozen=True):
-    """The state before and after a pass, and the digests that it created or tried to deliver."""
-
-    begun: datetime  # in the configured time zone
-    before: ServiceStatus
-    after: ServiceStatus
-    problems: ProblemList
-    delivered: tuple[tuple[DigestSummary | None, tuple[Delivery, ...]], ...]  # by digest; None for notices to operators
-
-
-def summarize(context: Context, before: ServiceStatus, begun: datetime) -> PassSummary:
-    """Return a summary of the pass that began at `begun`; `before` is the status at that time."""
-    after = read_status(context)
-    with context.database.read() as connection:
-        touched = [
-            each
-            for each in reversed(outbox.find(connection, limit=_MOST_DELIVERIES))
-            if each.created >= begun or (each.settled_at is not None and each.settled_at >= begun)
-        ]
-        keys = dict.fromkeys(each.digest for each in touched)
-        delivered = tuple(
-            (digests.find(connection, key), tuple(each for each in touched if each.digest == key)) for key in keys
-        )
-    problems = find_problems(after, context.config, context.clock())
-    begun = begun.astimezone(ZoneInfo(context.config.timezone))
-    return PassSummary(begun, before, after, problems, delivered)
-
-
-def lines(summary: PassSummary) -> Iterator[str]:
-    """Yield the summary for a terminal."""
-    then = {source.name: source for source in summary.before.sources}
+def _summary(context: Context, before: ServiceStatus, begun: datetime) -> Iterator[str]:
+    """Yield for a terminal what the pass did that began at `begun`; `before` is the status at that time."""
+    after, begun = read_status(context), begun.astimezone(ZoneInfo(context.config.timezone))
+    then = {source.name: source for source in before.sources}
     yield "SOURCES"
-    for source in summary.after.sources:
-        yield f"  {source.name}  {_source(source, then.get(source.name), summary.begun)}"
+    for source in after.sources:
+        yield f"  {source.name}  {_source(source, then.get(source.name), begun)}"
     yield "DIGESTS"
-    yield from _digests(summary)
-    yield from _waiting(summary)
-    if summary.problems.all:
-        yield "PROBLEMS  (`cachewatch status` says more)"
-        yield from (f"  {problem.what}" for problem in summary.problems.all)
-
-
-def _waiting(summary: PassSummary) -> Iterator[str]:
-    """Yield how many deliveries wait for each channel, and when they are retried."""
-    for channel in summary.after.channels:
-        count = sum(channel.queue.get(state, 0) for state in OPEN)
-        if count:
+    yield from _digests(context, before, after, begun)
+    for channel in after.channels:
+        if count := sum(channel.queue.get(state, 0) for state in OPEN):
             blocked = channel.health.blocked_until
-            again = f"; next attempt {when(blocked, summary.begun)}" if blocked else ""
+            again = f"; next attempt {when(blocked, begun)}" if blocked else ""
             yield f"  {channel.health.name}: {number(count, 'delivery', 'deliveries')} waiting{again}"
+    if problems := find_problems(after, context.config, context.clock()).all:
+        yield "PROBLEMS  (`cachewatch status` says more)"
+        yield from (f"  {problem.what}" for problem in problems)
 
 
 def _source(source: SourceHealth, then: SourceHealth | None, now: datetime) -> str:
@@ -119,49 +94,43 @@ def _source(source: SourceHealth, then: SourceHealth | None, now: datetime) -> s
         return f"cannot be read: {source.error}"
     if source.revision is None:
         return "nothing fetched yet"
-    is_same = then is not None and then.revision == source.revision
-    is_first = then is None or then.revision is None
-    what = "unchanged" if is_same else "fetched for the first time" if is_first else "new"
+    if then is None or then.revision is None:
+        what = "fetched for the first time"
+    else:
+        what = "unchanged" if then.revision == source.revision else "new"
     return f"{source.revision[:10]} of {when(source.revision_time, now)}, {what}"
 
 
-def _digests(summary: PassSummary) -> Iterator[str]:
-    told = set()
-    for digest, deliveries in summary.delivered:
-        told.add(digest.subscription if digest else "")
+def _digests(context: Context, before: ServiceStatus, after: ServiceStatus, begun: datetime) -> Iterator[str]:
+    """Yield the digests that the pass created or tried to deliver, then those that it did not, and why."""
+    with context.database.read() as connection:
+        newest = outbox.find(connection, limit=_MOST_DELIVERIES)
+        touched = [each for each in reversed(newest) if max(each.created, each.settled_at or each.created) >= begun]
+        found = {each.digest: digests.find(connection, each.digest) for each in touched}
+    for key, digest in found.items():
         yield f"  {digest.subscription}: {digest.title}" if digest else "  an alert to the operators"
-        yield from (f"    {_delivery(each)}" for each in deliveries)
-    failed = {alert.name: alert.detail for alert in summary.after.alerts if alert.kind == "digest-failed"}
+        for each in touched:
+            if each.digest == key:
+                said = f": {each.said}" if each.said and each.state != "sent" else ""
+                yield f"    {each.channel} -> {each.target}: {each.state}{said}"
+    failed = {alert.name: alert.detail for alert in after.alerts if alert.kind == "digest-failed"}
     yield from (f"  {name}: could not be created: {detail}" for name, detail in failed.items())
-    held = [each for each in summary.after.held if each.since >= summary.begun]
+    held = [each for each in after.held if each.since >= begun]
     yield from (f"  {each.subscription}: held for the operators: {each.reason}" for each in held)
-    quiet = told | failed.keys() | {each.subscription for each in held}
-    for stream in (each for each in summary.after.streams if each.stream == "regular"):
-        if stream.subscription not in quiet:
-            yield f"  {stream.subscription}: nothing to send now; {_next(stream, summary)}"
-
-
-def _next(stream: StreamStatus, summary: PassSummary) -> str:
-    due = f"next {when(stream.due, summary.begun)}" if stream.due else f"next {stream.schedule}"
-    if any(source.revision is None for source in summary.before.sources):
-        return f"it begins here, {due} (`cachewatch preview {stream.subscription}` says how to see one now)"
-    return due
-
-
-def _delivery(delivery: Delivery) -> str:
-    said = f": {delivery.said}" if delivery.said and delivery.state != "sent" else ""
-    return f"{delivery.channel} -> {delivery.target}: {delivery.state}{said}"
-
-
-_DIGEST_FAILED = 8
+    told = {digest.subscription for digest in found.values() if digest} | {each.subscription for each in held}
+    for stream in after.streams:
+        if stream.stream == "regular" and stream.subscription not in told | failed.keys():
+            due = f"next {when(stream.due, begun) if stream.due else stream.schedule}"
+            if any(source.revision is None for source in before.sources):
+                due = f"it begins here, {due} (`cachewatch preview {stream.subscription}` says how to see one now)"
+            yield f"  {stream.subscription}: nothing to send now; {due}"
 
 
 @examples("cachewatch once --config /etc/cachewatch/cachewatch.yaml", "cachewatch once --log-format json 2>> once.log")
 @click.command
 @configured
 @log_format
-@click.pass_context
-def once(context: click.Context, /, *, config: Config, log_format: str) -> None:
+def once(*, config: Config, log_format: str) -> int:
     """Fetch, compare and deliver what is due, then exit.
 
     For cron, CI or a systemd timer. Exits with 3 if a source could not be read, with 8 if a digest could not be
@@ -170,23 +139,24 @@ def once(context: click.Context, /, *, config: Config, log_format: str) -> None:
     """
     os.umask(0o077)
     with only_one(config.folder), _pinged_if_it_fails(config), ExitStack() as stack:
-        with steps() as doing:
-            service = _opened(config, log_format, doing)
-            stack.enter_context(closing(service.database))
-            stack.enter_context(leading(service))
-            resume(service)
-            put_in_force(service)
-            before, begun = read_status(service), utc_now()
-            if is_on_terminal():
-                # The first fetch takes long, and the log has lines only for work that is finished.
-                new = ", ".join(safe(source.name) for source in before.sources if source.revision is None)
-                if new:
-                    click.echo(f"fetching {new} for the first time, which may take minutes ...", err=True)
+        doing = ["polling"]
+        service = _opened(config, log_format, doing.append)
+        stack.enter_context(closing(service.database))
+        stack.enter_context(leading(service))
+        resume(service)
+        put_in_force(service)
+        before, begun = read_status(service), utc_now()
+        new = ", ".join(safe(source.name) for source in before.sources if source.revision is None)
+        if new and is_on_terminal():
+            # The first fetch takes long, and the log has lines only for work that is finished.
+            click.echo(f"fetching {new} for the first time, which may take minutes ...", err=True)
+        with waiting(lambda: doing[-1]):
             result = run_pass(service)
         if is_on_terminal():
-            write_lines(map(safe, lines(summarize(service, before, begun))))
-        ping(config, service.log, is_whole=_status(result) == 0)
-    context.exit(_status(result))
+            write_lines(map(safe, _summary(service, before, begun)))
+        code = 3 if result.failed_sources else 8 if result.failed_digests else 7 if result.is_undelivered else 0
+        ping(config, service.log, is_whole=code == 0)
+    return code
 
 
 @contextmanager
@@ -201,20 +171,11 @@ def _pinged_if_it_fails(config: Config) -> Iterator[None]:
         raise
 
 
-def _status(result: Result) -> int:
-    if result.failed_sources:
-        return 3
-    if result.failed_digests:
-        return _DIGEST_FAILED
-    return 7 if result.is_undelivered else 0
-
-
 @examples("cachewatch daemon --config /etc/cachewatch/cachewatch.yaml", "cachewatch daemon --log-format json")
 @click.command
 @configured
 @log_format
-@click.pass_context
-def daemon(context: click.Context, /, *, config: Config, log_format: str) -> None:
+def daemon(*, config: Config, log_format: str) -> int:
     """Fetch, compare and deliver whenever something is due.
 
     Runs until it receives SIGTERM, which lets the current delivery finish. SIGHUP reloads the configuration.
@@ -225,8 +186,7 @@ def daemon(context: click.Context, /, *, config: Config, log_format: str) -> Non
     with only_one(config.folder):
         service = _opened(config, log_format)
         with closing(service.database):
-            code = Daemon(service, lambda: read_config(config.path)).run()
-    context.exit(code)
+            return Daemon(service, lambda: read_config(config.path)).run()
 
 
 def _opened(config: Config, form: str, doing: Callable[[str], None] | None = None) -> Context:
@@ -238,7 +198,6 @@ def _opened(config: Config, form: str, doing: Callable[[str], None] | None = Non
 
 # The tables of messages, which may be large and are not needed.
 _NOT_LOOKED_AT = ("bodies", "deliveries", "attempts")
-_FORMS = ("text", "html", "markdown", "json", "eml")
 
 
 @examples(
@@ -251,7 +210,7 @@ _FORMS = ("text", "html", "markdown", "json", "eml")
 @click.argument("subscription", required=False, shell_complete=completing("subscriptions"))
 @click.option("--since", metavar="REVISION", help="Start at this revision or date, not at the last reported one.")
 @click.option("--urgent", is_flag=True, help="Preview the urgent digest, not the regular one.")
-@click.option("--format", "form", type=click.Choice(_FORMS), default="text", help="Output format.")
+@format_option("text", "html", "markdown", "json", "eml")
 @click.option(
     "--channel",
     metavar="NAME",
@@ -261,21 +220,18 @@ _FORMS = ("text", "html", "markdown", "json", "eml")
 @click.option("--open", "is_opened", is_flag=True, help="Show the HTML in a browser.")
 @TEMPLATES_OPTION
 @click.option("--lint", is_flag=True, help="Check the mail for problems in common e-mail clients, and print them.")
-@click.pass_context
 def preview(
-    context: click.Context,
-    /,
     *,
     config: Config,
     subscription: str | None,
     since: str | None,
     urgent: bool,
-    form: str,
+    format_: str,
     channel: str | None,
     is_opened: bool,
     templates_dir: Path | None,
     lint: bool,
-) -> None:
+) -> int:
     """Print the digest that SUBSCRIPTION would receive from `cachewatch once` now.
 
     SUBSCRIPTION may be left out if there is only one. The output is byte for byte what would be sent, and nothing if
@@ -286,41 +242,96 @@ def preview(
     """
     if templates_dir is not None:
         config = config.model_copy(update={"templates_dir": templates_dir.absolute()})
-    stream = _stream(config, subscription or _only_subscription(config), URGENT if urgent else REGULAR)
+    stream = _stream(config, subscription, URGENT if urgent else REGULAR)
     with _state(config, stream, since) as service:
         with service.database.read() as connection:
             state = read_stream(connection, stream)
         draft = compose(service, stream, state, since=since)
         packed = _through(channel, build_messages(config, stream, draft.digest, forms=frozenset(Form)))
-        is_sent = _would_be_sent(stream, state, draft, service.clock(), is_asked=since is not None)
-        _say(config, service, stream, state, draft, since=since, is_sent=is_sent)
+        is_new = any(span.before.revision != span.after.revision for span in draft.digest.spans)
+        is_due = since is not None or is_new or not stream.is_each_revision
+        is_sent = is_due and not is_left_out(stream, state, draft, service.clock())
+        for note in _notes(config, service, stream, state, draft, since=since, is_sent=is_sent):
+            click.echo(f"cachewatch: {note}", err=True)
     problems = dict.fromkeys(each.problem for each in packed if each.problem)
     for problem in problems:
-        click.echo(
-            f"cachewatch: cachewatch's own templates are used, because one of yours is wrong: {safe(problem)}", err=True
-        )
+        say(f"cachewatch's own templates are used, because one of yours is wrong: {problem}")
+    code = TemplateError.exit_code if problems else 0
     if lint:
-        context.exit(_lint(config, packed) or (TemplateError.exit_code if problems else 0))
+        return _lint(config, packed[0]) or code
     if is_sent and is_opened:
         with NamedTemporaryFile(prefix="cachewatch-", suffix=".html", delete=False) as page:
             page.write(_sent(config, packed, "html"))
         is_shown = webbrowser.open(Path(page.name).as_uri())
-        said = f"opening {page.name}" if is_shown else f"there is no browser to open; the file is {page.name}"
-        click.echo(f"cachewatch: {said}", err=True)
+        say(f"opening {page.name}" if is_shown else f"there is no browser to open; the file is {page.name}")
     elif is_sent:
-        sys.stdout.buffer.write(_sent(config, packed, form))
-    context.exit(TemplateError.exit_code if problems else 0)
+        sys.stdout.buffer.write(_sent(config, packed, format_))
+    return code
 
 
-def _state(config: Config, stream: Stream, since: str | None) -> AbstractContextManager[Context]:
+def _stream(config: Config, subscription: str | None, name: str) -> Stream:
+    """Return a stream of a subscription, or of the only one; raise UsageError, with all names, if there is none."""
+    names = ", ".join(config.subscriptions) or "none"
+    if not subscription and len(config.subscriptions) != 1:
+        raise UsageError(f"preview needs a subscription; configured: {names}")
+    subscription = subscription or next(iter(config.subscriptions))
+    for stream in streams_of(config):
+        if stream.subscription.name == subscription and stream.name == name:
+            return stream
+    if subscription in config.subscriptions:
+        raise UsageError(f"{subscription} has no urgent digests; see `urgent:` in {config.path}")
+    raise UsageError(f"no subscription {subscription!r}; configured: {names}")
+
+
+@contextmanager
+def _state(config: Config, stream: Stream, since: str | None) -> Iterator[Context]:
     """Open the state as the next pass would find it, with the newest revisions of the sources on this machine.
 
     Before the first pass, it is empty except for the sources that this pass would fetch.
     """
-    if not has_state(config.database):
-        named = [source for source in stream.sources if since or _begins_earlier(source)]
-        return _first_state(config, named, [*named, *(each for each in stream.sources if _is_here(each))])
-    return _next_state(config, stream.sources) if any(map(_is_here, stream.sources)) else reading(config)
+    here = [each for each in stream.sources if _is_here(each)]
+    with ExitStack() as stack:
+        stored = stack.enter_context(reading(config)) if has_state(config.database) else None
+        if stored and not here:
+            yield stored
+            return
+        folder = Path(stack.enter_context(TemporaryDirectory(prefix="cachewatch-")))
+        own = config.model_copy(update={"state": folder})
+        # The log of the service does not belong to the output of a preview.
+        context = Context(config=own, database=open_database(folder), log=open_log(level=logging.CRITICAL))
+        stack.enter_context(closing(context.database))
+        if stored:
+            _fetch_next(context, stored, stream.sources)
+        else:
+            _fetch_first(context, [each for each in stream.sources if since or _begins_earlier(each)], here)
+        yield context
+
+
+def _fetch_first(context: Context, named: list[Source], here: list[Source]) -> None:
+    """Fetch sources into a temporary state, and print which of the `named` ones are fetched.
+
+    Live build caches are not fetched, because they have no earlier revisions.
+    """
+    if names := ", ".join(source.name for source in named if source.type == "git"):
+        say(f"nothing was fetched yet; fetching {names} for this preview alone ...")
+    for source in {source.name: source for source in (*named, *here) if source.type == "git"}.values():
+        if not poll(context, source):
+            raise SourceError(f"the source {source.name}: {_error(context, source)}")
+
+
+def _fetch_next(context: Context, stored: Context, sources: Sequence[Source]) -> None:
+    """Copy a state to a temporary one, and fetch those of `sources` that are on this machine."""
+    with stored.database.read() as old, context.database.write() as new:
+        copy_rows(old, new, but=_NOT_LOOKED_AT)
+    for source in sources:
+        copy_for_now(stored.clone_folder(source.name), context.clone_folder(source.name))
+        if _is_here(source) and not poll(context, source):
+            warn(f"the source {source.name} cannot be read: {_error(context, source)}")
+
+
+def _error(context: Context, source: Source) -> str:
+    with context.database.read() as connection:
+        return health.source(connection, source.name).error
 
 
 def _begins_earlier(source: Source) -> bool:
@@ -332,75 +343,7 @@ def _is_here(source: Source) -> bool:
     return source.type == "git" and (not is_url(source.address) or source.address.startswith("file:"))
 
 
-@contextmanager
-def _first_state(config: Config, named: list[Source], sources: list[Source]) -> Iterator[Context]:
-    """Fetch `sources` into a temporary state, and print which of the `named` ones are fetched.
-
-    Live build caches are not fetched, because they have no earlier revisions.
-    """
-    if names := ", ".join(source.name for source in named if source.type == "git"):
-        click.echo(f"cachewatch: nothing was fetched yet; fetching {names} for this preview alone ...", err=True)
-    with _state_elsewhere(config) as context:
-        for source in {source.name: source for source in sources if source.type == "git"}.values():
-            if not poll(context, source):
-                with context.database.read() as connection:
-                    raise SourceError(f"the source {source.name}: {health.source(connection, source.name).error}")
-        yield context
-
-
-@contextmanager
-def _next_state(config: Config, sources: Sequence[Source]) -> Iterator[Context]:
-    """Copy the state to a temporary folder, and fetch there those of `sources` that are on this machine."""
-    with reading(config) as stored, _state_elsewhere(config) as context:
-        with stored.database.read() as old, context.database.write() as new:
-            copy_rows(old, new, but=_NOT_LOOKED_AT)
-        for source in sources:
-            copy_for_now(stored.clone_folder(source.name), context.clone_folder(source.name))
-            if _is_here(source) and not poll(context, source):
-                with context.database.read() as connection:
-                    said = f"the source {source.name} cannot be read: {health.source(connection, source.name).error}"
-                click.echo(f"cachewatch: warning: {safe(said)}", err=True)
-        yield context
-
-
-@contextmanager
-def _state_elsewhere(config: Config) -> Iterator[Context]:
-    """Open an empty state in a temporary folder."""
-    with TemporaryDirectory(prefix="cachewatch-") as folder:
-        own = config.model_copy(update={"state": Path(folder)})
-        # The log of the service does not belong to the output of a preview.
-        context = Context(config=own, database=open_database(own.state), log=open_log(level=logging.CRITICAL))
-        with closing(context.database):
-            yield context
-
-
-def _would_be_sent(stream: Stream, state: StreamState, draft: PendingDigest, now: datetime, *, is_asked: bool) -> bool:
-    """Tell whether a pass would send this digest.
-
-    With `is_asked`, the user asked for it by --since, so it counts as due.
-    """
-    is_new = any(span.before.revision != span.after.revision for span in draft.digest.spans)
-    is_due = is_asked or is_new or not stream.is_each_revision
-    return is_due and not is_left_out(stream, state, draft, now)
-
-
-def _only_subscription(config: Config) -> str:
-    """Return the name of the only subscription; raise UsageError, with all names, if there are several."""
-    if len(config.subscriptions) != 1:
-        raise UsageError(f"preview needs a subscription; configured: {', '.join(config.subscriptions) or 'none'}")
-    return next(iter(config.subscriptions))
-
-
-def _stream(config: Config, subscription: str, name: str) -> Stream:
-    for stream in streams_of(config):
-        if stream.subscription.name == subscription and stream.name == name:
-            return stream
-    if subscription in config.subscriptions:
-        raise UsageError(f"{subscription} has no urgent digests; see `urgent:` in {config.path}")
-    raise UsageError(f"no subscription {subscription!r}; configured: {', '.join(config.subscriptions) or 'none'}")
-
-
-def _say(
+def _notes(
     config: Config,
     service: Context,
     stream: Stream,
@@ -409,51 +352,42 @@ def _say(
     *,
     since: str | None,
     is_sent: bool,
-) -> None:
-    """Print on standard error why there is no digest, when it is sent, or what is missing in it."""
+) -> Iterator[str]:
+    """Yield why there is no digest, when it is sent, or what is missing in it."""
     name = stream.subscription.name
-    unfetched = [each.name for each in stream.sources if state.sources[each.name].revision is None]
-    fetched = {
-        each.name: state.sources[each.name].succeeded_at
-        for each in stream.sources
-        if not _is_here(each) and has_state(config.database)
-    }
-    unasked = {each: minute(at, config.timezone) for each, at in fetched.items() if at is not None}
+    unfetched = [each for each in stream.sources if state.sources[each.name].revision is None]
     is_silent = not since and not state.positions and not any(map(_begins_earlier, stream.sources))
-    notes = []
     if unfetched and not is_silent:
         # Why not was just said of sources on this machine, which were tried.
-        asked = {each.name for each in stream.sources if not _is_here(each)}
-        failed = dict.fromkeys(state.sources[each].error for each in unfetched if each in asked)
+        failed = dict.fromkeys(state.sources[each.name].error for each in unfetched if not _is_here(each))
         why = safe("; ".join(filter(None, failed)))
-        notes.append(
-            f"warning: nothing has been fetched yet of {', '.join(unfetched)}{f' ({why})' if why else ''}; run `cachewatch once` first"
-        )
+        names = f"{', '.join(each.name for each in unfetched)}{f' ({why})' if why else ''}"
+        yield f"warning: nothing has been fetched yet of {names}; run `cachewatch once` first"
     if draft.is_empty and (is_silent or len(unfetched) < len(stream.sources)):
         why = f"no changes since {since or 'the last report'} match {name}"
         why = f"{name} begins at the newest revision" if is_silent else why
         what = "the digest says so" if is_sent else "nothing would be sent"
-        base = "" if since else _earlier(service, stream, state)
+        base = "" if since else _earlier(service, stream, state, unfetched)
         earlier = "an earlier --since" if since else base and f"`cachewatch preview {name} --since {base}`"
-        notes.append(f"{why}: {what}{f'; {earlier} shows older changes' if earlier else ''}")
-    notes += [
-        f"warning: {each.package} of {tag.tag} cannot be read; what changed in it is reported later: {safe(each.reason)}"
-        for advance in draft.advances
-        for tag in advance.tags
-        for each in tag.unread
-    ]
-    notes += [f"{each} as of the last fetch at {at}; `cachewatch once` fetches first" for each, at in unasked.items()]
+        yield f"{why}: {what}{f'; {earlier} shows older changes' if earlier else ''}"
+    for advance in draft.advances:
+        for tag in advance.tags:
+            for each in tag.unread:
+                unread = f"{each.package} of {tag.tag} cannot be read"
+                yield f"warning: {unread}; what changed in it is reported later: {safe(each.reason)}"
+    for source in stream.sources:
+        at = state.sources[source.name].succeeded_at
+        if at is not None and not _is_here(source) and has_state(config.database):
+            fetched = minute(at, config.timezone)
+            yield f"{source.name} as of the last fetch at {fetched}; `cachewatch once` fetches first"
     if draft.hold:
-        notes.append(f"this digest would be held for the operators: {draft.hold}")
+        yield f"this digest would be held for the operators: {draft.hold}"
     elif is_sent and not since and (later := _later(service, stream)):
-        notes.append(f"this digest is sent {later}, with what is new until then")
-    for note in notes:
-        click.echo(f"cachewatch: {note}", err=True)
+        yield f"this digest is sent {later}, with what is new until then"
 
 
-def _earlier(service: Context, stream: Stream, state: StreamState) -> str:
+def _earlier(service: Context, stream: Stream, state: StreamState, unfetched: Sequence[Source]) -> str:
     """Return the nearest of HEAD~1 to HEAD~3 since which something changed, or "" if none is known."""
-    unfetched = [each for each in stream.sources if state.sources[each.name].revision is None]
     if unfetched:
         return "HEAD~1" if all(each.type == "git" and not _is_here(each) for each in unfetched) else ""
     with suppress(SourceError, UnknownRevision):
@@ -486,32 +420,25 @@ def _through(channel: str | None, packed: tuple[ChannelMessages, ...]) -> tuple[
 def _sent(config: Config, packed: tuple[ChannelMessages, ...], form: str) -> bytes:
     """Return the bytes that the first of these channels sends in the format `form`."""
     first = packed[0]
+    channel, rendered = config.channels[first.channel], first.rendered
     if form == "eml":
         mails = [each for each in packed if isinstance(config.channels[each.channel], MailConfig)]
         if not mails:
-            raise UsageError(
-                f"{', '.join(each.channel for each in packed)}: no mail channel; choose another form with --format"
-            )
+            names = ", ".join(each.channel for each in packed)
+            raise UsageError(f"{names}: no mail channel; choose another form with --format")
         for each in mails:
             if each.messages:
                 return each.messages[0].payload
         raise UsageError("the subscription has no recipients of mail; choose another form with --format")
     if form == "json":
-        is_webhook = isinstance(config.channels[first.channel], WebhookConfig)
-        return first.messages[0].payload if is_webhook else first.rendered.json
-
-    mail = _mail(config, first) if form != "markdown" else None
-    if mail is not None:
+        return first.messages[0].payload if isinstance(channel, WebhookConfig) else rendered.json
+    mail = _mail(config, first)
+    if mail is not None and form != "markdown":
         return body_of(mail, "plain" if form == "text" else "html").encode()
-    return _text(config, first, form).encode()
-
-
-def _text(config: Config, packed: ChannelMessages, form: str) -> str:
-    rendered = packed.rendered
     if form == "text":
-        return plain_lines(rendered.text)
-    is_page = form == "html" and isinstance(config.channels[packed.channel], FileConfig)
-    return markup(rendered.page if is_page else getattr(rendered, form))
+        return plain_lines(rendered.text).encode()
+    is_page = form == "html" and isinstance(channel, FileConfig)
+    return markup(rendered.page if is_page else getattr(rendered, form)).encode()
 
 
 def _mail(config: Config, packed: ChannelMessages) -> EmailMessage | None:
@@ -521,22 +448,17 @@ def _mail(config: Config, packed: ChannelMessages) -> EmailMessage | None:
     return BytesParser(EmailMessage, policy=default).parsebytes(packed.messages[0].payload)
 
 
-def _lint(config: Config, packed: tuple[ChannelMessages, ...]) -> int:
-    first = packed[0]
-    findings = lint_digest(_mail(config, first) or first.rendered, bases=_bases(config))
+def _lint(config: Config, packed: ChannelMessages) -> int:
+    channels = config.channels.values()
+    unsubscribe = [channel.unsubscribe for channel in channels if isinstance(channel, MailConfig)]
+    allowed = [config.links, *(channel.archive for channel in channels), *unsubscribe]
+    bases = [base.partition("{")[0] for base in allowed if base]
+    findings = lint_digest(_mail(config, packed) or packed.rendered, bases=bases)
     for finding in findings:
         click.echo(f"{finding.grade}: {finding.where}: {finding.message}")
     if not findings:
         click.echo("no problems found")
     return int(any(finding.grade is Grade.ERROR for finding in findings))
-
-
-def _bases(config: Config) -> list[str]:
-    """Return the beginnings of links that the configuration allows."""
-    channels = config.channels.values()
-    unsubscribe = [channel.unsubscribe for channel in channels if isinstance(channel, MailConfig)]
-    named = [config.links, *(channel.archive for channel in channels), *unsubscribe]
-    return [base.partition("{")[0] for base in named if base]
 
 
 @examples("cachewatch config test mail", "cachewatch config test mail --to you@example.org")
@@ -565,8 +487,7 @@ def test(*, config: Config, channel: str, to: tuple[str, ...]) -> None:
         created=now,
         zone=config.timezone,
     )
-    rendered = render_notice(notice, to=to or config.operators.to)
-    messages = opened.build_messages(rendered)
+    messages = opened.build_messages(render_notice(notice, to=to or config.operators.to))
     if not messages:
         raise UsageError(f"no recipients: use --to ADDRESS, or set `operators: to:` in {config.path}")
     failed = []
@@ -599,17 +520,11 @@ def explain(*, config: Config, package: str, format_: str) -> None:
         found = list(explain_package(context, package))
         names = packages_now(context)
     if names and package not in names:
-        _warn(package, names)
+        warn(f"no source has a package {package} now{did_you_mean(package, sorted(names))}")
     if format_ == "json":
         write_json("explain", found)
         return
     write_lines(safe(line) for each in found for line in _lines(each))
-
-
-def _warn(package: str, names: set[str]) -> None:
-    """Warn that no source has the package now, with similar names."""
-    hint = did_you_mean(package, sorted(names))
-    click.echo(f"cachewatch: warning: no source has a package {safe(package)} now{safe(hint)}", err=True)
 
 
 def _lines(found: SubscriptionAnswer) -> Iterator[str]:

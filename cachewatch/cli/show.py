@@ -63,21 +63,7 @@ from cachewatch.git.revisions import Revision, resolve
 from cachewatch.git.trees import folders as folders_of
 from cachewatch.git.trees import nothing_found
 from cachewatch.hooks import extensions
-from cachewatch.report.tables import (
-    Listed,
-    ListedPackage,
-    ListedStack,
-    ListedTag,
-    ShownPackage,
-    ShownSpec,
-    packages_json,
-    render_inventory,
-    render_spec,
-    specs_json,
-    specs_table,
-    write_listing,
-    write_table,
-)
+from cachewatch.report import tables
 from cachewatch.report.text import Palette, fitted
 from cachewatch.runtime.files import shipped_schemas
 from cachewatch.sources import folders
@@ -125,6 +111,7 @@ def show(
     stack=. Without a name ('%gcc@12'), all packages are searched. It may also be the hash of a spec or what it begins
     with (/22xqlomm), or the path of a document (a .md file).
     """
+    pieces: Iterable[bytes]
     with ExitStack() as stack:
         line = stack.enter_context(closing(ProgressLine("reading")))
         catalogue = _Catalogue(repo, f"{rev}:{tag}" if tag else rev, line, stack)
@@ -132,17 +119,21 @@ def show(
             if len(hashes) < len(packages):
                 raise UsageError("hashes and names of packages cannot be combined; show them one after the other")
             specs = catalogue.specs(hashes)
-            pieces = [specs_json(specs)] if format_ == "json" else _spec_lines(specs, palette(color, output))
+            pieces = [tables.specs_json(specs)] if format_ == "json" else _spec_lines(specs, palette(color, output))
         else:
             shown = [each for name in spec_texts(packages) for each in _packages(name, catalogue)]
             warn_of(diagnostic for each in shown for diagnostic in each.document.diagnostics)
             colours = palette(color, output)
-            tables = write_table(specs_table(shown), "text", colours, width()) if is_long else _tables(shown, colours)
-            pieces = [packages_json(shown)] if format_ == "json" else tables
+            if format_ == "json":
+                pieces = [tables.packages_json(shown)]
+            elif is_long:
+                pieces = tables.write_table(tables.specs_table(shown), "text", colours, width())
+            else:
+                pieces = _tables(shown, colours)
         write(pieces, output, is_for_people=format_ == "text")
 
 
-def _packages(name: str, catalogue: "_Catalogue") -> list[ShownPackage]:
+def _packages(name: str, catalogue: "_Catalogue") -> list[tables.ShownPackage]:
     if folders.is_documents(name):
         return [_read_file(name)]
     folders.check_path(name)
@@ -168,7 +159,7 @@ def _packages(name: str, catalogue: "_Catalogue") -> list[ShownPackage]:
     return some
 
 
-def _chosen_specs(shown: ShownPackage, asked: SpecPattern) -> ShownPackage:
+def _chosen_specs(shown: tables.ShownPackage, asked: SpecPattern) -> tables.ShownPackage:
     """Return the package with only the specs that match `asked`."""
     if not asked.conditions:
         return shown
@@ -217,14 +208,15 @@ class _Catalogue:
         self._repo, self._revision, self._line, self._stack = repo, revision, line, stack
         self._opened: tuple[Repository, Revision] | None = None
 
-    def package(self, asked: SpecPattern) -> ShownPackage:
+    def package(self, asked: SpecPattern) -> tables.ShownPackage:
         """Return one package, with the revision since which it is unchanged."""
         try:
             found = read_package(*self._open(), asked.package)
         except UnknownRevision as error:
             where = f"{self.until(asked)}{self.elsewhere(asked)}{self.hash_meant(asked.text)}"
             raise UnknownRevision(f"{error}{where}") from None
-        return ShownPackage(_parse(found.content, found.path, asked.package), found.side, found.unchanged_since)
+        document = _parse(found.content, found.path, asked.package)
+        return tables.ShownPackage(document, found.side, found.unchanged_since)
 
     def until(self, asked: SpecPattern) -> str:
         """Return the last day on which the tag had a matching spec, as the end of a sentence; "" without an index."""
@@ -258,19 +250,21 @@ class _Catalogue:
                 return f"; did you mean /{name}, a hash of {self.specs([name])[0].package}?"
         return ""
 
-    def packages(self, pattern: str) -> Iterator[ShownPackage]:
+    def packages(self, pattern: str) -> Iterator[tables.ShownPackage]:
         """Yield all packages whose names match `pattern`."""
         listing = list_revision(*self._open(), Globs([pattern]))
-        for document in self._documents(listing, lambda _: True):
-            yield ShownPackage(document, listing.side)
+        for document in _documents(listing, self._line, _warn):
+            yield tables.ShownPackage(document, listing.side)
 
-    def specs(self, beginnings: Sequence[str]) -> list[ShownSpec]:
+    def specs(self, beginnings: Sequence[str]) -> list[tables.ShownSpec]:
         """Return the specs whose hashes begin with one of `beginnings`; raises UsageError if one has no spec."""
         listing = list_revision(*self._open(), Globs())
         wanted = [each.encode() for each in beginnings]
         found = [
-            ShownSpec(document.package, spec_hash, signature, listing.side)
-            for document in self._documents(listing, lambda content: any(each in content for each in wanted))
+            tables.ShownSpec(document.package, spec_hash, signature, listing.side)
+            for document in _documents(
+                listing, self._line, _warn, lambda content: any(each in content for each in wanted)
+            )
             for spec_hash, signature in document.specs.items()
             if spec_hash.startswith(tuple(beginnings))
         ]
@@ -281,14 +275,6 @@ class _Catalogue:
                 )
         return found
 
-    def _documents(self, listing: Listing, may_have: Callable[[bytes], bool]) -> Iterator[Document]:
-        self._line.begin(sum(blob.size for blob in listing.blobs.values()))
-        for found in read_documents(listing, progress=self._line.advance, may_have=may_have):
-            if isinstance(found, Diagnostic):
-                warn_of([found])
-            else:
-                yield found
-
     def _open(self) -> tuple[Repository, Revision]:
         if self._opened is None:
             repository = self._stack.enter_context(closing(open_catalogue(self._repo, self._line)))
@@ -296,22 +282,26 @@ class _Catalogue:
         return self._opened
 
 
-def _tables(shown: Sequence[ShownPackage], colours: Palette) -> Iterator[bytes]:
+def _tables(shown: Sequence[tables.ShownPackage], colours: Palette) -> Iterator[bytes]:
     for number, each in enumerate(shown):
         is_pruned = tag_names.is_mutable(each.side.tag)
-        lines = render_inventory(each, is_pruned=is_pruned, palette=colours, width=width())
+        lines = tables.render_inventory(each, is_pruned=is_pruned, palette=colours, width=width())
         # A table without marks ends with an empty line, which is removed before the next table.
         text = "\n".join(lines).rstrip("\n") if len(shown) > 1 else "\n".join(lines)
         yield f"{chr(10) if number else ''}{text}\n".encode()
 
 
-def _spec_lines(specs: Sequence[ShownSpec], colours: Palette) -> Iterator[bytes]:
+def _spec_lines(specs: Sequence[tables.ShownSpec], colours: Palette) -> Iterator[bytes]:
     for number, each in enumerate(specs[:_MOST_SPECS]):
         if number:
             yield b"\n"
-        yield from (f"{line}\n".encode() for line in fitted(render_spec(each, colours), width()))
+        yield from (f"{line}\n".encode() for line in fitted(tables.render_spec(each, colours), width()))
     if len(specs) > _MOST_SPECS:
         yield f"\nand {len(specs) - _MOST_SPECS:,} more specs; write more of the hash\n".encode()
+
+
+def _warn(fault: Diagnostic) -> None:
+    warn_of([fault])
 
 
 def _resolved(repository: Repository, name: str) -> Revision:
@@ -321,7 +311,7 @@ def _resolved(repository: Repository, name: str) -> Revision:
     return revision
 
 
-def _read_file(name: str) -> ShownPackage:
+def _read_file(name: str) -> tables.ShownPackage:
     listings = folders.list_path(name)
     blobs = [(listing, blob) for listing in listings for blob in listing.blobs.values()]
     if len(blobs) != 1:
@@ -330,7 +320,7 @@ def _read_file(name: str) -> ShownPackage:
         )
     listing, blob = blobs[0]
     content = next(listing.reader.read([blob]))
-    return ShownPackage(_parse(content, name), listing.side)
+    return tables.ShownPackage(_parse(content, name), listing.side)
 
 
 def _parse(content: bytes | str, path: str, package: str = "") -> Document:
@@ -375,7 +365,7 @@ def tags(*, patterns: tuple[str, ...], rev: str, repo: str | None, **form: Any) 
             raise UnknownRevision(nothing_found(repository, revision.commit, rev))
         declared = stacks_of(repository, revision)
         found = [
-            ListedTag(
+            tables.ListedTag(
                 tag,
                 len(folders_of(repository, trees[tag]).ids),
                 tuple(sorted(declared[tag])) if tag in declared else None,
@@ -400,14 +390,15 @@ def stacks(*, patterns: tuple[str, ...], rev: str, tag: str, repo: str | None, *
     counts: dict[str, list[tuple[str, int, str]]] = defaultdict(list)
     faults: list[Diagnostic] = []
     with closing(ProgressLine("reading")) as line, closing(open_catalogue(repo, line)) as repository:
-        for document in _documents(repository, f"{rev}:{tag}", Globs(), line, faults):
+        for document in _documents(_list(repository, f"{rev}:{tag}", Globs()), line, faults.append):
+            faults += document.diagnostics
             for signature, count in document.specs.counts.items():
                 for stack in signature.stacks:
                     counts[stack].append((document.package, count, signature.target))
         # A stack in the list of tags is listed even if the tag has no specs of it now.
         counts |= {name: [] for name in stacks_of(repository, resolve(repository, rev)).get(tag, ()) - counts.keys()}
     found = [
-        ListedStack(
+        tables.ListedStack(
             name,
             packages=len({package for package, _, _ in counts[name]}),
             specs=sum(count for _, count, _ in counts[name]),
@@ -429,14 +420,16 @@ def packages(*, patterns: tuple[str, ...], rev: str, tag: str, repo: str | None,
     The versions begin with the newest. !GLOB excludes. Exits with 4 if a
     document could not be read.
     """
-    found: list[ListedPackage] = []
+    found: list[tables.ListedPackage] = []
     faults: list[Diagnostic] = []
     with closing(ProgressLine("reading")) as line, closing(open_catalogue(repo, line)) as repository:
-        for document in _documents(repository, f"{rev}:{tag}", Globs(patterns), line, faults):
+        listing = _list(repository, f"{rev}:{tag}", Globs(patterns))
+        for document in _documents(listing, line, faults.append):
+            faults += document.diagnostics
             signatures = document.specs.counts
             versions = sorted_versions({version for each in signatures for version in each.versions})
             found.append(
-                ListedPackage(
+                tables.ListedPackage(
                     document.package,
                     specs=len(document.specs),
                     versions=tuple(reversed(versions)),
@@ -448,23 +441,27 @@ def packages(*, patterns: tuple[str, ...], rev: str, tag: str, repo: str | None,
     return _warn_and_end(faults)
 
 
-def _documents(
-    repository: Repository, name: str, wanted: Globs, line: ProgressLine, faults: list[Diagnostic]
-) -> Iterator[Document]:
-    """Yield the documents of the packages that match `wanted`; raise UsageError if none match.
-
-    What is wrong with them, or why they cannot be read, is added to `faults`.
-    """
+def _list(repository: Repository, name: str, wanted: Globs) -> Listing:
+    """List the documents of the packages that match `wanted` in a revision; raise UsageError if none match."""
     listing = list_revision(repository, _resolved(repository, name), wanted)
     if not listing.blobs and not wanted.is_open:
         everything = list_revision(repository, resolve(repository, name), lambda _: True).blobs
         raise UsageError(nothing_named("package", wanted.patterns, sorted(everything)))
+    return listing
+
+
+def _documents(
+    listing: Listing,
+    line: ProgressLine,
+    note: Callable[[Diagnostic], None],
+    may_have: Callable[[bytes], bool] = lambda _: True,
+) -> Iterator[Document]:
+    """Yield the documents of `listing`; `note` is called with the faults of those that cannot be read."""
     line.begin(sum(blob.size for blob in listing.blobs.values()))
-    for found in read_documents(listing, progress=line.advance):
+    for found in read_documents(listing, progress=line.advance, may_have=may_have):
         if isinstance(found, Diagnostic):
-            faults.append(found)
+            note(found)
         else:
-            faults += found.diagnostics
             yield found
 
 
@@ -480,8 +477,8 @@ def nothing_named(what: str, patterns: Sequence[str], names: Sequence[str]) -> s
     return f"no {what} matches {', '.join(patterns)}{Globs(patterns).meant(names)}"
 
 
-def _write(listed: Sequence[Listed], what: str, *, format_: str, output: str | None) -> None:
-    pieces = write_listing(listed, what, format_, palette("auto", output), width())
+def _write(listed: Sequence[tables.Listed], what: str, *, format_: str, output: str | None) -> None:
+    pieces = tables.write_listing(listed, what, format_, palette("auto", output), width())
     write(pieces, output, is_for_people=format_ in ("text", "names"))
 
 

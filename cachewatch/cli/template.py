@@ -17,6 +17,7 @@ from cachewatch.errors import TemplateError, UsageError
 from cachewatch.report.digest_mail import render_digest, render_notice
 from cachewatch.report.samples import sample_digest, sample_notice
 from cachewatch.report.templates import source
+from cachewatch.report.values import RenderedDigest
 from cachewatch.report.words_file import entries
 
 # The built-in files that users can override, and their purposes.
@@ -84,14 +85,13 @@ def template() -> None:
 def list_templates(*, templates_dir: Path | None, format_: str) -> None:
     """List all templates; a * marks those that DIR, or `templates_dir:` of the configuration, overrides or adds."""
     own = _own(templates_dir)
+    purposes = {**_TEMPLATES, **dict.fromkeys(sorted(own - _TEMPLATES.keys()), "your own")}
     if format_ == "json":
-        purposes = {**_TEMPLATES, **dict.fromkeys(sorted(own - _TEMPLATES.keys()), "your own")}
         write_json(
             "templates", [{"name": name, "purpose": said, "own": name in own} for name, said in purposes.items()]
         )
         return
-    lines = [f"{'*' if name in own else ' '} {name:<20} {purpose}" for name, purpose in _TEMPLATES.items()]
-    write_lines([*lines, *(f"* {safe(name):<20} your own" for name in sorted(own - _TEMPLATES.keys()))])
+    write_lines(f"{'*' if name in own else ' '} {safe(name):<20} {said}" for name, said in purposes.items())
 
 
 @examples(
@@ -101,7 +101,7 @@ def list_templates(*, templates_dir: Path | None, format_: str) -> None:
 @template.command
 @click.argument("name")
 @TEMPLATES_OPTION
-def show(name: str, templates_dir: Path | None) -> None:
+def show(*, name: str, templates_dir: Path | None) -> None:
     """Print the source of a template, as a starting point for your own."""
     found = source(name, templates_dir)
     if found is None:
@@ -117,7 +117,7 @@ def show(name: str, templates_dir: Path | None) -> None:
 @click.argument("name")
 @_of_own_templates
 @OUTPUT_OPTION
-def render(name: str, templates_dir: Path | None, output: str | None) -> None:
+def render(*, name: str, templates_dir: Path | None, output: str | None) -> None:
     """Render a template with sample data.
 
     NAME is digest.html.j2, notice.txt.j2 or the like, or one of your own templates.
@@ -162,11 +162,9 @@ def _flat(entry: object, name: str = "") -> Iterator[str]:
 @examples("cachewatch config template check", "cachewatch config template check --templates-dir templates")
 @template.command
 @_of_own_templates
-@click.pass_context
-def check(context: click.Context, templates_dir: Path | None) -> None:
+def check(*, templates_dir: Path | None) -> int:
     """Render every template with sample data, and report each mistake once."""
-    own = _own(templates_dir)
-    whole = [name for name in {*_TEMPLATES, *own} if not name.startswith("_") and name.endswith(".j2")]
+    whole = {name for name in _TEMPLATES.keys() | _own(templates_dir) if name[0] != "_" and name.endswith(".j2")}
     mistakes: set[str] = set()
     for name in sorted(whole):
         try:
@@ -177,29 +175,24 @@ def check(context: click.Context, templates_dir: Path | None) -> None:
             mistakes.add(str(error))
         else:
             click.echo(f"{safe(name)}: ok")
-    context.exit(TemplateError.exit_code if mistakes else 0)
+    return TemplateError.exit_code if mistakes else 0
 
 
 def _rendered(name: str, folder: Path | None) -> str:
     base, _, form = name.removesuffix(".j2").partition(".")
-    if (
-        name.startswith("_")
-        or form not in ("html", "txt", "md", "chat", "subject", "feed.html", "page.html")
-        or not base
-    ):
+    forms: dict[str, Callable[[RenderedDigest], str]] = {
+        "html": lambda digest: digest.html,
+        "txt": lambda digest: digest.text,
+        "md": lambda digest: digest.markdown,
+        "chat": lambda digest: "".join(f"{bullet}\n" for bullet in digest.bullets),
+        "subject": lambda digest: f"{digest.title}\n",
+        "feed.html": lambda digest: digest.feed,
+        "page.html": lambda digest: digest.page,
+    }
+    if form not in forms or not base or name.startswith("_"):
         raise UsageError(
             f"{name}: only whole templates such as digest.html.j2 can be rendered; parts are rendered as part of them"
         )
     if base == "notice":
-        rendered = render_notice(sample_notice(), templates_dir=folder)
-    else:
-        rendered = render_digest(sample_digest(), templates_dir=folder, template=f"{base}.html.j2")
-    chat = "".join(f"{bullet}\n" for bullet in rendered.bullets)
-    forms = {
-        "html": rendered.html,
-        "txt": rendered.text,
-        "md": rendered.markdown,
-        "chat": chat,
-        "subject": f"{rendered.title}\n",
-    }
-    return {**forms, "feed.html": rendered.feed, "page.html": rendered.page}[form]
+        return forms[form](render_notice(sample_notice(), templates_dir=folder))
+    return forms[form](render_digest(sample_digest(), templates_dir=folder, template=f"{base}.html.j2"))

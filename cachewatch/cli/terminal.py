@@ -11,7 +11,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from functools import reduce
 from io import TextIOBase
 from itertools import chain
@@ -95,20 +95,6 @@ def waiting(describe: Callable[[], str]) -> Iterator[None]:
     finally:
         ended.set()
         ticking.join()
-
-
-@contextmanager
-def steps() -> Iterator[Callable[[str], None]]:
-    """Yield a function to call with the name of each step; the last one is shown. The first call starts a thread."""
-    begun: list[str] = []
-    with ExitStack() as stack:
-
-        def begin(step: str) -> None:
-            begun.append(step)
-            if len(begun) == 1:
-                stack.enter_context(waiting(lambda: begun[-1]))
-
-        yield begin
 
 
 class ErasingStream(TextIOBase):

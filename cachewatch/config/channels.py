@@ -41,10 +41,6 @@ MAIL_TYPES = ("email", "sendmail", "maildir")
 PORTS = {"starttls": 587, "tls": 465, "none": 25}
 
 
-def _port(values: Mapping[str, Any]) -> int:
-    return PORTS[values["security"]]
-
-
 def _place(text: str, context: ConfigContext) -> str:
     """Return a path with placeholders, made relative to the folder of the configuration file."""
     return str(context.folder / text)
@@ -89,7 +85,9 @@ class Smtp(WithSecrets):
         "how the connection is encrypted; only `none` allows an unencrypted one", "starttls"
     )
     port: Annotated[int, whole_number(1, 65535)] = key(
-        "port of the mail server", _port, if_left_out="587 for `starttls`, 465 for `tls`, 25 for `none`"
+        "port of the mail server",
+        lambda values: PORTS[values["security"]],
+        if_left_out="587 for `starttls`, 465 for `tls`, 25 for `none`",
     )
     user: Text | None = key("user name for the login", None, if_left_out="no login")
     password: Password | None = secret("password", "password for the login", None)
@@ -261,20 +259,13 @@ def _check_paths(channels: dict[str, ChannelConfig]) -> dict[str, ChannelConfig]
     """Raise an error if two channels write the same file, because each would overwrite the other's."""
     writers: dict[str, str] = {}
     for name, channel in channels.items():
-        for path in _written(channel):
+        paths = [channel.path] if isinstance(channel, FeedConfig) else []
+        if isinstance(channel, FileConfig):
+            paths = [channel.path.replace("{ext}", ext) for ext in channel.formats]
+        for path in map(normpath, paths):
             if (other := writers.setdefault(path, name)) != name:
                 raise mistake_at((name,), f"writes {path}, as the channel {other} does; give it another `path:`")
     return channels
-
-
-def _written(channel: ChannelConfig) -> set[str]:
-    match channel:
-        case FileConfig():
-            return {normpath(channel.path.replace("{ext}", ext)) for ext in channel.formats}
-        case FeedConfig():
-            return {normpath(channel.path)}
-        case _:
-            return set()
 
 
 Channels = Annotated[

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -17,8 +18,8 @@ from cachewatch.config.secrets import (
     SecretUrl,
     StatePlace,
     WithSecrets,
-    parse_state,
     secret,
+    state_named,
 )
 from cachewatch.config.section import ConfigContext, ConfigSection, checked, key, mistake, not_in_file
 from cachewatch.config.sources import Sources
@@ -79,11 +80,10 @@ def _moment(text: str, context: ConfigContext) -> datetime:
 def _end(text: str, context: ConfigContext) -> datetime:
     """Return the first moment after a quiet day or time."""
     moment = _moment(text, context)
-    try:
-        is_day = bool(date.fromisoformat(text))
-    except ValueError:
-        is_day = False
-    return moment + timedelta(days=1) if is_day else moment
+    with suppress(ValueError):
+        date.fromisoformat(text)
+        moment += timedelta(days=1)  # it is a day
+    return moment
 
 
 class QuietTime(ConfigSection):
@@ -172,7 +172,9 @@ class Config(WithSecrets):
     timezone: Annotated[str, FromText(check_zone)] = key(
         "time zone of schedules, days and dates, such as `Europe/Berlin`", "UTC"
     )
-    state: Annotated[StatePlace, FromTextInContext(parse_state, type="string")] = key(
+    state: Annotated[
+        StatePlace, FromTextInContext(lambda text, file: state_named(text, file.folder), type="string")
+    ] = key(
         "folder for clones, cursors and deliveries; refused if everybody may write in it, or if it belongs"
         " to another user; or the address of a PostgreSQL database for cursors and deliveries,"
         " such as `postgresql://cachewatch@db.example.org/cachewatch`",

@@ -29,15 +29,18 @@ def read_whole(node: ConfigNode, context: ConfigContext) -> Config:
     entries = node.section()
     _look_ahead(entries, context)
     values = {key: plain(each) for key, each in entries.items()} | {NOT_A_KEY: node.file}
-    config = None
     try:
         config = WholeConfig.model_validate(values, context=context, by_alias=True, by_name=False)
     except ValidationError as error:
+        types = {"channels": channel_models(), "sources": source_models()}
         for each in error.errors(include_url=False, include_input=False):
-            context.note(node.at(_without_type(each["loc"])), each["msg"])
+            location = each["loc"]
+            if location[2:3] and location[2] in types.get(str(location[0]), ()):
+                location = (*location[:2], *location[3:])  # without the type, which pydantic adds after the name
+            context.note(node.at(location), each["msg"])
+        context.raise_mistakes()
+        raise ConfigError(f"{node.file}: is not a valid configuration") from error
     context.raise_mistakes()  # also those that break nothing, such as a repeated key
-    if config is None:
-        raise ConfigError(f"{node.file}: is not a valid configuration")
     _check_environments(config, node, context)
     return config
 
@@ -52,12 +55,6 @@ def _check_environments(config: Config, node: ConfigNode, context: ConfigContext
         if path and theirs.file != node.file and not folder_around(path, config.environment_folders):
             context.note(theirs, f"{path} is in none of the `environment_folders:`; the operator can add its folder")
     context.raise_mistakes()
-
-
-def _without_type(location: tuple[int | str, ...]) -> tuple[int | str, ...]:
-    """Return the location of an error without the type of channel or source, which pydantic adds after its name."""
-    types = {"channels": channel_models(), "sources": source_models()}.get(str(location[0])) if location else None
-    return (*location[:2], *location[3:]) if types and location[2:3] and location[2] in types else location
 
 
 def _look_ahead(entries: Mapping[str, ConfigNode], context: ConfigContext) -> None:

@@ -192,8 +192,8 @@ def duration_in_words(duration: timedelta) -> str:
     """Return a duration in the form that `parse_duration` reads."""
     seconds = int(duration.total_seconds())
     text = ""
-    for unit, size in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1)):
-        count, seconds = divmod(seconds, size)
+    for unit in "dhms":
+        count, seconds = divmod(seconds, _SECONDS[unit])
         text += f"{count}{unit}" if count else ""
     return text or "0"
 
@@ -207,12 +207,6 @@ def parse_size(text: str) -> int:
 
 
 _AGO = re.compile(r"(\d{1,4}) (minute|hour|day|week)s? ago")
-_UNIT = {
-    "minute": timedelta(minutes=1),
-    "hour": timedelta(hours=1),
-    "day": timedelta(days=1),
-    "week": timedelta(weeks=1),
-}
 
 
 def as_datetime(text: str, now: datetime) -> datetime | None:
@@ -221,9 +215,9 @@ def as_datetime(text: str, now: datetime) -> datetime | None:
     if text in ("today", "yesterday"):
         return _end_of((now - timedelta(days=text == "yesterday")).date())
     if ago := _AGO.fullmatch(text):
-        return now - int(ago[1]) * _UNIT[ago[2]]
+        return now - timedelta(**{f"{ago[2]}s": int(ago[1])})
     if text == "last week":
-        return now - _UNIT["week"]
+        return now - timedelta(weeks=1)
     try:
         if re.fullmatch(r"\d{4}-\d\d-\d\d|\d{8}", text):
             return _end_of(date.fromisoformat(text))

@@ -46,11 +46,23 @@ class Given(Struct, frozen=True):
 
 
 class Hidden(FromText):
-    """The type of a secret; the errors of its check `parse` do not repeat it."""
+    """The type of a secret; the errors of its check `parse` do not repeat it.
+
+    With `is_read_later`, it is needed even by commands that read no secrets: there it is read when it is revealed.
+    """
+
+    def __init__(self, parse: Callable[[str], Any], *, is_read_later: bool = False) -> None:
+        super().__init__(parse, type="string")
+        self._is_read_later = is_read_later
 
     def read(self, value: Any, info: ValidationInfo) -> Any:
         """Return the secret, read from wherever the configuration file says it is."""
-        return checked(_secret, value, self.parse, info.context) if isinstance(value, Given) and info.context else value
+        context: ConfigContext | None = info.context
+        if not isinstance(value, Given) or context is None:
+            return value
+        if self._is_read_later and not context.with_secrets:
+            return Secret(lambda: _found(value, context))
+        return checked(_secret, value, self.parse, context)
 
 
 class WithSecrets(ConfigSection):
@@ -105,7 +117,7 @@ def _found(given: Given, context: ConfigContext) -> str:
     return value
 
 
-def find_secret_file(name: str, folder: Path) -> Path:
+def find_secret_file(folder: Path, name: str) -> Path:
     """Return the path of the secret file `name`, in systemd's credentials folder or relative to `folder`.
 
     Raises ConfigError if it is missing or everybody can read it.
@@ -126,7 +138,7 @@ def find_secret_file(name: str, folder: Path) -> Path:
 
 def read_secret_file(name: str, folder: Path) -> str:
     """Return the content of the secret file `name`, without the line end; raise ConfigError if it cannot be read."""
-    path = find_secret_file(name, folder)
+    path = find_secret_file(folder, name)
     try:
         with path.open("rb") as file:
             content = file.read(_MOST_BYTES + 1).decode()
@@ -146,20 +158,9 @@ def _from_environment(name: str) -> str:
     return _removed[name]
 
 
-class ReadLater(Hidden):
-    """The type of a secret that is needed even by commands that read no secrets: it is read only when it is used."""
-
-    def read(self, value: Any, info: ValidationInfo) -> Any:
-        """Return the secret; if secrets are not being read, return one that is read when it is first revealed."""
-        context: ConfigContext | None = info.context
-        if not isinstance(value, Given) or context is None or context.with_secrets:
-            return super().read(value, info)
-        return Secret(lambda: _found(value, context))
-
-
-Password = Annotated[Secret, Hidden(str, type="string")]
-PasswordReadLater = Annotated[Secret, ReadLater(str, type="string")]
-SecretUrl = Annotated[Secret, Hidden(url_parser("https", "http"), type="string")]
+Password = Annotated[Secret, Hidden(str)]
+PasswordReadLater = Annotated[Secret, Hidden(str, is_read_later=True)]
+SecretUrl = Annotated[Secret, Hidden(url_parser("https", "http"))]
 
 
 SCHEME = "postgresql"
@@ -177,11 +178,6 @@ class PostgresAddress(Struct, frozen=True):
 
 
 StatePlace = Path | PostgresAddress
-
-
-def parse_state(text: str, context: ConfigContext) -> StatePlace:
-    """Return the folder or database that the value of `state:` names."""
-    return state_named(text, context.folder)
 
 
 def state_named(text: str, folder: Path) -> StatePlace:

@@ -202,13 +202,9 @@ class ConfigKey(Struct, frozen=True):
     """One key of a section, and the field that it fills."""
 
     name: str
+    names: list[str]  # all keys that fill the same field
     attribute: str
     field: FieldInfo
-
-    @property
-    def names(self) -> list[str]:
-        """All keys that fill the same field."""
-        return _names(self.attribute, self.field)
 
     @property
     def about(self) -> str:
@@ -232,17 +228,12 @@ class ConfigKey(Struct, frozen=True):
 
 def keys_of(section: type[ConfigSection]) -> dict[str, ConfigKey]:
     """Return the keys of a section, by name."""
-    keys = (
-        ConfigKey(name, attribute, field)
-        for attribute, field in section.model_fields.items()
-        for name in _names(attribute, field)
-    )
-    return {key.name: key for key in keys if key.name != NOT_A_KEY}
-
-
-def _names(attribute: str, field: FieldInfo) -> list[str]:
-    alias = field.validation_alias
-    return [str(each) for each in alias.choices] if isinstance(alias, AliasChoices) else [str(alias or attribute)]
+    keys: dict[str, ConfigKey] = {}
+    for attribute, own in section.model_fields.items():
+        alias = own.validation_alias
+        names = list(map(str, alias.choices if isinstance(alias, AliasChoices) else [alias or attribute]))
+        keys |= {name: ConfigKey(name, names, attribute, own) for name in names if name != NOT_A_KEY}
+    return keys
 
 
 def mistake(message: object) -> PydanticCustomError:

@@ -167,7 +167,11 @@ class _OfFile(GenerateJsonSchema):
         found = super().model_schema(schema)
         found.pop("title", None)
         keys = keys_of(schema["cls"])
-        found["properties"] = {name: _property(each, found["properties"]) for name, each in keys.items()}
+        properties, found["properties"] = found["properties"], {}
+        for name, each in keys.items():
+            form = {word: value for word, value in properties[each.names[0]].items() if word not in _OF_PYTHON}
+            default = f" Default: {default}." if (default := default_of(each)) else ""
+            found["properties"][name] = form | {"description": f"{each.about[:1].upper()}{each.about[1:]}.{default}"}
         found["required"] = [name for name, each in keys.items() if each.is_required]
         return found
 
@@ -179,12 +183,6 @@ def default_of(key: ConfigKey) -> str:
         return key.if_left_out
     value = written(default, key.attribute)
     return f"`[{', '.join(value)}]`" if isinstance(value, list) else f"`{value}`"
-
-
-def _property(key: ConfigKey, properties: dict[str, JsonSchemaValue]) -> JsonSchemaValue:
-    form = {word: value for word, value in properties[key.names[0]].items() if word not in _OF_PYTHON}
-    default = f" Default: {default}." if (default := default_of(key)) else ""
-    return form | {"description": f"{key.about[:1].upper()}{key.about[1:]}.{default}"}
 
 
 def advise(config: Config, day: date) -> Iterator[str]:
@@ -236,7 +234,11 @@ def _missing(config: Config) -> Iterator[str]:
 
 def of_channel(config: Config, channel: ChannelConfig) -> Iterator[str]:
     """Yield whether other hosts see the files that a channel writes, if hosts may share the state."""
-    folder = _target(channel)
+    folder = None  # on this host, which contains all files of the channel
+    if isinstance(channel, MaildirConfig):
+        folder = channel.path
+    elif isinstance(channel, FileConfig | FeedConfig):
+        folder = Path(f"{channel.path.partition('{')[0]}x").absolute().parent
     if folder is not None and isinstance(config.state, PostgresAddress):
         kind = shared_kind(folder)
         yield f"on shared storage: {folder} ({kind})" if kind else f"host-local: other hosts do not see {folder}"
@@ -246,14 +248,3 @@ def of_source(config: Config, source: Source) -> Iterator[str]:
     """Yield a warning that each host records the history of this source for itself, if hosts may share the state."""
     if source.type != "git" and isinstance(config.state, PostgresAddress) and not shared_kind(config.folder):
         yield "host-local: each host records its own history; the first digest after a takeover cannot tell what changed"
-
-
-def _target(channel: ChannelConfig) -> Path | None:
-    """Return the folder on this host that contains all files of a channel; None if it writes none."""
-    match channel:
-        case MaildirConfig():
-            return channel.path
-        case FileConfig() | FeedConfig():
-            return Path(f"{channel.path.partition('{')[0]}x").absolute().parent
-        case _:
-            return None

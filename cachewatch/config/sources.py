@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import model_validator
@@ -53,18 +53,13 @@ def _repository(text: str, context: ConfigContext) -> str:
     return text if is_scp_like else str(path_in(context.folder, text))
 
 
-def _secret_path(name: str, context: ConfigContext) -> Path:
-    return find_secret_file(name, context.folder) if context.with_secrets else path_in(context.folder, name)
-
-
-def _jitter(values: Mapping[str, Any]) -> timedelta:
-    """Return the default of `jitter:`, five minutes or a twelfth of `every:`, whichever is less."""
-    every: timedelta = values["every"]
-    return min(timedelta(minutes=5), every / 12)
-
-
 Address = Annotated[str, FromTextInContext(_repository)]
-SecretPath = Annotated[Path, FromTextInContext(_secret_path, type="string")]
+SecretPath = Annotated[
+    Path,
+    FromTextInContext(
+        lambda name, file: (find_secret_file if file.with_secrets else path_in)(file.folder, name), type="string"
+    ),
+]
 
 
 class Poll(ConfigSection):
@@ -73,7 +68,7 @@ class Poll(ConfigSection):
     every: Duration = key("time between two polls, at least one second", timedelta(hours=1))
     jitter: Duration = key(
         "maximum random delay of a poll, so that clients do not all poll at the same time",
-        _jitter,
+        lambda values: min(timedelta(minutes=5), values["every"] / 12),
         if_left_out="5m, or a twelfth of `every` if that is less",
     )
     timeout: Duration = key("time after which a poll is given up", timedelta(minutes=10))

@@ -64,11 +64,6 @@ def parse_sender(text: str) -> str:
     return text
 
 
-def parse_recipient(text: str) -> str:
-    """Return `text` if it is the mail address of a recipient, with or without a name; raise ConfigError otherwise."""
-    return parse_sender(text) if "<" in text else parse_mail(text)
-
-
 def address_of(text: str) -> str:
     """Return the address in `Name <name@example.org>`, or the text itself if it has no name."""
     return (parseaddr(text)[1] or text) if "<" in text else text
@@ -278,10 +273,6 @@ def _day(text: str) -> date:
         raise ConfigError(f"{text!r} is not a date; write it as 2026-12-01") from error
 
 
-def _path(text: str, context: ConfigContext) -> Path:
-    return path_in(context.folder, text)
-
-
 def _duration_or_never(text: str) -> timedelta | None:
     try:
         return None if text == "never" else parse_duration(text)
@@ -303,9 +294,9 @@ def _range(text: str) -> str:
 
 
 def _once(values: tuple[T, ...]) -> tuple[T, ...]:
-    twice = next((value for value, times in Counter(values).items() if times > 1), None)
-    if twice is not None:
-        raise ConfigError(f"{twice!r} is listed twice; remove one")
+    for value, times in Counter(values).items():
+        if times > 1:
+            raise ConfigError(f"{value!r} is listed twice; remove one")
     return values
 
 
@@ -319,10 +310,10 @@ Size = Annotated[int, FromText(parse_size, oneOf=[{"type": "string", "pattern": 
 # Without quotes, editors may take a mode for a number.
 Mode = Annotated[int, FromText(_mode, oneOf=[{"type": "string", "pattern": "^0?[0-7]{3}$"}, {"type": "integer"}])]
 Day = Annotated[date, FromText(_day, type="string", format="date")]
-PathInFolder = Annotated[Path, FromTextInContext(_path, type="string")]
+PathInFolder = Annotated[Path, FromTextInContext(lambda text, file: path_in(file.folder, text), type="string")]
 
 Mail = Annotated[str, FromText(parse_mail, type="string", format="email")]
-Recipient = Annotated[str, FromText(parse_recipient)]
+Recipient = Annotated[str, FromText(lambda text: parse_sender(text) if "<" in text else parse_mail(text))]
 Sender = Annotated[str, FromText(parse_sender)]
 Host = Annotated[str, FromText(parse_host)]
 Listen = Annotated[str, FromText(parse_listen)]
