@@ -10,7 +10,7 @@ _PUBLIC_CATALOGUE = "github.com/spack/cache.spack.io"
 _PUBLIC_MIRROR = "https://binaries.spack.io/{tag}"
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-=")
 _LONGEST_WORD = 100
-_USUAL_PLATFORM, _USUAL_TARGET = "linux", "x86_64_v4"
+_USUAL_PLATFORM, USUAL_TARGET = "linux", "x86_64_v4"
 _MOST_REQUIRED = 10
 # What re-concretizing settles, beside what is said of an environment.
 _CONCRETIZED = (Because.ENVIRONMENT_LAST_OTHER, Because.OTHER, Because.OLD_BUILDS, Because.TURNOVER)
@@ -72,7 +72,7 @@ def on_platform(platform: str) -> str:
 def target_of(example: Example) -> str:
     """Return the target that an install has to name, as usual machines cannot run it; empty where they can."""
     targets = sorted({one.target for one in example.machines if one.platform == _USUAL_PLATFORM})
-    if any(spack.runs(_USUAL_TARGET, one) for one in targets):
+    if any(spack.runs(USUAL_TARGET, one) for one in targets):
         return ""
     return next((one for one in targets if all(spack.runs(other, one) for other in targets)), "")
 

@@ -69,7 +69,7 @@ def view(digest: Digest, form: DigestForm = WHOLE, *, clean: Clean = str, own: W
     made = _Maker(digest, form, clean, said)
     found = digest.assessment
     listed = first_screen.sections(digest, said)
-    rows = sum(len(section.rows) for section in listed)
+    happened = first_screen.happened(digest, said, sum(len(section.rows) for section in listed))
     return {
         "schema": SCHEMA,
         "key": digest.key,
@@ -85,10 +85,10 @@ def view(digest: Digest, form: DigestForm = WHOLE, *, clean: Clean = str, own: W
         "actions": [made.action(one) for one in found.actions],
         "todo": made.said(first_screen.todo(digest, said)),
         "has_action": bool(found.due) or found.is_waiting,
-        "happened": made.said(first_screen.happened(digest, said, rows)),
+        "happened": made.said(happened),
         "still_open": made.said(first_screen.still_open(digest, said)),
         "sections": [made.section(section) for section in (listed if form.tags else ())],
-        "routine": made.said(first_screen.routine(digest, said)),
+        "routine": made.said(first_screen.routine(digest, said, happened)),
         "facts": [made.fact(one) for one in found.facts[: form.others]],
         "losses": [made.loss(one) for one in (found.losses if form is WHOLE else ())],
         "alternative": None if found.alternative is None else made.plain(found.alternative),

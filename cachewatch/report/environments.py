@@ -161,11 +161,11 @@ def headlines_of(found: Assessment, words: Words) -> Sequence[str]:
     if new[LossClass.GONE]:
         others = sum(map(len, new.values())) - len(new[LossClass.GONE])
         rest = words.say("environment", "rest", others) if others else words.text("environment", "build")
-        return words.forms("environment", "gone", rest=rest, **counts)
+        return words.forms("environment", "gone", rest=rest, some=_some(own, (LossClass.GONE,), counts, words))
     replaced = (LossClass.OTHER, LossClass.EQUAL, LossClass.GOING)
     missed = sum(len(new[one]) for one in replaced)
     if new[LossClass.OTHER] and missed > len(new[LossClass.OTHER]):
-        return words.forms("environment", "several", missed, **counts)
+        return words.forms("environment", "several", missed, some=_some(own, replaced, counts, words))
     is_unsure = any(one.lacks_compiler for one in new[LossClass.EQUAL])
     going = {cause_of(one) for one in new[LossClass.GOING]}
     keys = {
@@ -179,7 +179,8 @@ def headlines_of(found: Assessment, words: Words) -> Sequence[str]:
     }
     for loss_class, key in keys.items():
         if n := len(new[loss_class]):
-            forms = words.forms("environment", key, n, **counts)
+            classes = (loss_class,) if loss_class is LossClass.GOING else replaced
+            forms = words.forms("environment", key, n, some=_some(own, classes, counts, words), **counts)
             if loss_class is LossClass.EQUAL and n >= NEARLY_ALL * total:
                 forms = [
                     *words.forms("environment", "every" if n == total else "nearly", n, **counts)[is_unsure:],
@@ -188,6 +189,12 @@ def headlines_of(found: Assessment, words: Words) -> Sequence[str]:
             return forms
     key, n = ("came", len(change.came)) if change.came else ("restored", len(change.restored))
     return words.forms("environment", key, n, **counts)
+
+
+def _some(own: EnvironmentState, classes: Sequence[LossClass], counts: Mapping[str, str], words: Words) -> str:
+    """Count the binaries that became worse lately, and all of these classes if there were some before."""
+    new, total = (sum(len(own.of(one, is_new=lately)) for one in classes) for lately in (True, None))
+    return words.say("environment", "some_more" if total > new else "some", new, total=f"{total:,}", **counts)
 
 
 def binaries_said(found: Sequence[Resolution], words: Words, copied: Mapping[str, str], own: Set[str]) -> str:

@@ -18,6 +18,7 @@ from cachewatch.core.statement_values import (
     RANKS,
     Line,
     Severity,
+    Statement,
     StatementKind,
     is_of_tag,
     lost_packages,
@@ -46,6 +47,9 @@ _FEW_MACHINES = 3
 _FEW_STACKS = 3
 # Statements of which a snapshot's sentence has the clauses; those of whole tags have sentences of their own.
 _CLAUSES = (StatementKind.DOWNGRADED, StatementKind.UPGRADED, StatementKind.PACKAGE_ADDED)
+_REBUILT = (StatementKind.REBUILD_WAVE, StatementKind.REBUILT)
+# Routine, unless they are why binaries of an environment are missing.
+_CAUSES = (*_REBUILT, StatementKind.PRUNE, StatementKind.PRUNED)
 # Listed in the table, and said above it, too.
 _LOUD = (StatementKind.UNREFERENCED,)
 _IN_TABLE = (*_CLAUSES, StatementKind.PACKAGE_REMOVED, *LOSSES)
@@ -353,6 +357,7 @@ def happened(digest: Digest, words: Words, rows: int, most: int = _MOST_SAID) ->
         last_of[clause.first.tags] = len(said) - 1
     if snapshots and not digest.pinned and not any(lost_packages(tag.statements) for tag in news):
         said.append(words.text("snapshot", "move"))
+    said += _causes(digest, words)
     missing = (each.still_missing for each in digest.tags if each.still_missing)
     said += (words.say("snapshot", "still", len(each), packages=and_more(each, words)) for each in missing)
     if any(span.is_unknown for span in digest.spans):
@@ -388,22 +393,40 @@ def _in_tags(one: Fact, digest: Digest) -> str:
     return f"{' and '.join(safe(tag.tag) for tag in one.tags)}: "
 
 
-def routine(digest: Digest, words: Words) -> list[str]:
-    """Return sentences about what nobody has to act on."""
-    said = [clause.said for clause in clauses_of(digest, _prunes(digest, is_news=False), words)]
+def _rest(digest: Digest) -> list[Statement]:
+    """Return the statements that are not shown, but for those about new snapshots."""
     tags = {(tag.source, tag.tag) for fact in digest.assessment.facts if fact.kind == "snapshot" for tag in fact.tags}
     # Of new snapshots it is said how many hashes differ.
-    rest = [one for tag in digest.tags if (tag.source, tag.report.tag) not in tags for one in tag.rest]
-    wave = (StatementKind.REBUILD_WAVE, StatementKind.REBUILT)
-    hidden = [one for one in rest if one.kind in wave or severity_of(one.kind) is Severity.ROUTINE]
+    return [one for tag in digest.tags if (tag.source, tag.report.tag) not in tags for one in tag.rest]
+
+
+def _is_quiet(one: Statement) -> bool:
+    return one.kind in _REBUILT or severity_of(one.kind) is Severity.ROUTINE
+
+
+def _quiet(digest: Digest) -> list[Fact]:
+    """Return what is routine: what was pruned, and what was rebuilt."""
+    hidden = filter(_is_quiet, _rest(digest))
     is_said = any(fact.kind == StatementKind.TURNOVER for fact in digest.assessment.facts)
     told = [
         Fact(rank=Rank.PRUNE, kind=one.kind, statement=one)
         for one in {(one.kind, one.name, one.packages): one for one in hidden}.values()  # once for several tags
         if not (is_said and one.kind is StatementKind.REBUILD_WAVE)
     ]
-    said += [clause.said for clause in clauses_of(digest, told, words)]
-    others = {package for one in rest if one not in hidden for package in one.packages}
+    return [*_prunes(digest, is_news=False), *told]
+
+
+def _causes(digest: Digest, words: Words) -> list[str]:
+    """Return sentences about what is routine for others, but why something is to be done about an environment."""
+    if not any(one.because in ENVIRONMENT for one in digest.assessment.due):
+        return []
+    return [one.said for one in clauses_of(digest, _quiet(digest), words) if one.kind in _CAUSES]
+
+
+def routine(digest: Digest, words: Words, told: Collection[str]) -> list[str]:
+    """Return sentences about what nobody has to act on, without those that are `told` as what happened."""
+    said = [clause.said for clause in clauses_of(digest, _quiet(digest), words) if clause.said not in told]
+    others = {package for one in _rest(digest) if not _is_quiet(one) for package in one.packages}
     others -= {package for tag in digest.tags for package in tag.silenced}  # which are counted by themselves
     if others:
         said.append(words.say("other", "unlisted", packages=number(len(others), "package")))
@@ -549,11 +572,12 @@ def _changes(kind: StatementKind, digest: Digest, words: Words) -> Section:
     rows = []
     for line, tag in lines:
         now = f"now with {', '.join(map(safe_name, line.values))}" if line.values and is_of_versions else ""
+        fall = words.text(kind, "mistake") if any(falls(*pair) for pair in line.story.pairs) else ""
         rows.append(
             Row(
                 package=line.package,
                 change=", ".join(filter(None, (fact(line), now))),
-                where="; ".join(filter(None, (where(line).removeprefix("in "), there_since(line)))),
+                where="; ".join(filter(None, (where(line).removeprefix("in "), there_since(line), fall))),
                 kind=line.story.kind,
                 specs=line.counts.specs,
                 tag=tag,

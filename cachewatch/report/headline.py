@@ -14,8 +14,10 @@ from cachewatch.core.advice.assessment import assess
 from cachewatch.core.advice.values import Assessment, ComparedTag, Fact, Level, Rank
 from cachewatch.core.model import LossClass
 from cachewatch.core.names import safe, safe_name, shortened
+from cachewatch.core.spack import falls, runs
 from cachewatch.core.statement_values import (
     LOSSES,
+    Line,
     OwnedLoss,
     Statement,
     StatementKind,
@@ -27,6 +29,7 @@ from cachewatch.core.statement_values import (
 )
 from cachewatch.core.statements import BY_VERSION
 from cachewatch.report.causes import reasons
+from cachewatch.report.commands import USUAL_TARGET
 from cachewatch.report.environments import headlines_of
 from cachewatch.report.values import Digest
 from cachewatch.report.words import (
@@ -108,9 +111,18 @@ class Clause:
                     values["after"] = safe(", ".join((one.statement.after or line.story.versions)[-1:]))
                     if line.story.kind in BY_VERSION:
                         stays = staying(line) if says_staying else ""
-                        values["change"] = f"{replacement(line)} {stays}"
+                        values["change"] = f"{replacement(line)}{self._targets(line)} {stays}"
+                        is_fall = any(falls(*pair) for pair in line.story.pairs)
+                        values["older"] = self._words.text(self.path, "mistake" if is_fall else "older")
                 found[" ".join(fill(item, 2, values).split())] = None
         return list(found)
+
+    def _targets(self, line: Line) -> str:
+        """Name the targets of a change that usual machines do not get: ` for aarch64`."""
+        targets = sorted({place.target for place in line.story.places if place.target})
+        if not targets or len(targets) > 2 or any(runs(USUAL_TARGET, one) for one in targets):
+            return ""
+        return self._words.say("todo", "for_machine", machine=safe(", ".join(targets)))
 
     @property
     def forms(self) -> list[str]:
@@ -233,6 +245,7 @@ class Clause:
             "in_stacks": f" in {stacks_named(one.stacks)}" if one.stacks else "",
             "fates": fates(one, self._words),
             "still": self._still(one),
+            "in_cache": self._words.text("other", "in_cache") if self._digest and self._digest.environment else "",
             "why": f"{colon} {why}" if why else "",
             "because": f" {why}" if why else self._words.text("other", "not_recorded"),
         }

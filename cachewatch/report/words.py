@@ -318,8 +318,12 @@ def fates(one: Statement, own: Words) -> str:
         if not found or (one.kind is StatementKind.STACK_MERGED and loss_class is LossClass.KEPT):
             continue
         is_part = len(found) < len(one.packages) and one.kind not in VALUES
-        whose = "its" if one.of is None else "your"  # of which only some are selected
-        of = f" of {whose} {number(len(one.packages), 'package')}" if is_part else " package" + "s" * (len(found) > 1)
+        selected = "" if one.of is None else " that you selected"
+        of = (
+            f" of its {number(len(one.packages), 'package')}{selected}"
+            if is_part
+            else " package" + "s" * (len(found) > 1)
+        )
         losses = [lost.loss for lost in one.losses if lost.loss and lost.loss.loss_class is loss_class]
         stacks = sorted({stack for loss in losses for stack in loss.stacks})
         named = ", ".join(map(stack_name, stacks)) if 0 < len(stacks) <= 2 else "other stacks"

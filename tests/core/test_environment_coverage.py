@@ -417,18 +417,18 @@ def change_of(before: Sequence[str], after: Sequence[str], **values: Any) -> Cov
         (["same"] * 3, ["same"] * 3, ""),
         ([], [], ""),
         (["none", "equal"], ["none", "similar"], ""),
-        (["same"], ["none"], "1 of 1 binary gone: build from source"),
+        (["same"], ["none"], "no build left of 1 of 1 binary: build from source"),
         (["same"], ["similar"], "all rebuilt: re-concretize (all 1 have equal builds)"),
-        (["same"] * 3, ["same", "same", "none"], "1 of 3 binaries gone: build from source"),
-        (["same"] * 3, ["same", "equal", "none"], "1 of 3 binaries gone: 1 has an equal or other build"),
+        (["same"] * 3, ["same", "same", "none"], "no build left of 1 of 3 binaries: build from source"),
+        (["same"] * 3, ["same", "equal", "none"], "no build left of 1 of 3 binaries: 1 has an equal or other build"),
         (["same"] * 3, ["same", "equal", "similar"], "2 of 3 binaries replaced by equal builds: re-concretize"),
         (
             ["same"] * 48,
             ["same"] * 24 + ["equal"] * 10 + ["similar"] * 9 + ["none"] * 5,
-            "5 of 48 binaries gone: 19 have equal or other builds",
+            "no build left of 5 of 48 binaries: 19 have equal or other builds",
         ),
         (["same"] * 20, ["same"] + ["equal"] * 19, "nearly all rebuilt: re-concretize (19 of 20 have equal builds)"),
-        (["equal", "same"], ["none", "same"], "1 of 2 binaries gone: build from source"),
+        (["equal", "same"], ["none", "same"], "no build left of 1 of 2 binaries: build from source"),
         (["none", "same"], ["same", "same"], "1 of 2 binaries added"),
         (["none", "same"], ["equal", "same"], "1 of 2 binaries has another build again"),
         (["same"] * 3, ["same", *["same>equal"] * 2], "2 of 3 binaries may be pruned at any time: re-concretize"),
@@ -447,7 +447,7 @@ def test_the_headline_of_an_environment(before: list[str], after: list[str], hea
 def test_an_abstract_environment_changes_as_well() -> None:
     """Any build of its versions will do, and losing the last one is a loss."""
     change = change_of(["similar", "similar"], ["similar", "none"], has_hashes=False)
-    assert headline_of(change) == "1 of 2 specs gone: build from source"
+    assert headline_of(change) == "no build left of 1 of 2 specs: build from source"
     assert headline_of(change_of(["none"], ["similar"], has_hashes=False)) == "1 of 1 spec added"
 
 

@@ -89,3 +89,42 @@ def test_what_is_only_built_in_an_older_version_is_built_from_source(tmp_path: P
     _, body = mail(digest_of(tag))
     assert "require openmpi@5.8.0, or the version of your lock file, in spack.yaml before you re-concretize" in body
     assert "What no mirror has, Spack builds from source." in body
+
+
+def test_the_cause_of_what_an_environment_misses_is_not_routine(tmp_path: Path) -> None:
+    """What was rebuilt and pruned stands above the table, with counts of the cache apart from those of the lock file."""
+    environment = needs(("hdf5", 1, "1.14"), ("zlib", 2, "1.0"), ("tau", 3, "2.5"))
+    before = held(("hdf5", 4, "1.14"), ("zlib", 2, "1.0"), ("tau", 3, "2.5"))
+    after = held(("hdf5", 4, "1.14"), ("zlib", 5, "1.0"), ("tau", 3, "2.5"))
+    change = compare_coverage(cover(environment, before), cover(environment, after))
+    old = {"zlib": [record(2), *(record(10 + n, stacks=["root"]) for n in range(4))], "tau": [record(3)]}
+    tag = week(tmp_path, old, {"zlib": [record(5)], "tau": [record(3)]})
+    known = Known(met=frozenset({spec_hash(1)}))
+    rendered, body = mail(digest_of(tag, environment=change, known=known, silenced=()))
+
+    assert rendered.title.startswith("1 more of 3 binaries (2 in all) replaced: re-concretize")
+    happened = body.partition("What happened ")[2].partition("Still open")[0]
+    assert "in the cache" in happened
+    assert "pruned" in happened
+    assert "zlib rebuilt; it is not known why." in happened
+    assert "2 of your binaries are gone (hdf5, zlib), equal builds are there" in body
+    assert "Routine" not in body
+
+
+def test_a_subject_names_the_target_of_an_upgrade_that_usual_machines_do_not_get(tmp_path: Path) -> None:
+    """It is no upgrade for anybody else."""
+    new = [record(2, target="aarch64", versions=["2.0"])]
+    tag = week(tmp_path / "arm", {"zlib": [record(1, target="aarch64")]}, {"zlib": new})
+    assert mail(digest_of(tag))[0].title == "zlib 1.0 -> 2.0 for aarch64"
+    both = {"zlib": [record(3, versions=["2.0"]), *new]}
+    tag = week(tmp_path / "both", {"zlib": [record(1, target="aarch64"), record(4)]}, both)
+    assert mail(digest_of(tag))[0].title == "zlib 1.0 -> 2.0"
+
+
+def test_a_fall_is_called_a_mistake_wherever_it_is_named(tmp_path: Path) -> None:
+    """In the subject and in the table; a smaller step back is only older."""
+    for version, said in (("1.0.5", "may be a mistake"), ("5.7.0", "older")):
+        before, after = {"openmpi": [record(1, versions=["5.8.0"])]}, {"openmpi": [record(2, versions=[version])]}
+        rendered, body = mail(digest_of(week(tmp_path / version, before, after)))
+        assert rendered.title == f"openmpi 5.8.0 -> {version} ({said})"
+        assert body.count("may be a mistake") == (2 if said != "older" else 0)

@@ -114,7 +114,7 @@ def test_a_new_snapshot_lacks_something(snapshot: TagDigest) -> None:
     assert rendered.level == "notice"
     assert body.startswith(
         "To do Stay on develop-2026-09-27, or move without what is listed. "
-        "What happened Against develop-2026-09-27: 2 packages gone (1 only for x86_64_v3), rocblas 6.4.0 -> 6.2.4, "
+        "What happened Against develop-2026-09-27: 2 packages gone (1 only for x86_64_v3), rocblas 6.4.0 -> 6.2.4 (older), "
         "py-torch 2.8.0 -> 2.9.0. gcc 11.4.0 -> 13.3.0: 20 packages"
     )
     assert "All hashes differ." in body
@@ -141,10 +141,11 @@ def test_an_environment_is_rebuilt(tmp_path: Path) -> None:
 
     assert rendered.title == "nearly all rebuilt: re-concretize (33 of 35 have equal builds)"
     assert body == (
-        "To do Re-concretize: 33 binaries have equal builds with other hashes, their own are gone (spack concretize --force). "
+        "To do Re-concretize: 33 of your binaries are gone, equal builds are there (spack concretize --force). "
         "Or install from develop-2026-09-06, which has 34 of 35. "
+        "What happened zlib rebuilt; it is not known why. "
         "Still open since 28 September: re-concretizing settles 1 more: py-torch 2.8.0 is gone, 2.9.0 is there. "
-        "Routine zlib rebuilt; it is not known why. 1 binary is not in this cache."
+        "Routine 1 binary is not in this cache."
     )
     assert digest.assessment.level is Level.CALM
 
@@ -160,7 +161,7 @@ def test_nothing_is_equal_of_which_no_compiler_is_known(tmp_path: Path) -> None:
     rendered, body = mail(digest_of(tag, environment=change, silenced=()))
 
     assert rendered.title == "all rebuilt: re-concretize"
-    assert "1 binary has a build of the same version with another hash (hdf5), its own is gone" in body
+    assert "1 of your binaries is gone (hdf5), another build of the same version is there" in body
     assert "equal" not in body
 
 
@@ -208,7 +209,7 @@ def test_an_old_build_of_an_upgrade_is_not_to_be_copied(tmp_path: Path) -> None:
     rendered, body = mail(digest_of(tag, environment=change, silenced=()))
 
     assert rendered.title == "1 of 1 binary may be pruned at any time: re-concretize"
-    assert body.startswith("To do Re-concretize: 1 binary is built by no stack any more")
+    assert body.startswith("To do Re-concretize: 1 of your binaries may be pruned at any time (cuda); other")
     assert "newer versions, are there" in body
 
 
@@ -220,13 +221,13 @@ def test_a_binary_that_is_gone_is_to_be_built(tmp_path: Path) -> None:
     tag = week(tmp_path, {"zlib": [record(1)]}, {"zlib": [record(2)]})
     rendered, body = mail(digest_of(tag, environment=change, silenced=()))
 
-    assert rendered.title == "1 of 2 binaries gone: 1 has an equal or other build"
+    assert rendered.title == "no build left of 1 of 2 binaries: 1 has an equal or other build"
     assert rendered.level == "alarm"
     assert body.startswith(
         "To do Keep what is installed, and require cuda@12.8.0 in spack.yaml before you re-concretize, or Spack may "
         "choose another version: cuda 12.8.0 is gone, only 11.0 is there, which may be a mistake. The catalogue does not "
-        "say why. What no mirror has, Spack then builds from source. Re-concretize, requiring cuda@12.8.0: 1 binary has "
-        "an equal build with another hash (hdf5), its own is gone. In the folder of your environment, in this order: "
+        "say why. What no mirror has, Spack then builds from source. Re-concretize, requiring cuda@12.8.0: 1 of your "
+        "binaries is gone (hdf5), an equal build is there. In the folder of your environment, in this order: "
         "spack -e . config add \"packages:cuda:require:'@12.8.0'\" spack -e . concretize --force spack -e . install"
     )
 

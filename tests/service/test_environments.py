@@ -164,11 +164,11 @@ def test_losses_come_first(tmp_path: Path) -> None:
     assert said.startswith(
         "To do Keep what is installed, and require hdf5@1.0 in spack.yaml before you re-concretize, or Spack may choose "
         "another version: hdf5 1.0 is gone. The catalogue does not say why. What no mirror has, Spack then builds from "
-        "source. Re-concretize, requiring hdf5@1.0: 1 binary has a build of the same version with another hash (zlib), "
-        "its own is gone. In the folder of your environment"
+        "source. Re-concretize, requiring hdf5@1.0: 1 of your binaries is gone (zlib), another build of "
+        "the same version is there. In the folder of your environment"
     )
     assert "other " not in said.replace("another ", "")
-    assert digest_of(site)["title"] == "1 of 3 binaries gone: 1 has an equal or other build; hdf5 removed"
+    assert digest_of(site)["title"] == "no build left of 1 of 3 binaries: 1 has an equal or other build; hdf5 removed"
 
 
 def test_what_to_do_is_said_though_the_tag_has_nothing_to_tell(tmp_path: Path) -> None:
@@ -210,7 +210,7 @@ def test_everything_is_rebuilt_beside_the_old_binaries(tmp_path: Path) -> None:
         "3 of 3 binaries may be pruned at any time: re-concretize",
         "all rebuilt: re-concretize",
     ]
-    assert site.told()[-1].startswith("To do          Re-concretize: 3 binaries have builds of the same version")
+    assert site.told()[-1].startswith("To do          Re-concretize: 3 of your binaries are gone")
 
 
 def test_changes_elsewhere_are_no_news(tmp_path: Path) -> None:
@@ -333,7 +333,7 @@ def test_rebuilt_binaries_are_not_to_be_ignored(tmp_path: Path) -> None:
     before = {"hdf5": records([10]), "zlib": records([1, 2])}
     after = {"hdf5": records([11]), "zlib": records([1, 3])}
     text = told_after(site_of(tmp_path, catalogue(before), catalogue(after), environment=str(ours)), 1)
-    assert text.startswith("To do          Re-concretize: 1 binary has a build of the same version with\n")
+    assert text.startswith("To do          Re-concretize: 1 of your binaries is gone (zlib), another\n")
     assert "spack install" not in text
 
 
@@ -434,7 +434,7 @@ def test_what_is_still_open_is_one_command(tmp_path: Path) -> None:
     assert (
         "Still open since 2 June (1), 3 June (1): re-concretizing settles 2 more: "
         "zlib 1.0 is gone, 2.0 is there; "
-        "1 binary has a build of the same version with another hash (hdf5), its own is gone."
+        "1 of your binaries is gone (hdf5), another build of the same version is there."
     ) in text
     assert text.count("since ") == 2  # the day, and that of the lock file
     assert "environment spack.lock (unchanged since 2 June)" in text

@@ -657,7 +657,7 @@ def test_what_was_asked_is_said_until_it_is_settled(tmp_path: Path, monkeypatch:
     )
     assert "keep gone where it is installed" in texts[1].partition("since 2 June: ")[2]
     assert "going@1.0 for x86_64_v3 was pruned, as announced on 2 June: use your copy" in texts[2]
-    assert "; 1 of the 2 is still there. In the folder" in texts[2]
+    assert "; 1 of the 2 named then is still there. In the folder" in texts[2]
     assert not any("as announced on" in text for text in (*texts[:2], *texts[3:]))
     assert "copy too if you need it" in texts[3]
     assert not any(word in texts[4] for word in ("openmpi", "gone where"))
