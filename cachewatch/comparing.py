@@ -42,7 +42,7 @@ from cachewatch.core.model import (
     Signature,
     Unreadable,
 )
-from cachewatch.core.package_changes import compare_all, describe_reused, part_of
+from cachewatch.core.package_changes import compare_all, describe_not_written, describe_reused, part_of
 from cachewatch.core.selection import Selection
 from cachewatch.core.statement_values import Items, StatementKind
 from cachewatch.core.statements import counted, statements_of, with_turnover
@@ -175,9 +175,10 @@ def compare_contents(
         readable = [(documents, pair) for documents, pair in pairs if pair is not None]
         changes = compare_all([pair for _, pair in readable], is_pruned=is_pruned)
         for (documents, pair), change in zip(readable, changes, strict=True):
+            problems.remark(documents, DiagnosticKind.INCONSISTENT, describe_not_written(pair.before, pair.after))
             if change is not None:
-                if reused := describe_reused(change.removed_hashes, change.added_hashes):
-                    problems.note_reused(documents, reused)
+                reused = describe_reused(change.removed_hashes, change.added_hashes)
+                problems.remark(documents, DiagnosticKind.REUSED_HASH, reused)
                 values = values_of(change)
                 items = items_of(change, values=values)
                 tally.observe(change, items, values)

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from indexes import Key, Told, listed, run_git
 
-from cachewatch.core.model import Document, PackageChange, Signature
-from cachewatch.core.package_changes import compare, is_same_spec
+from cachewatch.core.model import CompilerForm, Document, PackageChange, Signature
+from cachewatch.core.package_changes import compare, is_same_spec, not_written
 
 DAY = 86_400.0
 Row = tuple[Any, ...]
@@ -103,20 +103,28 @@ class Everything(Told):
     def _lives(self, key: Key, spec_hash: str) -> list[list[Row]]:
         """Return the stays in stacks of a hash in one document, a list for each spec that it named."""
         lives: list[list[Row]] = []
-        last: Signature | None = None
+        last: Document | None = None
+        forms: set[CompilerForm] = set()  # of the documents since the last one that has the hash
         for number, state in enumerate(self.timeline):
             document = state.get(key)
-            if document is None or spec_hash not in document.specs:
+            if document is None:
+                continue
+            forms.add(document.compiler_form)
+            if spec_hash not in document.specs:
                 continue
             s = document.specs[spec_hash]
-            if last is None or not is_same_spec(last, s):
+            if last is None or not is_same_spec(
+                last.specs[spec_hash],
+                s,
+                not_written(last.specs.counts, document.specs.counts, is_compiler_unknown=len(forms) > 1),
+            ):
                 lives.append([])
             stays = lives[-1]
             if stays and stays[-1][1:] == (s.stacks, number):
                 stays[-1] = (stays[-1][0], s.stacks, number + 1)
             else:
                 stays.append((number, s.stacks, number + 1))
-            last = s
+            last, forms = document, {document.compiler_form}
         return lives
 
     def log(self, tag: str, package: str | None = None) -> dict[int, set[str]]:

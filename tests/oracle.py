@@ -129,12 +129,13 @@ def respelled(before: Specs, after: Specs) -> tuple[Specs, Specs]:
 def told(before: list[Spec], after: list[Spec]) -> dict[str, Any]:
     """Return the verdicts of places and the number of specs of each class."""
     old, new = respelled(specs_of(before), specs_of(after))
-    kept = {h for h in old.keys() & new.keys() if is_one_spec(old[h], new[h])}
+    is_blind = form(before) != form(after)
+    unwritten = not_written(old, new, is_blind=is_blind)
+    kept = {h for h in old.keys() & new.keys() if is_one_spec(old[h], new[h], unwritten)}
     for spec_hash in kept:
         # Only the stacks of a kept hash can change; of everything else, the side counts that says more.
         one = {name: fuller(old[spec_hash][name], new[spec_hash][name]) for name in old[spec_hash]}
         old[spec_hash], new[spec_hash] = (one | {"stacks": side[spec_hash]["stacks"]} for side in (old, new))
-    is_blind = form(before) != form(after)
     verdicts = judge(old, new, is_blind=is_blind)
     vanished, came = ({h: s for h, s in side.items() if h not in kept} for side in (old, new))
     pair_off(vanished, came, is_blind=is_blind)
@@ -148,21 +149,36 @@ def told(before: list[Spec], after: list[Spec]) -> dict[str, Any]:
     }
 
 
-def is_one_spec(before: Spec, after: Spec) -> bool:
-    """Tell whether two records of a hash say nothing that excludes each other."""
+def is_one_spec(before: Spec, after: Spec, unwritten: set[str]) -> bool:
+    """Tell whether two records of a hash say the same; what a side does not write in any record is `unwritten`."""
     for name in ("os", "platform", "target", "variants"):
-        if before[name] and after[name] and before[name] != after[name]:
+        if before[name] != after[name] and not (name in unwritten and not (before[name] and after[name])):
             return False
-    if "none" not in (before["compiler"], after["compiler"]):
+    if "none" in (before["compiler"], after["compiler"]):
+        if before["compiler"] != after["compiler"] and "compiler" not in unwritten:
+            return False
+    else:
         old, new = (side["compiler"].split("@") for side in (before, after))
-        if old[0] != new[0] or (len(old) == len(new) == 2 and old != new):
+        is_short = len(old) != len(new) and "@" in unwritten
+        if old[0] != new[0] or (old != new and not is_short):
             return False
     versions = before["versions"], after["versions"]
     if not all(versions):
-        return True
+        return versions[0] == versions[1] or "versions" in unwritten
     return all(any(may_be(v, other) for other in versions[1]) for v in versions[0]) and all(
         any(may_be(v, other) for other in versions[0]) for v in versions[1]
     )
+
+
+def not_written(old: Specs, new: Specs, *, is_blind: bool) -> set[str]:
+    """Return what one side does not write in any record."""
+    found = {"compiler"} if is_blind else set()
+    for side in (old, new):
+        given = {name for spec in side.values() for name, value in spec.items() if value and value != "none"}
+        found |= {"os", "platform", "target", "variants", "versions", "compiler"} - given
+        if not any("@" in spec["compiler"] for spec in side.values()):
+            found.add("@")
+    return found
 
 
 def may_be(one: str, other: str) -> bool:

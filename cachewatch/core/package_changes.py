@@ -9,7 +9,7 @@ place. Only selected specs are counted: if one of a pair is selected, it came in
 import gc
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from functools import lru_cache
 from itertools import chain
 from typing import Any, NamedTuple, TypeVar
@@ -36,6 +36,7 @@ from cachewatch.core.model import (
     FACTS,
     NO_FACTS,
     VALUES,
+    CompilerForm,
     Delta,
     Document,
     Facts,
@@ -201,11 +202,14 @@ class Aligned(NamedTuple):
     differing: tuple[str, ...]  # of these, all whose signatures may differ
 
 
-def in_one_form(package: str, old: Specs, new: Specs, *, has_hashes: bool = True) -> Aligned:
+def in_one_form(
+    package: str, old: Specs, new: Specs, *, has_hashes: bool = True, is_compiler_unknown: bool = False
+) -> Aligned:
     """Return both sides with each version in one spelling, and each kept hash with one signature.
 
     So differences in writing are no changes. Comparisons and the history index use the same kept hashes. Unless all
-    records have hashes (`has_hashes`), equal records are kept instead.
+    records have hashes (`has_hashes`), equal records are kept instead. `is_compiler_unknown` tells that only one side
+    writes compilers as before Spack 1.0.
     """
     spellings = spellings_of(version for side in (old, new) for s in side.counts for version in s.versions)
     if spellings:
@@ -215,7 +219,8 @@ def in_one_form(package: str, old: Specs, new: Specs, *, has_hashes: bool = True
     kept = old.hashes & new.hashes
     # Documents that are read together share their signatures, so most are one object.
     differing = tuple([spec_hash for spec_hash in kept if old[spec_hash] is not new[spec_hash]])
-    reused = reused_hashes(old, new, differing)
+    unwritten = not_written(old.counts, new.counts, is_compiler_unknown=is_compiler_unknown) if differing else NOTHING
+    reused = reused_hashes(old, new, differing, unwritten)
     if reused:
         kept -= reused
         differing = tuple([spec_hash for spec_hash in differing if spec_hash not in reused])
@@ -225,17 +230,71 @@ def in_one_form(package: str, old: Specs, new: Specs, *, has_hashes: bool = True
     return Aligned(old, new, kept, differing)
 
 
+# The attributes that a hash determines, with the words for them.
+_ATTRIBUTES = {
+    "versions": "version",
+    "compiler": "compiler",
+    "os": "operating system",
+    "platform": "platform",
+    "target": "target",
+    "variants": "variants",
+}
+# Stands beside these names for the version of a compiler.
+_COMPILER_VERSION = "compiler version"
+NOTHING: frozenset[str] = frozenset()
+
+
+def not_written(
+    before: Collection[Signature], after: Collection[Signature], *, is_compiler_unknown: bool
+) -> frozenset[str]:
+    """Return the attributes that no record of one side gives: the documents are of different forms, and agree in them.
+
+    With `is_compiler_unknown`, one of the two documents writes compilers in another form.
+    """
+    found = {name for name in _ATTRIBUTES if not all(_is_given_in(side, name) for side in (before, after))}
+    if not all(any("@" in signature.compiler for signature in side) for side in (before, after)):
+        found.add(_COMPILER_VERSION)
+    return frozenset(found | {"compiler"} if is_compiler_unknown else found)
+
+
+def _is_given_in(side: Iterable[Signature], name: str) -> bool:
+    return any(getattr(signature, name) not in ("", (), NO_COMPILER) for signature in side)
+
+
+def describe_not_written(before: Document | None, after: Document | None) -> str:
+    """Return a text on the attributes that only one of two documents gives, of specs that both have; "" without any."""
+    if before is None or after is None or not (before.has_hashes and after.has_hashes):
+        return ""
+    sentences = []
+    for giving, other, gives, when in ((before, after, "gives", "any more"), (after, before, "gave", "before")):
+        names = [name for name in _ATTRIBUTES if not _is_given_in(other.specs.counts, name)]
+        if CompilerForm.OLD in (before.compiler_form, after.compiler_form):
+            names = [name for name in names if name != "compiler"]  # law 1
+        names = [name for name in names if _is_given_in(giving.specs.counts, name)]
+        kept = [giving.specs[one] for one in giving.specs.hashes & other.specs.hashes] if names else []
+        if names := [name for name in names if _is_given_in(kept, name)]:
+            words = ", ".join(_ATTRIBUTES[name] for name in names)
+            sentences.append(f"no spec {gives} its {words} {when}; the {len(kept):,} that stay count as unchanged")
+    return "; ".join(sentences)
+
+
 def reused_hashes(
-    before: Mapping[Hash, Signature], after: Mapping[Hash, Signature], common: Iterable[Hash]
+    before: Mapping[Hash, Signature],
+    after: Mapping[Hash, Signature],
+    common: Iterable[Hash],
+    unwritten: frozenset[str],
 ) -> frozenset[Hash]:
-    """Return the hashes among `common` that name another spec in `after` than in `before`, and so are not kept."""
-    return frozenset([spec_hash for spec_hash in common if not is_same_spec(before[spec_hash], after[spec_hash])])
+    """Return the hashes among `common` that name another spec in `after` than in `before`, and so are not kept.
+
+    `unwritten` are the attributes that one side does not give at all.
+    """
+    return frozenset([one for one in common if not is_same_spec(before[one], after[one], unwritten)])
 
 
 @lru_cache(maxsize=4096)
-def is_same_spec(before: Signature, after: Signature) -> bool:
-    """Tell whether two records of one hash agree in everything that both of them give, except their stacks."""
-    return not any(True for _ in _disagreeing(before, after))
+def is_same_spec(before: Signature, after: Signature, unwritten: frozenset[str]) -> bool:
+    """Tell whether two records of one hash agree in everything except their stacks, and what is `unwritten`."""
+    return not any(True for _ in _disagreeing(before, after, unwritten))
 
 
 def together(before: Signature, after: Signature) -> Signature:
@@ -267,44 +326,35 @@ def _difference(name: str, before: Signature, after: Signature) -> str:
     old, new = ((found,) if isinstance(found := getattr(one, name), str) else found for one in (before, after))
     gone, come = ([value for value in one if value not in other] for one, other in ((old, new), (new, old)))
     had, has = (", ".join(map(safe_name, found)) for found in (gone, come))
-    told = f"{had}, now {has}" if had and has else f"{has} added" if has else f"{had} removed"
-    return f"{_ATTRIBUTES[name][0]} {told}"
+    if not (any(old) and any(new)):
+        told = f"{had or 'not given'}, now {has or 'not given'}"
+    else:
+        told = f"{had}, now {has}" if had and has else f"{has} added" if has else f"{had} removed"
+    return f"{_ATTRIBUTES[name]} {told}"
 
 
-def _disagreeing(before: Signature, after: Signature) -> Iterable[str]:
-    """Yield the attributes that both records give, but with different values."""
-    return (name for name, (_, agree) in _ATTRIBUTES.items() if not agree(getattr(before, name), getattr(after, name)))
+def _disagreeing(before: Signature, after: Signature, unwritten: frozenset[str] = NOTHING) -> Iterable[str]:
+    """Yield the attributes in which two records differ; one that is `unwritten` may be given by one of them alone."""
+    return (name for name in _ATTRIBUTES if not _agree(name, getattr(before, name), getattr(after, name), unwritten))
 
 
-def _is_equal_where_given(before: object, after: object) -> bool:
-    return before == after or not (before and after)
-
-
-def _is_same_compiler(before: str, after: str) -> bool:
-    if before == after or NO_COMPILER in (before, after):
+def _agree(name: str, before: Any, after: Any, unwritten: frozenset[str]) -> bool:
+    if before == after:
         return True
-    (name, _, version), (other_name, _, other_version) = before.partition("@"), after.partition("@")
-    return name == other_name and not (version and other_version)
+    if not (before and after) or NO_COMPILER in (before, after):
+        return name in unwritten
+    if name == "compiler":
+        (compiler, _, version), (other, _, other_version) = before.partition("@"), after.partition("@")
+        return compiler == other and not (version and other_version) and _COMPILER_VERSION in unwritten
+    return name == "versions" and _has_same_versions(before, after)
 
 
 def _has_same_versions(before: tuple[str, ...], after: tuple[str, ...]) -> bool:
-    return before == after or all(
+    return all(
         any(agrees(version, one) for one in others)
         for versions, others in ((before, after), (after, before))
         for version in versions
-        if others
     )
-
-
-# The attributes that a hash determines: the word for messages, and a function that tells whether two values agree.
-_ATTRIBUTES: Mapping[str, tuple[str, Callable[[Any, Any], bool]]] = {
-    "versions": ("version", _has_same_versions),
-    "compiler": ("compiler", _is_same_compiler),
-    "os": ("operating system", _is_equal_where_given),
-    "platform": ("platform", _is_equal_where_given),
-    "target": ("target", _is_equal_where_given),
-    "variants": ("variants", _is_equal_where_given),
-}
 
 
 def spellings_of(versions: Iterable[str]) -> Mapping[str, str]:
@@ -433,7 +483,10 @@ def _prepare(pair: Pair) -> _Prepared | None:
     before, after = pair.before, pair.after
     old, new = (Specs.of({}) if side is None else side.specs for side in (before, after))
     has_hashes = all(side.has_hashes for side in (before, after) if side is not None)
-    old, new, kept, differing = in_one_form(pair.package, old, new, has_hashes=has_hashes)
+    is_compiler_unknown = before is not None and after is not None and before.compiler_form is not after.compiler_form
+    old, new, kept, differing = in_one_form(
+        pair.package, old, new, has_hashes=has_hashes, is_compiler_unknown=is_compiler_unknown
+    )
     went, came = old.without(kept), new.without(kept)
     moved = sorted(h for h in differing if old[h].stacks != new[h].stacks)
     restacked = tuple(StackChange(spec_hash, old[spec_hash], new[spec_hash]) for spec_hash in moved)
@@ -448,9 +501,7 @@ def _prepare(pair: Pair) -> _Prepared | None:
         went=went,
         came=came,
         restacked=restacked,
-        is_compiler_unknown=before is not None
-        and after is not None
-        and before.compiler_form is not after.compiler_form,
+        is_compiler_unknown=is_compiler_unknown,
     )
 
 

@@ -155,6 +155,11 @@ def _diagnostics(path: str, front: FrontMatter, records: Records, facts: Facts) 
     return diagnostics
 
 
+# What every spec has, with a function that returns it. Documents of another form may lack the others in all specs.
+_EXPECTED = {"a version": attrgetter("versions"), "a target": attrgetter("target")}
+_USUAL = {"an operating system": attrgetter("os"), "a platform": attrgetter("platform")}
+
+
 def _oddities(records: Records) -> Iterator[str]:
     """Yield messages on unusual records, which are compared nevertheless."""
     if records.unnamed:
@@ -164,11 +169,14 @@ def _oddities(records: Records) -> Iterator[str]:
         yield f"keys that are not read, perhaps misspelt: {named}"
     if records.odd:
         yield f"hashes that are not 32 small letters and digits: {len(records.odd):,}, first {records.odd[0][:7]}"
-    for what, value in (("version", attrgetter("versions")), ("target", attrgetter("target"))):
-        if not all(map(value, records.specs.counts)):
+    if records.without_compiler and records.compiler_form is not CompilerForm.MISSING:
+        yield f"specs without a compiler: {records.without_compiler:,}"
+    for what, value in (_EXPECTED | _USUAL).items():
+        without = [signature for signature in records.specs.counts if not value(signature)]
+        if without and (what in _EXPECTED or len(without) < len(records.specs.counts)):
             unnamed = [spec_hash for spec_hash, signature in records.specs.in_order() if not value(signature)]
             first = f", first {unnamed[0][:7]}" if known_hash(unnamed[0]) else ""
-            yield f"specs without a {what}: {len(unnamed):,}{first}"
+            yield f"specs without {what}: {len(unnamed):,}{first}"
 
 
 _BOM = b"\xef\xbb\xbf"

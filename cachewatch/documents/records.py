@@ -29,6 +29,7 @@ class Records(Struct, frozen=True):
     odd: Sequence[str] = ()  # hashes that do not look like those of Spack
     misspelt: Mapping[str, str] = {}  # unknown keys, each with the similar known key that is missing
     compiler_form: CompilerForm = CompilerForm.NEW
+    without_compiler: int = 0  # records in which the compiler is missing or empty
 
 
 class _Record(msgspec.Struct, forbid_unknown_fields=True):
@@ -133,7 +134,8 @@ def _cut(details: str, known: KnownRecords) -> Records | None:
             return None
         counts[signature] += count
     specs = Specs(distinct, counts, zip(hashes, map(known.by_text.__getitem__, texts), strict=True))
-    return Records(specs, {}, compiler_form=known.form_of(copies))
+    without_compiler = sum(copies[text] for text in known.unnamed.intersection(copies)) if known.unnamed else 0
+    return Records(specs, {}, compiler_form=known.form_of(copies), without_compiler=without_compiler)
 
 
 def _split_records(details: str) -> list[str] | None:
@@ -222,7 +224,8 @@ def records_of(details: Any, known: KnownRecords) -> Records:
     compilers = [record.compiler for record in records]
     is_old = any(map(spack.is_old_compiler, compilers))
     form = CompilerForm.OLD if is_old else CompilerForm.NEW if any(compilers) or not compilers else CompilerForm.MISSING
-    return Records(Specs.of(specs), repeated, len(unnamed), odd, _misspelt(details), form)
+    without_compiler = sum(not compiler for compiler in compilers)
+    return Records(Specs.of(specs), repeated, len(unnamed), odd, _misspelt(details), form, without_compiler)
 
 
 def _misspelt(details: Iterable[Mapping[str, Any]]) -> Mapping[str, str]:

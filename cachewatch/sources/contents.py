@@ -97,10 +97,10 @@ class Problems:
         if isinstance(before, Diagnostic) or isinstance(after, Diagnostic):
             self.unreadable += _unreadable(package, before, after)
 
-    def note_reused(self, documents: DocumentPair, message: str) -> None:
-        """Add a note that hashes of a package now belong to other specs than before; its documents are still compared."""
-        if documents.package not in self._others and documents.after is not None:
-            diagnostic = Diagnostic(documents.after.path, DiagnosticKind.REUSED_HASH, message, is_loss=False)
+    def remark(self, documents: DocumentPair, kind: DiagnosticKind, message: str) -> None:
+        """Add a remark on the two documents of a package, which are still compared; none if `message` is empty."""
+        if message and documents.package not in self._others and documents.after is not None:
+            diagnostic = Diagnostic(documents.after.path, kind, message, is_loss=False)
             self.by_package.append((documents.package, diagnostic))
 
 

@@ -312,6 +312,20 @@ def test_hashes_that_name_other_specs_are_reported(run: Run, tmp_path: Path) -> 
     assert package["specs"]["upgraded"] == 3
 
 
+def test_a_value_that_no_spec_gives_any_more_is_one_warning(run: Run, tmp_path: Path) -> None:
+    """Nothing is reported as changed, and a value that one spec alone has lost is a change under its hash."""
+    for name, of in (("a", {}), ("b", {"os": ...})):
+        (tmp_path / f"{name}.md").write_bytes(document([record(n, **of) for n in range(3)]))
+    (tmp_path / "c.md").write_bytes(document([record(0, os=...), record(1), record(2)]))
+    lacking, one = (run("diff", tmp_path / "a.md", tmp_path / name, "--exit-code") for name in ("b.md", "c.md"))
+
+    assert (lacking.exit_code, one.exit_code) == (0, 1)
+    assert "No differences of 1 package." in lacking.output
+    message = "no spec gives its operating system any more; the 3 that stay count as unchanged"
+    assert lacking.error.splitlines()[-1] == f"cachewatch: warning: {tmp_path / 'b.md'}: inconsistent: {message}"
+    assert "reused-hash: hash aaaaaaa now names another spec: operating system ubuntu22.04, now not given" in one.error
+
+
 def test_many_warnings_are_capped(run: Run, tmp_path: Path) -> None:
     """A catalogue of damaged documents does not flood a terminal, unless asked to."""
     for number in range(25):

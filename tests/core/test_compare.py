@@ -12,7 +12,7 @@ from pairs import some_pair
 
 from cachewatch.core.items import items_of
 from cachewatch.core.model import Delta, Kind, PackageChange, SpecClass, Status, Verdict
-from cachewatch.core.package_changes import compare, describe_reused, part_of
+from cachewatch.core.package_changes import compare, describe_not_written, describe_reused, part_of
 from cachewatch.core.selection import Globs, Selection
 from cachewatch.core.spack import Versions
 from cachewatch.core.statement_values import Counts
@@ -157,6 +157,15 @@ def test_format_is_no_change(before: list[Record], after: list[Record]) -> None:
             "variants +shared, now ~shared",
         ),
         ({"variants": ["build_system=cmake"]}, {"reconfigured": 1}, "variants +shared removed"),
+        ({"versions": []}, {"new": 1, "gone": 1}, "version 1.0, now not given"),
+        ({"compiler": "none"}, {"recompiled": 1}, "compiler gcc@11.4.0, now none"),
+        ({"compiler": ...}, {"recompiled": 1}, "compiler gcc@11.4.0, now none"),
+        ({"compiler": "gcc"}, {"recompiled": 1}, "compiler gcc@11.4.0, now gcc"),
+        ({"os": ""}, {"new": 1, "gone": 1}, "operating system ubuntu22.04, now not given"),
+        ({"os": ...}, {"new": 1, "gone": 1}, "operating system ubuntu22.04, now not given"),
+        ({"platform": ...}, {"new": 1, "gone": 1}, "platform linux, now not given"),
+        ({"target": ""}, {"new": 1, "gone": 1}, "target x86_64_v3, now not given"),
+        ({"variants": ...}, {"reconfigured": 1}, "variants build_system=cmake, +shared, now not given"),
         ({"versions": ["1.0", "1.1"]}, {"upgraded": 1}, "version 1.1 added"),
         (
             {"versions": ["2.0"], "stacks": ["ml", "root"]},
@@ -180,6 +189,23 @@ def test_a_hash_whose_record_says_something_else_names_another_spec(
         describe_reused(change.removed_hashes, change.added_hashes)
         == f"hash {spec_hash(1)[:7]} now names another spec: {message}"
     )
+
+
+@pytest.mark.parametrize("name", ["versions", "compiler", "os", "platform", "target", "variants"])
+def test_what_no_record_of_a_side_gives_is_one_remark(name: str) -> None:
+    """Documents of another form lack a key in all records: nothing differs, and it is said once, whichever side it is."""
+    whole, lacking = records([1, 2]), records([1, 2], **{name: [] if name == "versions" else ...})
+    word = {"versions": "version", "os": "operating system"}.get(name, name)
+    for before, after, said in (
+        (whole, lacking, f"no spec gives its {word} any more; the 2 that stay count as unchanged"),
+        (lacking, whole, f"no spec gave its {word} before; the 2 that stay count as unchanged"),
+        (lacking, lacking, ""),
+        (whole, whole, ""),
+    ):
+        old, new = (parsed(found) for found in (before, after))
+        assert compare("zlib", old, new) is None
+        assert describe_not_written(old, new) == said
+    assert describe_not_written(None, parsed(lacking)) == ""
 
 
 def test_what_is_kept_of_a_version_that_is_replaced_under_its_hashes() -> None:
@@ -268,15 +294,15 @@ def test_nothing_is_unreferenced_where_nothing_is_pruned() -> None:
 
 
 def test_the_form_of_a_kept_hash_never_shows() -> None:
-    """However a kept spec is written, it is what it was, beside anything that did change."""
+    """However documents write a kept spec, it is what it was, beside anything that did change."""
     change = changed(
-        [record(1, compiler="none", target="t1", variants=[]), record(2)],
-        [record(1, compiler="gcc@9", target="", variants=["+zz"], stacks=["ml"]), record(3)],
+        [record(1, compiler="none", variants=[]), record(2, compiler="none", variants=[])],
+        [record(1, compiler="gcc@9", variants=["+zz"], stacks=["e4s", "ml"]), record(3, compiler="none", variants=[])],
     )
 
     assert match_kinds(change) == {"rebuilt": 1}
     assert change.specs_before.counts.keys() - change.specs_after.counts.keys() == {
-        signature(compiler="gcc@9", target="t1", variants=("+zz",))
+        signature(compiler="gcc@9", variants=("+zz",))
     }
     assert change.facts["targets"] == change.facts["compilers"] == change.facts["variants"] == Delta()
     assert change.facts["stacks"] == Delta(("ml",), ())
@@ -455,13 +481,6 @@ def test_a_version_in_another_spelling_did_not_change() -> None:
 
     assert change.kinds == {Kind.REBUILT}
     assert change.places == ()
-
-
-def test_no_compiler_gives_way_to_the_one_that_is_named() -> None:
-    """A kept hash whose compiler one side does not name has the compiler that the other names."""
-    change = changed([record(1, compiler="none"), record(2, compiler="nvhpc@24")], [record(1, compiler="nvhpc@24")])
-
-    assert change.facts["compilers"] == Delta()
 
 
 def test_facts_come_and_go() -> None:

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from helpers import Record, document, meta_of, parsed, record, records, spec_hash
@@ -352,6 +353,22 @@ def test_specs_without_versions_or_targets_and_odd_hashes_are_named_once() -> No
         (DiagnosticKind.INCONSISTENT, "specs without a version: 2, first caaaaaa", False),
         (DiagnosticKind.INCONSISTENT, "specs without a target: 1, first abc", False),
     ]
+
+
+@pytest.mark.parametrize("empty", ["", ...])
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("os", "specs without an operating system: 1, first baaaaaa"),
+        ("platform", "specs without a platform: 1, first baaaaaa"),
+        ("compiler", "specs without a compiler: 1"),
+    ],
+)
+def test_what_one_spec_does_not_give_is_named(name: str, said: str, empty: Any) -> None:
+    """Others give it, so it was lost; a document in which no spec gives it may be of another form."""
+    one, all_of_them = (parsed([record(1, **{name: empty}), record(2, **other)]) for other in ({}, {name: empty}))
+    assert said in [each.message for each in one.diagnostics]
+    assert not any("without" in each.message for each in all_of_them.diagnostics)
 
 
 @pytest.mark.parametrize("form", ["lines", "yaml"])

@@ -13,7 +13,7 @@ from msgspec import Struct
 from cachewatch.core import names as tag_names
 from cachewatch.core.model import Signature
 from cachewatch.core.names import in_order
-from cachewatch.core.package_changes import is_same_spec
+from cachewatch.core.package_changes import NOTHING, is_same_spec, not_written
 from cachewatch.core.selection import Globs, Selection
 from cachewatch.errors import UsageError
 from cachewatch.extensions.history.log import facts_of
@@ -144,7 +144,7 @@ def _blame(index: Index, spec_hash: str, rows: Sequence[_IndexRow]) -> Blame:
     stays: list[SpecStay] = []
     documents = _by_document(index, rows)
     for document, all_rows in documents.items():
-        for own in _lives(index, all_rows):
+        for own in _lives(index, document, all_rows):
             stays += _stays(index, len(lives), document, own)
             lives.append(_life(index, document, own))
     ends = [_end(index, all_rows[-1]) for all_rows in documents.values()]
@@ -169,12 +169,30 @@ def _by_document(index: Index, rows: Iterable[_IndexRow]) -> Mapping[_DocumentNa
     return dict(sorted(found.items(), key=lambda item: (places[item[0].tag], item[1][0].first, item[0].package)))
 
 
-def _lives(index: Index, rows: Sequence[_IndexRow]) -> Iterator[Sequence[_IndexRow]]:
+def _lives(index: Index, document: _DocumentName, rows: Sequence[_IndexRow]) -> Iterator[Sequence[_IndexRow]]:
     """Split the rows of one document where the hash names another spec than before."""
-    specs = [index.signature(row.build, row.stacks) for row in rows]
-    starts = [0, *(n for n in range(1, len(rows)) if not is_same_spec(specs[n - 1], specs[n]))]
+    starts = [0, *(n for n in range(1, len(rows)) if not _goes_on(index, document, rows[n - 1], rows[n]))]
     for start, end in pairwise([*starts, len(rows)]):
         yield rows[start:end]
+
+
+def _goes_on(index: Index, document: _DocumentName, before: _IndexRow, after: _IndexRow) -> bool:
+    """Tell whether a hash names the same spec in two rows of a document, one after the other."""
+    old, new = (index.signature(row.build, row.stacks) for row in (before, after))
+    if is_same_spec(old, new, NOTHING):
+        return True
+    # What the whole document did not give then, or does not give now, is no difference.
+    last = (after.first if before.last is None else before.last) - 1
+    sides = (held_at(index, document.tag, number, document.package) for number in (last, after.first))
+    had, has = ({part.signature for part in side.get(document.package, ())} for side in sides)
+    query = """
+        SELECT sum(compilers_differ) FROM step WHERE tag = :tag AND package = :package AND revision > :last
+        AND revision <= :first
+    """
+    values = {"tag": after.tag, "package": after.package, "last": last, "first": after.first}
+    ((differ,),) = index.rows(query, values)
+    unwritten = not_written(had, has, is_compiler_unknown=bool(differ))
+    return is_same_spec(old, new, unwritten)
 
 
 def _end(index: Index, row: _IndexRow) -> int | None:

@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.core.model import NO_HASH, CompilerForm, Document, MatchKind, Signature, Specs, facts_of
-from cachewatch.core.package_changes import compare, reused_hashes
+from cachewatch.core.package_changes import compare, not_written, reused_hashes
 from cachewatch.core.spack import version_identity
 from cachewatch.documents.frontmatter import brief
 from cachewatch.documents.parsing import TOO_LARGE, parse
@@ -48,12 +48,15 @@ class VersionDifference(Struct, frozen=True):
         return bool(self.went or self.came or self.changed)
 
 
-def difference(before: BySpec, after: BySpec) -> VersionDifference:
+def difference(before: BySpec, after: BySpec, *, is_compiler_unknown: bool) -> VersionDifference:
     """Return the difference between the specs of two versions of a document."""
     kept = before.keys() & after.keys()
     # Documents that are read together share their signatures, so most are one object.
     differing = [one for one in kept if before[one] is not after[one] and before[one] != after[one]]
-    kept -= reused_hashes(before, after, differing)
+    if differing:
+        values = set(before.values()), set(after.values())
+        unwritten = not_written(*values, is_compiler_unknown=is_compiler_unknown)
+        kept -= reused_hashes(before, after, differing, unwritten)
     return VersionDifference(
         {one: signature for one, signature in before.items() if one not in kept},
         {one: signature for one, signature in after.items() if one not in kept},
@@ -173,9 +176,9 @@ class Follower:
         """Record the changes that a readable version, or the removal of the document, made."""
         is_there, was_there = version.blob is not None, self._document is not None and self._document.blob is not None
         is_baseline = is_there and (self._is_unread or version.revision == 0)
-        found = difference(self._specs, specs)
+        is_compiler_unknown = was_there and is_there and self._form is not form
+        found = difference(self._specs, specs, is_compiler_unknown=is_compiler_unknown)
         if (found or is_there != was_there) and not is_baseline:
-            is_compiler_unknown = was_there and is_there and self._form is not form
             before, after = (self._specs, self._form), (specs, form)
             step, tallies = count_step(
                 self._task.package, version.revision, found, before, after, is_compiler_unknown=is_compiler_unknown

@@ -18,7 +18,7 @@ from cachewatch.runtime.files import cache_path, journal_mode
 
 NAME = "cachewatch-history.db"
 VARIABLE = "CACHEWATCH_HISTORY"
-VERSION = 7
+VERSION = 8
 _APPLICATION = 0x63775F68  # "cw_h"
 # The position of the application id in the header of an SQLite database.
 _HEADER_BYTES, _APPLICATION_ID = 100, slice(68, 72)

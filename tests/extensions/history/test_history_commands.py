@@ -263,3 +263,21 @@ def _go_to(repository: Path, revision: str) -> None:
         ["git", f"--git-dir={repository}", "rev-parse", revision], check=True, capture_output=True, text=True
     ).stdout.strip()
     subprocess.run(["git", f"--git-dir={repository}", "update-ref", "refs/heads/main", commit], check=True)
+
+
+def test_a_value_that_vanishes_from_one_spec_is_a_change_and_from_all_is_none(tmp_path: Path, run: Run) -> None:
+    """The index tells what `diff` does: a hash has another life if its record alone lost a value."""
+    whole = [record(1), record(2)]
+    states = (whole, [record(1, os=...), record(2)], whole, [record(n, os=...) for n in (1, 2)], whole)
+    repository = history(tmp_path / "lacking.git", *(catalogue({"zlib": state}) for state in states))
+
+    rows = json.loads(run("log", "--repo", repository, "--format", "json").output)["revisions"]
+    compared = [
+        run("diff", f"HEAD~{place + 1}", f"HEAD~{place}", "--exit-code", "--repo", repository).exit_code
+        for place in reversed(range(4))
+    ]
+    assert (len(rows), compared) == (2, [1, 1, 0, 0])
+    blamed = run("history", "blame", f"/{record(1)['hash']}", "--repo", repository).output
+    said = "another spec than before: operating system ubuntu22.04, now not given"
+    assert (blamed.count("another spec than before"), said in blamed) == (2, True)
+    assert "another spec" not in run("history", "blame", f"/{record(2)['hash']}", "--repo", repository).output
