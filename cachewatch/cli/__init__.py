@@ -27,7 +27,9 @@ COMPLETING = "_CACHEWATCH_COMPLETE"
 _OWN = (
     Command("Begin", "demo", "Compare two revisions of a bundled sample catalogue.", "demo:demo"),
     Command("Begin", "init", "Write a short, commented configuration file.", "init:init"),
-    Command("Begin", "help", "Show the help of a command, or `help kinds`, `schema`, `completion`.", "show:help_"),
+    Command(
+        "Begin", "help", "Show the help of a command, or `help kinds`, `schema`, `completion`.", "completion:help_"
+    ),
     Command("Compare", "diff", "Show what changed between two revisions, dates or documents.", "diff:diff"),
     Command("Compare", "show", "Show the builds of packages by version, stack and target.", "show:show"),
     Command("Compare", "packages", "List the packages of a tag.", "show:packages"),
@@ -41,12 +43,12 @@ _OWN = (
     Command("Operate", "status", "Show the health of sources and channels, and what is due.", "operate:status"),
     Command("Operate", "deliveries", "List, retry, release or drop deliveries.", "operate:deliveries"),
     Command("Operate", "state", "Check, back up or move the state.", "operate:state"),
-    Command("", "config explain", "Show which subscriptions report a package, and why.", "service:explain"),
-    Command("", "config test", "Send a test message through a channel.", "service:test"),
+    Command("", "config explain", "Show which subscriptions report a package, and why.", "config:explain"),
+    Command("", "config test", "Send a test message through a channel.", "config:test"),
     Command("", "config template", "List, print, render and check message templates.", "template:template"),
     Command("", "state backup", "Back up the state database.", "operate:backup"),
-    Command("", "help kinds", "List the kinds of change, worst first.", "show:kinds"),
-    Command("", "help schema", "Print the JSON Schema of differences, digests or causes.", "show:schema"),
+    Command("", "help kinds", "List the kinds of change, worst first.", "completion:kinds"),
+    Command("", "help schema", "Print the JSON Schema of differences, digests or causes.", "completion:schema"),
     Command("", "help completion", "Print the completion of commands for your shell.", "completion:completion"),
 )
 

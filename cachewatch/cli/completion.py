@@ -1,6 +1,6 @@
-"""`cachewatch help completion`, and the values that a shell offers for options and arguments.
+"""The commands `cachewatch help`: kinds of change, schemas, and completion with the values that a shell offers.
 
-They are names from the catalogue as it was last fetched. Nothing is fetched and no error is printed, since a user who
+These are names from the catalogue as it was last fetched. Nothing is fetched and no error is printed, since a user who
 presses Tab waits for an answer, and can do without one.
 """
 
@@ -15,7 +15,8 @@ from msgspec.structs import replace
 from cachewatch.cli import COMPLETING
 from cachewatch.cli.catalogue import open_as_fetched
 from cachewatch.cli.config import load
-from cachewatch.cli.mistakes import examples
+from cachewatch.cli.mistakes import SuggestingGroup, examples
+from cachewatch.cli.terminal import FORMAT_OPTION, write_json, write_lines
 from cachewatch.core import names as tag_names
 from cachewatch.core.model import Document
 from cachewatch.core.selection import GROUPS, MEANINGS
@@ -26,6 +27,7 @@ from cachewatch.git.catalogue import list_revision, read_documents, read_package
 from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import Revision, resolve
 from cachewatch.git.trees import folders
+from cachewatch.runtime.files import shipped_schemas
 
 # Names that need no quotes in a shell; others are not offered, because names in a catalogue are not trusted.
 _HARMLESS = re.compile(r"[A-Za-z0-9._+@:/~-]+")
@@ -102,6 +104,49 @@ def _stacks(repository: Repository, revision: Revision) -> list[str]:
     read = read_documents(listing, progress=lambda _: None)
     found = [document for document in read if isinstance(document, Document)]
     return sorted({stack for each in found for signature in each.specs.counts for stack in signature.stacks})
+
+
+@examples("cachewatch help diff", "cachewatch help config check", "cachewatch help kinds")
+@click.group(name="help", cls=SuggestingGroup)
+def help_() -> None:
+    """Show the help of a command, the kinds of change, JSON Schemas, or how commands are completed."""
+
+
+@examples("cachewatch help kinds", "cachewatch help kinds --format json")
+@click.command
+@FORMAT_OPTION
+def kinds(*, format_: str) -> None:
+    """List the kinds of change, worst first.
+
+    A + marks the kinds that digests report by default.
+    """
+    if format_ == "json":
+        write_json(
+            "kinds",
+            {
+                "kinds": [{"kind": kind, "meaning": said, "default": own} for kind, (said, own) in MEANINGS.items()],
+                "groups": {word: [kind for kind in MEANINGS if kind in group] for word, group in GROUPS.items()},
+            },
+        )
+        return
+    lines = ["Kinds of change, worst first; + marks those that digests report by default:", ""]
+    lines += [f"{'+' if is_default else ' '} {kind:<18} {meaning}" for kind, (meaning, is_default) in MEANINGS.items()]
+    lines += ["", "Groups of kinds, for `changes:` of a subscription and `diff --kind`:", ""]
+    for word, group in GROUPS.items():
+        if word not in ("default", "all"):
+            lines.append(f"  {word:<18} {', '.join(kind for kind in MEANINGS if kind in group)}")
+    write_lines(lines)
+
+
+_SCHEMAS = {name: file for name, file in shipped_schemas().items() if name != "cachewatch"}  # of `config schema`
+
+
+@examples("cachewatch help schema > changesets.schema.json", "cachewatch help schema digest")
+@click.command
+@click.argument("what", type=click.Choice([*_SCHEMAS]), default="changesets")
+def schema(*, what: str) -> None:
+    """Print the JSON Schema of `diff --format json`, of a digest, or of `why` or `impact` with `--format json`."""
+    click.echo(_SCHEMAS[what].read_text("utf-8"), nl=False)
 
 
 @examples(

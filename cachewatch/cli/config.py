@@ -1,7 +1,8 @@
 """Load the configuration, and its state, for the commands that need them; and `cachewatch config`.
 
-`cachewatch config` checks the file, shows what it means and prints its schema. The check also reads the sources, to
-find filters that match nothing there, and a `since:` that is no revision.
+`cachewatch config` checks the file, shows what it means, prints its schema, says which subscriptions report a package,
+and sends a test message. The check also reads the sources, to find filters that match nothing there, and a `since:`
+that is no revision.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,8 +17,9 @@ from zoneinfo import ZoneInfo
 import click
 from msgspec.structs import replace
 
+from cachewatch.channels import open_channel
 from cachewatch.cli.catalogue import FACTS, Asked, Values, add_facts, nothing_has, unmatched
-from cachewatch.cli.mistakes import SuggestingGroup, examples
+from cachewatch.cli.mistakes import SuggestingGroup, completing, examples
 from cachewatch.cli.terminal import FORMAT_OPTION, say, warn, write, write_json, write_lines
 from cachewatch.config import showing as host_local
 from cachewatch.config.model import Config
@@ -26,21 +28,26 @@ from cachewatch.config.schedule import Schedule, duration_in_words, parse_when, 
 from cachewatch.config.showing import advise, channels_of, json_schema, show_config, shown_values
 from cachewatch.config.sources import GitSource, Source
 from cachewatch.config.subscriptions import Match, Subscription
+from cachewatch.config.types import parse_mail
 from cachewatch.core import names as tag_names
+from cachewatch.core.names import did_you_mean, safe
 from cachewatch.core.selection import Globs
 from cachewatch.environments import open_environment
-from cachewatch.errors import CachewatchError, ConfigError, UnknownRevision, UsageError
+from cachewatch.errors import CachewatchError, ConfigError, DeliveryError, UnknownRevision, UsageError
 from cachewatch.git.catalogue import list_revision, stacks_of, tags_of
 from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import resolve, resolve_upstream
 from cachewatch.git.trees import folders, nothing_found
-from cachewatch.report.digest_mail import render_digest
+from cachewatch.operators.explaining import SubscriptionAnswer, explain_package, packages_now
+from cachewatch.report.digest_mail import render_digest, render_notice
 from cachewatch.report.samples import sample_digest
+from cachewatch.report.values import DeliveryOutcome, Notice
 from cachewatch.runtime.log import open_log
 from cachewatch.service.context import Context
 from cachewatch.sources.folders import is_plain, list_path
 from cachewatch.store.database import Database
-from cachewatch.store.sqlite import open_database, open_to_read
+from cachewatch.store.schema import utc_now
+from cachewatch.store.sqlite import has_state, open_database, open_to_read
 
 CONFIG_OPTION = click.option(
     "--config",
@@ -342,3 +349,78 @@ def _next_dates(schedule: Schedule, config: Config, moment: datetime) -> Iterato
         sent = quiet_until(config.quiet, slot)
         yield f"{date(slot)} (quiet, sent {date(sent)})" if sent > slot else date(slot)
         moment = slot
+
+
+@examples("cachewatch config test mail", "cachewatch config test mail --to you@example.org")
+@click.command
+@configured
+@click.argument("channel", shell_complete=completing("channels"))
+@click.option(
+    "--to", multiple=True, metavar="ADDRESS", show_default="the operators", help="Recipient of a test mail; repeatable."
+)
+def test(*, config: Config, channel: str, to: tuple[str, ...]) -> None:
+    """Send a test message through CHANNEL, without retries."""
+    if channel not in config.channels:
+        raise UsageError(f"no channel {channel!r}; configured: {', '.join(config.channels)}")
+    for address in to:
+        try:
+            parse_mail(address)
+        except UsageError as error:
+            raise UsageError(f"--to {error}") from error
+    opened = open_channel(config.channels[channel])
+    now = utc_now()
+    notice = Notice(
+        key=f"test-{now:%Y%m%dT%H%M%S%f}",
+        title="this is a test",
+        is_test=True,
+        said=(f"The channel {channel} works.", "No action is required."),
+        created=now,
+        zone=config.timezone,
+    )
+    messages = opened.build_messages(render_notice(notice, to=to or config.operators.to))
+    if not messages:
+        raise UsageError(f"no recipients: use --to ADDRESS, or set `operators: to:` in {config.path}")
+    failed = []
+    with opened.open(lambda *_: ()) as transport:
+        for message in messages:
+            answer = transport.deliver(message)
+            click.echo(f"{message.target}: {answer.outcome}{': ' + safe(answer.detail) if answer.detail else ''}")
+            if answer.outcome is not DeliveryOutcome.SENT:
+                failed.append(message.target)
+    if failed:
+        raise DeliveryError(
+            f"the test message did not reach {', '.join(failed)}, and is not tried again; fix `channels: {channel}:` in {config.path}"
+        )
+
+
+@examples(
+    "cachewatch config explain py-torch", "cachewatch config explain hdf5 --config /etc/cachewatch/cachewatch.yaml"
+)
+@click.command
+@configured_without_secrets
+@click.argument("package", shell_complete=completing("packages"))
+@FORMAT_OPTION
+def explain(*, config: Config, package: str, format_: str) -> None:
+    """Show which subscriptions report changes of PACKAGE.
+
+    Lists why, when and through which channels; and for the other subscriptions, why not.
+    """
+    # Before the first pass there is no state.
+    with (reading if has_state(config.database) else elsewhere)(config) as context:
+        found = list(explain_package(context, package))
+        names = packages_now(context)
+    if names and package not in names:
+        warn(f"no source has a package {package} now{did_you_mean(package, sorted(names))}")
+    if format_ == "json":
+        write_json("explain", found)
+        return
+    write_lines(safe(line) for each in found for line in _answer(each))
+
+
+def _answer(found: SubscriptionAnswer) -> Iterator[str]:
+    yield f"{found.subscription}  {'would be notified' if found.is_notified else 'would not be notified'}"
+    yield from (f"  {reason}" for reason in found.reasons)
+    if found.is_notified:
+        yield f"  {found.when}, through {'; '.join(found.where)}"
+    if found.urgent:
+        yield f"  at once through {'; '.join(found.urgent)}"

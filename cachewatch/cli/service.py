@@ -1,7 +1,4 @@
-"""The commands that run or explain the service: `once`, `daemon`, `preview`, `test` and `explain`.
-
-`preview` prints what `once` would send now, and changes nothing; `test` sends a real message through one channel.
-"""
+"""The commands that run the service: `once`, `daemon`, and `preview`, which prints what `once` would send now."""
 
 import logging
 import os
@@ -19,21 +16,18 @@ from zoneinfo import ZoneInfo
 
 import click
 
-from cachewatch.channels import open_channel
 from cachewatch.channels.chats import markup, plain_lines
-from cachewatch.cli.config import configured, configured_without_secrets, elsewhere, log_format, reading
+from cachewatch.cli.config import configured, log_format, reading
 from cachewatch.cli.mistakes import completing, examples
 from cachewatch.cli.operate import when
 from cachewatch.cli.template import TEMPLATES_OPTION
 from cachewatch.cli.terminal import (
-    FORMAT_OPTION,
     format_option,
     is_on_terminal,
     log_stream,
     say,
     waiting,
     warn,
-    write_json,
     write_lines,
 )
 from cachewatch.config.channels import FileConfig, MailConfig, WebhookConfig
@@ -41,15 +35,12 @@ from cachewatch.config.model import Config
 from cachewatch.config.reading import read_config
 from cachewatch.config.schedule import minute, quiet_until
 from cachewatch.config.sources import Source
-from cachewatch.config.types import parse_mail
-from cachewatch.core.names import did_you_mean, safe
-from cachewatch.errors import AnotherInstance, DeliveryError, SourceError, TemplateError, UnknownRevision, UsageError
+from cachewatch.core.names import safe
+from cachewatch.errors import AnotherInstance, SourceError, TemplateError, UnknownRevision, UsageError
 from cachewatch.git.remote import is_url
-from cachewatch.operators.explaining import SubscriptionAnswer, explain_package, packages_now
 from cachewatch.operators.status import ServiceStatus, find_problems, read_status
-from cachewatch.report.digest_mail import render_notice
 from cachewatch.report.samples import Grade, body_of, lint_digest
-from cachewatch.report.values import DeliveryOutcome, Form, Notice
+from cachewatch.report.values import Form
 from cachewatch.report.words import number
 from cachewatch.runtime.log import Log, open_log
 from cachewatch.service.compose import ChannelMessages, PendingDigest, build_messages, compose
@@ -459,78 +450,3 @@ def _lint(config: Config, packed: ChannelMessages) -> int:
     if not findings:
         click.echo("no problems found")
     return int(any(finding.grade is Grade.ERROR for finding in findings))
-
-
-@examples("cachewatch config test mail", "cachewatch config test mail --to you@example.org")
-@click.command(name="test")
-@configured
-@click.argument("channel", shell_complete=completing("channels"))
-@click.option(
-    "--to", multiple=True, metavar="ADDRESS", show_default="the operators", help="Recipient of a test mail; repeatable."
-)
-def test(*, config: Config, channel: str, to: tuple[str, ...]) -> None:
-    """Send a test message through CHANNEL, without retries."""
-    if channel not in config.channels:
-        raise UsageError(f"no channel {channel!r}; configured: {', '.join(config.channels)}")
-    for address in to:
-        try:
-            parse_mail(address)
-        except UsageError as error:
-            raise UsageError(f"--to {error}") from error
-    opened = open_channel(config.channels[channel])
-    now = utc_now()
-    notice = Notice(
-        key=f"test-{now:%Y%m%dT%H%M%S%f}",
-        title="this is a test",
-        is_test=True,
-        said=(f"The channel {channel} works.", "No action is required."),
-        created=now,
-        zone=config.timezone,
-    )
-    messages = opened.build_messages(render_notice(notice, to=to or config.operators.to))
-    if not messages:
-        raise UsageError(f"no recipients: use --to ADDRESS, or set `operators: to:` in {config.path}")
-    failed = []
-    with opened.open(lambda *_: ()) as transport:
-        for message in messages:
-            answer = transport.deliver(message)
-            click.echo(f"{message.target}: {answer.outcome}{': ' + safe(answer.detail) if answer.detail else ''}")
-            if answer.outcome is not DeliveryOutcome.SENT:
-                failed.append(message.target)
-    if failed:
-        raise DeliveryError(
-            f"the test message did not reach {', '.join(failed)}, and is not tried again; fix `channels: {channel}:` in {config.path}"
-        )
-
-
-@examples(
-    "cachewatch config explain py-torch", "cachewatch config explain hdf5 --config /etc/cachewatch/cachewatch.yaml"
-)
-@click.command
-@configured_without_secrets
-@click.argument("package", shell_complete=completing("packages"))
-@FORMAT_OPTION
-def explain(*, config: Config, package: str, format_: str) -> None:
-    """Show which subscriptions report changes of PACKAGE.
-
-    Lists why, when and through which channels; and for the other subscriptions, why not.
-    """
-    # Before the first pass there is no state.
-    with (reading if has_state(config.database) else elsewhere)(config) as context:
-        found = list(explain_package(context, package))
-        names = packages_now(context)
-    if names and package not in names:
-        warn(f"no source has a package {package} now{did_you_mean(package, sorted(names))}")
-    if format_ == "json":
-        write_json("explain", found)
-        return
-    write_lines(safe(line) for each in found for line in _lines(each))
-
-
-def _lines(found: SubscriptionAnswer) -> Iterator[str]:
-    yield f"{found.subscription}  {'would be notified' if found.is_notified else 'would not be notified'}"
-    yield from (f"  {reason}" for reason in found.reasons)
-    if found.is_notified:
-        yield f"  {found.when}, through {'; '.join(found.where)}"
-    if found.urgent:
-        yield f"  at once through {'; '.join(found.urgent)}"

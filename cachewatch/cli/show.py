@@ -1,4 +1,4 @@
-"""The commands that list what is in a revision: `show`, `tags`, `stacks` and `packages`; and `kinds` and `schema`."""
+"""The commands that list what is in a revision: `show`, `tags`, `stacks` and `packages`."""
 
 import re
 from collections import defaultdict
@@ -16,7 +16,7 @@ from cachewatch.cli.catalogue import (
     is_partial,
     open_catalogue,
 )
-from cachewatch.cli.mistakes import Complete, SuggestingGroup, completing, examples
+from cachewatch.cli.mistakes import Complete, completing, examples
 from cachewatch.cli.terminal import (
     COLOR_OPTION,
     FORMAT_OPTION,
@@ -28,16 +28,12 @@ from cachewatch.cli.terminal import (
     width,
     with_options,
     write,
-    write_json,
-    write_lines,
 )
 from cachewatch.core import names as tag_names
 from cachewatch.core.changesets import Listing
 from cachewatch.core.model import Diagnostic, Document, Signature, Specs
 from cachewatch.core.names import safe
 from cachewatch.core.selection import (
-    GROUPS,
-    MEANINGS,
     Globs,
     SpecCondition,
     SpecPattern,
@@ -65,7 +61,6 @@ from cachewatch.git.trees import nothing_found
 from cachewatch.hooks import extensions
 from cachewatch.report import tables
 from cachewatch.report.text import Palette, fitted
-from cachewatch.runtime.files import shipped_schemas
 from cachewatch.sources import folders
 
 # A whole hash, or a slash and the beginning of one.
@@ -486,46 +481,3 @@ def _warn_and_end(faults: Sequence[Diagnostic]) -> int:
     """Warn of every document that could not be read; return exit code 4 if one was lost, else 0."""
     warn_of(faults)
     return 4 if any(each.is_loss for each in faults) or is_partial() else 0
-
-
-@examples("cachewatch help diff", "cachewatch help config check", "cachewatch help kinds")
-@click.group(name="help", cls=SuggestingGroup)
-def help_() -> None:
-    """Show the help of a command, the kinds of change, JSON Schemas, or how commands are completed."""
-
-
-@examples("cachewatch help kinds", "cachewatch help kinds --format json")
-@click.command
-@FORMAT_OPTION
-def kinds(*, format_: str) -> None:
-    """List the kinds of change, worst first.
-
-    A + marks the kinds that digests report by default.
-    """
-    if format_ == "json":
-        write_json(
-            "kinds",
-            {
-                "kinds": [{"kind": kind, "meaning": said, "default": own} for kind, (said, own) in MEANINGS.items()],
-                "groups": {word: [kind for kind in MEANINGS if kind in group] for word, group in GROUPS.items()},
-            },
-        )
-        return
-    lines = ["Kinds of change, worst first; + marks those that digests report by default:", ""]
-    lines += [f"{'+' if is_default else ' '} {kind:<18} {meaning}" for kind, (meaning, is_default) in MEANINGS.items()]
-    lines += ["", "Groups of kinds, for `changes:` of a subscription and `diff --kind`:", ""]
-    for word, group in GROUPS.items():
-        if word not in ("default", "all"):
-            lines.append(f"  {word:<18} {', '.join(kind for kind in MEANINGS if kind in group)}")
-    write_lines(lines)
-
-
-_SCHEMAS = {name: file for name, file in shipped_schemas().items() if name != "cachewatch"}  # of `config schema`
-
-
-@examples("cachewatch help schema > changesets.schema.json", "cachewatch help schema digest")
-@click.command
-@click.argument("what", type=click.Choice([*_SCHEMAS]), default="changesets")
-def schema(*, what: str) -> None:
-    """Print the JSON Schema of `diff --format json`, of a digest, or of `why` or `impact` with `--format json`."""
-    click.echo(_SCHEMAS[what].read_text("utf-8"), nl=False)
