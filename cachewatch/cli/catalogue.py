@@ -80,8 +80,24 @@ REPO_OPTION = with_options(
 REV_OPTION = click.option(
     "--rev", default="HEAD", metavar="REVISION", shell_complete=completing("revisions"), help="Revision or date."
 )
+
+
+def one_tag(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
+    """Return the value of an option that names one tag; raise UsageError for a glob."""
+    if value and not is_plain(value):
+        raise UsageError(
+            f"--tag {safe(value)}: takes one tag and no glob here; `cachewatch tags '{safe(value)}'` lists what matches"
+        )
+    return value
+
+
 TAG_OPTION = click.option(
-    "--tag", default="develop", metavar="TAG", shell_complete=completing("tags"), help="Tag to read."
+    "--tag",
+    default="develop",
+    metavar="TAG",
+    callback=one_tag,
+    shell_complete=completing("tags"),
+    help="Tag to read.",
 )
 
 

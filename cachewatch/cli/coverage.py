@@ -7,7 +7,7 @@ import click
 from click.core import ParameterSource
 
 from cachewatch import environments as contents
-from cachewatch.cli.catalogue import REPO_OPTION, REV_OPTION, open_catalogue
+from cachewatch.cli.catalogue import REPO_OPTION, REV_OPTION, one_tag, open_catalogue
 from cachewatch.cli.mistakes import completing, examples
 from cachewatch.cli.terminal import (
     COLOR_OPTION,
@@ -42,7 +42,12 @@ _FAILURES = {one.value: (one,) for one in LossClass if one is not LossClass.KEPT
 @REV_OPTION
 @click.option("--source", metavar="ADDRESS", help="Query this live build cache or catalogue instead of a repository.")
 @click.option(
-    "--tag", metavar="TAG", show_default="develop", shell_complete=completing("tags"), help="Tag to compare with."
+    "--tag",
+    metavar="TAG",
+    show_default="develop",
+    callback=one_tag,
+    shell_complete=completing("tags"),
+    help="Tag to compare with.",
 )
 @click.option("--view", default="", show_default=False, metavar="NAME", help="With --source: read this view's index.")
 @click.option("--token-file", type=Path, metavar="FILE", help="File that contains a bearer token for the source.")

@@ -102,6 +102,7 @@ _FILTER_OPTIONS = with_options(
 _STREAMED = ("json", "jsonl", "csv")
 _EXPLAINED = ("text", "json", "jsonl", "markdown")  # formats that say why
 _HASH = re.compile(r"/[a-z0-9]{4,32}")
+_HASH_OF = re.compile(rf"[^:]+:{_HASH.pattern}")  # git has no such names
 _MOST_LINES = 20
 _MOST_WARNINGS = 20
 _MOST_TAGS = 5
@@ -263,6 +264,11 @@ def _is_answered_by_why(
     elif all(_HASH.fullmatch(name) and not os.path.exists(name) for name in names):  # noqa: PTH110
         arguments = [names[1], "--against", names[0]]
         options |= {"repo": repo, "tag": next(iter(tags), None)}
+    elif any(_HASH_OF.fullmatch(name) for name in names):
+        hashes = " ".join(f"/{name.rpartition('/')[2]}" for name in names)
+        raise UsageError(
+            f"{' '.join(names)}: hashes take no revision; `cachewatch diff {hashes}` also reads specs that are gone, as they last were"
+        )
     else:
         return False
     command = next((load(row.object) for row in extensions().commands if row.name == "why"), None)

@@ -14,6 +14,7 @@ from cachewatch.cli.catalogue import (
     REV_OPTION,
     TAG_OPTION,
     is_partial,
+    one_tag,
     open_catalogue,
 )
 from cachewatch.cli.mistakes import Complete, completing, examples
@@ -82,7 +83,14 @@ _MOST_TAGS = 100  # in which a spec is searched that the chosen tag does not hav
     "packages", metavar="PACKAGE...", nargs=-1, required=True, shell_complete=completing("package_versions")
 )
 @REV_OPTION
-@click.option("--tag", show_default="develop", metavar="TAG", shell_complete=completing("tags"), help="Tag to read.")
+@click.option(
+    "--tag",
+    show_default="develop",
+    metavar="TAG",
+    callback=one_tag,
+    shell_complete=completing("tags"),
+    help="Tag to read.",
+)
 @click.option("-l", "--long", "is_long", is_flag=True, help="Print a line for each spec, with its hash.")
 @REPO_OPTION
 @FORMAT_OPTION

@@ -11,7 +11,7 @@ from msgspec.structs import asdict, astuple
 
 from cachewatch.core.model import Document, Side, Signature, facts_of, known_hash
 from cachewatch.core.names import safe, safe_name
-from cachewatch.core.spack import version_key
+from cachewatch.core.spack import NO_COMPILER, version_key
 from cachewatch.report.data import ascii_only, csv_rows
 from cachewatch.report.templates import markdown
 from cachewatch.report.text import ALL, Palette, fitted, wrapped
@@ -166,6 +166,8 @@ def write_listing(
     elif form == "text":
         shown = [tuple(map(_listing_cell, columns, row)) for row in rows]
         after = (_SHARED,) if what == "stacks" and len(rows) > 1 else ()
+        if any(isinstance(each, ListedStack) and not each.specs for each in listed):
+            after += (_EMPTY,)
         yield from write_table(Table(columns, shown, after=after), form, palette, width)
     else:
         yield from write_table(Table(columns, rows), form, palette)
@@ -184,6 +186,7 @@ def _cut(text: str) -> str:
 
 
 _NO_STACK = "(no stack)"
+_EMPTY = "A stack with 0 specs is in the catalogue's list of stacks, but the tag has no spec of it."
 _SHARED = "Specs that several stacks share are counted in each of them."
 
 Cells = Counter[tuple[str, str, str]]  # version, stack, target
@@ -224,8 +227,10 @@ def _heading(document: Document, side: Side, since: Side | None, palette: Palett
     signatures = set(document.specs.values())
     facts = facts_of(signatures)
     counts = [(len(document.specs), "spec")]
-    counts += [(len(facts[f"{noun}s"]), noun) for noun in ("version", "stack", "target", "compiler")]
-    yield ", ".join(number(*count) for count in [*counts, (len(signatures), "configuration")])
+    counts += [(len(facts[f"{noun}s"]), noun) for noun in ("version", "stack", "target")]
+    compilers = len(set(facts["compilers"]) - {NO_COMPILER})
+    said = [*(number(*count) for count in counts), number(compilers, "compiler") if compilers else "no compiler"]
+    yield ", ".join([*said, number(len(signatures), "configuration")])
     if since is not None and since.revision:
         yield f"last changed {_day(since)} ({since.revision[:10]})"
 

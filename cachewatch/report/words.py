@@ -457,10 +457,10 @@ def nothing(report: Report) -> str:
     counts = report.packages
     if report.statements or (not report.is_part and (counts.changed or counts.added or counts.removed)):
         return "Nothing of what was asked for."
-    seen = " in what could be compared" if report.losses else ""
-    selected = " in your selection" if report.is_part else ""
-    same = " All documents have the same contents." if report.is_same and not report.losses else ""
-    return f"No differences{selected}{seen} of {number(max(counts.before, counts.after), 'package')}.{same}"
+    selected = " of your selection" if report.is_part else ""
+    seen = ", as far as documents could be compared" if report.losses else ""
+    same = ": all documents are the same" if report.is_same and not report.losses else ""
+    return f"No differences in {number(max(counts.before, counts.after), 'package')}{selected}{seen}{same}."
 
 
 _SHORT = 7  # of a revision

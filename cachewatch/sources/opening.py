@@ -17,11 +17,11 @@ from cachewatch.core.names import ANYWHERE, DEFAULT_TAG, DOCUMENT, ENDINGS, Layo
 from cachewatch.core.selection import Globs
 from cachewatch.documents.frontmatter import MAX_BYTES
 from cachewatch.documents.parsing import claim_of
-from cachewatch.errors import SourceError, UsageError
+from cachewatch.errors import SourceError, UnknownRevision, UsageError
 from cachewatch.git.catalogue import GitReader, compare_revisions, list_revision, tags_of
 from cachewatch.git.remote import open_repository
 from cachewatch.git.repository import Repository
-from cachewatch.git.revisions import file_of, resolve
+from cachewatch.git.revisions import Revision, file_of, resolve
 from cachewatch.git.trees import locations_of
 from cachewatch.runtime.files import read_beginning
 from cachewatch.sources import folders
@@ -76,14 +76,25 @@ def open_comparison(
         else:
             yield compare_revisions(
                 opened,
-                resolve(opened, before),
-                resolve(opened, after),
+                *_resolved(opened, before, after),
                 wanted_tag=wanted_tag,
                 wanted_package=wanted_package,
             )
     finally:
         if opened is not repository:
             opened.close()
+
+
+def _resolved(repository: Repository, before: str, after: str) -> tuple[Revision, Revision]:
+    """Return both revisions; the error message names both if both names are tags of the newest revision."""
+    try:
+        return resolve(repository, before), resolve(repository, after)
+    except UnknownRevision:
+        if before != after and {before, after} <= tags_of(repository, resolve(repository, "HEAD")).ids.keys():
+            raise UnknownRevision(
+                f"{before} and {after} are tags, not revisions; write HEAD:{before} HEAD:{after}"
+            ) from None
+        raise
 
 
 def uncommitted(repository: "Repository") -> Path | None:

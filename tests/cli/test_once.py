@@ -309,15 +309,20 @@ def test_a_preview_without_a_name(run: Run, monkeypatch: pytest.MonkeyPatch) -> 
     assert only == run("preview", "all", "--since", "HEAD~1").output
     opened: list[str] = []
     for is_there, said in ((True, "opening"), (False, "there is no browser to open; the file is")):
-        monkeypatch.setattr("webbrowser.open", lambda url, is_there=is_there: opened.append(url) or is_there)
+
+        def open_page(url: str, is_there: bool = is_there) -> bool:
+            opened.append(url)
+            return is_there
+
+        monkeypatch.setattr("webbrowser.open", open_page)
         shown = run("preview", "all", "--since", "HEAD~1", "--open")
         file = Path(opened.pop().removeprefix("file://"))
         assert (shown.output, f"cachewatch: {said} {file}\n" in shown.error) == ("", True)
         assert file.read_text() == run("preview", "--since", "HEAD~1", "--format", "html").output
         file.unlink()
     assert "NEW         new  1.0" in only
-    with Path("cachewatch.yaml").open("a") as file:
-        file.write("  team: {channels: [files], when: each revision}\n")
+    with Path("cachewatch.yaml").open("a") as config:
+        config.write("  team: {channels: [files], when: each revision}\n")
 
     refused = run("preview")
     assert (refused.exit_code, refused.error) == (

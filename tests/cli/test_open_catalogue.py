@@ -284,6 +284,19 @@ def test_what_is_no_revision(demo_repository: Path, run: Run, name: str, said: s
     assert said in result.error
 
 
+@pytest.mark.usefixtures("nowhere")
+def test_two_names_that_are_no_revisions(demo_repository: Path, run: Run) -> None:
+    """Two tags are named together, and hashes take no revision."""
+    old, new = "develop-2025-05-25", "develop-2025-06-01"
+
+    tags = run("diff", old, new, "--repo", demo_repository)
+    hashes = run("diff", "HEAD~1:/kfazpaq", "HEAD:/pfqg2xi", "--repo", demo_repository)
+
+    assert tags.error == f"cachewatch: {old} and {new} are tags, not revisions; write HEAD:{old} HEAD:{new}\n"
+    assert "hashes take no revision; `cachewatch diff /kfazpaq /pfqg2xi` also reads" in hashes.error
+    assert (tags.exit_code, hashes.exit_code) == (2, 2)
+
+
 @pytest.mark.parametrize("place", ["_cache/develop/{}/specs.md", "docs/{}.txt"])
 def test_uncommitted_edits_are_named(nowhere: Path, run: Run, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
     """Who stands in a work tree with edited documents is told that HEAD does not have them."""

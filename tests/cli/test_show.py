@@ -158,6 +158,25 @@ def test_what_a_spec_lacks(tmp_path: Path, run: Run, spec: str, message: str) ->
     assert run("show", spec, "--repo", made).error == f"cachewatch: {spec}: {message}\n"
 
 
+def test_a_glob_for_the_tag(run: Run) -> None:
+    """One tag is shown; the message says where those that match are listed."""
+    for command in (["show", "zlib"], ["packages"], ["stacks"], ["coverage", "spack.yaml"]):
+        refused = run(*command, "--tag", "develop*")
+        assert (refused.exit_code, refused.error) == (
+            2,
+            "cachewatch: --tag develop*: takes one tag and no glob here; `cachewatch tags 'develop*'` lists what matches\n",
+        )
+
+
+def test_specs_without_a_compiler(tmp_path: Path, run: Run) -> None:
+    """`none` is no compiler, and is not counted."""
+    specs = [record(1, compiler="none"), record(2, versions=["2"])]
+    made = history(tmp_path / "s.git", catalogue({"cuda": specs}))
+
+    assert ", 1 compiler, " in run("show", "cuda", "--repo", made).output
+    assert ", no compiler, " in run("show", "cuda@1", "--repo", made).output
+
+
 def test_hashes(run: Run) -> None:
     """A spec is found by its hash, or by what its hash begins with."""
     by_hash = run("show", spec_hash(65)).output

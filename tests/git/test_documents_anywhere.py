@@ -120,7 +120,7 @@ def test_the_newest_two_may_be_before_a_move(run: Run, tmp_path: Path) -> None:
 def test_a_document_that_was_only_renamed_does_not_differ(run: Run, tmp_path: Path) -> None:
     """The revision is there to be compared; one that changed no document is not."""
     states = _state("{package}.md", TWO_STATES[0]), _state("docs/{package}.md", TWO_STATES[0])
-    assert "No differences of 3 packages." in run("diff", "--repo", history(tmp_path / "r.git", *states)).output
+    assert "No differences in 3 packages" in run("diff", "--repo", history(tmp_path / "r.git", *states)).output
     other = history(tmp_path / "other.git", states[0], states[0] | {"README.md": b"# another"})
     assert "has only one revision of the catalogue" in run("diff", "--repo", other).error
 
@@ -215,7 +215,7 @@ def test_a_document_that_was_moved_and_emptied_cannot_be_read(run: Run, tmp_path
     for first, second in (("HEAD~2", "HEAD~1"), ("HEAD~1", "HEAD")):
         result = run("diff", first, second, "--repo", repository)
         assert (result.exit_code, "moved/zlib.md: unreadable: is empty" in result.error) == (4, True)
-        assert "No differences in what could be compared" in result.output
+        assert "No differences in 1 package, as far as documents could be compared." in result.output
 
 
 @pytest.mark.parametrize("layout", ["docs/{tag}/{package}.md", "{package}/{tag}.md", "{tag}/{package}/{package}.txt"])

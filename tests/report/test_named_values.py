@@ -245,7 +245,7 @@ def test_documents_without_hashes_are_compared_by_their_records(run: Run, tmp_pa
     partly = [before[0], *bare[0][1:]]
 
     for old, new in ((bare[0], bare[0]), (before, bare[0]), (bare[0], before), (partly, before)):
-        assert "No differences of 1 package." in told(run, tmp_path, old, new)
+        assert "No differences in 1 package." in told(run, tmp_path, old, new)
     for old, new in (bare, (before, bare[1]), (bare[0], after)):
         assert "zlib 2.0 -> 3.0 +1 -1 in e4s 1 of 1 package changed" in told(run, tmp_path, old, new)
     done = run("diff", tmp_path / "before.md", tmp_path / "after.md", "--format", "json")

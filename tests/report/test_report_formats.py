@@ -170,7 +170,7 @@ def test_the_total_speaks_of_what_was_asked_for(run: Run, tmp_path: Path) -> Non
     )
     assert total("--kind", "upgraded") == "1 of 4 packages with changes of these kinds (+1 -1: 1 in upgrades)"
     assert total("--kind", "downgraded") == "Nothing of what was asked for."
-    assert total("--target", "aarch64") == "No differences in your selection of 3 packages."
+    assert total("--target", "aarch64") == "No differences in 3 packages of your selection."
 
 
 @pytest.mark.parametrize("options", [(), ("--stack", "ml"), ("--package", "p00*"), ("--target", "x"), ("--all",)])
@@ -325,7 +325,7 @@ def test_stat_is_one_line_a_package(run: Run, demo_repository: Path, monkeypatch
         "-21: 3 in upgrades, 3 of older versions, 15 rebuilt; 1 kept with changed stacks: 1 in lost places)"
     )
     same = run("diff", "HEAD", "HEAD", "--tag", "develop", "--repo", demo_repository, "--stat").output
-    assert same == "develop\n No differences of 5 packages. All documents have the same contents.\n"
+    assert same == "develop\n No differences in 5 packages: all documents are the same.\n"
 
 
 @pytest.mark.parametrize(

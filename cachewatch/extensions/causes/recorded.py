@@ -351,6 +351,7 @@ def find_asked(repository: Repository, text: str, tag: str, between: tuple[str, 
         found = _meaning(RecordedGraph(repository, after.commit, tag), text)
     if found is None:
         tree_of(repository, after, tag)
+        RecordedGraph(repository, after.commit, tag).require()
         raise UnknownRevision(
             f"{after.name}: {tag} has no package and no hash {text!r}; {_near(repository, after, tag, text)}"
             f"name a package, package@version or a hash of at least {_SHORTEST_HASH} characters"

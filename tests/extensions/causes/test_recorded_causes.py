@@ -418,6 +418,7 @@ def test_two_hashes(run: Run, histories: dict[str, History], demo_repository: Pa
     assert lines[1:] == ["  zlib 1.3 -> 1.3.1", "      cw-stack <- cw-torch <- zlib", "  stacks cache"]
     assert json.loads(run("diff", f"/{old}", f"/{new}", "--repo", folder, "--format", "json").output)["causes"]
     demo = ("--repo", demo_repository)
+    assert "has no dependency graph" in run("why", "hdf5", *demo).error, "which packages there are does not matter then"
     assert "py-build 1.2.2 -> 1.2.1" in run("diff", "/2viyxlm", "/5742b2f", *demo).output
     keras = json.loads(run("show", "py-keras", *demo, "--format", "json").output)["packages"][0]["specs"][0]["hash"]
     for other, said in (("/aaaaaaa", "no spec has, or had"), (f"/{keras}", "name two of one package")):
