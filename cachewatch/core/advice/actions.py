@@ -130,13 +130,14 @@ def while_waiting(
     now: list[Action] = []
     later: list[Action] = []
     for one in actions:
-        if one.is_copy:
-            parts = (one.only([n for n in one.names if (n in missing) is is_late]) for is_late in (False, True))
-            now, later = (
-                [*side, *([part] if part.names else [])] for side, part in zip((now, later), parts, strict=True)
-            )
-        else:
+        if not one.is_copy:
             (later if _can_wait(one, places) else now).append(one)
+            continue
+        there, lacking = (
+            one.only([n for n in one.names if (n in missing) is is_missing]) for is_missing in (False, True)
+        )
+        now += [there] if there.names else []
+        later += [lacking] if lacking.names else []
     return now, later
 
 
@@ -250,7 +251,8 @@ def _needs(because: Because, worst: LossClass | None, names: Collection[str], fa
             targets = {place.target for place in line.story.places}
             found |= dict.fromkeys(Need(package=line.package, version=had, target=each) for each in sorted(targets))
         for lost in one.losses:
-            is_own = lost.loss is not None and lost.loss.loss_class == (worst or because) and lost.package in names
+            if lost.loss is None or lost.loss.loss_class != (worst or because) or lost.package not in names:
+                continue
             found |= dict.fromkeys(
                 Need(
                     package=lost.package,
@@ -261,7 +263,7 @@ def _needs(because: Because, worst: LossClass | None, names: Collection[str], fa
                     target=lost.place.target,
                     variants=spec.signature.variants,
                 )
-                for spec in (lost.loss.builds if lost.loss and is_own else ())
+                for spec in lost.loss.builds
             )
     yield from found
     if because is Because.GONE:
