@@ -252,7 +252,7 @@ def _action(one: Action, digest: Digest, words: Words, prefix: str = "") -> str:
     elif one.because is Because.GONE and one.is_everywhere:
         key = "gone-removed"
     if one.because is Because.PIN_GONE and one.names:
-        key = "pin-gone-best"
+        key = "pin-gone-best" if any(pin.best == one.tag for pin in digest.pinned) else "pin-gone-lacks"
     if one.because is Because.STACK_REMOVED and one.worst is not LossClass.GONE:
         key = f"stack-removed-{one.worst}"
     elif one.because is Because.STACK_REMOVED and is_of_snapshot:

@@ -465,6 +465,20 @@ def test_a_pin_that_is_gone_is_compared_with_where_to_move(tmp_path: Path, monke
     assert text.count(third) == 2
 
 
+def test_a_pin_that_is_gone_with_nothing_better_than_the_newest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Readers are not told to move, and not to move, at once."""
+    config = CONFIG.replace("channels: [files]}", "channels: [files], match: {pinned: develop-2026-01-04}}")
+    readers = Readers(tmp_path, monkeypatch, tags(EIGHT | HDF5), tags(None, EIGHT), config=config)
+    readers.go_on()
+    text = body(readers.site.told()[-1])
+    assert text.startswith(
+        "To do Move to develop-2026-01-11, then re-concretize: develop-2026-01-04 is gone. "
+        "Keep what is installed of hdf5: it is not there. What happened"
+    )
+
+
 @pytest.mark.slow
 def test_a_pin_that_nobody_ever_saw_is_a_mistake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Operators are told once, readers never."""

@@ -169,6 +169,7 @@ def pin_actions(pins: Iterable[Pinned]) -> Iterator[Action]:
     """Yield what to do about pinned snapshots: stay with them, or move to another one."""
     for pin in pins:
         if pin.is_gone:
+            lost, _ = lost_by_moving(pin)
             yield Action(
                 verb=Verb.MOVE,
                 because=Because.PIN_GONE,
@@ -176,7 +177,8 @@ def pin_actions(pins: Iterable[Pinned]) -> Iterator[Action]:
                 tag=pin.best or pin.newest,
                 name=pin.tag,
                 others=(pin.newest,) if pin.best else pin.others,
-                names=lost_by_moving(pin)[0] if pin.best else (),
+                names=lost,
+                count=len(lost),
             )
         elif pin.newest and (pin.move is not None or pin.statements is not None):
             lost, others = lost_by_moving(pin)
@@ -204,8 +206,8 @@ def lost_by_moving(pin: Pinned) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def is_compared_with(fact: Fact, pins: Iterable[Pinned]) -> bool:
-    """Tell whether the fact compares a pinned snapshot with one that `stay` and `move` already cover."""
-    pinned = {(pin.source, pin.tag) for pin in pins if pin.best or not pin.is_gone}
+    """Tell whether the fact compares a pinned snapshot with another one, which `stay` and `move` already cover."""
+    pinned = {(pin.source, pin.tag) for pin in pins}
     return bool(fact.tags) and all((tag.source, tag.base) in pinned for tag in fact.tags)
 
 
