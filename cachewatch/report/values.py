@@ -155,7 +155,7 @@ class Digest(Struct, frozen=True, kw_only=True, dict=True):
             tuple(map(_compared, self.tags)),
             environment=self.environment,
             pins=self.pinned,
-            known=_known(self.known, self.remembered),
+            known=_known(self.known, self.remembered, self.created),
             alternative=self.alternative,
             is_unknown=any(span.is_unknown for span in self.spans),
         )
@@ -176,16 +176,18 @@ def base_of(report: Report) -> str:
     return before if before and after and before != after else ""
 
 
-def _known(known: Known, remembered: Remembered) -> Known:
+def _known(known: Known, remembered: Remembered, now: datetime) -> Known:
     """Add to what is known what a subscription remembers of earlier actions, and of what was suspicious."""
     since = {(one.source, Verb(one.verb), one.subject): one.since for one in remembered.actions}
+    tasks = [(replace(one.task, since=one.since), one.is_said(now)) for one in remembered.actions if one.task]
     return replace(
         known,
         since={**since, **known.since},
         met=known.met | remembered.met,
         confirmed=known.confirmed | remembered.confirmed,
         waiting={(one.source, one.last.tag): one.left for one in remembered.suspicions},
-        tasks=tuple(replace(one.task, since=one.since) for one in remembered.actions if one.task is not None),
+        tasks=tuple(task for task, is_said in tasks if is_said),
+        quiet=tuple(task for task, is_said in tasks if task.is_copy and not is_said),
     )
 
 

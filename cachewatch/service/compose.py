@@ -20,8 +20,8 @@ from cachewatch.config.channels import ChannelConfig, FeedConfig, FileConfig, Ma
 from cachewatch.config.model import Config
 from cachewatch.core.advice.actions import TASKS
 from cachewatch.core.advice.coverage import CoverageChange
-from cachewatch.core.advice.remembered import Departure, Fact, MetBinaries, OpenAction, Remembered, confirmed
-from cachewatch.core.advice.values import OF_LOCK_FILE, Because, Known, Verb
+from cachewatch.core.advice.remembered import A_MONTH, Departure, Fact, MetBinaries, OpenAction, Remembered, confirmed
+from cachewatch.core.advice.values import OF_LOCK_FILE, Known, Verb
 from cachewatch.core.names import is_snapshot
 from cachewatch.errors import TemplateError
 from cachewatch.report.digest_mail import DigestRenderer
@@ -164,7 +164,6 @@ def _lock_of(environment: CoverageChange | None) -> str:
 
 
 _LASTING = (*OF_LOCK_FILE, Verb.STAY, Verb.MOVE)  # remembered until its cause ends
-A_MONTH = timedelta(days=28)
 
 
 def _is_to_be_repeated(stream: Stream, digest: Digest) -> bool:
@@ -180,7 +179,7 @@ def with_actions(draft: PendingDigest, stream: Stream, state: StreamState, *, is
 
     If the digest is not sent (`is_sent`), its advice is not remembered. Advice about another lock file is forgotten.
     """
-    digest = draft.digest
+    digest, found = draft.digest, draft.digest.assessment
     if stream.is_urgent or draft.hold or not draft.advances:
         return draft
     today = max((span.after.time or "" for span in digest.spans), default="")[:10]
@@ -200,23 +199,16 @@ def with_actions(draft: PendingDigest, stream: Stream, state: StreamState, *, is
             if len(each.subjects) == len(each.names)
             else each,
         )
-        for each in (*digest.assessment.actions, *digest.assessment.paused)
+        for each in (*found.actions, *found.paused, *found.quiet)
         if each.verb is not Verb.LOOK or (each.because in TASKS and not is_snapshot(each.tag))
         for n, subject in enumerate(each.subjects)
     ]
-    # Whether readers did what they were to look at, nobody sees: it is open for a month; what to require, until it ends.
+    # Since when a task is said, not when last: it is said for a month.
     is_task = {each.key for each in asked if each.task and each.task.since}
     asked = [replace(each, last_said=known[each.key].last_said) if each.key in is_task else each for each in asked]
-    old = {
-        each.key
-        for each in asked
-        if each.key in is_task and each.last_said <= digest.created - A_MONTH
-        if each.task and each.task.because is not Because.DOWNGRADED
-    }
-    asked = [each for each in asked if each.key not in old]
     keys = {each.key for each in asked}
     # While readers are told to wait, what to do about missing binaries is not known.
-    settled = {key for key, each in known.items() if each.task is not None or not digest.assessment.is_waiting}
+    settled = {key for key, each in known.items() if each.task is not None or not found.is_waiting}
     forgotten = [
         each.key
         for each in state.remembered.actions

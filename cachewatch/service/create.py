@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.config.schedule import is_quiet
-from cachewatch.core.advice.remembered import series_or_tag
+from cachewatch.core.advice.remembered import A_MONTH, series_or_tag
 from cachewatch.core.model import DiagnosticKind
 from cachewatch.core.names import safe
 from cachewatch.core.selection import Globs
@@ -28,7 +28,6 @@ from cachewatch.service import alerts
 from cachewatch.service.alerts import OPERATORS, Alert, OperatorNotice, notify_within
 from cachewatch.service.comparisons import Comparisons
 from cachewatch.service.compose import (
-    A_MONTH,
     ChannelMessages,
     PendingDigest,
     as_released,

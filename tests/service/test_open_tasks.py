@@ -147,3 +147,20 @@ def test_readers_have_no_copy_of_what_their_lock_file_does_not_name(
     said = weeks(tmp_path, monkeypatch, config, *states)
     assert "copy to a mirror of your own" in said[1].lower()
     assert f"one 1.0 was pruned, as announced on 3 June{own}." in said[2]
+
+
+def test_what_was_to_be_copied_long_ago_is_told_when_it_is_pruned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not said for longer than a month, and remembered all the same."""
+    one, rest = in_ml(1), many(20)
+    newer = [rest | {"one": unbuilt(one)} | many(1, f"1.{number}", salt=number) for number in range(1, 4)]
+    last = {name: found for name, found in newer[2].items() if name != "one"}
+    states = [rest | {"one": one}, rest | {"one": unbuilt(one)}, *newer[:2], last]
+    readers = Readers(tmp_path, monkeypatch, *map(catalogue, states), config=CONFIG)
+    said = []
+    for later in (1, 20, 20, 20):
+        readers.go_on(later * DAY)
+        said.append(body(readers.site.told()[-1]))
+    assert [("copy one" in text.lower()) for text in said] == [True, True, False, False]
+    assert "one@1.0 for x86_64_v3 was pruned, as announced on 2 June" in said[3]

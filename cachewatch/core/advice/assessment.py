@@ -114,7 +114,8 @@ def assess(
     known = replace(known, left=left)
     gone = {(tag.source, tag.tag) for tag in tags for one in tag.statements if one.kind is StatementKind.PRUNE}
     tasks = [one for task in known.tasks if (one := still_to_do(task, known, gone)).names or not task.names]
-    pruned = list(pruned_as_announced(known.tasks, known))
+    quiet = (still_to_do(one, known) for one in known.quiet)
+    pruned = list(pruned_as_announced((*known.tasks, *known.quiet), known))
     actions = [*environment_actions(own, tags, is_new=False), *pin_actions(pins), *pruned]
     looks = list(
         things_to_look_after([one for one in facts if not is_compared_with(one, pins)], has_environment=own is not None)
@@ -130,6 +131,7 @@ def assess(
     return Assessment(
         actions=tuple(actions),
         paused=tuple(paused),
+        quiet=tuple(one for one in quiet if one.names),
         level=Level.ALARM
         if waits
         else _level(

@@ -1,7 +1,7 @@
 """Facts that a subscription keeps, beside its cursors, for later digests: what vanished, what was reported of it."""
 
 from collections.abc import Iterable, Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import ClassVar
 
@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.core import names as tag_names
-from cachewatch.core.advice.values import OF_LOCK_FILE, Action
+from cachewatch.core.advice.values import OF_LOCK_FILE, Action, Because
 
 
 class DepartureKind(StrEnum):
@@ -106,6 +106,11 @@ class OpenAction(Struct, frozen=True, kw_only=True, tag="action"):
         """The unique key among the facts of a subscription."""
         return f"action {self.stream} {self.source} {self.verb} {self.subject}"
 
+    def is_said(self, now: datetime) -> bool:
+        """Tell whether a task is still said: for a month, as nobody sees whether it was done; what to require, until it ends."""
+        is_lasting = self.task is not None and self.task.because is Because.DOWNGRADED
+        return is_lasting or self.last_said >= now - A_MONTH
+
 
 class AnnouncedWave(Struct, frozen=True, kw_only=True, tag="wave"):
     """Old builds that were announced to be removed by the next prune."""
@@ -160,6 +165,7 @@ class MetBinaries(Struct, frozen=True, kw_only=True, tag="met"):
     key: ClassVar[str] = "met"
 
 
+A_MONTH = timedelta(days=28)
 BACK_SHARE = 0.9  # of the packages that vanished; if as many returned, it counts as back
 Fact = Departure | OpenAction | AnnouncedWave | SeenPin | StillMissing | MetBinaries
 

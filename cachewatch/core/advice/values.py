@@ -128,6 +128,7 @@ class Known(Struct, frozen=True, kw_only=True):
     confirmed: frozenset[tuple[str, str]] = frozenset()  # source and tag of which operators confirmed a suspicion
     waiting: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)  # what is missing while that lasts
     tasks: tuple["Action", ...] = ()  # that earlier digests asked for, and that nobody sees done
+    quiet: tuple["Action", ...] = ()  # likewise, of what may be pruned, but said for long enough
     # What their tags have of the builds that they are about, by source and tag.
     left: Mapping[tuple[str, str, Need], Resolution] = field(default_factory=dict)
 
@@ -240,6 +241,7 @@ class Assessment(Struct, frozen=True, kw_only=True):
 
     actions: tuple[Action, ...]  # worst first
     paused: tuple[Action, ...] = ()  # that are due when readers need not wait any longer
+    quiet: tuple[Action, ...] = ()  # that are not said any more, but what becomes of them is
     level: Level
     facts: tuple[Fact, ...]  # in the order of the report
     losses: tuple[AssessedLoss, ...]
