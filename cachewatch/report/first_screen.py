@@ -99,7 +99,7 @@ def todo(digest: Digest, words: Words) -> list[str]:
     if not said:
         nothing = words.text("todo", "nothing_new" if found.actions else "nothing").rstrip(".")
         unless = _unless(digest, words)
-        said = [] if over and not unless else [f"{nothing}{unless}."]
+        said = [unless] if over else [f"{nothing}{unless}."]
     return [" ".join(filter(None, (over, *said[:1]))), *said[1:]]
 
 
@@ -126,7 +126,8 @@ def _unless(digest: Digest, words: Words) -> str:
                 "todo", "unless_build_too" if old else "unless_build", packages=and_more(sorted(rebuilt), words, 2)
             )
         )
-    return words.say("todo", "unless", cases=", or ".join(cases), requiring=_requiring(digest, words)) if cases else ""
+    key = "unless_over" if digest.assessment.is_wait_over else "unless"
+    return words.say("todo", key, cases=", or ".join(cases), requiring=_requiring(digest, words)) if cases else ""
 
 
 def _requiring(digest: Digest, words: Words) -> str:
