@@ -137,7 +137,7 @@ class _ItemsReader:
             self._add(step)
         if not self._sums:
             self._add_empty()
-        return self._whole(self._made())
+        return self._whole()
 
     def _steps(self) -> Iterator[_EqualItems]:
         yield from (self._of_match(p) for p in self._change.matches if p.kind is not MatchKind.REBUILT)
@@ -351,13 +351,12 @@ class _ItemsReader:
                 kinds=set(self._change.kinds)
             )
 
-    def _made(self) -> Iterator[Items]:
+    def _whole(self) -> tuple[Items, ...]:
+        """Sort the items, and give the first ones the kinds, losses and up- and downgrades of the whole package."""
+        made = []
         for key, found in self._sums.items():
             kinds = frozenset(found.kinds & self._change.kinds)
-            yield replace(key, stacks=frozenset(found.stacks), counts=found.counts, kinds=kinds)
-
-    def _whole(self, made: Iterable[Items]) -> tuple[Items, ...]:
-        """Sort the items, and give the first ones the kinds, losses and up- and downgrades of the whole package."""
+            made.append(replace(key, stacks=frozenset(found.stacks), counts=found.counts, kinds=kinds))
         ordered = sorted(made, key=lambda one: (RANKS[one.stories[0].kind], one.stories[0].before, -one.counts.total))
         if not ordered:
             return ()
@@ -486,6 +485,10 @@ class _ItemsReader:
         older = [(p, "".join((self._judged[p].before if is_upgrade else self._judged[p].after)[-1:])) for p in places]
         stays = [p for p, version in older if version and version in self._had[p] and version in self._has[p]]
         newest_after = newest({after for _, after in pairs})
+        # The stacks whose newest version of the package is older.
+        age = version_key(newest_after)[:3]
+        older_stacks = (stack for stack, has in self._newest_in.items() if version_key(has)[:3] < age)
+        behind = older_stacks if is_upgrade and newest_after else ()
         return Story(
             kind=kind,
             before=_sorted((went | {before for before, _ in pairs}) - {""}),
@@ -493,16 +496,9 @@ class _ItemsReader:
             pairs=tuple(sorted(pairs, key=lambda pair: tuple(map(version_key, pair)))),
             places=frozenset(places),
             stays=frozenset(stays),
-            behind=self._behind((newest_after,) if newest_after else ()) if is_upgrade else (),
+            behind=tuple(sorted(behind)),
             of_stacks=len(self._newest_in),
         )
-
-    def _behind(self, version: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the stacks whose newest version of the package is older than `version`."""
-        if not version:
-            return ()
-        age = version_key(version[0])[:3]
-        return tuple(sorted(stack for stack, has in self._newest_in.items() if version_key(has)[:3] < age))
 
     @cached_property
     def _places_before(self) -> Set[Place]:

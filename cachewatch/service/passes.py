@@ -68,8 +68,6 @@ def _delete_old(context: Context) -> None:
         now = recipients.certain(connection, context.clock())
         digests_gone = digests.forget_digests(connection, now - retention.metadata)
         payloads_gone = outbox.delete_payloads(connection, now - retention.payload, kept_channels=feeds)
-        messages.delete_unused(connection)
-        digests.forget_slots(connection, now - retention.metadata)
         cursors.forget(connection, now - retention.metadata)
     if digests_gone or payloads_gone:
         context.log.info("state.cleaned", digests=digests_gone or None, payloads=payloads_gone or None)

@@ -201,7 +201,11 @@ def archive(connection: Connection) -> list[DigestRecord]:
 
 
 def forget_digests(connection: Connection, before: datetime) -> int:
-    """Delete digests created before `before`, with their deliveries, unless one is open or held; return their number."""
+    """Delete digests created before `before`, with their deliveries, unless one is open or held; return their number.
+
+    The slots that were done before `before` are deleted as well.
+    """
+    connection.execute(delete(slots).where(slots.c.done_at < before))
     still = exists().where(deliveries.c.digest == digests.c.key, deliveries.c.state.in_((*OPEN, DeliveryState.HELD)))
     query = select(digests.c.key).where(digests.c.created < before, ~still)
     keys = [row.key for row in connection.execute(query)]
@@ -380,11 +384,6 @@ def plan(connection: Connection, subscription: str, stream: str, schedule: str, 
     if due is not None:
         where = {"subscription": subscription, "stream": stream, "due": due}
         put(connection, slots, where, {"schedule": schedule, "done_at": None, "digest": None})
-
-
-def forget_slots(connection: Connection, before: datetime) -> None:
-    """Delete slots that were done before `before`."""
-    connection.execute(delete(slots).where(slots.c.done_at < before))
 
 
 def hasten(connection: Connection, subscription: str, stream: str, now: datetime) -> None:

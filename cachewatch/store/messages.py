@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from msgspec import Struct
-from sqlalchemy import Connection, Row, Select, delete, exists, func, select
+from sqlalchemy import Connection, Row, Select, delete, func, select
 
 from cachewatch.errors import DamagedRow
 from cachewatch.report.values import Message
@@ -64,11 +64,6 @@ def share(connection: Connection, messages: Sequence[Message]) -> list[Columns]:
         columns_of(message, message.payload[:place], checksum) if checksum in shared else columns_of(message)
         for message, place, checksum in zip(messages, places, checksums, strict=True)
     ]
-
-
-def delete_unused(connection: Connection) -> None:
-    """Delete shared content that no delivery refers to any more."""
-    connection.execute(delete(bodies).where(~exists().where(deliveries.c.body == bodies.c.checksum)))
 
 
 def whole_deliveries() -> Select[Any]:

@@ -13,6 +13,7 @@ from sqlalchemy import (
     Connection,
     Row,
     bindparam,
+    delete,
     exists,
     func,
     insert,
@@ -25,7 +26,7 @@ from cachewatch.errors import DamagedRow
 from cachewatch.report.values import Message
 from cachewatch.store import messages as message_bytes
 from cachewatch.store.messages import is_suppressed
-from cachewatch.store.schema import attempts, deliveries, insert_new, read_row
+from cachewatch.store.schema import attempts, bodies, deliveries, insert_new, read_row
 
 
 class DeliveryState(StrEnum):
@@ -284,7 +285,10 @@ def replace_message(connection: Connection, number: int, new: Message) -> None:
 
 
 def delete_payloads(connection: Connection, before: datetime, *, kept_channels: Collection[str]) -> int:
-    """Delete the bytes of messages that were sent or dropped before `before`; return the number of their deliveries."""
+    """Delete the bytes of messages that were sent or dropped before `before`; return the number of their deliveries.
+
+    Shared content to which no delivery refers any more is deleted as well.
+    """
     done = connection.execute(
         update(deliveries)
         .where(
@@ -295,6 +299,7 @@ def delete_payloads(connection: Connection, before: datetime, *, kept_channels: 
         )
         .values(payload=b"", body=None)
     )
+    connection.execute(delete(bodies).where(~exists().where(deliveries.c.body == bodies.c.checksum)))
     return done.rowcount
 
 

@@ -181,15 +181,12 @@ class Image:
             raise SourceError(f"{self.where}: the registry answered with what is no manifest (it has no layers)")
         return found
 
-    def _at(self, path: str) -> str:
-        return f"{self._registry.base}/v2/{self._registry.image}/{path}"
-
     def _get(self, path: str, headers: Mapping[str, str], *, expected: tuple[int, ...], size: int) -> Answer:
         """Send a GET request for `path` of the image, and repeat it once with a token if the registry demands one.
 
         `expected` are further accepted status codes, and `size` is the greatest number of bytes to read.
         """
-        url = self._at(path)
+        url = f"{self._registry.base}/v2/{self._registry.image}/{path}"
         answer = self._client.get(url, headers={**self._headers, **headers}, expected=(*expected, 401), size=size)
         if answer.status == 401:
             if origin(answer.url) != origin(self._registry.base):  # which could name itself as the realm

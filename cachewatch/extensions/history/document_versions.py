@@ -88,13 +88,13 @@ class _Uncertain(Exception):
 def first_parents(repository: Repository, end: str = "HEAD") -> list[ChainRevision]:
     """Return the first-parent chain that ends with the revision `end`, oldest first."""
     printed = repository.run(["rev-list", "--first-parent", "--reverse", "--timestamp", end, "--"]).decode()
-    return [_moment(line) for line in printed.splitlines()]
-
-
-def _moment(line: str) -> ChainRevision:
-    seconds, _, commit = line.partition(" ")
-    # SQLite has 64 bits, and a forged commit may have more.
-    return ChainRevision(commit, int(seconds) if seconds.isdigit() and int(seconds).bit_length() < 64 else None)
+    found = []
+    for line in printed.splitlines():
+        seconds, _, commit = line.partition(" ")
+        # SQLite has 64 bits, and a forged commit may have more.
+        is_time = seconds.isdigit() and int(seconds).bit_length() < 64
+        found.append(ChainRevision(commit, int(seconds) if is_time else None))
+    return found
 
 
 def find_versions(repository: Repository, commits: Sequence[str], start: int = 0) -> list[DocumentVersions]:
