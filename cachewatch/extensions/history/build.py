@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from cachewatch.core.model import CompilerForm, Signature
+from cachewatch.core.model import CompilerForm
 from cachewatch.documents.frontmatter import MAX_BYTES
 from cachewatch.documents.records import KnownRecords
 from cachewatch.errors import NoHistoryIndex, StateError, UnknownRevision, UsageError, WorkFailed
@@ -38,7 +38,7 @@ from cachewatch.extensions.history.schema import (
     open_for_writing,
     translating_errors,
 )
-from cachewatch.extensions.history.values import IndexedDocument, KnownDocument, OpenInterval, Task, names_of
+from cachewatch.extensions.history.values import IndexedDocument, KnownDocument, OpenInterval, Task, signature_of
 from cachewatch.extensions.history.write import Writer, common_length, fill_specs, locked, transaction
 from cachewatch.git.repository import Repository
 from cachewatch.runtime.worker import ProcessEnded, in_processes
@@ -355,10 +355,10 @@ def _task(connection: sqlite3.Connection, one: DocumentVersions) -> Task:
         return Task(*key, one.versions, is_unread=unread is not None)
     query = f"""SELECT interval.id, first, hashes, versions, compiler, os, platform, target, variants, names
         FROM interval JOIN build ON build.id = build JOIN stacks ON stacks.id = stacks {of_document} AND last IS NULL"""  # noqa: S608
-    opened = []
-    for number, first, hashes, versions, *single, variants, stacks in connection.execute(query, key):
-        signature = Signature(names_of(versions), *single, names_of(variants), names_of(stacks))
-        opened.append(OpenInterval(number, signature, first, hashes))
+    opened = (
+        OpenInterval(number, signature_of(tuple(values)), first, hashes)
+        for number, first, hashes, *values in connection.execute(query, key)
+    )
     blob, revision, baseline, old_compilers = row
     document = KnownDocument(blob, revision, baseline, CompilerForm(old_compilers))
     return Task(*key, one.versions, document, is_unread=False, intervals=tuple(opened))

@@ -142,6 +142,12 @@ class Numbers:
         return self._known[key]
 
 
+def signature_of(row: tuple[str, ...]) -> Signature:
+    """Return the signature from the columns of a row of `build`, from `versions` on, and the `names` of its stacks."""
+    versions, compiler, os, platform, target, variants, stacks = row
+    return Signature(names_of(versions), compiler, os, platform, target, names_of(variants), names_of(stacks))
+
+
 def names_of(text: str) -> tuple[str, ...]:
     """Return the names in a column that holds a JSON array of names."""
     return tuple(json.loads(text))
