@@ -135,6 +135,7 @@ def kinds(*, format_: str) -> None:
     for word, group in GROUPS.items():
         if word not in ("default", "all"):
             lines.append(f"  {word:<18} {', '.join(kind for kind in MEANINGS if kind in group)}")
+    lines += ["", "Lost places and machines with equal builds elsewhere are place-lost and machine-lost, but not lost."]
     write_lines(lines)
 
 

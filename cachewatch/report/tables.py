@@ -165,7 +165,7 @@ def write_listing(
         yield from (f"{safe_name(str(row[0]))}\n".encode() for row in rows)
     elif form == "text":
         shown = [tuple(map(_listing_cell, columns, row)) for row in rows]
-        after = (_SHARED,) if what == "stacks" and len(rows) > 1 else ()
+        after: tuple[str, ...] = (_SHARED,) if what == "stacks" and len(rows) > 1 else ()
         if any(isinstance(each, ListedStack) and not each.specs for each in listed):
             after += (_EMPTY,)
         yield from write_table(Table(columns, shown, after=after), form, palette, width)

@@ -231,6 +231,7 @@ def test_kinds(run: Run) -> None:
     assert [line[2:].split()[0] for line in output.splitlines()] == [kind.value for kind in MEANINGS]
     assert set(MEANINGS) == set(Kind)
     assert re.search(r"^  lost +gone, going, other$", groups, re.MULTILINE)
+    assert "elsewhere are place-lost and machine-lost, but not lost." in groups
     for kind in ("stack-lost", "beside", "no-longer", "prune", "turnover", "suspicious"):
         assert re.search(rf"^. {kind} .*five", output, re.MULTILINE), f"{kind} does not say from how many packages on"
 

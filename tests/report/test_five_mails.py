@@ -237,12 +237,12 @@ def test_a_binary_that_is_gone_is_to_be_built(tmp_path: Path) -> None:
     [
         (
             [record(2, stacks=E4S)],
-            "NO LONGER THERE, BUT ELSEWHERE zlib 1.0 radiuss; an equal build is there, e4s builds it",
+            "LOST PLACES, WITH EQUAL BUILDS ELSEWHERE zlib 1.0 radiuss; an equal build is there, e4s builds it",
             "Nothing to do.",
         ),
         (
             [record(1, stacks=E4S)],
-            "NO LONGER THERE, BUT ELSEWHERE zlib 1.0 radiuss; the same binary stays, e4s builds it",
+            "LOST PLACES, WITH EQUAL BUILDS ELSEWHERE zlib 1.0 radiuss; the same binary stays, e4s builds it",
             "Nothing to do.",
         ),
         (
