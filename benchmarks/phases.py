@@ -42,8 +42,9 @@ def main() -> None:
     _timed("load what reads git", lambda: __import__("cachewatch.git.catalogue"))()
     _timed("load DeepDiff", lambda: __import__("deepdiff"))()
     from cachewatch import comparing as diff  # noqa: PLC0415
-    from cachewatch.core.changesets import NoCollector, Tally  # noqa: PLC0415
+    from cachewatch.core.changesets import NoCollector  # noqa: PLC0415
     from cachewatch.core.selection import Selection  # noqa: PLC0415
+    from cachewatch.core.whole_tag import Observation  # noqa: PLC0415
     from cachewatch.report.formats import write_text  # noqa: PLC0415
     from cachewatch.report.text import Palette, Requested  # noqa: PLC0415
     from cachewatch.sources import contents as document_contents  # noqa: PLC0415
@@ -57,7 +58,7 @@ def main() -> None:
     diff.compare_all = _timed("compare", lambda pairs, **options: list(compare_all(pairs, **options)))  # type: ignore[attr-defined]
     diff.items_of = _timed("take apart", diff.items_of)  # type: ignore[attr-defined]
     diff.statements_of = _timed("find statements", diff.statements_of)  # type: ignore[attr-defined]
-    Tally.observe = _timed("count", Tally.observe)  # type: ignore[method-assign]
+    Observation.add = _timed("count", Observation.add)  # type: ignore[method-assign]
     opened = open_comparison(
         before, after, repository=repository, wanted_tag=selection.tags, wanted_package=selection.packages
     )

@@ -181,10 +181,10 @@ def compare_contents(
                 problems.remark(documents, DiagnosticKind.REUSED_HASH, reused)
                 values = values_of(change)
                 items = items_of(change, values=values)
-                tally.observe(change, items, values)
+                tally.seen.add(change, items, values)
                 yield change, items
             elif pair.after is not None:
-                tally.witness(pair.after)
+                tally.seen.witness(pair.after)
 
 
 @contextmanager

@@ -14,11 +14,9 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from cachewatch.core.causes import Explanation
-from cachewatch.core.migrations import PackageValues
 from cachewatch.core.model import (
     Delta,
     Diagnostic,
-    Document,
     Event,
     Kind,
     PackageChange,
@@ -221,14 +219,6 @@ class Tally(Struct):
     before: int = 0  # selected specs of the earlier state, reported or not
     seen: Observation = field(default_factory=Observation)
     selected: list[Items] | None = None  # None if everything is selected
-
-    def observe(self, change: PackageChange, items: Sequence[Items], values: PackageValues | None = None) -> None:
-        """Add a changed package of the tag, selected or not, to the observations."""
-        self.seen.add(change, items, values)
-
-    def witness(self, document: Document) -> None:
-        """Add a package that did not change to the observations."""
-        self.seen.witness(document)
 
     def note(self, change: PackageChange) -> None:
         """Add the kinds of changes of a selected package, reported or not."""

@@ -179,7 +179,7 @@ class TagStates:
         for document, change in found:
             if not document.is_baseline:
                 items = items_of(change)
-                tally.observe(change, items)
+                tally.seen.add(change, items)
                 if selection.packages(document.package):
                     select_package(change, items, selection, tally, NoCollector())
         removed = sum(document.after is None for document, _ in found)
