@@ -434,9 +434,10 @@ def total(report: Report, wants: Wants) -> str:
         len({line.package for _, line in found if kind in line.kinds})
         for kind in (Kind.PACKAGE_ADDED, Kind.PACKAGE_REMOVED)
     )
-    counted = [f"{packages.changed:,} of {number(max(packages.before, packages.after), 'package')} changed"]
-    counted += [f"{packages.rebuilt_only:,} of them only rebuilt"] if packages.rebuilt_only else []
-    counted += [f"{n:,} {word}" for n, word in ((new, "new"), (gone, "removed")) if n]
+    rebuilt = f" ({packages.rebuilt_only:,} of them only rebuilt)" if packages.rebuilt_only else ""
+    counted = [f"{packages.changed:,} of {number(max(packages.before, packages.after), 'package')} changed{rebuilt}"]
+    counted += [f"{new:,} more {'is' if new == 1 else 'are'} new"] if new else []
+    counted += [f"{gone:,} more {'was' if gone == 1 else 'were'} removed"] if gone else []
     whose = "their specs in your selection" if report.is_part else "their specs"
     return f"{', '.join(counted)}; {whose}: {specs.before:,} -> {specs.after:,}{told}"
 
