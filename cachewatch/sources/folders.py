@@ -325,15 +325,21 @@ def _counted(paths: Sequence[str]) -> str:
 
 
 def _renamed(name: str, documents: Mapping[str, Mapping[str, tuple[str, str]]]) -> Iterator[Diagnostic]:
-    """Yield a note if the file names of documents differ from the packages in their titles."""
+    """Yield a note if file names of documents differ from the packages in their titles, which most others are called."""
     all_documents = [(path, package) for packages in documents.values() for package, (path, _) in packages.items()]
     odd = []
     for path, package in sorted(all_documents):
         *folders, file = path.split("/")
         if package not in (file, file.rpartition(".")[0], *folders[-1:]):
             odd.append((path, package))
+    if 2 * len(odd) > len(all_documents):
+        return  # here, names of files are not meant as names of packages
     for path, package in odd[:1]:
-        more = f"; {len(odd) - 1:,} more files are not called as their titles" if len(odd) > 1 else ""
+        more = (
+            f"; {len(odd) - 1:,} more {'file is' if len(odd) == 2 else 'files are'} not called so"
+            if len(odd) > 1
+            else ""
+        )
         message = f"{path} is of the package {package}, as its title says{more}"
         yield Diagnostic(name, DiagnosticKind.INCONSISTENT, message, is_loss=False)
 

@@ -247,6 +247,17 @@ def test_the_title_decides(run: Run, tmp_path: Path) -> None:
     )
 
 
+def test_files_that_are_called_otherwise(run: Run, tmp_path: Path) -> None:
+    """Where most files are not called as their packages, their names claim nothing, and nothing is said of them."""
+    for side in ("before", "after"):
+        found = flat({"zlib": records([1]), "hdf5": records([2])})
+        write(tmp_path / side, {f"{side}-{place}.md": content for place, content in enumerate(found.values())})
+
+    result = run("diff", tmp_path / "before", tmp_path / "after")
+
+    assert (result.exit_code, result.error) == (0, "")
+
+
 def test_two_files_of_one_package_and_tag(run: Run, tmp_path: Path) -> None:
     """Both are named, neither is taken, and the others are compared."""
     write(tmp_path / "before", flat(BEFORE))
