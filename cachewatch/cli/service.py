@@ -243,7 +243,7 @@ def preview(
         is_due = since is not None or is_new or not stream.is_each_revision
         is_sent = is_due and not is_left_out(stream, state, draft, service.clock())
         for note in _notes(config, service, stream, state, draft, since=since, is_sent=is_sent):
-            click.echo(f"cachewatch: {note}", err=True)
+            say(note)
     problems = dict.fromkeys(each.problem for each in packed if each.problem)
     for problem in problems:
         say(f"cachewatch's own templates are used, because one of yours is wrong: {problem}")
