@@ -43,7 +43,7 @@ def test_a_stack_that_left_the_tag(run: Run, tmp_path: Path) -> None:
 
     assert found == [{"kind": "stack-removed", "name": "arm", "packages": 8, "specs": 8}]
     assert (
-        "STACK REMOVED  arm  8 packages, 8 specs kept\n  8 packages are built by no stack any more\n\n8 of 28 packages changed"
+        "STACK REMOVED  arm  8 packages, 8 specs kept\n  8 packages are built by no stack any more and may be pruned at any time\n\n8 of 28 packages changed"
         in text
     )
 
