@@ -285,6 +285,14 @@ def test_init(
     assert run("config", "check").exit_code == 0
 
 
+@pytest.mark.parametrize("when", ["each revision", "weekly mon 07:30"])
+def test_init_names_other_schedules(run: Run, tmp_path: Path, when: str) -> None:
+    """Beside the one that was chosen, and not that one again."""
+    run("init", tmp_path / "c.yaml", "--to", "a@example.org", "--when", when)
+
+    assert (tmp_path / "c.yaml").read_text().count(when) == 1
+
+
 def test_init_knows_what_is_safe(run: Run, tmp_path: Path) -> None:
     """Mail goes plain to this machine only."""
     for number, (server, security) in enumerate(
