@@ -321,7 +321,7 @@ def test_a_value_that_no_spec_gives_any_more_is_one_warning(run: Run, tmp_path: 
     lacking, one = (run("diff", tmp_path / "a.md", tmp_path / name, "--exit-code") for name in ("b.md", "c.md"))
 
     assert (lacking.exit_code, one.exit_code) == (0, 1)
-    assert "No differences of 1 package." in lacking.output
+    assert "No differences in 1 package." in lacking.output
     message = "no spec gives its operating system any more; the 3 that stay count as unchanged"
     assert lacking.error.splitlines()[-1] == f"cachewatch: warning: {tmp_path / 'b.md'}: inconsistent: {message}"
     assert "reused-hash: hash aaaaaaa now names another spec: operating system ubuntu22.04, now not given" in one.error
