@@ -164,3 +164,21 @@ def test_what_was_to_be_copied_long_ago_is_told_when_it_is_pruned(
         said.append(body(readers.site.told()[-1]))
     assert [("copy one" in text.lower()) for text in said] == [True, True, False, False]
     assert "one@1.0 for x86_64_v3 was pruned, as announced on 2 June" in said[3]
+
+
+def test_nothing_is_told_as_pruned_while_readers_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Publishing may have failed for what no stack built, too; a filter on stacks does not show that it is missing."""
+    one, two, rest = in_ml(1), in_ml(2), {f"r{number:03}": in_ml(100 + number) for number in range(20)}
+    part = {name: found for name, found in rest.items() if name > "r013"}
+    before = rest | {"one": unbuilt(one), "two": unbuilt(two)}
+    states = [rest | {"one": one, "two": two}, before, part | {"two": unbuilt(two)}, before]
+    config = ML.replace("match:", "limit: {hold_for: 1h}, match:")
+    readers = Readers(tmp_path, monkeypatch, *map(catalogue, states), config=config)
+    readers.go_on()
+    wait(readers)
+    text = body(readers.site.told()[-1])
+    assert "Wait. Publishing may have failed" in text
+    assert "as announced" not in text
+    assert "since 2 June: copy two if you need it" in text
+    readers.go_on()
+    assert "since 2 June: copy one, two if you need them" in body(readers.site.told()[-1])

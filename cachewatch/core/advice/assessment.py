@@ -71,6 +71,7 @@ _RANKS = {
     StatementKind.REBUILT: Rank.PRUNE,
 }
 _VERBS, _CAUSES = list(Verb), list(Because)
+_ABSENT = (LossClass.GONE, LossClass.OTHER)
 _NOTICED = (StatementKind.DOWNGRADED, StatementKind.NO_LONGER, StatementKind.TURNOVER, StatementKind.UNREFERENCED)
 
 
@@ -110,8 +111,11 @@ def assess(
         *_facts(tags, known, {pin.tag for pin in gone_pins}, has_environment=own is not None),
     ]
     facts.sort(key=lambda one: (one.rank, -LOSS_ORDER.index(one.worst) if one.worst else 0))
-    left = {key: found for key, found in known.left.items() if found.need.package not in waiting}
-    known = replace(known, left=left)
+    places = {(one.source, one.tag) for one in waits}
+    # What publishing may have failed for is neither settled nor pruned, whatever the subscription selects.
+    absent = {key for key, found in known.left.items() if key[:2] in places and found.loss_class in _ABSENT}
+    known = replace(known, left={key: found for key, found in known.left.items() if key not in absent})
+    missing = {*waiting, *(need.package for *_, need in absent)}
     gone = {(tag.source, tag.tag) for tag in tags for one in tag.statements if one.kind is StatementKind.PRUNE}
     tasks = [one for task in known.tasks if (one := still_to_do(task, known, gone)).names or not task.names]
     quiet = (still_to_do(one, known) for one in known.quiet)
@@ -125,8 +129,7 @@ def assess(
     actions += environment_actions(own, tags, is_new=True)  # not dated, because these became worse now
     asked = {each for one in actions for each in one.subjects}
     actions += joined(one for one in tasks if asked.isdisjoint(one.subjects))
-    places = {(one.source, one.tag) for one in waits}
-    actions, paused = while_waiting(actions, places, waiting) if waits else (actions, [])
+    actions, paused = while_waiting(actions, places, missing) if waits else (actions, [])
     actions = sorted([*waits, *actions], key=_order)
     return Assessment(
         actions=tuple(actions),
