@@ -71,7 +71,7 @@ def test_an_announced_prune_is_told_to_those_who_select_a_stack(
     states = [many(10) | old, many(10, salt=1) | both, many(10, salt=1) | new]
     asked, gone = weeks(tmp_path, monkeypatch, ML, *states)
     assert "Re-concretize lock files made before 2 June: the builds that they name may be pruned" in asked
-    assert "beside 10 old builds (the catalogue does not say why); the old ones may be pruned at any time" in asked
+    assert "beside 10 old builds (the catalogue does not say why); these may be pruned at any time" in asked
     assert "The 10 old builds announced on 2 June were pruned." in gone
     assert "since 2 June: re-concretize lock files made before then: builds that they name are gone" in gone
 
