@@ -361,6 +361,8 @@ def find_asked(repository: Repository, text: str, tag: str, between: tuple[str, 
     if between:
         return SpecQuestion(package=package, hashes=hashes, before=resolve(repository, between[0]), after=after)
     before, after = _birth(repository, after, tag, package, hashes)
+    if before is None:
+        RecordedGraph(repository, after.commit, tag).require()
     return SpecQuestion(package=package, hashes=hashes, before=before, after=after)
 
 
