@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from cachewatch.channels import open_channel
 from cachewatch.cli.catalogue import FACTS, Asked, Values, add_facts, nothing_has, unmatched
 from cachewatch.cli.mistakes import SuggestingGroup, completing, examples
+from cachewatch.cli.samples import sample_digest
 from cachewatch.cli.terminal import FORMAT_OPTION, say, warn, write, write_json, write_lines
 from cachewatch.config import showing as host_local
 from cachewatch.config.model import Config
@@ -40,7 +41,6 @@ from cachewatch.git.revisions import resolve, resolve_upstream
 from cachewatch.git.trees import folders, nothing_found
 from cachewatch.operators.explaining import SubscriptionAnswer, explain_package, packages_now
 from cachewatch.report.digest_mail import render_digest, render_notice
-from cachewatch.report.samples import sample_digest
 from cachewatch.report.values import DeliveryOutcome, Notice
 from cachewatch.runtime.log import open_log
 from cachewatch.service.context import Context

@@ -20,6 +20,7 @@ from cachewatch.channels.chats import markup, plain_lines
 from cachewatch.cli.config import configured, log_format, reading
 from cachewatch.cli.mistakes import completing, examples
 from cachewatch.cli.operate import when
+from cachewatch.cli.samples import Grade, body_of, lint_digest
 from cachewatch.cli.template import TEMPLATES_OPTION
 from cachewatch.cli.terminal import (
     format_option,
@@ -39,7 +40,6 @@ from cachewatch.core.names import safe
 from cachewatch.errors import AnotherInstance, SourceError, TemplateError, UnknownRevision, UsageError
 from cachewatch.git.remote import is_url
 from cachewatch.operators.status import ServiceStatus, find_problems, read_status
-from cachewatch.report.samples import Grade, body_of, lint_digest
 from cachewatch.report.values import Form
 from cachewatch.report.words import number
 from cachewatch.runtime.log import Log, open_log

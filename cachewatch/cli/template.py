@@ -10,12 +10,12 @@ import click
 
 from cachewatch.cli.config import CONFIG_OPTION, load
 from cachewatch.cli.mistakes import SuggestingGroup, examples
+from cachewatch.cli.samples import sample_digest, sample_notice
 from cachewatch.cli.terminal import FORMAT_OPTION, OUTPUT_OPTION, write, write_json, write_lines
 from cachewatch.config.reading import is_configured
 from cachewatch.core.names import safe, safe_lines
 from cachewatch.errors import TemplateError, UsageError
 from cachewatch.report.digest_mail import render_digest, render_notice
-from cachewatch.report.samples import sample_digest, sample_notice
 from cachewatch.report.templates import source
 from cachewatch.report.values import RenderedDigest
 from cachewatch.report.words_file import entries

@@ -8,8 +8,8 @@ from digests import digest_of, read
 
 from browser.chromium import View
 from browser.conftest import Audit, Show
+from cachewatch.cli.samples import sample_digest, sample_notice
 from cachewatch.report.digest_mail import render_digest, render_notice
-from cachewatch.report.samples import sample_digest, sample_notice
 from cachewatch.report.values import Neighbours, with_neighbours
 
 _PHONE = View(360, "light")

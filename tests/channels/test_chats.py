@@ -24,8 +24,8 @@ from cachewatch.channels.chats import (
     without_links,
     without_mentions,
 )
+from cachewatch.cli.samples import sample_digest, sample_notice
 from cachewatch.report.digest_mail import render_digest, render_notice
-from cachewatch.report.samples import sample_digest, sample_notice
 from cachewatch.report.values import RenderedDigest
 
 CHATS = ("slack", "discord", "mattermost", "matrix")

@@ -14,8 +14,8 @@ import scripted
 import weeks
 from conftest import Golden
 
+from cachewatch.cli.samples import lint_digest, sample_digest, sample_notice
 from cachewatch.report.digest_mail import render_digest, render_notice
-from cachewatch.report.samples import lint_digest, sample_digest, sample_notice
 from cachewatch.report.values import MAX_HTML, Digest, RenderedDigest
 
 

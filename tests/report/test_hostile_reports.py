@@ -12,10 +12,10 @@ from conftest import Run
 from digests import digest_of, read
 from helpers import catalogue, history, record
 
+from cachewatch.cli.samples import lint_digest
 from cachewatch.core.names import safe
 from cachewatch.report.data import csv_table
 from cachewatch.report.digest_mail import render_digest
-from cachewatch.report.samples import lint_digest
 from cachewatch.report.values import MAX_HTML, RenderedDigest
 
 HOSTILE = {

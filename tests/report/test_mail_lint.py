@@ -7,8 +7,8 @@ import pytest
 from digests import digest_of, read
 from msgspec.structs import replace
 
+from cachewatch.cli.samples import Grade, lint_digest
 from cachewatch.report.digest_mail import render_digest
-from cachewatch.report.samples import Grade, lint_digest
 from cachewatch.report.values import RenderedDigest
 
 

@@ -10,12 +10,12 @@ import jsonschema
 import pytest
 from conftest import ROOT, Run
 
+from cachewatch.cli.samples import sample_digest, sample_notice
 from cachewatch.errors import TemplateError
 from cachewatch.report import templates
 from cachewatch.report import templates as filters
 from cachewatch.report.digest_mail import render_digest
 from cachewatch.report.digest_view import view
-from cachewatch.report.samples import sample_digest, sample_notice
 from cachewatch.report.templates import render_all
 from cachewatch.runtime.files import shipped_schemas
 

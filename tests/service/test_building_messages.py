@@ -8,8 +8,8 @@ import pytest
 from helpers import catalogue, records
 from station import Site
 
+from cachewatch.cli.samples import sample_digest
 from cachewatch.config.reading import read_config
-from cachewatch.report.samples import sample_digest
 from cachewatch.report.values import Form
 from cachewatch.service.compose import build_messages
 from cachewatch.service.streams import streams_of
