@@ -255,3 +255,9 @@ def safe_lines(text: str) -> str:
 def _escape(match: re.Match[str]) -> str:
     code = ord(match[0])
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def web_address(address: str | None) -> str | None:
+    """Return `address` if it is one that a mail may link to."""
+    allowed = ("https://", "http://", "mailto:")
+    return safe(address) if address and address.startswith(allowed) else None

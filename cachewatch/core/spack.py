@@ -306,3 +306,37 @@ def runs(machine: str, target: str) -> bool:
 def closeness(target: str) -> int:
     """Return how specialized a target is: of the targets that a machine runs, the highest uses most of it."""
     return len(runnable(target))
+
+
+# Upstream's own catalogue, and where Spack installs what it lists.
+_PUBLIC_CATALOGUE = "github.com/spack/cache.spack.io"
+_PUBLIC_MIRROR = "https://binaries.spack.io/{tag}"
+_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-=")
+_LONGEST_WORD = 100
+USUAL_PLATFORM, USUAL_TARGET = "linux", "x86_64_v4"
+
+
+def install_line(package: str, version: str, *, spec_hash: str = "", platform: str = USUAL_PLATFORM) -> str | None:
+    """Return the command that installs a version, or one build of it; None where its names could mean more to a shell.
+
+    It names the platform if that is not Linux.
+    """
+    if not all(map(is_plain, (package, version, platform, *([spec_hash] if spec_hash else ())))):
+        return None
+    build = f"/{spec_hash[:7]}" if spec_hash else ""
+    return f"spack install --cache-only {package}@{version}{build}{on_platform(platform)}"
+
+
+def on_platform(platform: str) -> str:
+    """Return the end of an install that is not for Linux."""
+    return "" if platform == USUAL_PLATFORM else f" platform={platform}"
+
+
+def is_plain(name: str) -> bool:
+    """Tell whether a shell takes `name` for no more than a word."""
+    return 0 < len(name) <= _LONGEST_WORD and not name.startswith("-") and not set(name) - _PLAIN
+
+
+def public_mirror(catalogue: str) -> str | None:
+    """Return where Spack installs what `catalogue` lists, with {tag}, if that is upstream's own."""
+    return _PUBLIC_MIRROR if catalogue.removesuffix("/").removesuffix(".git").endswith(_PUBLIC_CATALOGUE) else None

@@ -16,10 +16,10 @@ from cachewatch.errors import TemplateError
 from cachewatch.report import headline
 from cachewatch.report.data import COLUMNS, csv_rows, encode
 from cachewatch.report.digest_view import DigestForm, cleaner, is_cut, json_view, moment, view
-from cachewatch.report.first_screen import advice
 from cachewatch.report.formats import MOST_CSV
 from cachewatch.report.headline import as_subject, subject_prefix
 from cachewatch.report.templates import render_all, script_hash, source
+from cachewatch.report.todo import advice
 from cachewatch.report.values import MAX_HTML, USUAL_ROWS, Attachment, Digest, Form, Notice, RenderedDigest
 from cachewatch.report.words_file import Words, words
 

@@ -15,23 +15,15 @@ from msgspec.structs import asdict
 from cachewatch.core.advice.coverage import is_runnable
 from cachewatch.core.advice.values import Action, AssessedLoss, Because, Fact, Verb
 from cachewatch.core.model import Diagnostic
-from cachewatch.core.names import safe, safe_name, shortened
+from cachewatch.core.names import safe, safe_name, shortened, web_address
+from cachewatch.core.spack import USUAL_PLATFORM, USUAL_TARGET, install_line, is_plain, on_platform, public_mirror, runs
 from cachewatch.core.statement_values import StatementKind
 from cachewatch.report import first_screen
 from cachewatch.report.causes import Reason, reasons_of
-from cachewatch.report.commands import (
-    install_line,
-    is_plain,
-    mirror_of,
-    on_platform,
-    platform_of,
-    steps,
-    target_of,
-    web_address,
-)
 from cachewatch.report.data import statement_values
 from cachewatch.report.environments import Clean, Data, coverage_data, pinned_data
 from cachewatch.report.first_screen import Row, Section
+from cachewatch.report.todo import advice, steps, still_open, todo
 from cachewatch.report.values import Digest, Example, Span, TagDigest
 from cachewatch.report.words import accounting, reason_of
 from cachewatch.report.words_file import Words, words
@@ -81,12 +73,12 @@ def view(digest: Digest, form: DigestForm = WHOLE, *, clean: Clean = str, own: W
         "is_urgent": digest.is_urgent,
         "is_sample": digest.is_sample,
         "level": found.level.value,
-        "advice": clean(first_screen.advice(digest, said)),
+        "advice": clean(advice(digest, said)),
         "actions": [made.action(one) for one in found.actions],
-        "todo": made.said(first_screen.todo(digest, said)),
+        "todo": made.said(todo(digest, said)),
         "has_action": bool(found.due) or found.is_waiting,
         "happened": made.said(happened),
-        "still_open": made.said(first_screen.still_open(digest, said)),
+        "still_open": made.said(still_open(digest, said)),
         "sections": [made.section(section) for section in (listed if form.tags else ())],
         "routine": made.said(first_screen.routine(digest, said, happened)),
         "facts": [made.fact(one) for one in found.facts[: form.others]],
@@ -348,3 +340,27 @@ def package_url(links: str, tag: TagDigest, package: str) -> str | None:
 def is_cut(data: Mapping[str, Any]) -> bool:
     """Tell whether there are lines that are counted and not there."""
     return any(section["more"] for section in data["sections"]) or bool(data["more_tags"])
+
+
+def mirror_of(digest: Digest, tag: TagDigest) -> str | None:
+    """Return the address from which Spack installs what `tag` has, where it is known."""
+    name = tag.report.after.tag
+    for span in digest.spans:
+        mirror = span.mirror or public_mirror(span.address)
+        if span.source == tag.source and mirror and name and is_plain(name):
+            return web_address(mirror.replace("{tag}", name))
+    return None
+
+
+def platform_of(example: Example) -> str:
+    """Return the platform that an install has to name: the only one, or the usual one."""
+    platforms = {machine.platform for machine in example.machines}
+    return platforms.pop() if len(platforms) == 1 else USUAL_PLATFORM
+
+
+def target_of(example: Example) -> str:
+    """Return the target that an install has to name, as usual machines cannot run it; empty where they can."""
+    targets = sorted({one.target for one in example.machines if one.platform == USUAL_PLATFORM})
+    if any(runs(USUAL_TARGET, one) for one in targets):
+        return ""
+    return next((one for one in targets if all(runs(other, one) for other in targets)), "")

@@ -14,7 +14,7 @@ from cachewatch.core.advice.assessment import assess
 from cachewatch.core.advice.values import Assessment, ComparedTag, Fact, Level, Rank
 from cachewatch.core.model import LossClass
 from cachewatch.core.names import safe, safe_name, shortened
-from cachewatch.core.spack import falls, runs
+from cachewatch.core.spack import USUAL_TARGET, falls, runs
 from cachewatch.core.statement_values import (
     LOSSES,
     Line,
@@ -29,7 +29,6 @@ from cachewatch.core.statement_values import (
 )
 from cachewatch.core.statements import BY_VERSION
 from cachewatch.report.causes import reasons
-from cachewatch.report.commands import USUAL_TARGET
 from cachewatch.report.environments import headlines_of
 from cachewatch.report.values import Digest
 from cachewatch.report.words import (

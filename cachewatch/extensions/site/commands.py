@@ -13,13 +13,13 @@ from cachewatch.cli.terminal import JOBS_OPTION, ProgressLine, warn, warn_of
 from cachewatch.config.channels import FeedConfig
 from cachewatch.config.model import Config
 from cachewatch.core.selection import Globs
+from cachewatch.core.spack import public_mirror
 from cachewatch.errors import UsageError
 from cachewatch.extensions.history.build import IndexProgress, ask_index
 from cachewatch.extensions.site.building import ArchivedDigest, Folder, archived_digests, build
 from cachewatch.extensions.site.packages import Sources
 from cachewatch.extensions.site.reading import plan, read
 from cachewatch.git.revisions import resolve
-from cachewatch.report.commands import public_mirror
 
 _MOST_WARNINGS = 20
 

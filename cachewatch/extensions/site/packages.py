@@ -8,7 +8,7 @@ from msgspec import Struct
 from cachewatch.core import names as tag_names
 from cachewatch.core.causes import What
 from cachewatch.core.model import known_hash
-from cachewatch.core.spack import NO_COMPILER, newest, sorted_versions, version_key
+from cachewatch.core.spack import NO_COMPILER, install_line, is_plain, newest, sorted_versions, version_key
 from cachewatch.extensions.causes.rebuilds import Chain
 from cachewatch.extensions.site.past import AlikeSpecs, PackageHistory, PackageStep, Present, StackStay, lost_by
 from cachewatch.extensions.site.reading import PackageCauses
@@ -31,7 +31,6 @@ from cachewatch.extensions.site.values import (
     stack_text,
 )
 from cachewatch.report.causes import because, change_of
-from cachewatch.report.commands import install_line, is_plain, web_address
 from cachewatch.report.words import number, stack_name
 
 _UP = "../"
@@ -59,7 +58,7 @@ class Sources(Struct, frozen=True):
 
 
 def _filled(address: str, field: str, name: str) -> str:
-    return (web_address(address.replace(field, name)) or "") if address and is_plain(name) else ""
+    return (tag_names.web_address(address.replace(field, name)) or "") if address and is_plain(name) else ""
 
 
 def matrix_of(present: Present) -> View | None:
