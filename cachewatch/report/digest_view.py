@@ -218,7 +218,7 @@ class _Maker:
 
     def steps(self) -> Data | None:
         """Return the commands that settle what is to be done, in their order, and where they are run."""
-        found = steps(self._digest.assessment)
+        found = steps(self._digest.assessment, self._words)
         said = self._words.text("todo", "steps_copy" if any(" sync " in one for one in found) else "steps")
         return {"said": said, "commands": found} if found else None
 

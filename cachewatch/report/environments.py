@@ -164,6 +164,11 @@ def headlines_of(found: Assessment, words: Words) -> Sequence[str]:
         return words.forms("environment", "gone", rest=rest, some=_some(own, (LossClass.GONE,), counts, words))
     replaced = (LossClass.OTHER, LossClass.EQUAL, LossClass.GOING)
     missed = sum(len(new[one]) for one in replaced)
+    again = sum(key_of(one) in own.again for each in replaced for one in new[each])
+    if again == missed and new[LossClass.OTHER]:
+        now = sum(len(own.of(one)) for one in replaced)
+        share = words.say("environment", "share_all" if now == total else "share", total=f"{now:,}", **counts)
+        return words.forms("environment", "still", now, share=share, changes=_changes(own, words))
     if new[LossClass.OTHER] and missed > len(new[LossClass.OTHER]):
         return words.forms("environment", "several", missed, some=_some(own, replaced, counts, words))
     is_unsure = any(one.lacks_compiler for one in new[LossClass.EQUAL])
@@ -193,8 +198,20 @@ def headlines_of(found: Assessment, words: Words) -> Sequence[str]:
 
 def _some(own: EnvironmentState, classes: Sequence[LossClass], counts: Mapping[str, str], words: Words) -> str:
     """Count the binaries that became worse lately, and all of these classes if there were some before."""
-    new, total = (sum(len(own.of(one, is_new=lately)) for one in classes) for lately in (True, None))
-    return words.say("environment", "some_more" if total > new else "some", new, total=f"{total:,}", **counts)
+    new, now = (sum(len(own.of(one, is_new=lately)) for one in classes) for lately in (True, None))
+    if len(classes) > 1:  # of which some may have gone from one to another
+        new -= sum(key_of(one) in own.again for each in classes for one in own.of(each, is_new=True))
+    is_all = now == len(own.change.after.needs)
+    total = words.text("environment", "all") if is_all else f"{now:,}"
+    return words.say("environment", "some_more" if now > new else "some", new, total=total, **counts)
+
+
+def _changes(own: EnvironmentState, words: Words) -> str:
+    """Name the first binaries that are there only in a newer version since the last digest: `openmpi 5.7.3 -> 5.8.0`."""
+    found = [one for one in own.of(LossClass.OTHER, is_new=True) if one.suggestion]
+    said = [f"{safe(one.need.package)} {safe(one.need.version)} -> {safe(one.suggestion)}" for one in found[:2]]
+    more = [words.say("other", "more", len(found) - 2)] if len(found) > 2 else []
+    return ", ".join((*said, *more))
 
 
 def binaries_said(found: Sequence[Resolution], words: Words, copied: Mapping[str, str], own: Set[str]) -> str:

@@ -101,8 +101,6 @@ def happened(digest: Digest, words: Words, rows: int, most: int = _MOST_SAID) ->
         else:
             continue
         last_of[clause.first.tags] = len(said) - 1
-    if snapshots and not digest.pinned and not any(lost_packages(tag.statements) for tag in news):
-        said.append(words.text("snapshot", "move"))
     said += _causes(digest, words)
     missing = (each.still_missing for each in digest.tags if each.still_missing)
     said += (words.say("snapshot", "still", len(each), packages=and_more(each, words)) for each in missing)

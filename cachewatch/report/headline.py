@@ -79,8 +79,17 @@ class Clause:
         if self.kind == StatementKind.REBUILD_WAVE:
             return "beside" if self.statement.counts.beside > 0 else ""
         if self.kind == StatementKind.TURNOVER:
-            return "snapshot" if self.first.tags and self.first.tags[0].base else ""
+            return self._class_of_turnover
         return self.first.worst or ""
+
+    @property
+    def _class_of_turnover(self) -> str:
+        """Tell a turnover of snapshots, and one of all but what readers were told to copy, as no stack builds it."""
+        if self.first.tags and self.first.tags[0].base:
+            return "snapshot"
+        found, actions = self.statement.turnover, self._digest.assessment.actions if self._digest else ()
+        is_whole = found is not None and found.gone == found.before
+        return "unbuilt" if is_whole and any(one.is_copy for one in actions) else ""
 
     @property
     def statement(self) -> Statement:
@@ -230,6 +239,7 @@ class Clause:
         stacks = {place.stack for place in one.places} or set(one.stacks)
         everywhere = self._words.text("other", "in_all")
         why = reasons(one, self._words)
+        is_of_environment = self._digest is not None and self._digest.environment is not None
         colon = ":" if self.kind == StatementKind.REBUILT and why[:1].isdigit() else ""
         values: dict[str, object] = {
             "name": safe(one.name)[:_LONGEST_NAME],
@@ -242,9 +252,10 @@ class Clause:
             "where": f"in {stacks_named(stacks)}" if 0 < len(stacks) <= MOST_NAMES else everywhere,
             "builds": number(one.counts.vanished or one.counts.kept or one.counts.new, "binary", "binaries"),
             "in_stacks": f" in {stacks_named(one.stacks)}" if one.stacks else "",
-            "fates": fates(one, self._words),
+            "fates": fates(one, self._words, is_of_environment=is_of_environment),
+            "own": "" if one.of is None else f"{len(packages):,}",
             "still": self._still(one),
-            "in_cache": self._words.text("other", "in_cache") if self._digest and self._digest.environment else "",
+            "in_cache": self._words.text("other", "in_cache") if is_of_environment else "",
             "why": f"{colon} {why}" if why else "",
             "because": f" {why}" if why else self._words.text("other", "not_recorded"),
         }
@@ -390,6 +401,9 @@ def title(digest: Digest, words: Words) -> str:
     said, rest = "", list(found)
     most = 3 if found[0].kind == "snapshot" else 2
     for clause, following in zip_longest(found[:most], found[1:most]):
+        if said and clause.is_list and all(item in said for item in clause.items):
+            rest.remove(clause)  # of binaries of the environment it is said already
+            continue
         between = "; " if said else ""
         if said and clause is found[1] and found[0].kind == "snapshot" and ":" not in said:
             between = ": "
@@ -407,6 +421,7 @@ def title(digest: Digest, words: Words) -> str:
         rest.remove(clause)
     if not said:
         return as_subject(found[0].forms[-1], prefix)
+    rest = [one for one in rest if not (one.is_list and all(item in said for item in one.items))]
     if rest and len(rest) < len(found):
         commonest = max(rest, key=lambda one: len(one.items) if one.is_list else 0)
         counted = f"; {commonest.counted}" if commonest.is_list else ""

@@ -12,7 +12,7 @@ from cachewatch.core.advice.values import Action, Assessment, Because, Verb, key
 from cachewatch.core.model import LossClass
 from cachewatch.core.names import safe, safe_name
 from cachewatch.core.spack import falls, is_plain
-from cachewatch.core.statement_values import StatementKind
+from cachewatch.core.statement_values import StatementKind, lost_packages
 from cachewatch.report.environments import binaries_said
 from cachewatch.report.first_screen import lines_of
 from cachewatch.report.headline import day_of
@@ -29,24 +29,42 @@ def todo(digest: Digest, words: Words) -> list[str]:
     """Return what this digest is the first to ask for, worst first; what is said where there is nothing else."""
     found = digest.assessment
     said = list(dict.fromkeys(_sentence(group, digest, words) for group in _by_command(found.due)))
+    newest = _newest_snapshots(digest)
     if said and found.alternative and any(one.because in ENVIRONMENT for one in found.due):
         other = found.alternative
         said.append(words.say("todo", "alternative", tag=safe(other.tag), has=f"{other.has:,}", of=f"{other.of:,}"))
     if found.is_waiting:
         first = found.actions[0]
+        said += [words.say("todo", "older_snapshot", tag=newest)] if newest else []
         if first.since:
             return [_sentence([first], digest, words, "still-"), *said]
         paused = words.text("todo", "paused_open" if found.still_open else "paused")
         return [" ".join((said[0], paused)) if any(one.since for one in found.paused) else said[0], *said[1:]]
     over = words.text("todo", "over_open" if found.still_open else "over") if found.is_wait_over else ""
+    if not (said or over) and any(_is_pruned(one, digest) for one in found.still_open):
+        over = words.text("todo", "now_due")
+    unless = "" if said else _unless(digest, words, "unless_over" if over else "unless")
+    if newest and (said or over or unless):
+        moves = [words.say("todo", "older_snapshot", tag=newest)]
+    else:
+        moves = []
+        unless = words.say("todo", "unless_snapshot", tag=newest) if newest else unless
     if not said:
         nothing = words.text("todo", "nothing_new" if found.actions else "nothing").rstrip(".")
-        unless = _unless(digest, words)
         said = [unless] if over else [f"{nothing}{unless}."]
+    said += moves
     return [" ".join(filter(None, (over, *said[:1]))), *said[1:]]
 
 
-def _unless(digest: Digest, words: Words) -> str:
+def _newest_snapshots(digest: Digest) -> str:
+    """Name the new snapshots that lack nothing, to which readers of older ones move if they have pinned none."""
+    new = [tag for one in digest.assessment.facts if one.kind == "snapshot" for tag in one.tags]
+    if digest.pinned or any(lost_packages(tag.statements) for tag in new):
+        return ""
+    return " or ".join(dict.fromkeys(safe(tag.tag) for tag in new))
+
+
+def _unless(digest: Digest, words: Words, key: str) -> str:
     """Say for which lock files there is something to do though nothing is to be done in general."""
     if digest.environment is not None:
         return ""
@@ -69,7 +87,6 @@ def _unless(digest: Digest, words: Words) -> str:
                 "todo", "unless_build_too" if old else "unless_build", packages=and_more(sorted(rebuilt), words, 2)
             )
         )
-    key = "unless_over" if digest.assessment.is_wait_over else "unless"
     return words.say("todo", key, cases=", or ".join(cases), requiring=_requiring(digest, words)) if cases else ""
 
 
@@ -168,7 +185,7 @@ def _sentence(group: Sequence[Action], digest: Digest, words: Words, prefix: str
     key = f"{prefix}{'copy-other' if group[0].because is last else group[0].verb}"
     found = digest.assessment
     if key == "open-reconcretize" and (
-        steps(found) or any(one.verb is Verb.RECONCRETIZE or one.because is last for one in found.due)
+        steps(found, words) or any(one.verb is Verb.RECONCRETIZE or one.because is last for one in found.due)
     ):
         key = "open-too"
     return words.say(
@@ -195,18 +212,13 @@ def _action(one: Action, digest: Digest, words: Words, prefix: str = "") -> str:
         key = "gone-snapshot"
     elif one.because is Because.GONE and one.is_everywhere:
         key = "gone-removed"
+    newer = {line.package for line, tag in lines_of(digest, StatementKind.UPGRADED) if tag.report.tag == one.tag}
     if one.because is Because.PIN_GONE and one.names:
         key = "pin-gone-best" if any(pin.best == one.tag for pin in digest.pinned) else "pin-gone-lacks"
     if one.because is Because.STACK_REMOVED and one.worst is not LossClass.GONE:
         key = f"stack-removed-{one.worst}"
     elif one.because is Because.STACK_REMOVED and is_of_snapshot:
         key = "stack-removed-gone-snapshot"
-    is_pruned = any(
-        (tag.tag, tag.source) == (one.tag, one.source)
-        for fact in digest.assessment.facts
-        if fact.kind == StatementKind.PRUNE
-        for tag in fact.tags
-    )
     command = _command(digest, words)
     no_longer = [fact.statement for fact in digest.assessment.facts if fact.kind == StatementKind.NO_LONGER]
     return words.say(
@@ -220,6 +232,7 @@ def _action(one: Action, digest: Digest, words: Words, prefix: str = "") -> str:
         names=and_more(one.names, words),
         to=words.say("todo", "to", tag=safe_name(one.tag)) if one.tag else "",
         newest=and_more(one.others, words),
+        newer=words.say("todo", "in_newer", len(newer)) if newer else "",
         without=words.say("todo", "without", names=and_more(one.names, words)) if one.names else "",
         others=words.say("todo", "in_another_way", one.count, names=and_more(one.names, words))
         if one.names
@@ -229,7 +242,7 @@ def _action(one: Action, digest: Digest, words: Words, prefix: str = "") -> str:
         for_machines=words.say("todo", "for_machine", machine=safe_name(one.machine)) if one.machine else "",
         versions=and_more(one.versions or one.names, words),
         requiring="" if prefix and not command else _requiring(digest, words),
-        gone=words.text("todo", "named_gone") if is_pruned else "",
+        gone=words.text("todo", "named_gone") if _is_pruned(one, digest) else "",
         first=_first(one, digest, words),
         command=command,
         again=command if digest.assessment.is_wait_over else "",
@@ -239,9 +252,17 @@ def _action(one: Action, digest: Digest, words: Words, prefix: str = "") -> str:
     )
 
 
+def _is_pruned(action: Action, digest: Digest) -> bool:
+    """Tell whether lock files name builds that are gone since a prune that is told."""
+    pruned = {tag for fact in digest.assessment.facts if fact.kind == StatementKind.PRUNE for tag in fact.tags}
+    return action.because is Because.TURNOVER and any(
+        (tag.tag, tag.source) == (action.tag, action.source) for tag in pruned
+    )
+
+
 def _command(digest: Digest, words: Words) -> str:
     """Return the command that is enough, or nothing where several follow."""
-    return "" if steps(digest.assessment) else words.text("todo", "command")
+    return "" if steps(digest.assessment, words) else words.text("todo", "command")
 
 
 def _first(copy: Action, digest: Digest, words: Words) -> str:
@@ -274,7 +295,7 @@ def _compilers(found: Iterable[Resolution]) -> str:
     return f" ({named})" if named else ""
 
 
-def steps(found: Assessment) -> list[str]:
+def steps(found: Assessment, words: Words) -> list[str]:
     """Return the commands for an environment, in their order, where one is not enough; they copy FROM one mirror TO another.
 
     There are none where names could mean more to a shell.
@@ -286,10 +307,19 @@ def steps(found: Assessment) -> list[str]:
     copies = any(one.verb is Verb.COPY or one.is_copy for one in found.actions)
     if not (copies or (required and concretizes)) or not all(is_plain(word) for pair in required for word in pair):
         return []
-    said = [f"spack -e . config add \"packages:{name}:require:'@{version}'\"" for name, version in required]
-    more = [f"# and {len(said) - _MOST_REQUIRED:,} more likewise"] if len(said) > _MOST_REQUIRED else []
+    older = {version for one in found.actions if one.because is Because.DOWNGRADED for version in one.versions}
+    pruned = [one for one in found.actions if one.because is Because.PRUNED and one.machine]
+    machines = {version: safe_name(one.machine) for one in pruned for version in one.versions}
+    said = []
+    for name, version in required[:_MOST_REQUIRED]:
+        spec = f"{name}@{version}"
+        said += [words.say("todo", "lock_version", name=name)] if spec in older else []
+        said += [words.say("todo", "machine_only", name=name, machine=machines[spec])] if spec in machines else []
+        said.append(f"spack -e . config add \"packages:{name}:require:'@{version}'\"")
+    if len(required) > _MOST_REQUIRED:
+        said.append(words.say("todo", "more_required", len(required) - _MOST_REQUIRED))
     return [
-        *((*said[:_MOST_REQUIRED], *more, "spack -e . concretize --force") if concretizes else ()),
+        *((*said, "spack -e . concretize --force") if concretizes else ()),
         *(["spack -e . buildcache sync FROM TO"] if copies else ()),
         *(["spack -e . install"] if concretizes else ()),
     ]

@@ -310,7 +310,7 @@ def outside(lost: OwnedLoss, own: Words) -> str:
     return own.say("outside", "said", there=said) if said else ""
 
 
-def fates(one: Statement, own: Words) -> str:
+def fates(one: Statement, own: Words, *, is_of_environment: bool = False) -> str:
     """Say what is there of the packages that a stack or a value had: `; 50 of its 60 packages have equal builds in e4s`."""
     said: list[str] = []
     for loss_class in LossClass:
@@ -318,9 +318,9 @@ def fates(one: Statement, own: Words) -> str:
         if not found or (one.kind is StatementKind.STACK_MERGED and loss_class is LossClass.KEPT):
             continue
         is_part = len(found) < len(one.packages) and one.kind not in VALUES
-        selected = "" if one.of is None else " that you selected"
+        chosen = own.text("fates", "in_lock_file" if is_of_environment else "selected") if one.of is not None else ""
         of = (
-            f" of its {number(len(one.packages), 'package')}{selected}"
+            f" of its {number(len(one.packages), 'package')}{chosen}"
             if is_part
             else " package" + "s" * (len(found) > 1)
         )

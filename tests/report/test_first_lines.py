@@ -2,13 +2,15 @@
 
 from pathlib import Path
 
-from digests import digest_of, held, mail, many, needs, week
-from helpers import record, spec_hash
+from digests import NOW, digest_of, held, mail, many, needs, read, week
+from helpers import catalogue, history, record, spec_hash
 from msgspec.structs import replace
 
-from cachewatch.core.advice.coverage import compare_coverage, cover
-from cachewatch.core.advice.values import Known, Pinned, Verb
+from cachewatch.core.advice.coverage import Need, compare_coverage, cover
+from cachewatch.core.advice.remembered import OpenAction, Remembered
+from cachewatch.core.advice.values import Action, Because, Known, Pinned, Verb
 from cachewatch.core.model import Kind
+from cachewatch.core.selection import Globs, Selection
 from cachewatch.core.statement_values import Statement, StatementKind, severity_of
 
 
@@ -85,12 +87,78 @@ def test_a_copy_comes_after_re_concretizing(tmp_path: Path) -> None:
     assert "\n    ".join(["", *block]) in rendered.text
 
 
+def test_not_all_is_rebuilt_where_something_is_to_be_copied(tmp_path: Path) -> None:
+    """What no stack builds is to be copied, so that the sentence about all binaries is about those that stacks build."""
+    old, new = ({f"q{name}": found for name, found in many(first, 20).items()} for first in (100, 200))
+    task = Action(
+        verb=Verb.LOOK,
+        because=Because.GOING,
+        source="public",
+        tag="develop",
+        names=("hip",),
+        needs=(Need(package="hip", version="1.0"),),
+        count=1,
+    )
+    told = OpenAction(stream="ml", verb="look", subject="hip", since="2025-05-20", last_said=NOW, task=task)
+    tag = week(tmp_path, old, new)
+    _, body = mail(digest_of(tag, remembered=Remembered((told,))))
+    assert "All of the binaries of 1 June that stacks build were rebuilt" in body
+    assert "All of the binaries of 1 June were rebuilt" in mail(digest_of(tag))[1]
+
+
+def test_packages_of_a_stack_are_those_of_the_lock_file(tmp_path: Path) -> None:
+    """Who is told of an environment selected no packages."""
+    both = many(0, 12, stacks=["rocm", "root"])
+    after = {
+        name: [one | {"stacks": ["e4s", "root"]} for one in found] for name, found in both.items() if name < "p011"
+    }
+    tag = week(tmp_path, both, after | {"p011": [record(11, stacks=["root"])]})
+    tag = replace(tag, statements=tuple(replace(one, of=40) for one in tag.statements))
+    environment = needs(("p011", 11, "1.0"))
+    change = compare_coverage(*(cover(environment, held(("p011", 11, "1.0"))) for _ in range(2)))
+    assert "of its 12 packages that you selected" in mail(digest_of(tag, silenced=()))[1]
+    assert "of its 12 packages that your lock file names" in mail(digest_of(tag, environment=change, silenced=()))[1]
+
+
 def test_what_is_only_built_in_an_older_version_is_built_from_source(tmp_path: Path) -> None:
     """Of several old versions the lock file's is as good as the last."""
     tag = week(tmp_path, {"openmpi": [record(1, versions=["5.8.0"])]}, {"openmpi": [record(2, versions=["1.0.5"])]})
     _, body = mail(digest_of(tag))
     assert "require openmpi@5.8.0, or the version of your lock file, in spack.yaml before you re-concretize" in body
     assert "What no mirror has, Spack builds from source." in body
+    rebuilt = {
+        name: [one | {"hash": spec_hash(400 + n)} for one in found]
+        for n, (name, found) in enumerate(many(50, 20).items())
+    }
+    before = many(50, 20) | {"openmpi": [record(1, versions=["5.8.0"])]}
+    tag = week(tmp_path / "all", before, rebuilt | {"openmpi": [record(2, versions=["1.0.5"])]})
+    block = [
+        "# of openmpi this version, or that of your lock file:",
+        "spack -e . config add \"packages:openmpi:require:'@5.8.0'\"",
+    ]
+    assert "\n    ".join(["in this order:", *block]) in mail(digest_of(tag))[0].text
+
+
+def test_a_subject_does_not_count_a_binary_twice(tmp_path: Path) -> None:
+    """One of which an equal build was there has a newer version now: as many as before are to be re-concretized."""
+    environment = needs(("hdf5", 1, "1.14"), ("zlib", 2, "1.0"), ("tau", 3, "2.5"))
+    before = held(("hdf5", 4, "1.14"), ("zlib", 5, "1.0"), ("tau", 6, "2.5"))
+    tag = week(tmp_path, {"zlib": [record(5)]}, {"zlib": [record(7, versions=["1.1"])]})
+    for met, share in (((1, 2, 3), "all 3"), ((1, 2), "2 of 3")):
+        after = held(("hdf5", 4, "1.14"), ("zlib", 7, "1.1"), ("tau", 6, "2.5"))
+        change = compare_coverage(cover(environment, before), cover(environment, after))
+        known = Known(met=frozenset(map(spec_hash, met)))
+        rendered, _ = mail(digest_of(tag, environment=change, known=known))
+        assert rendered.title == f"re-concretize (still {share}): zlib 1.0 -> 1.1"
+
+
+def test_of_what_is_suspicious_a_subject_counts_what_was_selected(tmp_path: Path) -> None:
+    """Beside the number for the whole tag; the list below it has the same number."""
+    whole = many(0, 10)
+    repository = history(tmp_path / "r.git", catalogue(whole), catalogue(many(0, 3)))
+    selection = Selection(tags=Globs(["develop"]), packages=Globs(["p004", "p005"]))
+    rendered, _ = mail(digest_of(read(repository, selection=selection), subscription="e4s"))
+    assert rendered.title == "suspicious: 7 of 10 packages are missing from develop, 2 of yours"
 
 
 def test_the_cause_of_what_an_environment_misses_is_not_routine(tmp_path: Path) -> None:
@@ -104,7 +172,7 @@ def test_the_cause_of_what_an_environment_misses_is_not_routine(tmp_path: Path) 
     known = Known(met=frozenset({spec_hash(1)}))
     rendered, body = mail(digest_of(tag, environment=change, known=known, silenced=()))
 
-    assert rendered.title.startswith("1 more of 3 binaries (2 in all) replaced: re-concretize")
+    assert rendered.title.startswith("1 more of 3 binaries (2 by now) replaced: re-concretize")
     happened = body.partition("What happened ")[2].partition("Still open")[0]
     assert "in the cache" in happened
     assert "pruned" in happened

@@ -127,6 +127,18 @@ def test_a_new_snapshot_lacks_something(snapshot: TagDigest) -> None:
     assert "safe" not in body
 
 
+def test_a_new_snapshot_lacks_nothing(snapshot: TagDigest) -> None:
+    """Who uses an older one is to move, which stands where it is said that there is nothing else to do."""
+    whole = replace(
+        snapshot, statements=tuple(one for one in snapshot.statements if one.kind is StatementKind.UPGRADED)
+    )
+    _, body = mail(digest_of(whole, silenced=()))
+    assert body.startswith(
+        "Nothing to do, unless you use an older snapshot than develop-2026-11-15: then move to it soon, as old ones are "
+        "removed without notice. What happened Against develop-2026-09-27: py-torch 2.8.0 -> 2.9.0."
+    )
+
+
 def test_an_environment_is_rebuilt(tmp_path: Path) -> None:
     """It is to be re-concretized; what has been due for weeks is still open, and what never was there is one number."""
     there = [(f"p{n:02}", n, "1.0") for n in range(33)]
@@ -179,8 +191,8 @@ def test_the_last_build_of_a_binary_is_to_be_copied(tmp_path: Path) -> None:
         else:
             assert rendered.title == "last build of 1 of 1 binary may be pruned: re-concretize, then copy"
             assert body.startswith(
-                "To do Re-concretize now, requiring hdf5@1.14, then copy to a mirror of your own: the build of hdf5 1.14 that your lock file names is gone, and what is left may be "
-                "pruned at any time"
+                "To do Re-concretize now, requiring hdf5@1.14, then copy to a mirror of your own: the build of hdf5 1.14 that your lock file names is gone; another build of it "
+                "is left, but as no stack builds it any more, it may be pruned at any time"
             )
 
 

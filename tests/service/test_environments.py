@@ -407,7 +407,7 @@ def test_a_pin_among_the_oldest_snapshots_comes_first(tmp_path: Path) -> None:
         "mirror it, or move to develop-2025-06-15 without hdf5."
     )
     assert texts[2].startswith(
-        "To do Move to develop-2025-06-08, which lacks nothing of develop-2025-06-01, then re-concretize; develop-2025-06-15 lacks hdf5."
+        "To do Move to develop-2025-06-08, which has all packages of develop-2025-06-01, then re-concretize; develop-2025-06-15 lacks hdf5."
     )
 
 

@@ -134,7 +134,11 @@ def test_readers_whose_lock_file_changes_wait_all_the_same(tmp_path: Path, monke
         assert not cursors.remembered_by(connection, "ml").actions
 
 
-@pytest.mark.parametrize(("number", "own"), [(1, ": use your copy"), (2, "")], ids=["own", "another"])
+@pytest.mark.parametrize(
+    ("number", "own"),
+    [(1, " (with your copy as a mirror, Spack installs it from there)"), (2, "")],
+    ids=["own", "another"],
+)
 def test_readers_have_no_copy_of_what_their_lock_file_does_not_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, own: str
 ) -> None:

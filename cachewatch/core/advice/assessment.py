@@ -165,7 +165,8 @@ def assess(
             else dict.fromkeys(
                 version
                 for one in actions
-                if one.because is Because.DOWNGRADED or (one.because is Because.GONE and one.is_everywhere)
+                if one.because in (Because.DOWNGRADED, Because.PRUNED)
+                or (one.because is Because.GONE and one.is_everywhere)
                 if not is_snapshot(one.tag)
                 for version in one.versions
             )
@@ -238,7 +239,8 @@ def state_of(
 
     Missing binaries of packages in `waiting`, which publishing may have failed for, are left out.
     """
-    was_there = {key_of(one) for one in change.before.needs if one.is_met} | met
+    was_met = {key_of(one) for one in change.before.needs if one.is_met}
+    was_there = was_met | met
     had_build = {key_of(one) for one in (*change.newly_lost, *change.newly_going)}
     by_class: dict[LossClass, list[Resolution]] = {}
     not_here = []
@@ -251,11 +253,13 @@ def state_of(
             not_here.append(one)
     gone = {key_of(one) for one in change.before.needs if one.loss_class is LossClass.GONE}
     worse = (one for one in by_class.get(LossClass.GONE, ()) if key_of(one) not in gone)  # they had a newer version
-    new = (*change.removed, *change.newly_lost, *change.newly_going, *worse)
+    became = (*change.removed, *change.newly_lost, *change.newly_going, *worse)
+    new = frozenset(key_of(one) for one in became if one.is_met or one.need.package not in waiting)
     return EnvironmentState(
         change=change,
         by_class={name: tuple(found) for name, found in by_class.items()},
-        new=frozenset(key_of(one) for one in new if one.is_met or one.need.package not in waiting),
+        new=new,
+        again=(new & met) - was_met,
         not_here=tuple(not_here),
     )
 

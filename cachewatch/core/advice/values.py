@@ -219,6 +219,7 @@ class EnvironmentState(Struct, frozen=True, kw_only=True):
     change: CoverageChange
     by_class: Mapping[LossClass, tuple[Resolution, ...]]  # of those that were ever present
     new: frozenset[str]  # keys of those that became worse since the last digest
+    again: frozenset[str]  # of these, those that were already missed before
     not_here: tuple[Resolution, ...]  # that were never present
 
     @property
