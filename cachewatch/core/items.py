@@ -107,6 +107,7 @@ class _ItemsReader:
 
     def __init__(self, change: PackageChange, sees_stack: SeesStack | None, values: PackageValues) -> None:
         self._change = change
+        self._added = frozenset(change.facts["versions"].added)
         self._sees_all = sees_stack is None
         self._sees = sees_stack or (lambda _: True)
         self._judged: Mapping[Place, PlaceChange] = {place_in(p.stack, p.target): p for p in change.places}
@@ -442,8 +443,7 @@ class _ItemsReader:
                 yield Story(kind=StatementKind.PLACE_LOST, before=judged.before)
         elif verdict is Verdict.GAINED:
             if is_new and place_in(judged.stack, judged.target) not in self._places_before:
-                added = self._change.facts["versions"].added
-                new = tuple(version for version in judged.after if version in added)
+                new = tuple(version for version in judged.after if version in self._added)
                 yield Story(kind=StatementKind.PLACE_GAINED, after=judged.after, versions=new)
         elif went:
             yield Story(kind=StatementKind.RETIRED, before=_sorted(went), after=_sorted(came))

@@ -217,8 +217,8 @@ class _Maker:
         }
 
     def steps(self) -> Data | None:
-        """Return the commands that settle what is to be done, in their order, and where they are run."""
-        found = steps(self._digest.assessment, self._words)
+        """Return the commands that settle what is to be done, in their order, and where they are run; none without rows."""
+        found = steps(self._digest.assessment, self._words) if self._form.rows else []
         said = self._words.text("todo", "steps_copy" if any(" sync " in one for one in found) else "steps")
         return {"said": said, "commands": found} if found else None
 

@@ -428,8 +428,11 @@ def test_a_work_tree_is_found_whatever_a_shell_says(
 def test_odd_names_hide_nothing(run: Run, bare: Path, name: bytes) -> None:
     """One odd name is named itself; all the others are reported, and none is forged."""
     good = [(f"p{n:02}".encode(), records([n])) for n in range(20)]
-    old = commit(bare, tuple(package(bare, n, document(r)) for n, r in good))
-    changed = [*((n, document(records([99 + i]))) for i, (n, _) in enumerate(good)), (name, document(records([7])))]
+    old = commit(bare, tuple(package(bare, n, document(r, package=n.decode())) for n, r in good))
+    changed = [
+        *((n, document(records([99 + i]), package=n.decode())) for i, (n, _) in enumerate(good)),
+        (name, document(records([7]), package="-x")),
+    ]
     new = commit(bare, tuple(package(bare, n, data) for n, data in sorted(changed)), old)
     result = run("diff", old, new, "--repo", bare, "--format", "json")
     (found,) = json.loads(result.output)["changesets"]
@@ -455,7 +458,7 @@ def test_names_that_differ_in_case_only(run: Run, bare: Path) -> None:
 @pytest.fixture
 def irregular(bare: Path) -> tuple[Path, str, str]:
     """A revision with everything that should be a document and is not."""
-    good = package(bare, b"good", document(records([1])))
+    good = package(bare, b"good", document(records([1]), package="good"))
     old = commit(bare, (good,))
     some = blob(bare, b"/etc/passwd")
     entries = (
@@ -465,7 +468,7 @@ def irregular(bare: Path) -> tuple[Path, str, str]:
         ("40000", tree(bare, ("40000", tree(bare, ("100644", some, b"x")), b"specs.md")), b"document-is-folder"),
         ("40000", tree(bare, ("160000", old, b"specs.md")), b"document-is-module"),
         ("40000", tree(bare, ("100644", some, b"spec-1.json")), b"leftover"),
-        package(bare, b"good", document(records([2]))),
+        package(bare, b"good", document(records([2]), package="good")),
         ("100644", some, b"zfile"),
     )
     return bare, old, commit(bare, entries, old)
@@ -489,9 +492,9 @@ def test_what_is_no_regular_file_is_refused(run: Run, irregular: tuple[Path, str
 def test_a_large_blob_is_not_read(run: Run, bare: Path) -> None:
     """A gigabyte of nothing in a small pack costs no memory; it is named and skipped."""
     big = blob(bare, b"\0" * (33 * 2**20))
-    old = commit(bare, (package(bare, b"good", document(records([1]))),))
+    old = commit(bare, (package(bare, b"good", document(records([1]), package="good")),))
     large = ("40000", tree(bare, ("100644", big, b"specs.md")), b"big")
-    entries = (large, package(bare, b"good", document(records([2]))))
+    entries = (large, package(bare, b"good", document(records([2]), package="good")))
     result = run("diff", old, commit(bare, entries), "--repo", bare)
 
     assert result.exit_code == 4
@@ -524,7 +527,7 @@ def test_a_damaged_document_stops_only_itself(run: Run, tmp_path: Path) -> None:
     assert result.exit_code == 4
     assert result.error == (
         "cachewatch: warning: _cache/develop/bad/specs.md: unreadable: "
-        "ends before the line --- that closes it; it was cut off\n"
+        "ends before the line --- that closes it; it was cut off (BEFORE and AFTER)\n"
     )
     assert "1 of 3 packages changed" in result.output
 

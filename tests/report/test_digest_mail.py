@@ -31,7 +31,7 @@ def test_a_letter_of_the_demo(demo_repository: Path) -> None:
     rendered = render_digest(digest_of(read(demo_repository)), to=("kim@example.org",))
     forms = (rendered.text, rendered.html, rendered.markdown, rendered.json.decode())
 
-    assert rendered.title == "py-ml-dtypes 0.3.1 -> 0.4.0, py-build 1.2.0 -> 1.2.1; 1 new package"
+    assert rendered.title == "py-ml-dtypes 0.3.1 -> 0.4.0, py-build 1.2.0 -> 1.2.1 for neoverse_v1"
     assert all("py-keras" in form for form in forms)
     assert all("1 June 2025" in form for form in forms[:3])
     assert all(

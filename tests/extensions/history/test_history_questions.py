@@ -152,7 +152,10 @@ def test_log(run: Run) -> None:
             found["statements"] == json.loads(run(*compared, "--format", "json").output)["changesets"][0]["statements"]
         )
     shown = run("log").output.splitlines()
-    assert shown[1] == "2025-06-01  f9449d145a  py-ml-dtypes 0.3.1 -> 0.4.0 (0.3.1 stays), py-build 1.2.0 -> 1.2.1"
+    assert (
+        shown[1]
+        == "2025-06-01  f9449d145a  py-ml-dtypes 0.3.1 -> 0.4.0 (0.3.1 stays), py-build 1.2.0 -> 1.2.1 for neoverse_v1"
+    )
     assert shown[2].startswith(" " * 24)
     assert all(
         line.startswith("2025-06-01,f9449d145a,") for line in run("log", "--format", "csv").output.splitlines()[1:]
