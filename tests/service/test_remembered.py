@@ -132,7 +132,7 @@ def test_a_place_that_is_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert said(readers.go_on()) == [("place-lost", "e4s (zen4)", 1)]
     assert said(readers.go_on()) == [("returned", "e4s (zen4)", 1), ("place-gained", "", 1)]
     text = readers.site.told()[-1]
-    assert "that were missing in e4s (zen4) since 2 June are back" in body(text)
+    assert "one is back in e4s (zen4) (missing since 2 June), unchanged since 1 June" in body(text)
     assert readers.site.digests()[-1].rendered.title.startswith("one is back in e4s (zen4)")
 
 
