@@ -283,7 +283,7 @@ def test_many_at_once_are_one_notice(tmp_path: Path) -> None:
     made = site(tmp_path, catalogue(packages), broken, catalogue(later))
     publish_each(made)
     assert [title for title in made.notices() if "documents" in title] == [
-        "20 documents of develop in public cannot be read: p00, p01, p0...",
+        "20 documents of develop in public cannot be read: p00, p01, ...",
         "documents of develop in public were repaired or removed",
     ]
     assert [net(made, package) for package in packages] == [[("1.0", "2.0")]] * 20
