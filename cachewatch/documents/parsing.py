@@ -281,18 +281,23 @@ def _replaced(
     tags: dict[str, set[str]] = {}  # by place, in which "*" stands for the package
     for tag, packages in found.items():
         for package, [(path, _), *_] in packages.items():
-            tags.setdefault(path.replace(package, "*"), set()).add(tag)
+            tags.setdefault(_without(package, path), set()).add(tag)
     known = {package for packages in found.values() for package in packages}
     replaced: dict[str, dict[str, tuple[str, Key]]] = {}
     for path, key in no_documents:
         stem = PurePosixPath(path).stem
         names = {*path.split("/"), stem, *(stem.replace(tag, "").strip("-_.") for tag in found if tag in stem)}
         for package in sorted(names & known):
-            place = path.replace(package, "*")
-            for tag in tags.get(place, ()) if len(tags.get(place, ())) == 1 else ():
+            owners = tags.get(_without(package, path), set())
+            for tag in owners if len(owners) == 1 else ():
                 if package not in found[tag]:
                     replaced.setdefault(tag, {})[package] = path, key
     return replaced
+
+
+def _without(package: str, path: str) -> str:
+    """Return `path` with "*" for the package, but not within other words."""
+    return re.sub(rf"(?<![A-Za-z0-9]){re.escape(package)}(?![A-Za-z0-9])", "*", path)
 
 
 def no_documents(paths: Iterable[str]) -> tuple[Diagnostic, ...]:

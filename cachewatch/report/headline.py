@@ -194,7 +194,9 @@ class Clause:
         words = self._words
         if not self.is_list:
             values = self._values
-            is_unexplained = self.kind == StatementKind.REBUILT and not self.statement.causes
+            # In a digest; lists of what happened count binaries, and say of none why.
+            is_unexplained = self._digest is not None and self.kind == StatementKind.REBUILT
+            is_unexplained = is_unexplained and not self.statement.causes
             key = "announced" if "announced" in values else "unexplained" if is_unexplained else "said"
             return capitalized(words.say(self.path, key, self._n, **values))
         n = len(self.items)

@@ -242,6 +242,20 @@ def test_a_document_of_one_tag_that_was_overwritten_cannot_be_read(
     assert [line.split()[1:] for line in result.output.splitlines()[1:]] == [["3", "-"], ["3", "-"]]
 
 
+def test_a_short_name_is_not_found_within_other_words(run: Run, tmp_path: Path) -> None:
+    """`r` is a package, and a letter of the folder in which documents lie."""
+    other = {"zlib": record(1), "hdf5": record(2), "r": record(3)}
+    state = {
+        f"builder/{tag}/{name}.md": document([one], package=name, tag=tag)
+        for tag in ("develop", "v1")
+        for name, one in other.items()
+    }
+    repository = history(tmp_path / "r.git", state | {"builder/v1/r.md": b""})
+    result = run("diff", "HEAD:develop", "HEAD:v1", "--repo", repository)
+
+    assert (result.exit_code, "builder/v1/r.md: unreadable" in result.error) == (4, True)
+
+
 def test_a_document_of_one_tag_that_was_overwritten_in_a_folder_is_named(run: Run, tmp_path: Path) -> None:
     state = _state("{tag}/{package}.md", TWO_STATES[0]) | _state("{tag}/{package}.md", TWO_STATES[0], "v1")
     for path, content in (state | {"v1/zlib.md": b""}).items():

@@ -97,7 +97,7 @@ def test_a_digest_says_why_binaries_of_an_environment_have_other_hashes(mirror: 
     mirror.show(7)
 
     text = " ".join(mirror.digest("site", "txt").split())
-    assert "5 binaries in the cache of cw-solver, cw-stack, 2 more rebuilt because of zlib 1.3 -> 1.3.1" in text
+    assert "5 binaries of cw-solver, cw-stack, 2 more rebuilt in the cache because of zlib 1.3 -> 1.3.1" in text
     equal = json.loads(mirror.digest("site", "json"))["environment"]["equal"]
     remarks = {row["package"]: row["remark"] for row in equal["rows"]}
     assert remarks["hdf5"] == "there is /m5ebs4r because of zlib 1.3 -> 1.3.1"

@@ -157,6 +157,7 @@ def test_log(run: Run) -> None:
         == "2025-06-01  f9449d145a  py-ml-dtypes 0.3.1 -> 0.4.0 (0.3.1 stays), py-build 1.2.0 -> 1.2.1 for neoverse_v1"
     )
     assert shown[2].startswith(" " * 24)
+    assert any(line.endswith(" 15 binaries of py-gpytorch rebuilt") for line in shown)
     rows = list(csv.reader(run("log", "--format", "csv").output.splitlines()))
     assert {tuple(row[:2]) for row in rows[1:]} == {("2025-06-01", "f9449d145a")}
 
