@@ -188,7 +188,7 @@ def test_only_what_is_added_is_marked_as_new(tmp_path: Path) -> None:
         "new": "news",
         "up": "news",
         "old": "changed",
-        "again": "routine",
+        "1": "routine",
         "62%": "changed",
     }
 
