@@ -244,7 +244,7 @@ def rank(spec: Spec, old: Specs, new: Specs, verdicts: dict[Any, Any], side: int
             return 1
         own, others = (contents(specs, stack, spec["target"], is_blind=is_blind) for specs in (here, there))
         mine = contents({"": spec}, stack, spec["target"], is_blind=is_blind)
-        if {c[0] for c in mine} - {c[0] for c in others}:
+        if {c[0] for c in mine} - {c[0] for c in others} - {""}:
             replaced |= how in ("upgraded", "downgraded")
             retired = True
         dropped |= bool(mine & own - others)

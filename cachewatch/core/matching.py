@@ -382,7 +382,8 @@ def _contents(
 def _judge(before: Contents, after: Contents) -> PlaceJudgement:
     old, new = ({combination.version for combination in side} for side in (before, after))
     left, came = before - after, after - before
-    return PlaceJudgement(verdict_of(old, new, left, came), before, after, left, came, old - new, new - old)
+    verdict = verdict_of(old, new, left, came)
+    return PlaceJudgement(verdict, before, after, left, came, old - new - {""}, new - old - {""})
 
 
 def verdict_of(old: Set[str], new: Set[str], left: Contents = frozenset(), came: Contents = frozenset()) -> Verdict:
@@ -409,44 +410,47 @@ def _named(contents: Contents) -> tuple[str, ...]:
     return tuple(sorted_versions({combination.version for combination in contents if combination.version}))
 
 
-def class_of_vanished(
-    signature: Signature, judged: Mapping[Place, PlaceJudgement], *, is_compiler_unknown: bool
-) -> SpecClass:
-    """Return the class of a vanished spec without a match: the first that applies."""
-    if not signature.stacks:
-        return SpecClass.PRUNED
-    found = [judged[place] for place in places_of(signature) if place in judged]
-    if any(judgement.verdict is Verdict.LOST for judgement in found):
-        return SpecClass.LOST
-    versions = signature.versions or ("",)
-    left = [judgement for judgement in found if not judgement.versions_left.isdisjoint(versions)]
-    if left:
-        is_replaced = any(judgement.verdict in REGRADED for judgement in left)
-        return SpecClass.REPLACED if is_replaced else SpecClass.RETIRED
-    combinations = combinations_of(signature, is_compiler_unknown=is_compiler_unknown)
-    if any(not judgement.left.isdisjoint(combinations) for judgement in found):
-        return SpecClass.DROPPED
-    return SpecClass.SURPLUS
+# The classes of specs without a match, in the order in which they are tried.
+_CLASSES = {
+    Verdict.LOST: (
+        SpecClass.PRUNED,
+        SpecClass.LOST,
+        SpecClass.REPLACED,
+        SpecClass.RETIRED,
+        SpecClass.DROPPED,
+        SpecClass.SURPLUS,
+    ),
+    Verdict.GAINED: (
+        SpecClass.UNREFERENCED_NEW,
+        SpecClass.GAINED,
+        SpecClass.SUCCESSOR,
+        SpecClass.EXTENDED,
+        SpecClass.NEW_COMBINATION,
+        SpecClass.EXTRA_COPY,
+    ),
+}
 
 
-def class_of_new(
-    signature: Signature, judged: Mapping[Place, PlaceJudgement], *, is_compiler_unknown: bool
+def class_of(
+    signature: Signature, judged: Mapping[Place, PlaceJudgement], whole: Verdict, *, is_compiler_unknown: bool
 ) -> SpecClass:
-    """Return the class of a new spec without a match: the first that applies."""
+    """Return the class of a vanished spec without a match (`whole` is LOST) or of a new one (GAINED)."""
+    no_stack, of_place, of_regraded, of_version, of_combination, of_copies = _CLASSES[whole]
     if not signature.stacks:
-        return SpecClass.UNREFERENCED_NEW
+        return no_stack
     found = [judged[place] for place in places_of(signature) if place in judged]
-    if any(judgement.verdict is Verdict.GAINED for judgement in found):
-        return SpecClass.GAINED
-    versions = signature.versions or ("",)
-    came = [judgement for judgement in found if not judgement.versions_came.isdisjoint(versions)]
-    if came:
-        is_successor = any(judgement.verdict in REGRADED for judgement in came)
-        return SpecClass.SUCCESSOR if is_successor else SpecClass.EXTENDED
+    if any(judgement.verdict is whole for judgement in found):
+        return of_place
+    is_vanished = whole is Verdict.LOST
+    versions = [judgement.versions_left if is_vanished else judgement.versions_came for judgement in found]
+    moved = [
+        judgement for judgement, own in zip(found, versions, strict=True) if not own.isdisjoint(signature.versions)
+    ]
+    if moved:
+        return of_regraded if any(judgement.verdict in REGRADED for judgement in moved) else of_version
     combinations = combinations_of(signature, is_compiler_unknown=is_compiler_unknown)
-    if any(not judgement.came.isdisjoint(combinations) for judgement in found):
-        return SpecClass.NEW_COMBINATION
-    return SpecClass.EXTRA_COPY
+    contents = (judgement.left if is_vanished else judgement.came for judgement in found)
+    return of_copies if all(own.isdisjoint(combinations) for own in contents) else of_combination
 
 
 def count_specs(

@@ -22,8 +22,7 @@ from msgspec.structs import astuple, replace
 from cachewatch.core.losses import judge_losses
 from cachewatch.core.matching import (
     account,
-    class_of_new,
-    class_of_vanished,
+    class_of,
     count_specs,
     judge_places,
     kinds_of,
@@ -525,11 +524,10 @@ def _change_of(one: _Prepared, reported: Reported, *, is_pruned: bool) -> Packag
     after = _applied(one.old.counts, reported, one.restacked)
     judged = judge_places(touched, one.old.counts, after, is_compiler_unknown=unknown)
     gone, added = matched_across(
-        [
-            SignatureCount(s, count, class_of_vanished(s, judged, is_compiler_unknown=unknown))
-            for s, count in accounted.gone
-        ],
-        [SignatureCount(s, count, class_of_new(s, judged, is_compiler_unknown=unknown)) for s, count in accounted.new],
+        *(
+            [SignatureCount(s, count, class_of(s, judged, whole, is_compiler_unknown=unknown)) for s, count in side]
+            for side, whole in ((accounted.gone, Verdict.LOST), (accounted.new, Verdict.GAINED))
+        )
     )
     is_removed, is_added = reported.package
     status = Status.ADDED if is_added else Status.REMOVED if is_removed else Status.CHANGED

@@ -15,7 +15,7 @@ from cachewatch.core.spack import NO_COMPILER, version_key
 from cachewatch.report.data import ascii_only, csv_rows
 from cachewatch.report.templates import markdown
 from cachewatch.report.text import ALL, Palette, fitted, wrapped
-from cachewatch.report.words import MOST_NAMES, first_of, number
+from cachewatch.report.words import MOST_NAMES, NO_VERSION, first_of, number
 
 # Several names are cut short for people only.
 Cell = str | int | float | tuple[str, ...] | None
@@ -216,7 +216,7 @@ def render_inventory(shown: "ShownPackage", *, is_pruned: bool, palette: Palette
 def _cells(counts: Counter[Signature]) -> Cells:
     cells: Cells = Counter()
     for signature, count in counts.items():
-        for version in signature.versions or ("(no version)",):
+        for version in signature.versions or (NO_VERSION,):
             for stack in signature.stacks or (_NO_STACK,):
                 cells[version, stack, signature.target] += count
     return cells

@@ -26,6 +26,16 @@ _CACHE = "cache"  # the stack of a build cache that names none
 VALUES = (StatementKind.MIGRATION, StatementKind.BESIDE, StatementKind.NO_LONGER)
 # These name compilers, systems or variants beside versions.
 _CONFIGURATIONS = (StatementKind.NARROWED, StatementKind.WIDENED, StatementKind.RECONFIGURED)
+# These name the versions of their specs as what was before, or as what is now; specs without a version are named, too.
+_VERSIONS_BEFORE = (
+    *LOSSES,
+    StatementKind.NARROWED,
+    StatementKind.SURPLUS,
+    StatementKind.MOVED,
+    StatementKind.UNREFERENCED,
+)
+_VERSIONS_AFTER = (StatementKind.PLACE_GAINED, StatementKind.WIDENED, StatementKind.EXTRA_COPY)
+NO_VERSION = "(no version)"
 
 
 def number(count: int, noun: str, plural: str = "") -> str:
@@ -105,6 +115,10 @@ def fact(line: Line, most: int = MOST_NAMES) -> str:
         return f"{_versions(story.versions, most)} {fewer} for {old}, {more} for {new}".strip()
     named = _compilers if story.kind in _CONFIGURATIONS else partial(_versions, most=most)
     before, after = named(story.before), named(story.after)
+    if story.kind in _VERSIONS_BEFORE:
+        before = before or NO_VERSION
+    elif story.kind in _VERSIONS_AFTER:
+        after = after or NO_VERSION
     if story.kind is StatementKind.MOVED:
         return f"{before} {_moves(line, most)}".strip()
     if story.kind is StatementKind.RECONFIGURED:

@@ -444,10 +444,10 @@ def test_versions_are_judged_by_stack() -> None:
             id="another reference of one number: neither newer nor older",
         ),
         pytest.param(
-            [{}], [{"versions": []}], "retired", {"retired": 1, "extended": 1}, id="no version is left: retired"
+            [{}], [{"versions": []}], "retired", {"retired": 1, "new_combination": 1}, id="no version is left: retired"
         ),
         pytest.param(
-            [{"versions": []}], [{}], "extended", {"retired": 1, "extended": 1}, id="a version after none: extended"
+            [{"versions": []}], [{}], "extended", {"dropped": 1, "extended": 1}, id="a version after none: extended"
         ),
     ],
 )

@@ -199,6 +199,27 @@ def digest_names(repository: Path, kind: str) -> set[str]:
             id="no version is left",
         ),
         pytest.param(
+            [{}, {"versions": []}],
+            [{}],
+            ("--all",),
+            "FEWER CONFIGURATIONS 1 package, -1 zlib (no version) in fewer configurations -1",
+            id="specs without a version are gone",
+        ),
+        pytest.param(
+            [{}],
+            [{}, {"versions": []}],
+            ("--all",),
+            "CONFIGURATIONS ADDED 1 package, +1 zlib (no version) in more configurations +1",
+            id="specs without a version came",
+        ),
+        pytest.param(
+            [{"versions": []}, {"versions": []}],
+            [{"versions": []}],
+            ("--all",),
+            "FEWER COPIES 1 package, -1 zlib (no version) -1",
+            id="one of two copies without a version is gone",
+        ),
+        pytest.param(
             [{"stacks": ["e4s", "ml"]}],
             [{"stacks": ["e4s"]}, {"stacks": ["e4s", "ml"], "versions": ["2.0"]}],
             (),
