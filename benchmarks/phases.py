@@ -44,7 +44,7 @@ def main() -> None:
     from cachewatch import comparing as diff  # noqa: PLC0415
     from cachewatch.core.changesets import NoCollector  # noqa: PLC0415
     from cachewatch.core.selection import Selection  # noqa: PLC0415
-    from cachewatch.core.whole_tag import Observation  # noqa: PLC0415
+    from cachewatch.core.tag_judgement import Observation  # noqa: PLC0415
     from cachewatch.report.formats import write_text  # noqa: PLC0415
     from cachewatch.report.text import Palette, Requested  # noqa: PLC0415
     from cachewatch.sources import contents as document_contents  # noqa: PLC0415

@@ -2,7 +2,7 @@
 
 A comparison names the documents that differ (sources). They are read, parsed (documents) and compared
 (core/package_changes) package by package, and then dropped. What is kept is a tally, from which the whole tag is judged
-(core/whole_tag) and its statements are made (core/statements), and what the collector of the output format keeps of
+(core/tag_judgement) and its statements are made (core/statements), and what the collector of the output format keeps of
 each package (report). Nothing here prints.
 """
 
@@ -29,7 +29,6 @@ from cachewatch.core.changesets import (
     Tally,
     events_of,
 )
-from cachewatch.core.items import items_of
 from cachewatch.core.migrations import values_of
 from cachewatch.core.model import (
     Diagnostic,
@@ -43,10 +42,11 @@ from cachewatch.core.model import (
     Unreadable,
 )
 from cachewatch.core.package_changes import compare_all, describe_not_written, describe_reused, part_of
+from cachewatch.core.package_items import items_of
 from cachewatch.core.selection import Selection
 from cachewatch.core.statement_values import Items, StatementKind
 from cachewatch.core.statements import counted, statements_of, with_turnover
-from cachewatch.core.whole_tag import Judgement, judge
+from cachewatch.core.tag_judgement import Judgement, judge
 from cachewatch.documents.records import KnownRecords
 from cachewatch.errors import OutOfTime, WorkerEnded, WorkFailed
 from cachewatch.runtime.worker import INLINE, Isolation, in_processes

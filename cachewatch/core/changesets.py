@@ -28,7 +28,7 @@ from cachewatch.core.model import (
 )
 from cachewatch.core.names import DOCUMENT
 from cachewatch.core.statement_values import Items, Statement, StatementKind, is_of_tag
-from cachewatch.core.whole_tag import Observation
+from cachewatch.core.tag_judgement import Observation
 
 # The assumed size of a document: asking git for all sizes takes as long as reading some documents.
 USUAL_BYTES = 20_000

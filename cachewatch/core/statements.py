@@ -34,7 +34,7 @@ from cachewatch.core.statement_values import (
     is_of_tag,
     severity_of,
 )
-from cachewatch.core.whole_tag import WAVE_SHARE, Judgement, Merge, is_most
+from cachewatch.core.tag_judgement import WAVE_SHARE, Judgement, Merge, is_most
 
 # A statement for each package.
 _BY_PACKAGE = (StatementKind.PACKAGE_REMOVED, StatementKind.PACKAGE_ADDED)

@@ -41,7 +41,7 @@ from cachewatch.core.selection import Selection
 from cachewatch.core.spack import version_key
 from cachewatch.core.statement_values import Items
 from cachewatch.core.statements import RebuiltSpecs
-from cachewatch.core.whole_tag import Judgement, Observation
+from cachewatch.core.tag_judgement import Judgement, Observation
 from cachewatch.environments import file_of, open_environment
 from cachewatch.errors import UsageError, WorkerEnded, WorkFailed
 from cachewatch.git.catalogue import CompareTrees, tags_of

@@ -22,7 +22,7 @@ from cachewatch.core.selection import is_urgent
 from cachewatch.core.spack import version_key
 from cachewatch.core.statement_values import Counts, Statement, StatementKind, name_of, severity_of
 from cachewatch.core.statements import in_order
-from cachewatch.core.whole_tag import is_most
+from cachewatch.core.tag_judgement import is_most
 from cachewatch.errors import SourceError, UnknownRevision
 from cachewatch.git.catalogue import document_in, tags_of
 from cachewatch.git.repository import Repository

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from pairs import some_pair
 
 from cachewatch.core import package_changes
-from cachewatch.core.items import items_of
 from cachewatch.core.model import FACTS, Delta, Kind, MatchKind, PackageChange, Signature
 from cachewatch.core.package_changes import Pair, SpecSide, SpecSides, compare, compare_all, report_differences
+from cachewatch.core.package_items import items_of
 from cachewatch.core.statement_values import StatementKind
 from cachewatch.report.data import package_json
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from msgspec import structs
 from pairs import some_pair
 
-from cachewatch.core.items import items_of
 from cachewatch.core.model import Delta, Kind, PackageChange, SpecClass, Status, Verdict
 from cachewatch.core.package_changes import compare, describe_not_written, describe_reused, part_of
+from cachewatch.core.package_items import items_of
 from cachewatch.core.selection import Globs, Selection
 from cachewatch.core.spack import Versions
 from cachewatch.core.statement_values import Counts

@@ -12,8 +12,8 @@ from station import Site
 
 from cachewatch.comparing import changesets
 from cachewatch.config.subscriptions import Match, Silence
-from cachewatch.core.items import items_of
 from cachewatch.core.model import Kind, PackageChange
+from cachewatch.core.package_items import items_of
 from cachewatch.core.selection import DEFAULT, Globs, Selection
 from cachewatch.core.statements import Wants
 from cachewatch.service.streams import Silencing

@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 from cachewatch.comparing import select_package
 from cachewatch.core.changesets import NoCollector, Report, Tally
-from cachewatch.core.items import items_of
 from cachewatch.core.model import CompilerForm, Document, PackageChange, PackageCounts, Side, Signature
 from cachewatch.core.names import Wanted, is_mutable
 from cachewatch.core.package_changes import Pair, compare_all, spellings_of
+from cachewatch.core.package_items import items_of
 from cachewatch.core.selection import Selection
 from cachewatch.core.statements import counted, statements_of, with_turnover
-from cachewatch.core.whole_tag import judge
+from cachewatch.core.tag_judgement import judge
 from cachewatch.extensions.history.follow import document_of
 from cachewatch.extensions.history.read import Index
 from cachewatch.extensions.history.values import BYTES, names_of, pack, unpack
