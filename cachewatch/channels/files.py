@@ -1,7 +1,6 @@
 """Write digests to files: an archive by period, or the latest digest of each subscription.
 
-The path comes from a template such as /srv/www/{subscription}/{period}.{ext}. The pages of one subscription link to the
-page before and the page after.
+The path comes from a template such as /srv/www/{subscription}/{period}.{ext}.
 """
 
 import re
@@ -11,22 +10,17 @@ from contextlib import contextmanager, suppress
 from errno import EACCES, EISDIR, ELOOP, ENAMETOOLONG, ENOENT, ENOTDIR, EPERM, EROFS
 from hashlib import sha256
 from pathlib import Path
-from urllib.parse import quote
 
 from cachewatch.channels.chats import file_name, markup, one_line, plain_lines
 from cachewatch.config.channels import FileConfig
 from cachewatch.report.values import (
-    PLACE,
     SENT,
     DeliveryOutcome,
     DeliveryResult,
     Message,
-    Neighbours,
     RenderedDigest,
     SentHistory,
     Transport,
-    with_neighbours,
-    without_neighbours,
 )
 from cachewatch.runtime.files import publish, read
 
@@ -70,54 +64,6 @@ class OutputPlace:
                 yield path
 
 
-_SUFFIX = ".html"
-_ANY = "surrogateescape"  # keeps bytes that are not valid UTF-8
-
-
-class DigestPages:
-    """The HTML pages of an archive that has a folder for each subscription and files named by period."""
-
-    def __init__(self, place: OutputPlace, mode: int) -> None:
-        self._place = place
-        self._mode = mode
-        folder, name = Path(place.template).parent, Path(place.template).name
-        # Otherwise the paths do not show the order of pages, or their subscriptions.
-        self._is_in_order = "{subscription}" in str(folder) and "{period}" in name and "{subscription}" not in name
-
-    def is_page(self, path: Path, content: bytes) -> bool:
-        """Tell whether `content` is an HTML page with a place for links to the pages before and after it."""
-        return self._is_in_order and path.suffix == _SUFFIX and PLACE.encode() in content
-
-    def linked(self, path: Path, content: bytes) -> bytes:
-        """Return a page with links to the existing pages before and after `path`."""
-        previous, after = (quote(page.name) if page else None for page in self._neighbours(path))
-        return with_neighbours(_text(content), Neighbours(previous=previous, next=after)).encode(errors=_ANY)
-
-    def unlinked(self, content: bytes) -> bytes:
-        """Return a page without the links to other pages, as it was rendered."""
-        return without_neighbours(_text(content)).encode(errors=_ANY)
-
-    def link_neighbours(self, path: Path) -> None:
-        """Write the links of the pages beside `path` anew: to `path`, or past it if it was removed; raises OSError."""
-        for page in filter(None, self._neighbours(path)):
-            content = read(page) or b""
-            plain = self.unlinked(content)
-            if self.is_page(page, plain) and (linked := self.linked(page, plain)) != content:
-                publish(page, linked, base=self._place.base, mode=self._mode)
-
-    def _neighbours(self, path: Path) -> tuple[Path | None, Path | None]:
-        # Ordered by their stems: `2026-08-03-1a2b3c4d` comes after `2026-08-03`.
-        pages = {
-            page.stem: page for page in self._place.made() if page.parent == path.parent and page.suffix == _SUFFIX
-        }
-        earlier, later = [stem for stem in pages if stem < path.stem], [stem for stem in pages if stem > path.stem]
-        return pages[max(earlier)] if earlier else None, pages[min(later)] if later else None
-
-
-def _text(content: bytes) -> str:
-    return content.decode(errors=_ANY)
-
-
 # Errors that somebody has to repair, so that waiting does not help.
 _OURS = {EACCES, EPERM, EROFS, ENOENT, ENOTDIR, ELOOP, EISDIR, ENAMETOOLONG}
 
@@ -146,7 +92,6 @@ class FileChannel:
         self.name = config.name
         self._config = config
         self._place = OutputPlace(config.path)
-        self._pages = DigestPages(self._place, config.mode)
         self._sent_history: SentHistory = lambda *_: ()
 
     def build_messages(self, rendered: RenderedDigest) -> Sequence[Message]:
@@ -178,25 +123,17 @@ class FileChannel:
                 for path in self._place.made():
                     if path.lstat().st_mtime < oldest and not path.is_symlink():
                         path.unlink()
-                        self._pages.link_neighbours(path)
 
     def deliver(self, message: Message) -> DeliveryResult:
         """Write one file, unless it exists with the same content."""
         path, content = Path(message.target), message.payload
         try:
-            if not self._is_there(path, content) and not self._is_outdated(message):
+            if read(path) != content and not self._is_outdated(message):
                 path = self._free(path, message)
-                written = self._pages.linked(path, content) if self._pages.is_page(path, content) else content
-                publish(path, written, base=self._place.base_of(path), mode=self._config.mode)
-            if self._pages.is_page(path, content):
-                self._pages.link_neighbours(path)
+                publish(path, content, base=self._place.base_of(path), mode=self._config.mode)
         except OSError as error:
             return of_error(error, path)
         return SENT
-
-    def _is_there(self, path: Path, content: bytes) -> bool:
-        there = read(path)
-        return content == (self._pages.unlinked(there) if there and self._pages.is_page(path, content) else there)
 
     def _free(self, path: Path, message: Message) -> Path:
         """Return the path to write to; in an archive, never one that has another digest of the same period."""

@@ -23,8 +23,8 @@ from cachewatch.core.selection import every_compiler, is_plain, matcher
 from cachewatch.core.spack import Versions
 from cachewatch.documents.parsing import parse
 from cachewatch.errors import ConfigError, DocumentError, SourceError, UsageError
-from cachewatch.git.remote import Clone, clone_folder, is_url, open_repository
-from cachewatch.git.repository import FolderAsRepository, Repository, is_in_repository
+from cachewatch.git.remote import clone_folder, is_url, open_clone, open_repository
+from cachewatch.git.repository import Repository, is_in_repository
 from cachewatch.git.trees import catalogue_of, nothing_found
 from cachewatch.sources.folders import holds_document, record_folder
 
@@ -136,7 +136,7 @@ def open_as_fetched(repo: str | None) -> Repository | None:
     if not is_url(found.address):
         return _open(found)
     folder = clone_folder(found.address)
-    return Clone(folder, layout=layout_asked_for() or found.layout) if folder.exists() else None
+    return open_clone(folder, layout_asked_for() or found.layout) if folder.exists() else None
 
 
 def is_folder(address: str) -> bool:
@@ -166,7 +166,7 @@ def _open(found: _Default, line: ProgressLine | None = None) -> Repository:
         warn_of(faults)
         context.meta[_PARTIAL] = is_partial() or any(each.is_loss for each in faults)
         made[address, layout] = path
-    return FolderAsRepository(Path(address), made[address, layout], layout)
+    return Repository(made[address, layout], layout, is_ours=True, folder=Path(address))
 
 
 def _here() -> Repository | None:

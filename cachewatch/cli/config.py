@@ -22,7 +22,6 @@ from cachewatch.cli.catalogue import FACTS, Asked, Values, add_facts, nothing_ha
 from cachewatch.cli.mistakes import SuggestingGroup, completing, examples
 from cachewatch.cli.samples import sample_digest
 from cachewatch.cli.terminal import FORMAT_OPTION, say, warn, write, write_json, write_lines
-from cachewatch.config import showing as host_local
 from cachewatch.config.model import Config
 from cachewatch.config.reading import find_config, read_config
 from cachewatch.config.schedule import Schedule, duration_in_words, parse_when, quiet_until
@@ -315,12 +314,10 @@ def _report(config: Config, now: datetime) -> Iterator[str]:
     yield f"  state in {config.state}"
     for source in config.sources.values():
         yield f"source {source.name}: {source.address}, polled every {duration_in_words(source.poll.every)}"
-        yield from (f"  {said}" for said in host_local.of_source(config, source))
     for channel in config.channels.values():
         users = [s.name for s in config.subscriptions.values() if channel.name in channels_of(s)]
         users += ["operators"] if channel.name in config.operators.channels else []
         yield f"channel {channel.name}: {channel.type}, for {', '.join(users) or 'nobody'}"
-        yield from (f"  {said}" for said in host_local.of_channel(config, channel))
     for subscription in config.subscriptions.values():
         yield from _of_subscription(subscription, config, now)
     for silence in config.silences:

@@ -1,7 +1,6 @@
 """Show the configuration: a checked one as a file with all defaults and hidden secrets, and its format as JSON Schema.
 
-`advise` warns of settings that are valid but probably not intended; `of_channel` and `of_source` warn of paths that each
-host has for itself although several hosts share the state.
+`advise` warns of settings that are valid but probably not intended.
 """
 
 import json
@@ -17,20 +16,12 @@ import msgspec
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
-from cachewatch.config.channels import (
-    ChannelConfig,
-    EmailConfig,
-    FeedConfig,
-    FileConfig,
-    MailConfig,
-    MaildirConfig,
-    SendmailConfig,
-)
+from cachewatch.config.channels import EmailConfig, MailConfig, SendmailConfig
 from cachewatch.config.model import Config, QuietTime, WholeConfig
 from cachewatch.config.schedule import WEEKDAYS, Quiet, duration_in_words
 from cachewatch.config.secrets import PostgresAddress, Secret
 from cachewatch.config.section import ConfigKey, ConfigSection, keys_of
-from cachewatch.config.sources import Credentials, Source
+from cachewatch.config.sources import Credentials
 from cachewatch.config.subscriptions import Subscription
 from cachewatch.core.selection import MEANINGS, Globs
 from cachewatch.runtime.files import shared_kind
@@ -230,21 +221,3 @@ def _missing(config: Config) -> Iterator[str]:
     for source in config.sources.values():
         if source.address.startswith("/") and not Path(source.address).exists():
             yield f"sources.{source.name}: there is nothing at {source.address} yet"
-
-
-def of_channel(config: Config, channel: ChannelConfig) -> Iterator[str]:
-    """Yield whether other hosts see the files that a channel writes, if hosts may share the state."""
-    folder = None  # on this host, which contains all files of the channel
-    if isinstance(channel, MaildirConfig):
-        folder = channel.path
-    elif isinstance(channel, FileConfig | FeedConfig):
-        folder = Path(f"{channel.path.partition('{')[0]}x").absolute().parent
-    if folder is not None and isinstance(config.state, PostgresAddress):
-        kind = shared_kind(folder)
-        yield f"on shared storage: {folder} ({kind})" if kind else f"host-local: other hosts do not see {folder}"
-
-
-def of_source(config: Config, source: Source) -> Iterator[str]:
-    """Yield a warning that each host records the history of this source for itself, if hosts may share the state."""
-    if source.type != "git" and isinstance(config.state, PostgresAddress) and not shared_kind(config.folder):
-        yield "host-local: each host records its own history; the first digest after a takeover cannot tell what changed"

@@ -29,7 +29,7 @@ from cachewatch.hooks import extensions, models
 from cachewatch.http.addresses import check_secrecy
 
 _OF_CACHES = ("token_file", "login_file")
-_OF_GIT = "ssh_key_file, known_hosts_file, netrc_file, store_file or helper"
+_OF_GIT = "ssh_key_file, known_hosts_file, store_file or helper"
 _SCP_LIKE = re.compile(r"[\w.@-]+:(?!//).+")
 # A URL that everybody may know: no path of this machine, and nothing that looks like a secret.
 _PUBLIC = re.compile(r"(?:https?|git)://[^@?#]+")
@@ -86,9 +86,6 @@ class Credentials(ConfigSection):
     ssh_key: SecretPath | None = key("private key for git over ssh", None, name="ssh_key_file", if_left_out="none")
     known_hosts: PathInFolder | None = key(
         "public keys of the servers that git may contact over ssh", None, name="known_hosts_file", if_left_out="none"
-    )
-    netrc: SecretPath | None = key(
-        "file in the format of `~/.netrc`, for git over https", None, name="netrc_file", if_left_out="none"
     )
     store: SecretPath | None = key(
         "file in the format of git-credential-store, for git over https", None, name="store_file", if_left_out="none"

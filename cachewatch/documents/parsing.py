@@ -85,15 +85,6 @@ def _pairs(meta: _Meta, form: CompilerForm, facts: Facts) -> Iterator[tuple[str,
 TOO_LARGE = f"larger than {MAX_BYTES // 2**20} MiB, which no document is"
 
 
-def identify(data: bytes) -> tuple[str, str]:
-    """Return the package and the tag that the front matter of a document names, "" for each that it does not name."""
-    try:
-        front = split(data)
-    except NotPlain:
-        front = read_yaml(data)
-    return front.title, front.tag
-
-
 def parse(data: bytes, path: str, known: KnownRecords | None = None, *, package: str = "") -> Document:
     """Parse one document, in any form since 2022; raise a DocumentError with the reason if it cannot be read.
 
@@ -164,9 +155,6 @@ def _oddities(records: Records) -> Iterator[str]:
     """Yield messages on unusual records, which are compared nevertheless."""
     if records.unnamed:
         yield "specs without a hash: binaries cannot be told apart, so records are compared"
-    if records.misspelt:
-        named = ", ".join(f"{safe_name(key)} (for {meant}?)" for key, meant in records.misspelt.items())
-        yield f"keys that are not read, perhaps misspelt: {named}"
     if records.odd:
         yield f"hashes that are not 32 small letters and digits: {len(records.odd):,}, first {records.odd[0][:7]}"
     if records.without_compiler and records.compiler_form is not CompilerForm.MISSING:

@@ -6,10 +6,8 @@ how often each remaining text occurs, and decodes and checks each distinct text 
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from difflib import get_close_matches
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache
-from itertools import islice
 from typing import Any
 
 import msgspec
@@ -27,7 +25,6 @@ class Records(Struct, frozen=True):
     repeated: Mapping[str, int]  # hashes that are listed more than once, with their number of records
     unnamed: int = 0  # records without a hash
     odd: Sequence[str] = ()  # hashes that do not look like those of Spack
-    misspelt: Mapping[str, str] = {}  # unknown keys, each with the similar known key that is missing
     compiler_form: CompilerForm = CompilerForm.NEW
     without_compiler: int = 0  # records in which the compiler is missing or empty
 
@@ -64,10 +61,6 @@ _decode_record = msgspec.json.Decoder(_Record).decode
 _decode_list = msgspec.json.Decoder(tuple[str, ...]).decode
 _LONGEST_KEPT = 2048  # bytes of a list, so that no document fills the memory with lists
 
-# The keys of records that are read.
-_KEYS = frozenset(_AnyRecord.__struct_fields__)
-_MOST_UNKNOWN, _LONGEST_UNKNOWN = 100, 20  # keys of a document that are looked at, and their characters
-_RESEMBLANCE = 0.75
 _MOST_UNNAMED = 20_000  # records without a hash, each of which gets a long key
 _HASH_LENGTH = 32
 # Texts of a few hundred characters, and their signatures: some 20 MB.
@@ -225,24 +218,7 @@ def records_of(details: Any, known: KnownRecords) -> Records:
     is_old = any(map(spack.is_old_compiler, compilers))
     form = CompilerForm.OLD if is_old else CompilerForm.NEW if any(compilers) or not compilers else CompilerForm.MISSING
     without_compiler = sum(not compiler for compiler in compilers)
-    return Records(Specs.of(specs), repeated, len(unnamed), odd, _misspelt(details), form, without_compiler)
-
-
-def _misspelt(details: Iterable[Mapping[str, Any]]) -> Mapping[str, str]:
-    """Return the unknown keys that resemble a known key which their record lacks, each with that key."""
-    missing: dict[str, frozenset[str]] = {}  # by unknown key, in the first record that has it
-    for record in details:
-        if len(missing) >= _MOST_UNKNOWN:
-            break
-        lacks = frozenset(key for key in _KEYS if key not in record)
-        for key in islice(record.keys() - _KEYS, _MOST_UNKNOWN):
-            missing.setdefault(key, lacks)
-    found = {
-        key: get_close_matches(key.lower(), sorted(keys), 1, _RESEMBLANCE)
-        for key, keys in sorted(missing.items())
-        if len(key) <= _LONGEST_UNKNOWN
-    }
-    return {key: alike[0] for key, alike in found.items() if alike}
+    return Records(Specs.of(specs), repeated, len(unnamed), odd, form, without_compiler)
 
 
 def _signature(record: "_Record | _AnyRecord", variants: tuple[str, ...], stacks: tuple[str, ...]) -> Signature:

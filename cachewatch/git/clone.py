@@ -24,7 +24,7 @@ from cachewatch.core.names import ANYWHERE, TAGS_FILE, Layout
 from cachewatch.errors import BrokenSource, SourceError, UnknownRevision
 from cachewatch.git import upkeep
 from cachewatch.git.gitpython import init_repository
-from cachewatch.git.remote import LIST_OBJECTS, Access, Clone, Remote, Tip, Unreachable, absent_of, redact
+from cachewatch.git.remote import LIST_OBJECTS, Access, Remote, Tip, Unreachable, absent_of, redact
 from cachewatch.git.repository import Repository
 from cachewatch.git.trees import folder_of, folders, locations_of
 from cachewatch.git.upkeep import RECORDING_LOCK
@@ -115,11 +115,11 @@ class ServiceClone:
                     return replace(self._clone(lock, tip, problem), before=done.before, rewritten=done.rewritten)
             return done
 
-    def open(self) -> "ServiceCloneRepository":
+    def open(self) -> Repository:
         """Open the clone for reading, with HEAD at the newest fetched revision; the caller closes it."""
         if not self.folder.exists():
             raise SourceError(f"{self._remote.name}: has not been fetched yet")
-        return ServiceCloneRepository(self)
+        return Repository(self.folder, self.layout, is_ours=True, obtain=self.obtain, fetch_tag=self.fetch_tag)
 
     def pin(self, commit: str) -> None:
         """Keep `commit` and its documents in the clone until it is unpinned.
@@ -248,7 +248,7 @@ class ServiceClone:
         """Return the ids of the documents of `commit`, in wanted tags, that the clone at `folder` lacks."""
         if not upkeep.is_partial(folder):
             return []
-        with closing(Clone(folder, layout=self.layout)) as repository:
+        with closing(Repository(folder, self.layout, is_ours=True)) as repository:
             catalogue = locations_of(self.layout).stored(repository, commit)
             tags = folders(repository, catalogue) if catalogue else None
         named = [*tags.ids, *(name.decode("utf-8", "surrogateescape") for name in tags.odd)] if tags else []
@@ -307,24 +307,6 @@ class ServiceClone:
             else:
                 upkeep.read(new, ["update-ref", "--stdin"], [f"update {_KEEP}{commit} {commit}"])
         return tuple(lost)
-
-
-class ServiceCloneRepository(Repository):
-    """A clone that is open for reading; objects that it lacks are fetched before they are read."""
-
-    is_ours = True
-
-    def __init__(self, clone: ServiceClone) -> None:
-        super().__init__(clone.folder, clone.layout)
-        self._clone = clone
-
-    def obtain(self, ids: Iterable[str], tell: Callable[[int], None] = lambda _: None) -> None:
-        """Fetch those of the objects `ids` that the clone lacks; before, call `tell` with their number."""
-        self._clone.obtain(ids, tell)
-
-    def fetch_tag(self, name: str) -> bool:
-        """Fetch the git tag `name`; return False if the repository has no such tag."""
-        return self._clone.fetch_tag(name)
 
 
 def _commit_of(folder: Path, name: str) -> str | None:

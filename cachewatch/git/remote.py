@@ -12,7 +12,6 @@ import re
 import shlex
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -38,7 +37,6 @@ class Access(Struct, frozen=True, kw_only=True):
 
     ssh_key: Path | None = None
     known_hosts: Path | None = None
-    netrc: Path | None = None
     store: Path | None = None  # in the form of git-credential-store
     helper: str | None = None  # any other helper, as in git's own credential.helper
 
@@ -58,25 +56,9 @@ class Access(Struct, frozen=True, kw_only=True):
             helpers.append(f'!f() {{ test "$1" != get || {ask}; }}; f')
         return [("credential.helper", helper) for helper in helpers]
 
-    @contextmanager
-    def environment(self) -> Iterator[Mapping[str, str]]:
-        """Yield the environment variables for git; temporary files that they name exist until the `with` ends."""
-        self._check()
-        values = {}
-        if self.ssh_key is not None or self.known_hosts is not None:
-            options = [f"-oIdentityFile={self.ssh_key}", "-oIdentitiesOnly=yes"] if self.ssh_key else []
-            options += [f"-oUserKnownHostsFile={self.known_hosts}"] if self.known_hosts else []
-            values["GIT_SSH_COMMAND"] = shlex.join([*shlex.split(SSH), *options])
-        if self.netrc is None:
-            yield values
-            return
-        # The HTTP library of git looks for a .netrc only in the home folder.
-        with TemporaryDirectory(prefix="cachewatch-") as home:
-            Path(home, ".netrc").symlink_to(self.netrc.absolute())
-            yield values | {"HOME": home}
-
-    def _check(self) -> None:
-        for path in (self.ssh_key, self.known_hosts, self.netrc, self.store):
+    def environment(self) -> Mapping[str, str]:
+        """Return the environment variables for git; raise BrokenSource if a file of the credentials cannot be read."""
+        for path in (self.ssh_key, self.known_hosts, self.store):
             try:
                 if path is not None:
                     path.open("rb").close()
@@ -84,6 +66,11 @@ class Access(Struct, frozen=True, kw_only=True):
                 raise BrokenSource(
                     f"{path}: {error.strerror}; this file is named in the credentials of a source"
                 ) from None
+        if self.ssh_key is None and self.known_hosts is None:
+            return {}
+        options = [f"-oIdentityFile={self.ssh_key}", "-oIdentitiesOnly=yes"] if self.ssh_key else []
+        options += [f"-oUserKnownHostsFile={self.known_hosts}"] if self.known_hosts else []
+        return {"GIT_SSH_COMMAND": shlex.join([*shlex.split(SSH), *options])}
 
 
 def redact(text: str, address: str = "") -> str:
@@ -265,9 +252,8 @@ class Remote:
             git = Git("/", settings=settings, seconds=seconds_left)
         else:
             git = Git(git_dir=folder, settings=settings, seconds=seconds_left, largest_file=upkeep.usable_bytes(folder))
-        with self._access.environment() as environment:
-            git.update_environment(**environment, **only)
-            answer = git.ask(arguments, lines, silence=silence, most=_LARGEST_LIST)
+        git.update_environment(**self._access.environment(), **only)
+        answer = git.ask(arguments, lines, silence=silence, most=_LARGEST_LIST)
         if answer.code:
             raise self._failure(answer, silence or (seconds if seconds < left else self.seconds))
         return answer
@@ -344,24 +330,18 @@ _FETCH = ["fetch", "--no-recurse-submodules", "--no-write-fetch-head", "--no-aut
 _REFSPECS = ["+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*"]
 
 
-class Clone(Repository):
-    """A clone that a command uses; it may lack contents of documents until they are read."""
+def open_clone(folder: Path, layout: Layout = ANYWHERE, report: Report | None = None) -> Repository:
+    """Open the clone of a command; contents of documents that it lacks are fetched, in large groups, when they are read."""
+    # As git itself fetches objects that a filter left out.
+    git = Git(git_dir=folder, what=str(folder), settings=[("fetch.negotiationAlgorithm", "noop")])
+    options = ["--no-tags", "--filter=blob:none", "--stdin"]
 
-    is_ours = True
+    def obtain(ids: Iterable[str], tell: Callable[[int], None]) -> None:
+        if upkeep.is_partial(folder):
+            for some in absent_of(ids, git.run(LIST_OBJECTS), tell):
+                git.run([*_FETCH, *options, *_progress(report), "origin"], some, report=report)
 
-    def __init__(self, path: Path, report: Report | None = None, layout: Layout = ANYWHERE) -> None:
-        super().__init__(path, layout)
-        self._report = report
-
-    def obtain(self, ids: Iterable[str], tell: Callable[[int], None] = lambda _: None) -> None:
-        """Fetch the objects `ids` that the clone lacks, in large groups; before, call `tell` with their number."""
-        if not upkeep.is_partial(Path(self.git_dir)):
-            return
-        for some in absent_of(ids, self.run(LIST_OBJECTS), tell):
-            # As git itself fetches objects that a filter left out.
-            git = Git(git_dir=self.git_dir, what=str(self.path), settings=[("fetch.negotiationAlgorithm", "noop")])
-            options = ["--no-tags", "--filter=blob:none", "--stdin"]
-            git.run([*_FETCH, *options, *_progress(self._report), "origin"], some, report=self._report)
+    return Repository(folder, layout, is_ours=True, obtain=obtain)
 
 
 def open_repository(address: str, *, report: Report | None = None, layout: Layout = ANYWHERE) -> Repository:
@@ -382,7 +362,7 @@ def open_repository(address: str, *, report: Report | None = None, layout: Layou
             with TemporaryDirectory(dir=folder.parent, prefix="new-") as new:
                 clone(address, Path(new, "clone"), report)
                 Path(new, "clone").rename(folder)
-    return Clone(folder, report, layout)
+    return open_clone(folder, layout, report)
 
 
 def check_url(url: str) -> None:

@@ -354,28 +354,41 @@ class _Answers(io.RawIOBase):
         raise SourceError(f"{self._path}: git did not answer within {_ANSWER_SECONDS:.0f} seconds")
 
 
+# Fetches those of some objects that a clone of ours lacks; before, it tells their number.
+Obtain = Callable[[Iterable[str], Callable[[int], None]], None]
+
+
 class Repository:
     """A local repository, read through git's plumbing commands."""
 
-    is_ours = False  # True: a clone that only cachewatch writes
-    is_folder = False  # True: a temporary repository whose single revision was made from a folder
+    def __init__(
+        self,
+        path: Path,
+        layout: Layout = ANYWHERE,
+        *,
+        is_ours: bool = False,
+        folder: Path | None = None,
+        obtain: Obtain = lambda *_: None,
+        fetch_tag: Callable[[str], bool] = lambda _: False,
+    ) -> None:
+        """Open the repository at or above `path`, which may be bare or shallow; only cachewatch writes one that `is_ours`.
 
-    def __init__(self, path: Path, layout: Layout = ANYWHERE) -> None:
-        """Open the repository at or above `path`, which may be bare or shallow.
-
-        Raises SourceError if there is none, if git must not open it, or if git is too old.
+        `folder` is what was recorded in it: its single revision is never shown, and messages name the folder. `obtain`
+        and `fetch_tag` fetch what a clone of ours lacks. Raises SourceError if there is no repository, if git must not
+        open it, or if git is too old.
         """
         if not path.exists():
             raise SourceError(f"{path}: there is no such folder")
         version = check_version()
-        if not self.is_ours:
+        if not is_ours:
             check_repository(path, version)
-        self.path = path
+        self.path, self.is_folder = folder or path, folder is not None
         self.layout = layout  # where its documents are
-        found = find_repository(path, is_inside=not self.is_ours)
+        self._obtain, self._fetch_tag = obtain, fetch_tag
+        found = find_repository(path, is_inside=not is_ours)
         self.git_dir = os.path.realpath(found.git_dir)
         self.shared_git_dir = Path(found.common_dir).resolve()  # of all work trees
-        self._git = Git(git_dir=self.git_dir, what=str(path))
+        self._git = Git(git_dir=self.git_dir, what=str(self.path))
         self._objects: ObjectPipe | None = None
 
     def run(self, arguments: Sequence[str], lines: Iterable[str] = ()) -> bytes:
@@ -398,25 +411,14 @@ class Repository:
 
     def obtain(self, ids: Iterable[str], tell: Callable[[int], None] = lambda _: None) -> None:
         """Fetch missing objects among `ids`, if this is a clone of ours; before, `tell` is called with their number."""
+        self._obtain(ids, tell)
 
-    def fetch_tag(self, name: str) -> bool:  # noqa: ARG002  those of a service clone do
+    def fetch_tag(self, name: str) -> bool:
         """Fetch a git tag that a clone of one branch lacks; return whether it was fetched."""
-        return False
+        return self._fetch_tag(name)
 
     def close(self) -> None:
         """End the git process, if one is running."""
         if self._objects is not None:
             self._objects.close()
             self._objects = None
-
-
-class FolderAsRepository(Repository):
-    """A folder of documents as it is now, stored in a temporary repository whose revision is never shown."""
-
-    is_ours = True
-    is_folder = True
-
-    def __init__(self, folder: Path, made: Path, layout: Layout = ANYWHERE) -> None:
-        """Open the temporary repository `made`; messages name `folder` instead."""
-        super().__init__(made, layout)
-        self.path, self._git.what = folder, str(folder)

@@ -245,11 +245,6 @@ def with_neighbours(page: str, neighbours: Neighbours) -> str:
     return _PLACE.sub(lambda _: PLACE.replace("--><!--", f"-->{said}<!--"), page, count=1)
 
 
-def without_neighbours(page: str) -> str:
-    """Return `page` as it was made."""
-    return _PLACE.sub(PLACE, page, count=1)
-
-
 class Attachment(Struct, frozen=True):
     """A file that goes with a digest."""
 

@@ -15,7 +15,6 @@ import os
 import pwd
 import re
 import stat
-import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -30,26 +29,33 @@ from cachewatch.hooks import extensions
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _LOCK = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-_LEFTOVER = 24 * 3600.0  # seconds after which a temporary file is no longer being written
 _NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 
 
-def publish(path: Path, data: bytes, *, base: Path, mode: int) -> None:
+def publish(path: Path, data: bytes, *, base: Path, mode: int, is_durable: bool = True) -> None:
     """Write `data` to `path`, below `base`, atomically and safely on the disk; an OSError leaves no file behind.
 
     `mode` are the permissions of the file. `base` and folders below it are made if they are missing; the folder above
-    `base` must exist.
+    `base` must exist. Without `is_durable`, for files that can be made again, nothing waits for the disk.
     """
     with _opened(path.parent, base=base, mode=mode) as folder:
-        _sweep(folder)
-        _replace(folder, path.name, data, mode, is_durable=True)
-        os.fsync(folder)
-
-
-def put(path: Path, data: bytes, *, base: Path, mode: int) -> None:
-    """Write as `publish` does, but without waiting for the disk: for files that can be made again."""
-    with _opened(path.parent, base=base, mode=mode) as folder:
-        _replace(folder, path.name, data, mode, is_durable=False)
+        temporary = f".cachewatch.{sha256(path.name.encode()).hexdigest()[:16]}.tmp"
+        with suppress(FileNotFoundError):
+            os.unlink(temporary, dir_fd=folder)  # of a run that was cut off
+        try:
+            with os.fdopen(os.open(temporary, _NEW, mode, dir_fd=folder), "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fchmod(file.fileno(), mode)  # whatever the umask is
+                if is_durable:
+                    os.fsync(file.fileno())
+            os.rename(temporary, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(temporary, dir_fd=folder)
+            raise
+        if is_durable:
+            os.fsync(folder)
 
 
 def remove(path: Path, *, base: Path) -> None:
@@ -135,34 +141,6 @@ def read(path: Path) -> bytes | None:
         raise
     with os.fdopen(handle, "rb") as file:
         return file.read() if stat.S_ISREG(os.fstat(handle).st_mode) else None
-
-
-def _sweep(folder: int) -> None:
-    """Remove temporary files of earlier processes that were cut off at least a day ago."""
-    with os.scandir(folder) as found:
-        for entry in found:
-            if entry.name.startswith(".cachewatch.") and entry.name.endswith(".tmp"):
-                with suppress(OSError):
-                    if entry.stat(follow_symlinks=False).st_mtime < time.time() - _LEFTOVER:
-                        os.unlink(entry.name, dir_fd=folder)
-
-
-def _replace(folder: int, name: str, data: bytes, mode: int, *, is_durable: bool) -> None:
-    temporary = f".cachewatch.{sha256(name.encode()).hexdigest()[:16]}.tmp"
-    with suppress(FileNotFoundError):
-        os.unlink(temporary, dir_fd=folder)  # of a run that was cut off
-    try:
-        with os.fdopen(os.open(temporary, _NEW, mode, dir_fd=folder), "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fchmod(file.fileno(), mode)  # whatever the umask is
-            if is_durable:
-                os.fsync(file.fileno())
-        os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(temporary, dir_fd=folder)
-        raise
 
 
 def _made_and_opened(name: str, folder: int | None, mode: int) -> int:

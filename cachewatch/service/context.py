@@ -32,7 +32,7 @@ from cachewatch.git.trees import catalogue_of, nothing_found
 from cachewatch.git.upkeep import RECORDING_LOCK
 from cachewatch.hooks import extensions, load
 from cachewatch.report.values import DeliveryResult
-from cachewatch.runtime.files import put
+from cachewatch.runtime.files import publish
 from cachewatch.runtime.log import Log
 from cachewatch.sources.folders import is_plain, record_folder
 from cachewatch.store.cursors import Advance
@@ -134,7 +134,7 @@ class WatchedClone:
         path = self._folder / _ADDRESS_FILE
         before = path.read_text("utf-8", "replace").strip() if path.is_file() else ""
         if before != self._address:
-            put(path, f"{self._address}\n".encode(), base=self._folder, mode=0o600)
+            publish(path, f"{self._address}\n".encode(), base=self._folder, mode=0o600, is_durable=False)
         return before if before != self._address else ""
 
     def open(self) -> Repository:

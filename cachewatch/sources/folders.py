@@ -32,9 +32,9 @@ from cachewatch.core.names import (
     why_contested,
 )
 from cachewatch.documents.frontmatter import MAX_BYTES
-from cachewatch.documents.parsing import NO_DOCUMENT, TOO_LARGE, Claim, claim_of, identify, no_documents, recognize
+from cachewatch.documents.parsing import NO_DOCUMENT, TOO_LARGE, Claim, claim_of, no_documents, recognize
 from cachewatch.documents.yaml import read_tags_file
-from cachewatch.errors import SourceError, UnreadableDocument, UsageError
+from cachewatch.errors import SourceError, UsageError
 from cachewatch.git.recording import Recording, open_recording
 from cachewatch.git.trees import MAX_ENTRIES
 from cachewatch.runtime.files import read_beginning, read_inside
@@ -151,22 +151,18 @@ def _list_file(name: str) -> Listing:
 
 
 def identified(name: str, content: bytes) -> tuple[str, str | None]:
-    """Return package (or else the name of the file) and tag of a single document; ("", None) if it cannot be read."""
-    path = Path(name)
-    try:
-        title, tag = identify(content)
-    except UnreadableDocument:
+    """Return package (or else the name of the file) and tag of a single document; ("", None) if it is none."""
+    path, claim = Path(name), claim_of(content)
+    if claim is None:
         return "", None
-    return title or (path.parent.name if path.name == DOCUMENT else path.stem), tag or None
+    return claim.title or (path.parent.name if path.name == DOCUMENT else path.stem), claim.category or None
 
 
 def title_of(listing: Listing) -> str:
     """Return the package that the text of a single document names; "" if it names none or cannot be read."""
     contents = list(listing.reader.read(listing.blobs.values()))
-    try:
-        return identify(contents[0])[0] if contents and isinstance(contents[0], bytes) else ""
-    except UnreadableDocument:
-        return ""
+    claim = claim_of(contents[0]) if contents and isinstance(contents[0], bytes) else None
+    return claim.title if claim else ""
 
 
 def _list_catalogue(name: str) -> list[Listing]:

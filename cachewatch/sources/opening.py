@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -22,7 +22,6 @@ from cachewatch.git.catalogue import GitReader, compare_revisions, list_revision
 from cachewatch.git.remote import open_repository
 from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import Revision, file_of, resolve
-from cachewatch.git.trees import locations_of
 from cachewatch.runtime.files import read_beginning
 from cachewatch.sources import folders
 from cachewatch.sources.folders import is_documents
@@ -111,22 +110,11 @@ def uncommitted(repository: "Repository") -> Path | None:
     try:
         words = os.fsdecode(repository.run(["-C", str(root), f"--work-tree={root}", *asked])).split("\0")[:-1]
         changed = zip(words[::2], words[1::2], strict=True)
-        files = chain(((about.split()[2], root / path) for about, path in changed), _never_added(repository, root))
+        files = ((about.split()[2], root / path) for about, path in changed)
         is_changed = any(_is_edited(repository, *each) for each in islice(files, _MOST_EDITED))
     except (SourceError, OSError):
         return None  # it is only a hint: the comparison itself succeeded
     return Path(os.path.relpath(root)) if is_changed else None
-
-
-def _never_added(repository: "Repository", root: Path) -> Iterator[tuple[str, Path]]:
-    """Yield files beside the documents of HEAD that git does not know, and the id of nothing; none beside `_cache/`."""
-    locations, head = locations_of(repository.layout), resolve(repository, "HEAD").commit
-    if not locations.stored(repository, head):
-        known = {path for path, _ in locations.files(repository, head)}
-        for path in chain.from_iterable(folder.glob("*") for folder in {(root / path).parent for path in known}):
-            name = path.relative_to(root).as_posix()
-            if name not in known and repository.layout.may_be(name) and path.is_file():
-                yield "0" * len(head), path
 
 
 def _is_edited(repository: "Repository", committed: str, file: Path) -> bool:

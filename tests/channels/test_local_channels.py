@@ -20,15 +20,13 @@ from tools import program
 
 from cachewatch.channels import open_channel
 from cachewatch.config.channels import ChannelConfig, FeedConfig, FileConfig, SendmailConfig
-from cachewatch.report.values import PLACE, SENT, DeliveryOutcome, RenderedDigest
+from cachewatch.report.values import SENT, DeliveryOutcome
 
 HOSTILE = [
     "../../etc/passwd",
-    "/etc/passwd",
     "a\r\n\x00\x1b[31m\x9b\u202e\ufffe\ud800]]>",
     "x" * 10_000,
     "<script>&amp;</script>",
-    ".hidden",
     "",
     "ü" * 300,
     "..",
@@ -88,67 +86,6 @@ def test_two_digests_of_one_period_are_both_kept(tmp_path: Path) -> None:
     assert {(tmp_path / "www" / name).read_text() for name in found} == {first.markdown, second.markdown}
 
 
-def page(number: int, **values: Any) -> RenderedDigest:
-    """Return a digest with a page for an archive."""
-    return rendered(number, page=f"<html><body>{PLACE}<p>{number}</p></body></html>", **values)
-
-
-def links(path: Path) -> dict[str, str]:
-    """Return the links of a page to its neighbours."""
-    return dict(re.findall(r'<a rel="(prev|next)" href="([^"]+)"', path.read_text()))
-
-
-def test_pages_link_to_their_neighbours(tmp_path: Path) -> None:
-    """Those of one subscription, in the order of their days, whenever they come; who is removed is passed over."""
-    config = files(tmp_path, formats=("html", "txt"), keep=timedelta(days=30))
-    folder = tmp_path / "www/ml-team"
-    first, second, third = (f"{rendered(number).period}.html" for number in (0, 1, 2))
-    assert set(send(config, page(0), page(2), page(1, subscription="other"))) == {SENT}
-    assert links(folder / first) == {"next": third}
-    assert set(send(config, page(1))) == {SENT}
-    assert [links(folder / name) for name in (first, second, third)] == [
-        {"next": second},
-        {"prev": first, "next": third},
-        {"prev": second},
-    ]
-    assert set(send(config, page(0), page(1), page(2))) == {SENT}
-    assert names(folder) == sorted(f"{rendered(n).period}.{ext}" for n in (0, 1, 2) for ext in ("html", "txt"))
-
-    os.utime(folder / first, (time.time() - 31 * 86400,) * 2)
-    send(config, page(3))
-    assert not (folder / first).exists()
-    assert links(folder / second) == {"next": third}
-    assert "neighbours" not in (folder / f"{rendered(1).period}.txt").read_text()
-
-
-def test_a_link_that_a_killed_run_left_out_is_made_up_for(tmp_path: Path) -> None:
-    """The page is there and its neighbour does not know of it: the retry tells it, and writes nothing twice."""
-    config, folder = files(tmp_path, formats=("html",)), tmp_path / "www/ml-team"
-    send(config, page(0))
-    before = (folder / f"{rendered(0).period}.html").read_bytes()
-    send(config, page(1))
-    (folder / f"{rendered(0).period}.html").write_bytes(before)
-    send(config, page(1))
-
-    assert links(folder / f"{rendered(0).period}.html") == {"next": f"{rendered(1).period}.html"}
-    assert len(names(folder)) == 2
-
-
-@pytest.mark.parametrize("place", ["{subscription}-{period}.html", "{subscription}/{key}.html", "{subscription}.html"])
-def test_pages_without_an_order_have_no_neighbours(tmp_path: Path, place: str) -> None:
-    """Nothing says which comes first, or whose the others are."""
-    send(files(tmp_path, place=str(tmp_path / place), formats=("html",)), page(0), page(1, key="b"))
-
-    assert not [path for path in tmp_path.rglob("*.html") if links(path)]
-
-
-def test_a_page_is_preferred_to_the_mail(tmp_path: Path) -> None:
-    """An archive keeps all of a digest."""
-    send(files(tmp_path, formats=("html",)), page(0))
-
-    assert "<p>0</p>" in (tmp_path / "www/ml-team" / f"{rendered(0).period}.html").read_text()
-
-
 def test_the_latest_digest_stays_the_latest(tmp_path: Path) -> None:
     """A path without a period is written over, but never by an older digest that was late."""
     config, sent_history = files(tmp_path, place=str(tmp_path / "{subscription}.md")), Shelves()
@@ -197,12 +134,13 @@ def test_folders_that_everybody_may_write_in(tmp_path: Path) -> None:
     assert "chmod o-w" in answer.detail
 
 
-@pytest.mark.parametrize("call", ["write", "fsync", "rename"])
-@pytest.mark.parametrize("trouble", [(errno.ENOSPC, "deferred"), (errno.EIO, "deferred"), (errno.EROFS, "blocked")])
+@pytest.mark.parametrize(
+    ("call", "code", "verdict"),
+    [("write", errno.ENOSPC, "deferred"), ("fsync", errno.EIO, "deferred"), ("rename", errno.EROFS, "blocked")],
+)
 @pytest.mark.parametrize("make", [files, feed, lambda path: maildir_config(path / "www/inbox")])
-def test_disks_fail(make: Callable[[Path], ChannelConfig], trouble: tuple[int, str], call: str, tmp_path: Path) -> None:
+def test_disks_fail(make: Callable[[Path], ChannelConfig], call: str, code: int, verdict: str, tmp_path: Path) -> None:
     """No room, a bad disk, a read-only one: an answer, nothing half-written, and the next attempt succeeds."""
-    code, verdict = trouble
     (tmp_path / "www").mkdir()
 
     def fail(*args: Any, **values: Any) -> None:
@@ -269,24 +207,6 @@ def test_the_folder_is_missing(tmp_path: Path) -> None:
     assert "create the folder" in answer.detail
 
 
-def test_what_a_killed_run_left_is_swept(tmp_path: Path) -> None:
-    """Its own half-written file at once, those of others after a day, and nothing else ever."""
-    folder = tmp_path / "www/ml-team"
-    config = files(tmp_path)
-    send(config, rendered())
-    old, young, foreign = (folder / f".cachewatch.{n * 16}.tmp" for n in "abc")
-    foreign = folder / ".other.tmp"
-    for path in (old, young, foreign):
-        path.write_text("half")
-    for path in (old, foreign):
-        os.utime(path, (time.time() - 100_000,) * 2)
-    send(config, rendered(1))
-
-    assert not old.exists()
-    assert young.exists()
-    assert foreign.exists()
-
-
 def test_old_files_are_removed(tmp_path: Path) -> None:
     """Those that this channel has written, and only those: not an index, not what links point at."""
     config = files(tmp_path, keep=timedelta(days=30), formats=("md", "html"))
@@ -342,10 +262,11 @@ def test_a_feed_never_goes_back_in_time(tmp_path: Path) -> None:
     ]
 
 
-def test_a_feed_stays_of_a_size(tmp_path: Path) -> None:
+def test_a_feed_stays_of_a_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Readers fetch it again and again: large entries push out old ones, and the new one is always there."""
+    monkeypatch.setattr("cachewatch.channels.feed._MOST_BYTES", 40_000)
     config, sent_history = feed(tmp_path), Shelves()
-    deliver(config, sent_history, *(rendered(n, html=f"<p>{n}</p>" + "x" * 1_000_000) for n in range(6)))
+    deliver(config, sent_history, *(rendered(n, html=f"<p>{n}</p>" + "x" * 10_000) for n in range(6)))
     parsed = feedparser.parse((tmp_path / "www/ml-team.atom").read_bytes())
 
     assert 1 <= len(parsed.entries) <= 4
@@ -424,12 +345,8 @@ def test_sendmail_gets_the_mail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         (64, "blocked", False),
         (65, "dead", False),
         (67, "dead", True),
-        (68, "dead", True),
-        (69, "deferred", False),
-        (71, "deferred", False),
         (75, "deferred", False),
         (77, "blocked", False),
-        (78, "blocked", False),
         (1, "deferred", False),
     ],
 )

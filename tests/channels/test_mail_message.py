@@ -142,6 +142,7 @@ def test_bytes_are_the_same_every_time() -> None:
     assert str(first.message_id).startswith("<digest.ml-team.2026-07-27_2026-08-03.")
     assert str(first.message_id).endswith("@hpc.example.org>")
     assert str(read(second.payload)["To"]) == "lee@example.org"
+    assert channel.build_messages(rendered(text="shorter"))[0].message_id != first.message_id
 
 
 def test_only_the_headers_name_the_recipient() -> None:
@@ -162,15 +163,9 @@ def test_a_header_is_one_line_of_text(value: str) -> None:
     assert message.as_bytes() == b"X-Cachewatch-Packages: 3\r\n\r\n"
 
 
-def test_another_text_is_another_message() -> None:
-    """The same Message-ID always stands for the same bytes: what is rendered shorter has another."""
-    assert pack(rendered()).message_id != pack(rendered(text="shorter")).message_id
-    assert pack(rendered()).message_id == pack(rendered()).message_id
-
-
 def test_who_is_named_twice_gets_one_mail() -> None:
-    """Addresses are compared without regard to case."""
-    one = rendered(to=("kim@example.org", "KIM@example.org"))
+    """Addresses are compared without regard to case and names."""
+    one = rendered(to=("kim@example.org", "KIM@example.org", "K <kim@example.org>"))
 
     assert len(open_channel(email_config(25)).build_messages(one)) == 1
 
@@ -202,15 +197,6 @@ def test_attachments_make_it_mixed() -> None:
     assert attachment.get_payload(decode=True) == added.content
 
 
-@pytest.mark.parametrize("name", ["changes.csv", "changes.csv.gz"])
-def test_an_attachment_arrives_under_its_name(name: str) -> None:
-    """The one that the body gives it."""
-    added = Attachment(name=name, content_type="application/gzip", content=b"x")
-    (attachment,) = read(pack(rendered(attachments=(added,))).payload).iter_attachments()
-
-    assert attachment.get_filename() == name
-
-
 @pytest.mark.parametrize("name", ["Kim Lee", "J\u00f6rg", '"Lee, Kim"'])
 def test_recipients_may_have_names(name: str) -> None:
     """The name is in the header alone: envelope, links and what is compared have the address."""
@@ -223,13 +209,6 @@ def test_recipients_may_have_names(name: str) -> None:
     (address,) = mail["To"].addresses
     assert (address.display_name, address.addr_spec) == (name.strip('"'), "kim@example.org")
     assert mail["List-Unsubscribe"] == "<https://example.org/stop?r=kim%40example.org>"
-
-
-def test_one_address_under_two_names_gets_one_mail() -> None:
-    """It is one recipient."""
-    (message,) = open_channel(email_config(25)).build_messages(rendered(to=("K <kim@example.org>", "KIM@example.org")))
-
-    assert message.target.lower() == "kim@example.org"
 
 
 def test_resent_mail_refers_to_the_first() -> None:
@@ -278,35 +257,34 @@ def _attachment(text: str) -> RenderedDigest:
     return rendered(attachments=(Attachment(name=text, content_type="text/csv", content=b"x"),))
 
 
-@pytest.mark.parametrize("text", HOSTILE, ids=lambda text: ascii(text)[:20])
 @pytest.mark.parametrize("where", [_subscription, _title, _body, _labels, _links, _attachment])
-def test_hostile_text_is_harmless(where: Callable[[str], RenderedDigest], text: str) -> None:
+def test_hostile_text_is_harmless(where: Callable[[str], RenderedDigest]) -> None:
     """Whatever a name holds, the mail has the headers that it should have, and is plain ASCII."""
-    payload = pack(where(text), email_config(25, unsubscribe="mailto:u@example.org")).payload
-    message = read(payload)
+    for text in HOSTILE:
+        payload = pack(where(text), email_config(25, unsubscribe="mailto:u@example.org")).payload
+        message = read(payload)
 
-    assert payload.isascii()
-    assert set(message.keys()) - {"List-Unsubscribe"} <= HEADERS
-    assert not {"\x00", "\x1b", "\x9b", "\u202e"} & set(part(message, "plain") + part(message, "html"))
-    assert message["To"] == "kim@example.org"
-    assert all(len(line) <= 998 for line in payload.split(b"\r\n"))
-    subject = str(message["Subject"])
-    assert subject.isprintable()
-    assert len(subject) <= 200
-    assert not message.defects
+        assert payload.isascii()
+        assert set(message.keys()) - {"List-Unsubscribe"} <= HEADERS
+        assert not {"\x00", "\x1b", "\x9b", "\u202e"} & set(part(message, "plain") + part(message, "html"))
+        assert message["To"] == "kim@example.org"
+        assert all(len(line) <= 998 for line in payload.split(b"\r\n"))
+        subject = str(message["Subject"])
+        assert subject.isprintable()
+        assert len(subject) <= 200
+        assert not message.defects
 
 
-@pytest.mark.parametrize("text", HOSTILE, ids=lambda text: ascii(text)[:20])
-def test_a_hostile_recipient_is_refused_alone(text: str, loopback: None) -> None:
+def test_a_hostile_recipient_is_refused_alone(loopback: None) -> None:
     """One bad address stops no other, and never reaches a server."""
     channel = open_channel(email_config(1))
-    bad, good = channel.build_messages(rendered(to=(f"{text}@example.org\r\n", "kim@example.org")))
-
-    assert good.target == "kim@example.org"
-    assert b"victim" not in bad.payload
-    with channel.open(lambda target, most: ()) as transport:
-        answer = transport.deliver(bad)
-    assert (answer.outcome, answer.is_address) == ("dead", True)
+    for text in HOSTILE:
+        bad, good = channel.build_messages(rendered(to=(f"{text}@example.org\r\n", "kim@example.org")))
+        assert good.target == "kim@example.org"
+        assert b"victim" not in bad.payload
+        with channel.open(lambda target, most: ()) as transport:
+            answer = transport.deliver(bad)
+        assert (answer.outcome, answer.is_address) == ("dead", True), text
 
 
 def test_a_maildir_gets_one_message_for_all(tmp_path: Path) -> None:

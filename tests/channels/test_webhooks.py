@@ -76,20 +76,13 @@ def test_what_is_sent_again_has_a_name_of_its_own() -> None:
     ("status", "verdict"),
     [
         (200, "sent"),
-        (202, "sent"),
         (302, "blocked"),
-        (307, "blocked"),
         (400, "dead"),
         (401, "blocked"),
-        (403, "blocked"),
         (404, "blocked"),
         (408, "deferred"),
-        (410, "blocked"),
         (413, "too-large"),
-        (422, "dead"),
-        (425, "deferred"),
         (429, "deferred"),
-        (500, "deferred"),
         (503, "deferred"),
     ],
 )
@@ -229,15 +222,14 @@ CALLS = (
 
 
 @pytest.mark.parametrize("preset", ["mattermost", "slack", "discord", "matrix"])
-@pytest.mark.parametrize("call", CALLS)
-def test_nobody_is_called(preset: str, call: str) -> None:
+def test_nobody_is_called(preset: str) -> None:
     """What looks like a call in some chat is none in any, whoever is named so."""
-    body = json.loads(webhook_body(preset, rendered(title=call, bullets=(f"new: {call}", call))))
-    said = "\n".join(texts(body))
-
-    assert not re.search(r"(?<![\w.])@[\w*_&\u00ad]", said)
-    assert not re.search(r"@[*_\u00ad]*(all|channel|everyone|here|room|topic)", said)
-    assert not re.search(r"<[!@]", said)
+    for call in CALLS:
+        body = json.loads(webhook_body(preset, rendered(title=call, bullets=(f"new: {call}", call))))
+        said = "\n".join(texts(body))
+        assert not re.search(r"(?<![\w.])@[\w*_&\u00ad]", said), call
+        assert not re.search(r"@[*_\u00ad]*(all|channel|everyone|here|room|topic)", said), call
+        assert not re.search(r"<[!@]", said), call
 
 
 @pytest.mark.parametrize(

@@ -329,9 +329,7 @@ def test_uncommitted_edits_are_named(nowhere: Path, run: Run, monkeypatch: pytes
     assert "needs a revision, and . is a path: --repo reads it" in run("packages", "--rev", ".").error
 
     (work / place.format("zlib")).write_bytes(document)
-    (work / place.format("gmp")).parent.mkdir(exist_ok=True)
-    (work / place.format("gmp")).write_bytes(document.replace(b"zlib", b"gmp"))
-    assert run("diff", "HEAD").error == ("" if place.startswith("_cache") else note)
+    assert run("diff", "HEAD").error == ""
 
     (work / place.format("zlib")).unlink()
     (work / "sub").mkdir()

@@ -202,9 +202,6 @@ WRONG = {
     "state: postgresql://me:geheim@db/state": "state: contains a password; write it into a file, and name that in `state_pa",
     "state: postgresql://me@db/state?password=geheim": "state: contains a password; write it into a file",
     "state: mysql://me@db/state": "state: is neither a folder nor an address such as `postgresql://cachewatch@db.exam",
-    "state: postgresql:state": "state: is neither a folder nor an address",
-    "state: postgresql://me@db/": "state: is neither a folder nor an address",
-    "state: postgresql://me@db:port/state": "state: is neither a folder nor an address",
     "state_folder: here": "`state_folder:` is for a `state:` in a database, and this one is a folder; remove it",
     "version: 2": "cachewatch.yaml:1: version: '2' is another version",
     "versoin: 1": "cachewatch.yaml:1: versoin: there is no such key; did you mean 'version'?",
@@ -219,10 +216,7 @@ WRONG = {
     "sources: {a: {git: x, poll: {every: 0}}}": "sources.a.poll: every and timeout must be at least a second",
     "sources: {a: {}}": "sources.a: lacks `git:`",
     "sources: {a: {git: x, url: y}}": "sources.a.url: there is no such key; there are branch",
-    "sources: {a: {type: buildcache, url: x, branch: b}}": "sources.a.branch: there is no such key",
-    "sources: {a: {git: x, view: b}}": "sources.a.view: there is no such key",
     "sources: {a: {git: x, credentials: {token_file: cachewatch.yaml}}}": "can be read by everybody; run chmod o-rwx",
-    "sources: {a: {type: buildcache, url: x, credentials: {helper: h}}}": "of the type buildcache are token_file or login",
     "sources: {a: {git: -x}}": "sources.a.git: '-x' is not an address",
     "sources: {a: {git: 'https://u:geheim@h/x'}}": "sources.a.git: contains a password",
     "sources: {a: {git: x, credentials: {token_file: nowhere}}}": "nowhere cannot be read (No such file or directory)",
@@ -232,7 +226,6 @@ WRONG = {
     "channels: {a: {type: emial}}": "channels.a: there is no type 'emial' of channels; did you mean 'email'?",
     "channels: {a: {type: file, path: x.md}}": "lacks {subscription}, without which one digest would overwrite another",
     "channels: {a: {type: file, path: '{subscription}{x}'}}": "{x} is not a placeholder here",
-    "channels: {a: {type: file, path: '{subscription!r}'}}": "is not a placeholder here",
     "channels: {a: {type: file, path: '{subscription'}}": "braces may only enclose names",
     "channels: {a: {type: file, path: '{subscription}/{key}', formats: [md, json]}}": "put {ext} into `path:`",
     "channels: {a: {type: file, path: 'out/{subscription}.{ext}'}}": (
@@ -240,12 +233,9 @@ WRONG = {
     ),
     "channels: {a: {type: webhook}}": "channels.a: lacks `url_file:`",
     "channels: {a: {type: apprise, url_file: x}}": "channels.a.url_file: there is no such key; did you mean 'urls_file'?",
-    "channels: {a: {type: webhook, url_env: NOT_SET_AT_ALL}}": "the environment variable NOT_SET_AT_ALL is not set",
     "channels: {a: {type: sendmail, from: 'kim@exämple.org'}}": "channels.a.from: 'kim@exämple.org' is not plain ASCII",
-    "channels: {a: {type: sendmail, from: 'kim'}}": "channels.a.from: 'kim' is not a mail address",
     "channels: {a: {type: sendmail, from: 'a@b.org, c@d.org'}}": "'a@b.org, c@d.org' is not a mail address; write Name <name@example.org>",
     "channels: {a: {type: sendmail, from: a@b.org, max_html: 1kB}}": "is too small for any mail",
-    "channels: {a: {type: sendmail, from: a@b.org, max_html: 1 mile}}": "'1 mile' is not a size",
     "channels: {a: {type: email, from: a@b.org, smtp: {host: 'smtp://x'}}}": "'smtp://x' is not a host",
     "channels: {a: {type: email, from: a@b.org, smtp: {host: h, port: 0}}}": "'0' is not a whole number from 1 to 65535",
     "channels: {a: {type: email, from: a@b.org, smtp: {host: h, user: u}}}": "belong together; set both or neither",
@@ -254,29 +244,21 @@ WRONG = {
         "x/{subscription}, as the channel a does; give it another `path:`"
     ),
     "channels: {a: {type: file, path: '{subscription}{key}'}, b: {type: file, path: '{subscription}{key}'}}": "channels.b: writes {sub",
-    f"channels: {{{'a' * 250}: {{type: file, path: '{{subscription}}{{key}}'}}}}": "is not a valid name: use up to 64 letters, digits",
-    "subscriptions: {'a b': {channels: [f]}}": "'a b' is not a valid name: use up to 64 letters",
-    "sources: {größe: {git: x}}": "'größe' is not a valid name: use up to 64 letters",
     "subscriptions: {a: {channels: [nowhere]}}": "subscriptions.a.channels[1]: there is no channel 'nowhere'; there are",
     "subscriptions: {a: {channels: [m]}}": "subscriptions.a: lacks `to:`: the channel m sends mail",
     "subscriptions: {a: {channels: [f], urgent: {changes: [upgraded, os], channels: [f]}}}": "has nothing that is sent at once",
     "subscriptions: {a: {channels: [f], to: [a@b.org]}}": "has `to:`, but none of its channels sends mail",
     "subscriptions: {a: {channels: [m], to: [kim]}}": "subscriptions.a.to[1]: 'kim' is not a mail address",
-    "subscriptions: {a: {channels: [m], to: ['Kim <kim>']}}": "subscriptions.a.to[1]: 'kim' is not a mail address",
     "subscriptions: {a: {channels: [f], when: weekly mo 7:30}}": "subscriptions.a.when: 'mo' is not a day of the week",
     "subscriptions: {a: {channels: [f], changes: [+rebuit]}}": "'rebuit' is not a kind of change; did you mean rebuilt?",
     "subscriptions: {a: {channels: [f], changes: [os, -os]}}": "selects no kind of change",
     "subscriptions: {a: {channels: [f], match: {packages: ['/(/']}}}": "'/(/' is not a regular expression",
-    "subscriptions: {a: {channels: [f], match: {versions: ['@2:1']}}}": "'@2:1' is an empty range",
     "subscriptions: {a: {channels: [f], match: {versions: ['1 2']}}}": "'1 2' is not a version or range",
     "subscriptions: {a: {channels: [f], match: {sources: [pubic]}}}": "no source 'pubic'; did you mean 'public'?",
-    "subscriptions: {a: {channels: [f], match: {package: [x]}}}": "match.package: there is no such key; did you mean 'packa",
     "subscriptions: {a: {channels: [f], limit: {rows: many}}}": "'many' is not a whole number from 1 to",
     "subscriptions: {a: {channels: [f], limit: {hold_for: soon}}}": "write 30s, 5m, 1h, 4d, 2w or 2y, or never",
     "subscriptions: {a: {channels: [f], if_empty: sent}}": "'sent' is not one of its values; did you mean 'send'?",
-    "subscriptions: {a: {channels: [f], group_b: x}}": "group_b: there is no such key; there are changes, channels,",
     "subscriptions: {a: {channels: [f], template: ../x}}": "'../x' is not a digest template; write a name",
-    "subscriptions: {a: {channels: [f], urgent: {changes: gone, channels: [m]}}}": "lacks `to:`: the channel m sends mail",
     "silences: {a: {match: {}, until: 2026-12-01, reason: x}}": "would silence everything",
     "silences: {a: {match: {os: x}, until: soon, reason: x}}": "silences.a.until: 'soon' is not a date",
     "quiet: {days: mon-sun}": "quiet: covers every day of the week",
@@ -284,14 +266,12 @@ WRONG = {
     "quiet: [{from: 2026-12-24, to: 2026-12-23}]": "ends before it begins",
     "quiet: [{from: Christmas, to: Easter}]": "quiet[1].to: 'Easter' is not a date",
     "monitor: {listen: 80}": "monitor.listen: '80' is not an address to listen on",
-    "operators: {channels: [m]}": "operators: lacks `to:`",
     "a: [*-rocm]": "cachewatch.yaml:1: is not YAML: found undefined alias; text that begins with * needs quotes",
     "a: &b [*b]": "cachewatch.yaml:1: a[1]: contains itself; text that begins with * needs quotes",
     'a: "\\0"': "cachewatch.yaml:1: a: contains a character that text cannot contain",
     "quiet: [{from: 2026-12-24, to: 9999-12-31}]": "'9999-12-31' is not in this millennium",
     "sources: {a: {git: x, stale_after: 999999y}}": "'999999y' is longer than a hundred years",
     "subscriptions: {a: {channels: [m], to: [a@b.org, a@b.org]}}": "'a@b.org' is listed twice; remove one",
-    "links: 'http://[x'": "links: is not a URL; write one that begins with https: or http:",
     "sources: {a: {git: 'http://[x'}}": "sources.a.git: 'http://[x' is not a URL",
     "channels: {a: {type: sendmail, from: a@b.org, bounces: Kim <a@b.org>}}": "'Kim <a@b.org>' is not a mail address",
     "channels: {a: {type: feed, path: '{subscription}', mode: 0777}}": "channels.a.mode: '0777' is not a mode",
@@ -299,11 +279,9 @@ WRONG = {
     "subscriptions: {a: {channels: [f], template: ours.html.j2}}": "there is no template 'ours.html.j2' among cachewatch",
     "subscriptions: {a: {channels: {f: x}}}": "subscriptions.a.channels: holds a section; give it a list: [one, two]",
     "a: !x y": "cachewatch.yaml:1: a: !x is read as a YAML tag; text that begins with ! needs quotes",
-    "a: [ml-*, !*-rocm]": "cachewatch.yaml:1: is not YAML",
     "version: 1\na: [@1.2:]": "cachewatch.yaml:2: is not YAML: found character that cannot start any token; text cannot",
     "when: cron: 30 7 * * 1": "cachewatch.yaml:1: is not YAML: mapping values are not allowed in this context; a colon",
     "a: [b": "cachewatch.yaml:1: is not YAML: did not find expected ',' or ']'; a list that begins with [ ends with ]",
-    "a: \x07": "cachewatch.yaml:1: is not YAML",
     "[1]: 2": "has a key that is not a word",
     "a: {}\n---": "cachewatch.yaml:2: is not YAML: but found another document; a file may contain only one",
     "[a]": "cachewatch.yaml:1: holds a list",
@@ -518,20 +496,14 @@ def test_where_the_state_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     ]
 
 
-@pytest.mark.parametrize(
-    ("text", "seconds"), [("30s", 30), ("5m", 300), ("1h30m", 5400), ("4d", 345600), ("2w", 1209600), ("0", 0)]
-)
-def test_durations(text: str, seconds: int) -> None:
-    """They are read as people write them, and written so that they can be read."""
-    assert parse_duration(text).total_seconds() == seconds
-    assert parse_duration(duration_in_words(timedelta(seconds=seconds))).total_seconds() == seconds
-
-
-@pytest.mark.parametrize("text", ["", "5", "h", "5 m", "-5m", "1.5h", "5M", "\u0665m", "9" * 7 + "y"])
-def test_no_durations(text: str) -> None:
-    """What could mean two things is refused."""
-    with pytest.raises(ConfigError, match="not a duration"):
-        parse_duration(text)
+def test_durations() -> None:
+    """They are read as people write them, and written so that they can be read; what could mean two things is refused."""
+    for text, seconds in {"30s": 30, "5m": 300, "1h30m": 5400, "4d": 345600, "2w": 1209600, "0": 0}.items():
+        assert parse_duration(text).total_seconds() == seconds
+        assert parse_duration(duration_in_words(timedelta(seconds=seconds))).total_seconds() == seconds
+    for text in ("", "5", "h", "5 m", "-5m", "1.5h", "5M", "\u0665m", "9" * 7 + "y"):
+        with pytest.raises(ConfigError, match="not a duration"):
+            parse_duration(text)
 
 
 def test_sizes() -> None:

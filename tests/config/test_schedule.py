@@ -15,7 +15,7 @@ from cachewatch.config.schedule import Quiet, Schedule, check_zone, is_quiet, pa
 from cachewatch.errors import ConfigError
 
 # A gap at 02:00 in the north, one of half an hour in the south, gaps and folds at midnight, none at all.
-ZONES = ("Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Africa/Cairo", "America/Havana", "Asia/Kolkata")
+ZONES = ("Europe/Berlin", "Australia/Lord_Howe", "America/Havana", "Asia/Kolkata")
 YEAR = 2026
 START, END = datetime(YEAR, 1, 3, tzinfo=UTC), datetime(YEAR + 1, 1, 2, tzinfo=UTC)
 
@@ -57,20 +57,15 @@ def is_last(day: date) -> bool:
     [
         ("daily 00:00", lambda _: True, 0, 0),
         ("daily 00:30", lambda _: True, 0, 30),
-        ("daily 01:45", lambda _: True, 1, 45),
         ("daily 02:15", lambda _: True, 2, 15),
         ("daily 23:30", lambda _: True, 23, 30),
-        ("weekly mon 00:00", lambda day: day.weekday() == 0, 0, 0),
         ("weekly sun 02:30", lambda day: day.weekday() == 6, 2, 30),
         ("weekly fri-mon,wed 00:15", lambda day: day.weekday() in (4, 5, 6, 0, 2), 0, 15),
         ("monthly 1 00:00", lambda day: day.day == 1, 0, 0),
         ("monthly 30 02:30", lambda day: day.day == 30 or (day.month == 2 and is_last(day)), 2, 30),
-        ("monthly 31 07:30", is_last, 7, 30),
         ("monthly last 7:30", is_last, 7, 30),
         ("cron: 30 2 * * 7", lambda day: day.weekday() == 6, 2, 30),
-        ("cron: 0 0 * * 0", lambda day: day.weekday() == 6, 0, 0),
         ("cron: 0 0 13 * fri", lambda day: day.day == 13 or day.weekday() == 4, 0, 0),
-        ("@monthly", lambda day: day.day == 1, 0, 0),
     ],
 )
 def test_slots_against_brute_force(
@@ -135,13 +130,11 @@ def test_leap_years() -> None:
     assert all(one < other for one, other in pairwise(found))
 
 
-@pytest.mark.parametrize("when", ["each revision", "at once", " Each  Revision "])
-def test_with_each_revision(when: str) -> None:
+def test_with_each_revision() -> None:
     """Revisions set the pace, so there is no slot."""
-    schedule = parse_when(when, "Europe/Berlin")
-
-    assert schedule.next_after(START) is None
-    assert schedule.in_words() == "with each new revision"
+    for when in ("each revision", "at once", " Each  Revision "):
+        schedule = parse_when(when, "Europe/Berlin")
+        assert (schedule.next_after(START), schedule.in_words()) == (None, "with each new revision")
 
 
 @pytest.mark.parametrize(

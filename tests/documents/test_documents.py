@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers import Record, document, meta_of, parsed, record, records, spec_hash
+from helpers import document, meta_of, parsed, record, records, spec_hash
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cachewatch.core.model import CompilerForm, DiagnosticKind
 from cachewatch.documents.frontmatter import MAX_BYTES, front_lines
-from cachewatch.documents.parsing import identify, parse
+from cachewatch.documents.parsing import Claim, claim_of, parse
 from cachewatch.documents.records import KnownRecords, records_of
 from cachewatch.documents.yaml import load_yaml, read_yaml
 from cachewatch.errors import DocumentError, NotComparableDocument, UnreadableDocument
@@ -119,7 +119,7 @@ def test_form_means_nothing(change: object) -> None:
     assert changed != plain
     assert parse(changed, "").specs == parse(plain, "").specs
     assert parse(changed, "").diagnostics == ()
-    assert identify(changed) == ("zlib", "develop")
+    assert claim_of(changed) == Claim("zlib", "develop")
 
 
 def _rewritten(**values: object) -> bytes:
@@ -158,7 +158,7 @@ def test_a_value_may_take_several_lines(data: bytes) -> None:
     """Whatever YAML reads is read: JSON that a formatter has broken into lines, too."""
     assert parse(data, "").specs == parse(document(records(range(3))), "").specs
     assert parse(data, "").diagnostics == ()
-    assert identify(data) == ("zlib", "develop")
+    assert claim_of(data) == Claim("zlib", "develop")
 
 
 def test_the_line_that_cannot_be_read_is_named_as_the_file_has_it() -> None:
@@ -369,37 +369,3 @@ def test_what_one_spec_does_not_give_is_named(name: str, said: str, empty: Any) 
     one, all_of_them = (parsed([record(1, **{name: empty}), record(2, **other)]) for other in ({}, {name: empty}))
     assert said in [each.message for each in one.diagnostics]
     assert not any("without" in each.message for each in all_of_them.diagnostics)
-
-
-@pytest.mark.parametrize("form", ["lines", "yaml"])
-def test_a_misspelt_key_is_named_once_with_what_it_resembles(form: str) -> None:
-    """It resembles a key that its record lacks; what else the catalogue may add is no news."""
-    misspelt = [
-        record(number, **{key: ..., wrong: value})
-        for number, (key, wrong, value) in enumerate(
-            [
-                ("stacks", "stack", ["e4s"]),
-                ("stacks", "stack", ["root"]),
-                ("versions", "Version", ["1.0"]),
-                ("target", "traget", "zen4"),
-            ]
-        )
-    ]
-    added = [
-        record(5, oss=["rhel9"], stack="e4s", namespace="builtin", root="/x", package_hash="abc"),
-        record(6, **{f"key{number}": "" for number in range(1000)}),
-        record(7, size=..., namespace="builtin", targets_list=[], os=..., architecture="x"),
-    ]
-
-    def data(found: list[Record]) -> bytes:
-        written = document(found, meta={})
-        return (
-            written if form == "lines" else written.replace(b'"', b"'").replace(b"title: 'zlib'", b"title: zlib # yaml")
-        )
-
-    found = parse(data([*misspelt, *added[:1]]), "zlib").diagnostics
-    assert (
-        "keys that are not read, perhaps misspelt: Version (for versions?), stack (for stacks?), traget (for target?)"
-        in [one.message for one in found]
-    )
-    assert not [one for one in parse(data(added), "zlib").diagnostics if "misspelt" in one.message]

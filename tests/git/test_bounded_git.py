@@ -15,7 +15,7 @@ from cachewatch.errors import SourceError
 from cachewatch.git import gitpython
 from cachewatch.git import repository as object_pipe
 from cachewatch.git.gitpython import Git
-from cachewatch.git.remote import Remote, redact
+from cachewatch.git.remote import Remote
 from cachewatch.git.repository import ObjectPipe
 
 
@@ -64,18 +64,6 @@ def test_a_git_that_takes_too_long_is_ended(fake: Callable[[str], None]) -> None
     """Also one that closed what it prints on."""
     fake("exec >&- 2>&-; sleep 1000")
     assert Git(seconds=0.2).ask(["status"]).code != 0
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("fatal: 'https://me:secret@host/a?token=1' fails", "fatal: 'https://...@host/a?...' fails"),
-        ("SSH://me@host: no", "SSH://...@host: no"),
-    ],
-)
-def test_addresses_keep_no_secrets(text: str, expected: str) -> None:
-    """Whatever stands before and behind them."""
-    assert redact(text) == expected
 
 
 def test_thousands_of_messages_about_a_repository_stop_nobody(tmp_path: Path) -> None:

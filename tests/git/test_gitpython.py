@@ -54,8 +54,6 @@ def test_every_git_is_started_by_gitpython(run: Run, tmp_path: Path, monkeypatch
         ("diff", "--repo", upstream.as_uri()),
         ("show", "zlib", "--repo", upstream),
         ("history", "build", "--repo", upstream, "--db", tmp_path / "index.db"),
-        ("log", "zlib", "--repo", upstream, "--db", tmp_path / "index.db"),
-        ("once", "--config", config),
         ("once", "--config", config),
     )
     for command in asked:

@@ -95,29 +95,20 @@ def test_the_clone_is_hostile(clone: Path, ran: Path, git_of: Git) -> None:
     assert ran.exists()
 
 
-def test_reading_runs_nothing(clone: Path, ran: Path) -> None:
-    """With the git of this machine."""
-    with pytest.raises(SourceError):
-        _read(clone)
-    assert not ran.exists()
-
-
-@pytest.mark.parametrize("version", ["2.34.1", "2.39.2", "2.44.0", "2.39.5", "2.45.0"])
+@pytest.mark.parametrize("version", ["2.34.1", "2.39.2", "2.39.5", "2.45.0"])
 def test_reading_runs_nothing_whatever_git_says(version: str, clone: Path, ran: Path, git_of: Git) -> None:
     """The protocols of the environment hold even where git says that it is new and knows nothing of laziness."""
     git_of(version)
     with pytest.raises(SourceError) as caught:
         _read(clone)
     assert not ran.exists()
-    assert ("is a partial clone, and this git would run" in str(caught.value)) == (
-        version in ("2.34.1", "2.39.2", "2.44.0")
-    )
+    is_old = version in ("2.34.1", "2.39.2")
+    assert ("is a partial clone, and this git would run" in str(caught.value)) == is_old
 
 
-@pytest.mark.parametrize("version", ["2.39.2", "2.39.5"])
-def test_fetching_from_it_runs_nothing(version: str, clone: Path, ran: Path, git_of: Git, tmp_path: Path) -> None:
+def test_fetching_from_it_runs_nothing(clone: Path, ran: Path, git_of: Git, tmp_path: Path) -> None:
     """The git of the other side, which is ours where it is on this machine, speaks no `ext` either."""
-    git_of(version)
+    git_of("2.39.2")
     with pytest.raises(SourceError):
         ServiceClone(tmp_path / "mirror.git", str(clone), timeout=60).update()
     assert not ran.exists()

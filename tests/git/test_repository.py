@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 from contextlib import ExitStack, closing
 from datetime import UTC, datetime
@@ -109,35 +110,16 @@ def test_only_what_differs_is_reported(run: Run, two: Path) -> None:
     assert found["summary"]["specs"]["before"] == 2
 
 
-def test_packages_come_and_go(run: Run, tmp_path: Path) -> None:
-    """A document that appears is a new package, one that is deleted is gone."""
-    repository = history(tmp_path / "r.git", ONE, catalogue({"hdf5": records([3]), "new": records([9])}))
-    found = diff(run, "HEAD~1", "--repo", repository)
-
-    assert [(p["name"], p["status"]) for p in found["packages"]] == [("new", "added"), ("zlib", "removed")]
-    assert found["summary"]["packages"]["added"] == 1
-    assert found["summary"]["packages"]["removed"] == 1
-
-
-def test_revisions_that_are_equal(run: Run, two: Path) -> None:
-    """A revision against itself is one empty changeset, with its counts."""
-    found = diff(run, "HEAD", "HEAD", "--repo", two)
-
-    assert found["packages"] == []
-    assert found["summary"]["packages"]["after"] == 2
-    assert "No differences" in run("diff", "HEAD", "HEAD", "--repo", two).output
-
-
 def test_how_far_apart_revisions_are(bare: Path) -> None:
     """Git agrees on near ones, far ones, both directions, and across a merge; on two branches it has no meaning."""
     line = [commit(bare, (package(bare, b"a", b"0"),))]
-    for number in range(1, 20):
+    for number in range(1, 8):
         line.append(commit(bare, (package(bare, b"a", b"%d" % number),), line[-1]))
     side = commit(bare, (package(bare, b"a", b"side"),), line[2])
     merge = commit(bare, (package(bare, b"a", b"merge"),), line[4], side)
 
     repository = Repository(bare)
-    for before, after in ((line[3], line[5]), (line[5], line[3]), (line[0], line[19]), (line[2], merge)):
+    for before, after in ((line[3], line[5]), (line[5], line[3]), (line[0], line[7]), (line[2], merge)):
         counted = [git(bare, "rev-list", "--count", f"{a}..{b}") for a, b in ((before, after), (after, before))]
         old, new = resolve(repository, before), resolve(repository, after)
         assert count_between(repository, old, new) == max(map(int, counted))
@@ -145,29 +127,25 @@ def test_how_far_apart_revisions_are(bare: Path) -> None:
     repository.close()
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("main", "HEAD"),
-        ("main~1", "HEAD~1"),
-        ("HEAD^", "HEAD~1"),
-        ("2025-06-01", "HEAD~1"),
-        ("2025-06-02", "HEAD"),
-        ("2025-06-02T03:59:59", "HEAD~1"),
-        ("2025-06-02T05:59:59+02:00", "HEAD~1"),
-        ("2025-06-02T04:00:00Z", "HEAD"),
-        ("2025-06-02t04:00:00z", "HEAD"),
-        ("yesterday", "HEAD"),
-        ("3 days ago", "HEAD"),
-        (":/State 1", "HEAD~1"),
-        ("HEAD~1:develop", "HEAD~1"),
-        ("2025-06-01:develop", "HEAD~1"),
-        (":develop", "HEAD"),
-    ],
-)
-def test_what_people_call_revisions(two: Path, name: str, expected: str) -> None:
+def test_what_people_call_revisions(two: Path) -> None:
     """Anything that git resolves is a revision, and so is a date."""
-    assert resolve(Repository(two), name).commit == git(two, "rev-parse", expected)
+    expected = {
+        "main": "HEAD",
+        "main~1": "HEAD~1",
+        "2025-06-01": "HEAD~1",
+        "2025-06-02": "HEAD",
+        "2025-06-02T03:59:59": "HEAD~1",
+        "2025-06-02T05:59:59+02:00": "HEAD~1",
+        "2025-06-02t04:00:00z": "HEAD",
+        "yesterday": "HEAD",
+        "3 days ago": "HEAD",
+        ":/State 1": "HEAD~1",
+        "2025-06-01:develop": "HEAD~1",
+        ":develop": "HEAD",
+    }
+    with closing(Repository(two)) as repository:
+        for name, commit in expected.items():
+            assert resolve(repository, name).commit == git(two, "rev-parse", commit), name
 
 
 def test_moments() -> None:
@@ -185,63 +163,42 @@ def test_moments() -> None:
 
 HOSTILE = [
     "--output=stolen",
-    "--git-dir=/tmp",
-    "-x",
     "--upload-pack=touch stolen",
     "main@{1}",
     "HEAD~99999999",
-    "HEAD^99",
     "main^!",
     "main..HEAD",
-    "^main",
-    "0" * 40,
     "f" * 40,
     "f" * 64,
     "HEAD\nHEAD",
     "HEAD\0",
     "HEAD^{tree}",
-    "HEAD:_cache",
     "HEAD:no-such-tag",
-    "no such branch",
     "",
     " ",
     "\x1b[31mred",
     "$(touch stolen)",
-    "`touch stolen`",
-    "; touch stolen",
-    "| touch stolen",
     "ext::touch stolen",
     "\ud800",
-    "é",
     "a" * 5000,
-    "refs/heads/../../stolen",
-    "@{-1}",
     "@{upstream}",
-    "stash@{0}",
     "HEAD@{99 years ago}",
     "1800-01-01",
-    "9999 weeks ago",
     "[",
-    "*",
     "../../etc/passwd",
 ]
 
 
-@pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_revisions_are_refused(
-    run: Run, two: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
-) -> None:
+def test_hostile_revisions_are_refused(run: Run, two: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """What is no revision is one sentence and exit code 2; nothing is run or written."""
     empty = tmp_path / "empty"
     empty.mkdir()
     monkeypatch.chdir(empty)
-    result = run("diff", "--repo", two, "--", name, "HEAD")
-
-    assert result.exit_code == 2, result
-    assert result.output == ""
-    assert result.error.startswith("cachewatch: ")
-    assert result.error.count("\n") == 1
-    assert "\x1b" not in result.error
+    for name in HOSTILE:
+        result = run("diff", "--repo", two, "--", name, "HEAD")
+        assert (result.exit_code, result.output) == (2, ""), name
+        assert result.error.startswith("cachewatch: ")
+        assert (result.error.count("\n"), "\x1b" in result.error) == (1, False), name
     assert list(empty.iterdir()) == []
 
 
@@ -249,18 +206,6 @@ def test_a_tag_for_a_revision_is_explained(run: Run, two: Path) -> None:
     """Who names a tag is told how to write it."""
     assert "write HEAD:develop" in run("diff", "develop", "HEAD", "--repo", two).error
     assert "it has develop" in run("diff", "HEAD:v1", "HEAD", "--repo", two).error
-
-
-def test_two_tags(run: Run, tmp_path: Path) -> None:
-    """Two tags of one revision are compared like two revisions of one tag."""
-    tags = catalogue({"zlib": records([1])}, "develop-2025-05-25") | catalogue(
-        {"zlib": records([2]), "new": records([3])}, "develop-2025-06-01"
-    )
-    repository = history(tmp_path / "r.git", tags)
-    found = diff(run, "HEAD:develop-2025-05-25", "HEAD:develop-2025-06-01", "--repo", repository)
-
-    assert names(found) == ["new", "zlib"]
-    assert (found["before"]["tag"], found["after"]["tag"]) == ("develop-2025-05-25", "develop-2025-06-01")
 
 
 def test_a_new_snapshot_is_compared_with_the_one_before(run: Run, tmp_path: Path) -> None:
@@ -275,30 +220,6 @@ def test_a_new_snapshot_is_compared_with_the_one_before(run: Run, tmp_path: Path
     assert names(found) == ["zlib"]
 
 
-def test_a_tag_without_a_predecessor_and_one_that_goes(run: Run, tmp_path: Path) -> None:
-    """A tag that comes or goes as a whole is one event."""
-    old, new = catalogue({"zlib": records([1])}, "one"), catalogue({"zlib": records([1])}, "two")
-    repository = history(tmp_path / "r.git", old, new)
-    result = run("diff", "HEAD~1", "HEAD", "--repo", repository)
-
-    assert "TAG REMOVED  one  1 package, -1" in result.output
-    assert "NEW TAG  two  1 package, +1" in result.output
-    assert "[" not in result.output.replace("[! ]", "")
-
-
-def test_filters_by_tag_and_package(run: Run, tmp_path: Path) -> None:
-    """Globs choose tags and packages by name; what is not chosen is not counted."""
-    before = {**catalogue({"zlib": records([1]), "py-a": records([2])}), **catalogue({"zlib": records([1])}, "v1.0")}
-    after = {**catalogue({"zlib": records([3]), "py-a": records([4])}), **catalogue({"zlib": records([3])}, "v1.0")}
-    repository = history(tmp_path / "r.git", before, after)
-
-    found = diff(run, "HEAD~1", "--repo", repository, "--tag", "v*")
-    assert found["after"]["tag"] == "v1.0"
-    found = diff(run, "HEAD~1", "--repo", repository, "--tag", "!v*", "--package", "py-*")
-    assert names(found) == ["py-a"]
-    assert found["summary"]["packages"]["after"] == 1
-
-
 def test_work_tree_bare_shallow_and_subfolder(run: Run, two: Path, tmp_path: Path) -> None:
     """Any kind of repository is read as it is; a shallow one knows what it has."""
     git(tmp_path, "clone", "--quiet", str(two), "work")
@@ -311,19 +232,19 @@ def test_work_tree_bare_shallow_and_subfolder(run: Run, two: Path, tmp_path: Pat
     assert run("diff", "HEAD~1", "--repo", tmp_path / "shallow").exit_code == 2
 
 
-@pytest.mark.parametrize("place", ["", "logs"])
-def test_the_git_folder_of_a_work_tree_is_its_own(two: Path, tmp_path: Path, place: str) -> None:
+def test_the_git_folder_of_a_work_tree_is_its_own(two: Path, tmp_path: Path) -> None:
     """It lies in that of another work tree, whose HEAD is another."""
     git(tmp_path, "clone", "--quiet", str(two), "checkout")
     git(tmp_path / "checkout", "worktree", "add", "--quiet", "--detach", "../other", "HEAD~1")
     folder = tmp_path / "checkout" / ".git" / "worktrees" / "other"
 
-    with closing(Repository(folder / place)) as repository:
-        head = repository.objects().get("HEAD")
-    assert head is not None
-    assert head.id == git(tmp_path / "other", "rev-parse", "HEAD")
-    assert repository.git_dir == str(folder)
-    assert repository.shared_git_dir.resolve() == tmp_path / "checkout" / ".git"
+    for place in ("", "logs"):
+        with closing(Repository(folder / place)) as repository:
+            head = repository.objects().get("HEAD")
+        assert head is not None
+        assert head.id == git(tmp_path / "other", "rev-parse", "HEAD")
+        assert repository.git_dir == str(folder)
+        assert repository.shared_git_dir.resolve() == tmp_path / "checkout" / ".git"
 
 
 def test_a_folder_beside_a_repository_is_not_in_it(
@@ -342,8 +263,7 @@ def test_a_folder_beside_a_repository_is_not_in_it(
     assert not is_in_repository(Path("../../notes"))
 
 
-@pytest.mark.parametrize("place", ["links/sub/..", "links/sub", "links/module", "links/side"])
-def test_links_are_followed_as_git_follows_them(two: Path, tmp_path: Path, place: str) -> None:
+def test_links_are_followed_as_git_follows_them(two: Path, tmp_path: Path) -> None:
     """What a link leads to is in the repository that it lies in, not in one that the link lies in."""
     git(tmp_path, "clone", "--quiet", str(two), "checkout")
     git(tmp_path, "init", "--quiet", "links")
@@ -356,12 +276,12 @@ def test_links_are_followed_as_git_follows_them(two: Path, tmp_path: Path, place
     for name in ("sub", "module", "side"):
         (tmp_path / "links" / name).symlink_to(tmp_path / "checkout" / name)
 
-    path = tmp_path / place
-    with closing(Repository(path)) as repository:
-        assert repository.git_dir == git(path, "rev-parse", "--absolute-git-dir")
-        assert repository.objects().get("HEAD") is not None
-    shared = git(path, "rev-parse", "--path-format=absolute", "--git-common-dir")
-    assert repository.shared_git_dir.resolve() == Path(shared)
+    for path in (tmp_path / "links" / place for place in ("sub/..", "sub", "module", "side")):
+        with closing(Repository(path)) as repository:
+            assert repository.git_dir == git(path, "rev-parse", "--absolute-git-dir")
+            assert repository.objects().get("HEAD") is not None
+        shared = git(path, "rev-parse", "--path-format=absolute", "--git-common-dir")
+        assert repository.shared_git_dir.resolve() == Path(shared)
 
 
 def test_nothing_is_written_to_a_repository(run: Run, two: Path) -> None:
@@ -394,40 +314,22 @@ def test_what_a_shell_says_of_git_is_not_heard(
     assert diff(run, "HEAD~1", "HEAD", "--repo", two) == expected
 
 
-@pytest.mark.parametrize("name", ["GIT_DIR", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_WORK_TREE"])
-def test_a_work_tree_is_found_whatever_a_shell_says(
-    two: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_a_work_tree_is_found_whatever_a_shell_says(two: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """GitPython, which finds it, would listen."""
     git(tmp_path, "clone", "--quiet", str(two), "checkout")
     git(tmp_path / "checkout", "worktree", "add", "--quiet", "../other")
-    monkeypatch.setenv(name, str(tmp_path / "nowhere"))
+    for name in ("GIT_DIR", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_WORK_TREE"):
+        with monkeypatch.context() as shell:
+            shell.setenv(name, str(tmp_path / "nowhere"))
+            with closing(Repository(tmp_path / "other")) as repository:
+                assert repository.git_dir == str(tmp_path / "checkout" / ".git" / "worktrees" / "other"), name
+            assert os.environ[name] == str(tmp_path / "nowhere")
 
-    with closing(Repository(tmp_path / "other")) as repository:
-        assert repository.git_dir == str(tmp_path / "checkout" / ".git" / "worktrees" / "other")
-    assert os.environ[name] == str(tmp_path / "nowhere")
 
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        b"caf\xe9",
-        b"a\nb",
-        b"a\tb",
-        b'a"b',
-        b"a b",
-        b"..",
-        b".",
-        b".git",
-        b"-x",
-        b"\x1b[31m",
-        b"a" * 200,
-        b":100644 100644 a b M",
-    ],
-)
+@pytest.mark.parametrize("name", [b"caf\xe9", b"a\nb", b"..", b"-x", b":100644 100644 a b M"])
 def test_odd_names_hide_nothing(run: Run, bare: Path, name: bytes) -> None:
     """One odd name is named itself; all the others are reported, and none is forged."""
-    good = [(f"p{n:02}".encode(), records([n])) for n in range(20)]
+    good = [(f"p{n}".encode(), records([n])) for n in range(4)]
     old = commit(bare, tuple(package(bare, n, document(r, package=n.decode())) for n, r in good))
     changed = [
         *((n, document(records([99 + i]), package=n.decode())) for i, (n, _) in enumerate(good)),
@@ -438,21 +340,11 @@ def test_odd_names_hide_nothing(run: Run, bare: Path, name: bytes) -> None:
     (found,) = json.loads(result.output)["changesets"]
 
     is_a_name = name == b"-x"
-    assert len([n for n in names(found) if n.startswith("p")]) == 20
-    assert len(names(found)) == 20 + is_a_name
+    assert names(found) == [*["-x"] * is_a_name, "p0", "p1", "p2", "p3"]
     assert result.exit_code == (0 if is_a_name else 4)
     if not is_a_name:
         (warning,) = found["warnings"]
         assert "of a name that nothing in a catalogue can have" in warning["message"]
-    assert "\x1b" not in result.error
-
-
-def test_names_that_differ_in_case_only(run: Run, bare: Path) -> None:
-    """Packages that some file systems take for one stay two."""
-    old = commit(bare, (package(bare, b"A", document(records([1]))), package(bare, b"a", document(records([2])))))
-    new = commit(bare, (package(bare, b"A", document(records([3]))), package(bare, b"a", document(records([2])))))
-
-    assert names(diff(run, old, new, "--repo", bare)) == ["A"]
 
 
 @pytest.fixture
@@ -516,20 +408,6 @@ def test_a_tree_bomb_is_not_walked(run: Run, bare: Path) -> None:
 
     assert names(found) == ["a"]
     assert found["summary"]["packages"]["after"] == 1
-
-
-def test_a_damaged_document_stops_only_itself(run: Run, tmp_path: Path) -> None:
-    """The rest is compared, the exit code says that something is missing, and the totals hold."""
-    bad = {"_cache/develop/bad/specs.md": b"---\ntruncated"}
-    repository = history(tmp_path / "r.git", ONE | bad, TWO | {"_cache/develop/bad/specs.md": b"---\nstill trunc"})
-    result = run("diff", "HEAD~1", "--repo", repository)
-
-    assert result.exit_code == 4
-    assert result.error == (
-        "cachewatch: warning: _cache/develop/bad/specs.md: unreadable: "
-        "ends before the line --- that closes it; it was cut off (BEFORE and AFTER)\n"
-    )
-    assert "1 of 3 packages changed" in result.output
 
 
 def test_revisions_without_documents(run: Run, tmp_path: Path, bare: Path) -> None:
@@ -608,16 +486,14 @@ HOSTILE_URLS = [
 ]
 
 
-@pytest.mark.parametrize("url", HOSTILE_URLS)
-def test_hostile_urls_are_refused(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, url: str) -> None:
+def test_hostile_urls_are_refused(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """An address that runs a command or carries a password is refused before git sees it."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GIT_ALLOW_PROTOCOL", "ext")
-    result = run("diff", "HEAD~1", "HEAD", f"--repo={url}")
-
-    assert result.exit_code == 2, result
-    assert "secret" not in result.error
-    assert "token" not in result.error
+    for url in HOSTILE_URLS:
+        result = run("diff", "HEAD~1", "HEAD", f"--repo={url}")
+        assert result.exit_code == 2, url
+        assert not re.search("secret|token", result.error)
     assert not (tmp_path / "stolen").exists()
     assert not (tmp_path / "cache").exists()
 
@@ -688,7 +564,7 @@ def test_two_processes_give_the_same_answer(run: Run, tmp_path: Path, monkeypatc
     after = catalogue({f"p{n:02}": [*records([n, 200 + n]), record(300 + n, versions=["2"])] for n in range(2, 32)})
     repository = history(tmp_path / "r.git", before, after)
 
-    for form in ("text", "json", "jsonl", "csv", "markdown"):
+    for form in ("text", "json"):
         command = ("diff", "HEAD~1", "--repo", repository, "--format", form, "--all", "--jobs")
         one, other = (run(*command, jobs).output for jobs in (1, 2))
         assert one == other
@@ -719,8 +595,7 @@ def test_a_missing_tree_is_not_somebody_elses(run: Run, bare: Path) -> None:
     assert "damaged or incomplete" in result.error
 
 
-@pytest.mark.parametrize("kind", ["module", "twice", "name"])
-def test_a_tag_that_is_none_is_neither_gone_nor_new(run: Run, bare: Path, kind: str) -> None:
+def test_a_tag_that_is_none_is_neither_gone_nor_new(run: Run, bare: Path) -> None:
     """What stands where a tag should be is named, and nobody is told that the tag is gone."""
     develop = tree(bare, package(bare, b"a", document(records([1]))))
     other = tree(bare, package(bare, b"a", document(records([2]))))
@@ -731,16 +606,13 @@ def test_a_tag_that_is_none_is_neither_gone_nor_new(run: Run, bare: Path, kind: 
         return git(bare, "commit-tree", top, "-m", "x")
 
     old = make(("40000", develop, b"develop"), kept)
-    odd = {
-        "module": [("160000", old, b"develop")],
-        "twice": [("40000", develop, b"develop"), ("40000", other, b"develop")],
-        "name": [("40000", develop, b"bad name"), ("40000", develop, b"develop")],
-    }
-    result = run("diff", old, make(*odd[kind], kept), "--repo", bare)
-
-    assert result.exit_code == 4, result
-    assert "gone" not in result.output
-    assert "ignored" in result.error
+    for odd in (
+        [("160000", old, b"develop")],
+        [("40000", develop, b"develop"), ("40000", other, b"develop")],
+        [("40000", develop, b"bad name"), ("40000", develop, b"develop")],
+    ):
+        result = run("diff", old, make(*odd, kept), "--repo", bare)
+        assert (result.exit_code, "gone" in result.output, "ignored" in result.error) == (4, False, True), odd
 
 
 def test_documents_that_stand_twice(run: Run, bare: Path) -> None:

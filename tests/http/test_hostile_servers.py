@@ -66,9 +66,9 @@ def test_a_challenge_counts_only_from_the_server_that_was_asked(
 
 
 @pytest.mark.parametrize(
-    "address", ["http://cache.example.org/site", "oci+http://registry.example.org/site", "http://10.0.0.7"]
+    ("option", "address"),
+    [("--token-file", "http://10.0.0.7/site"), ("--login-file", "oci+http://registry.example.org/site")],
 )
-@pytest.mark.parametrize("option", ["--token-file", "--login-file"])
 def test_no_credentials_in_the_clear(option: str, address: str, login: Path, tmp_path: Path, run: Run) -> None:
     """Nothing is asked of a server where everybody on the way could read the token."""
     lock = tmp_path / "spack.lock"
@@ -235,17 +235,13 @@ def _known(known: dict[int, list[str]], stream: Any) -> private_networks.Address
     "target",
     [
         "http://127.0.0.1:1/x",
-        "http://localhost:1/x",
         "http://0x7f.1:1/x",
-        "http://[::1]:1/x",
         "http://169.254.169.254/latest/meta-data/",
         "http://[::ffff:169.254.169.254]/x",
-        "http://[fe80::1]/x",
         "http://[fd00:ec2::254]/x",
         "http://[64:ff9b::10.0.0.1]/x",
         "http://[2002:7f00:1::]/x",
         "http://10.0.0.1/x",
-        "http://100.64.0.1/x",
         "http://0.0.0.0/x",
         "http://rebound.example.org/x",
     ],
@@ -259,12 +255,11 @@ def test_the_internet_leads_nobody_into_a_private_network(target: str, internet:
     assert len(server.asked) == 1
 
 
-@pytest.mark.parametrize(
-    "address", ["100.100.100.200", "168.63.129.16", "192.0.0.192", "64:ff9b:1::a00:1", "fec0::1", "fd00:ec2::254"]
-)
-def test_metadata_services_of_clouds_are_not_public(address: str) -> None:
-    """Nor are networks that Python takes for the internet."""
-    assert not private_networks.is_public(ip_address(address))
+def test_metadata_services_of_clouds_are_not_public() -> None:
+    """Nor are networks that Python takes for the internet, nor any other network that is not everybody's."""
+    clouds = ("100.100.100.200", "168.63.129.16", "192.0.0.192", "64:ff9b:1::a00:1", "fec0::1", "fd00:ec2::254")
+    for address in (*clouds, "127.0.0.1", "::1", "100.64.0.1", "fe80::1"):
+        assert not private_networks.is_public(ip_address(address)), address
 
 
 def test_the_address_that_is_connected_to_counts(

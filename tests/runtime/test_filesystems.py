@@ -66,15 +66,6 @@ def test_the_kernels_table_says_what_is_shared(table: Path, folder: str, kind: s
     assert shared_kind(Path(folder), table) == kind
 
 
-def test_without_a_table_nothing_is_known(tmp_path: Path) -> None:
-    assert shared_kind(tmp_path, tmp_path / "none") == ""
-
-
-def test_a_line_that_is_none_is_passed_over(tmp_path: Path) -> None:
-    (tmp_path / "odd").write_text("\n- - -\n61 35 0:50 / / rw - nfs files: rw\n")
-    assert shared_kind(tmp_path, tmp_path / "odd") == "nfs"
-
-
 @pytest.mark.slow
 @pytest.mark.usefixtures("on_nfs")
 def test_a_shared_state_works_and_says_so(tmp_path: Path, run: Run) -> None:

@@ -46,7 +46,7 @@ from cachewatch.extensions.site.stories import RevisionStory, file_name, page, s
 from cachewatch.extensions.site.values import Happening, Link, Times, View
 from cachewatch.report.templates import render
 from cachewatch.report.values import Neighbours, with_neighbours
-from cachewatch.runtime.files import put, read_inside, remove
+from cachewatch.runtime.files import publish, read_inside, remove
 from cachewatch.runtime.worker import in_processes
 from cachewatch.store.digests import archive
 from cachewatch.store.sqlite import open_to_read
@@ -306,7 +306,7 @@ class Folder:
         target = self.path / path
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            put(target, content, base=self.path, mode=0o644)
+            publish(target, content, base=self.path, mode=0o644, is_durable=False)
         except OSError as error:
             raise SourceError(f"{target}: cannot be written: {error.strerror}") from error
 
