@@ -20,7 +20,7 @@ from email.utils import format_datetime, parseaddr
 from hashlib import sha256
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import quote
 
 from msgspec import Struct
@@ -275,6 +275,11 @@ class MailChannel:
         """The address to which mail that cannot be delivered is returned."""
         return self._mail_config.bounces or parseaddr(self._mail_config.sender)[1]
 
+    @contextmanager
+    def open(self, sent_history: SentHistory) -> Iterator[Transport]:  # noqa: ARG002  the contract of a channel
+        """Begin a run of deliveries; without a session, the channel itself delivers."""
+        yield cast("Transport", self)
+
     def build_messages(self, rendered: RenderedDigest) -> Sequence[Message]:
         """Return one message for each recipient, even if one is listed twice."""
         messages = [self._message(rendered, recipient) for recipient in rendered.to]
@@ -339,11 +344,6 @@ class SendmailChannel(MailChannel):
         super().__init__(config)
         self._config = config
 
-    @contextmanager
-    def open(self, sent_history: SentHistory) -> Iterator[Transport]:  # noqa: ARG002  the contract of a channel
-        """Begin a run of deliveries."""
-        yield self
-
     def deliver(self, message: Message) -> DeliveryResult:
         """Send one message."""
         if not is_address(message.target):
@@ -393,11 +393,6 @@ class MaildirChannel(MailChannel):
     def rebuild_message(self, rendered: RenderedDigest, original: Message) -> Message:
         """Return the mail again as a new message that refers to the original."""
         return self._for_maildir(rendered, original.message_id or "")
-
-    @contextmanager
-    def open(self, sent_history: SentHistory) -> Iterator[Transport]:  # noqa: ARG002  the contract of a channel
-        """Begin a run of deliveries."""
-        yield self
 
     def deliver(self, message: Message) -> DeliveryResult:
         """Write one message, unless it exists, read or unread.

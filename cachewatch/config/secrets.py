@@ -105,7 +105,11 @@ def _found(given: Given, context: ConfigContext) -> str:
     if given.key.endswith("_file"):
         value = read_secret_file(given.text, context.folder)
     elif given.key.endswith("_env"):
-        value = _from_environment(given.text)
+        if given.text in os.environ:
+            _removed[given.text] = os.environ.pop(given.text)
+        if given.text not in _removed:
+            raise ConfigError(f"the environment variable {given.text} is not set")
+        value = _removed[given.text]
     elif context.file.stat().st_mode & 0o077:
         raise ConfigError(
             f"is a secret in a file that others can read; put it into `{given.key}_file:`, or `chmod 600 {context.file}`"
@@ -148,14 +152,6 @@ def read_secret_file(name: str, folder: Path) -> str:
     if len(content) > _MOST_BYTES:
         raise ConfigError(f"{path} is too long for a secret")
     return content.rstrip("\r\n")
-
-
-def _from_environment(name: str) -> str:
-    if name in os.environ:
-        _removed[name] = os.environ.pop(name)
-    if name not in _removed:
-        raise ConfigError(f"the environment variable {name} is not set")
-    return _removed[name]
 
 
 Password = Annotated[Secret, Hidden(str)]

@@ -174,10 +174,6 @@ def _refuse_bad_text(value: Any) -> None:
             raise UnreadableDocument("holds half a character (a lone surrogate)")
 
 
-_PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9._+@-]*")
-_WORDS = {"true", "false", "yes", "no", "on", "off", "y", "n", "null", "none"}
-
-
 def read_tags_file(data: bytes) -> Mapping[str, frozenset[str]]:
     """Return the stacks of each tag from the text of a tags file; empty if it cannot be read."""
     try:
@@ -197,13 +193,5 @@ def read_tags_file(data: bytes) -> Mapping[str, frozenset[str]]:
 
 def write_tags_file(stacks: Mapping[str, Collection[str]]) -> bytes:
     """Return the text of a tags file: the tags in the catalogue's order, each with its stacks and the union stack."""
-    lines = []
-    for tag in in_order(stacks):
-        lines.append(f"- name: {_scalar(tag)}\n  stacks:\n")
-        lines += [f"  - {_scalar(stack)}\n" for stack in sorted({*stacks[tag], UNION_STACK})]
-    return "".join(lines).encode()
-
-
-def _scalar(name: str) -> str:
-    """Return the name as a YAML scalar that is read as text, for example in quotes if it is `yes`."""
-    return name if _PLAIN.fullmatch(name) and name.lower() not in _WORDS else json.dumps(name)
+    listed = [{"name": tag, "stacks": sorted({*stacks[tag], UNION_STACK})} for tag in in_order(stacks)]
+    return yaml.safe_dump(listed, sort_keys=False, width=1000).encode() if listed else b""

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import islice, pairwise
 from pathlib import Path
@@ -265,9 +265,11 @@ def _complaint(repository: Repository, name: str) -> str:
         return f"{where} is in the future"
     if moment is not None:
         return f"{where}: there is no revision that old{_oldest(repository, 'HEAD', _line(repository, 'HEAD'))}"
-    if repository.objects().get("HEAD^{commit}") is None and not _refs(repository):
+    head = repository.objects().get("HEAD^{commit}")
+    if head is None and not _refs(repository):
         return f"{repository.path}: the repository has no commits yet"
-    tags = _tags(repository)
+    tree = catalogue_of(repository, head.id) if head else None
+    tags = folders(repository, tree).ids if tree else {}
     if name in tags:
         return f"{where} is a tag, not a revision; write HEAD:{name}"
     if (found := _STEPS.fullmatch(name)) and (commits := _line(repository, found[1])):
@@ -317,9 +319,3 @@ def _oldest(repository: Repository, start: str, commits: Sequence[str]) -> str:
 def _refs(repository: Repository) -> list[str]:
     printed = repository.run(["for-each-ref", "--format=%(refname:short)"]).decode("utf-8", "replace")
     return printed.split()
-
-
-def _tags(repository: Repository) -> Collection[str]:
-    head = repository.objects().get("HEAD^{commit}")
-    tree = catalogue_of(repository, head.id) if head else None
-    return folders(repository, tree).ids if tree else ()

@@ -268,10 +268,15 @@ _LINE = re.compile(r"(?:\S+ ){4}(\S+) .*? - (\S+) ")
 def shared_kind(folder: Path, mounts: Path | None = None) -> str:
     """Return the type of the network or cluster file system that holds `folder`; "" if its file system is local."""
     folder, best, kind = folder.resolve(), Path("/"), ""
-    for point, found in _mounts(mounts or MOUNTS):
+    try:
+        text = (mounts or MOUNTS).read_text("utf-8", "surrogateescape")
+    except OSError:
+        return ""  # not Linux
+    for found in filter(None, map(_LINE.match, text.splitlines())):
+        point = Path(re.sub(r"\\([0-7]{3})", lambda escaped: chr(int(escaped[1], 8)), found[1]))
         # Of several file systems mounted at one path, the last one hides the others.
         if folder.is_relative_to(point) and point.is_relative_to(best):
-            best, kind = point, found
+            best, kind = point, found[2]
     return kind if _SHARED.fullmatch(kind) else ""
 
 
@@ -281,17 +286,6 @@ def journal_mode(folder: Path) -> str:
     WAL needs memory that all users of the file share, which machines with a common file system do not have.
     """
     return "TRUNCATE" if shared_kind(folder) else "WAL"
-
-
-def _mounts(path: Path) -> Iterator[tuple[Path, str]]:
-    try:
-        text = path.read_text("utf-8", "surrogateescape")
-    except OSError:
-        return  # not Linux
-    for line in text.splitlines():
-        if found := _LINE.match(line):
-            place = re.sub(r"\\([0-7]{3})", lambda escaped: chr(int(escaped[1], 8)), found[1])
-            yield Path(place), found[2]
 
 
 # Real files stay far below this ratio: an index of a build cache unpacks to some 15 times its size, zeros to 1,000 times.

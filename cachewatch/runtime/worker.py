@@ -367,7 +367,13 @@ def in_processes(
             processes.append(process)
             writer.close()
         for number in range(len(items)):
-            yield _receive(pipes[number % jobs][0])
+            try:
+                result, error = pipes[number % jobs][0].recv()
+            except EOFError as end:
+                raise ProcessEnded("a worker process ended before its work was done") from end
+            if error is not None:
+                raise error
+            yield result
     except BaseException:
         for process in processes:
             process.kill()
@@ -401,13 +407,3 @@ def _work_on(
                 writer.send((result, None))
         except Exception as error:  # noqa: BLE001  the collecting process raises it
             writer.send((None, error))
-
-
-def _receive(reader: Connection) -> Any:
-    try:
-        result, error = reader.recv()
-    except EOFError as end:
-        raise ProcessEnded("a worker process ended before its work was done") from end
-    if error is not None:
-        raise error
-    return result
