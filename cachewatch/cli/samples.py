@@ -242,7 +242,8 @@ def _statements() -> Iterator[Statement]:
         ),
     )
     yield _statement(
-        kinds.UNREFERENCED, _line("zlib", kinds.UNREFERENCED, ("1.2.13",), counts=Counts(0, 0, 2), places=frozenset())
+        kinds.UNREFERENCED,
+        _line("zlib", kinds.UNREFERENCED, ("1.2.13",), counts=Counts(kept=2, unbuilt=2), places=frozenset()),
     )
     yield _statement(kinds.SURPLUS, _line("openmpi", kinds.SURPLUS, ("5.0.3",), counts=Counts(4)))
 

@@ -260,7 +260,12 @@ class _ItemsReader:
         return _EqualItems(
             before=kept.before,
             after=kept.after,
-            counts=Counts(kept=1, entered=int(kept.entered), left=int(kept.left)),
+            counts=Counts(
+                kept=1,
+                entered=int(kept.entered),
+                left=int(kept.left),
+                unbuilt=int(is_unreferenced and not (kept.entered or kept.left)),
+            ),
             otherwise=Story(kind=kind, before=kept.before.versions, remaining=self._still_built(kept.after)),
             kinds=frozenset(kinds),
             is_again=is_unreferenced and kept.before in self._change.added_hashes.counts,

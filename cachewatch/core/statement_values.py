@@ -158,6 +158,7 @@ class Counts(Struct, frozen=True, gc=False):
     kept: int = 0
     entered: int = 0  # of `kept`, those that came into the selection
     left: int = 0  # of `kept`, those that left it
+    unbuilt: int = 0  # of the others of `kept`, those that no stack builds any more
     alone: int = 0  # new specs less vanished ones, of pairs of which the other spec is not in the selection
 
     def __add__(self, other: "Counts") -> "Counts":
@@ -167,6 +168,7 @@ class Counts(Struct, frozen=True, gc=False):
             self.kept + other.kept,
             self.entered + other.entered,
             self.left + other.left,
+            self.unbuilt + other.unbuilt,
             self.alone + other.alone,
         )
 

@@ -80,6 +80,7 @@ def happened(digest: Digest, words: Words, rows: int, most: int = _MOST_SAID) ->
     """Return a sentence for each of the first things that happened; `rows` are in the table below."""
     loud = [one for one in digest.assessment.facts if one.rank < Rank.HARMLESS]
     loud = [one for one in loud or _prunes(digest, is_news=True) if one.kind != "environment"]
+    loud += _harmless_stacks(digest)
     snapshots = [one for one in loud if one.kind == "snapshot"]
     news = {tag for one in snapshots for tag in one.tags}
     has_turnover = any(one.kind == StatementKind.TURNOVER for one in loud)
@@ -169,7 +170,8 @@ def _causes(digest: Digest, words: Words) -> list[str]:
 
 def routine(digest: Digest, words: Words, told: Collection[str]) -> list[str]:
     """Return sentences about what nobody has to act on, without those that are `told` as what happened."""
-    said = [clause.said for clause in clauses_of(digest, _quiet(digest), words) if clause.said not in told]
+    quiet = [*_harmless_stacks(digest), *_quiet(digest)]
+    said = [one.said for one in clauses_of(digest, quiet, words) if not any(each.endswith(one.said) for each in told)]
     others = {package for one in _rest(digest) if not _is_quiet(one) for package in one.packages}
     others -= {package for tag in digest.tags for package in tag.silenced}  # which are counted by themselves
     if others:
@@ -200,6 +202,12 @@ def _prunes(digest: Digest, *, is_news: bool) -> list[Fact]:
     facts = digest.assessment.facts
     is_all = all(one.rank >= Rank.HARMLESS for one in facts)
     return [one for one in facts if one.rank is Rank.PRUNE and (is_all and one.kind == "prune") is is_news]
+
+
+def _harmless_stacks(digest: Digest) -> list[Fact]:
+    """Return the removed stacks of which other stacks have everything: no section names these."""
+    facts = digest.assessment.facts
+    return [one for one in facts if one.kind == StatementKind.STACK_REMOVED and one.rank is Rank.HARMLESS]
 
 
 _HARMLESS = (LossClass.KEPT, LossClass.EQUAL)

@@ -378,8 +378,6 @@ def _somewhere(package: str, places: Collection[Place]) -> str:
 
 
 _MOST_SHARES = 6
-# Kept specs of these are built by no stack any more.
-_UNBUILT = (StatementKind.REBUILD_WAVE, StatementKind.UNREFERENCED, StatementKind.STACK_REMOVED)
 
 
 def signed(counts: Counts) -> str:
@@ -409,8 +407,8 @@ def accounting(statements: Iterable[Statement]) -> str:
     """Return `+96: 64 rebuilt, 15 in upgrades; -79: 64 rebuilt, 15 in upgrades`; empty where nothing changed."""
     statements = list(statements)
     came, went, _ = _shares((one.kind, one.counts) for one in statements)
-    old = sum(one.counts.stayed for one in statements if one.kind in _UNBUILT)
-    moved = sum(one.counts.stayed for one in statements if one.kind not in _UNBUILT)
+    old = sum(one.counts.unbuilt for one in statements)
+    moved = sum(one.counts.stayed for one in statements) - old
     parts = [_largest("+", came), _largest("-", went)]
     parts.append(f"{number(old, 'old build')} that may be pruned at any time" if old else "")
     parts.append(f"{number(moved, 'build')} kept, now in other stacks" if moved else "")
