@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from enum import Enum
 from hashlib import sha256
 from html import escape
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 from msgspec import Struct
@@ -295,7 +295,16 @@ _PRESETS: Mapping[str, Callable[[RenderedDigest], Mapping[str, Any]]] = {
 }
 
 
-class AppriseChannel:
+class WithoutSession:
+    """A channel that delivers its messages one by one, without a session with a server."""
+
+    @contextmanager
+    def open(self, sent_history: SentHistory) -> Iterator[Transport]:  # noqa: ARG002  the contract of a channel
+        """Begin a run of deliveries."""
+        yield cast("Transport", self)
+
+
+class AppriseChannel(WithoutSession):
     """Chats that Apprise reaches, each by one URL.
 
     Apprise tells whether a message was sent, and writes the reason of a failure only to its log.
@@ -312,11 +321,6 @@ class AppriseChannel:
     def rebuild_message(self, rendered: RenderedDigest, original: Message) -> Message:
         """Return the message again, marked as resent."""
         return self._message(rendered, original.target, "Resent: ")
-
-    @contextmanager
-    def open(self, sent_history: SentHistory) -> Iterator[Transport]:  # noqa: ARG002  the contract of a channel
-        """Begin a run of deliveries."""
-        yield self
 
     def deliver(self, message: Message) -> DeliveryResult:
         """Send one message."""

@@ -1,7 +1,6 @@
 """An Atom feed per subscription, which is written anew from its newest entries whenever one is added."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from uuid import NAMESPACE_URL, uuid5
@@ -9,7 +8,7 @@ from xml.etree import ElementTree as ET
 
 from cachewatch import __version__
 from cachewatch.channels.chats import markup, one_line
-from cachewatch.channels.files import OutputPlace, of_error
+from cachewatch.channels.files import PublishedChannel, of_error
 from cachewatch.config.channels import FeedConfig
 from cachewatch.report.values import (
     SENT,
@@ -17,8 +16,6 @@ from cachewatch.report.values import (
     DeliveryResult,
     Message,
     RenderedDigest,
-    SentHistory,
-    Transport,
 )
 from cachewatch.runtime.files import publish, read
 
@@ -28,14 +25,12 @@ _LONGEST_SUMMARY = 1_000  # characters
 ET.register_namespace("", _ATOM)
 
 
-class FeedChannel:
+class FeedChannel(PublishedChannel):
     """Writes an Atom feed for each subscription."""
 
     def __init__(self, config: FeedConfig) -> None:
-        self.name = config.name
+        super().__init__(config)
         self._config = config
-        self._place = OutputPlace(config.path)
-        self._sent_history: SentHistory = lambda *_: ()
 
     def build_messages(self, rendered: RenderedDigest) -> Sequence[Message]:
         """Return one entry, which includes the metadata of its feed."""
@@ -51,16 +46,6 @@ class FeedChannel:
             created=rendered.created,
         )
         return [message]
-
-    def rebuild_message(self, rendered: RenderedDigest, original: Message) -> Message:  # noqa: ARG002  the contract of a channel
-        """Return the same entry, so that the feed is written again."""
-        return original
-
-    @contextmanager
-    def open(self, sent_history: SentHistory) -> Iterator[Transport]:
-        """Begin a run of deliveries; `sent_history` returns the entries that were sent before."""
-        self._sent_history = sent_history
-        yield self
 
     def deliver(self, message: Message) -> DeliveryResult:
         """Write the feed with this entry and those that were sent before."""

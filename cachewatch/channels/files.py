@@ -10,9 +10,10 @@ from contextlib import contextmanager, suppress
 from errno import EACCES, EISDIR, ELOOP, ENAMETOOLONG, ENOENT, ENOTDIR, EPERM, EROFS
 from hashlib import sha256
 from pathlib import Path
+from typing import cast
 
 from cachewatch.channels.chats import file_name, markup, one_line, plain_lines
-from cachewatch.config.channels import FileConfig
+from cachewatch.config.channels import FeedConfig, FileConfig
 from cachewatch.report.values import (
     SENT,
     DeliveryOutcome,
@@ -85,14 +86,31 @@ _TYPES = {
 }
 
 
-class FileChannel:
+class PublishedChannel:
+    """Writes files for others to read."""
+
+    def __init__(self, config: FileConfig | FeedConfig) -> None:
+        self.name = config.name
+        self._place = OutputPlace(config.path)
+        self._sent_history: SentHistory = lambda *_: ()
+
+    def rebuild_message(self, rendered: RenderedDigest, original: Message) -> Message:  # noqa: ARG002  the contract of a channel
+        """Return the same file, so that it is written again."""
+        return original
+
+    @contextmanager
+    def open(self, sent_history: SentHistory) -> Iterator[Transport]:
+        """Begin a run of deliveries; `sent_history` returns what was sent before."""
+        self._sent_history = sent_history
+        yield cast("Transport", self)
+
+
+class FileChannel(PublishedChannel):
     """Writes digests to files."""
 
     def __init__(self, config: FileConfig) -> None:
-        self.name = config.name
+        super().__init__(config)
         self._config = config
-        self._place = OutputPlace(config.path)
-        self._sent_history: SentHistory = lambda *_: ()
 
     def build_messages(self, rendered: RenderedDigest) -> Sequence[Message]:
         """Return one file for each configured format."""
@@ -108,15 +126,11 @@ class FileChannel:
             for ext in self._config.formats
         ]
 
-    def rebuild_message(self, rendered: RenderedDigest, original: Message) -> Message:  # noqa: ARG002  the contract of a channel
-        """Return the same file, so that it is written again."""
-        return original
-
     @contextmanager
     def open(self, sent_history: SentHistory) -> Iterator[Transport]:
         """Begin a run of deliveries; at its end, files older than `keep` are removed."""
-        self._sent_history = sent_history
-        yield self
+        with super().open(sent_history) as transport:
+            yield transport
         if self._config.keep is not None:
             oldest = time.time() - self._config.keep.total_seconds()
             with suppress(OSError):  # the next run tries again

@@ -9,8 +9,7 @@ import os
 import re
 import subprocess
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from email import quoprimime
 from email.header import Header
 from email.headerregistry import Address
@@ -20,13 +19,13 @@ from email.utils import format_datetime, parseaddr
 from hashlib import sha256
 from html import escape
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 from urllib.parse import quote
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cachewatch.channels.chats import file_name, markup, one_line, one_word, plain_lines
+from cachewatch.channels.chats import WithoutSession, file_name, markup, one_line, one_word, plain_lines
 from cachewatch.channels.files import of_error
 from cachewatch.config.channels import MailConfig, MaildirConfig, SendmailConfig
 from cachewatch.config.types import address_of, parse_mail
@@ -38,8 +37,6 @@ from cachewatch.report.values import (
     DeliveryResult,
     Message,
     RenderedDigest,
-    SentHistory,
-    Transport,
 )
 from cachewatch.runtime.files import publish
 
@@ -261,7 +258,7 @@ INTERNET, LOCAL = (MailPolicy(linesep=end, max_line_length=_WIDTH) for end in ("
 NO_ADDRESS = DeliveryResult(outcome=DeliveryOutcome.DEAD, detail="this is not a mail address", is_address=True)
 
 
-class MailChannel:
+class MailChannel(WithoutSession):
     """Creates mails of digests; subclasses send them."""
 
     policy: EmailPolicy = INTERNET
@@ -274,11 +271,6 @@ class MailChannel:
     def envelope_sender(self) -> str:
         """The address to which mail that cannot be delivered is returned."""
         return self._mail_config.bounces or parseaddr(self._mail_config.sender)[1]
-
-    @contextmanager
-    def open(self, sent_history: SentHistory) -> Iterator[Transport]:  # noqa: ARG002  the contract of a channel
-        """Begin a run of deliveries; without a session, the channel itself delivers."""
-        yield cast("Transport", self)
 
     def build_messages(self, rendered: RenderedDigest) -> Sequence[Message]:
         """Return one message for each recipient, even if one is listed twice."""

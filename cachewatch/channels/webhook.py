@@ -8,14 +8,13 @@ import base64
 import binascii
 import hmac
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from hashlib import sha256
 from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
-from cachewatch.channels.chats import one_line, webhook_body, without_secret_url
+from cachewatch.channels.chats import WithoutSession, one_line, webhook_body, without_secret_url
 from cachewatch.config.channels import WebhookConfig
 from cachewatch.config.secrets import Secret
 from cachewatch.errors import HttpError, RefusedAddress
@@ -26,15 +25,13 @@ from cachewatch.report.values import (
     DeliveryResult,
     Message,
     RenderedDigest,
-    SentHistory,
-    Transport,
 )
 
 _LATER = frozenset({408, 425, 429})
 _THIS_MESSAGE = frozenset({400, 406, 409, 411, 415, 422, 451})
 
 
-class WebhookChannel:
+class WebhookChannel(WithoutSession):
     """Sends digests to a URL as JSON."""
 
     def __init__(self, config: WebhookConfig) -> None:
@@ -49,11 +46,6 @@ class WebhookChannel:
         """Return the request again with a new Idempotency-Key, since it would otherwise be taken for a repetition."""
         title = f"Resent: {rendered.title.removeprefix('Resent: ')}"
         return self._message(replace(rendered, title=title), f"{original.message_id} {rendered.created.isoformat()}")
-
-    @contextmanager
-    def open(self, sent_history: SentHistory) -> Iterator[Transport]:  # noqa: ARG002  the contract of a channel
-        """Begin a run of deliveries, each by a connection of its own."""
-        yield self
 
     def deliver(self, message: Message) -> DeliveryResult:
         """Send one request."""

@@ -119,7 +119,7 @@ def test_what_takes_long_in_a_source_uses_up_its_time_only(worker: Worker) -> No
 def test_usual_work_never_uses_up_the_time(worker: Worker) -> None:
     """However much of it there is."""
     isolated = Isolated(worker)
-    work = [0.2 + number / 1000 for number in range(10)]
+    work = [0.2 + number / 1000 for number in range(6)]
     assert [each for _, each in isolated.each(spin, work, about_seconds)] == [[each] for each in work]
 
 

@@ -1,16 +1,16 @@
 """What others put into folders that cachewatch reads: no content leaks, nothing hangs, and a sentence says what is wrong.
 
-Each command runs in a process of its own with a deadline, because what is tested here used to hang.
+Each command has a deadline, because what is tested here used to hang.
 """
 
 import os
+import signal
 import subprocess
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from conftest import Result
+from conftest import Run
 
 from cachewatch.runtime.files import RefusedFile, read_inside
 
@@ -26,12 +26,17 @@ subscriptions: {all: {channels: [archive]}}
 Put = Callable[[Path], object]
 
 
-def run(*arguments: object) -> Result:
-    """Run a command that has to end."""
-    command = [sys.executable, "-m", "cachewatch", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, check=False, timeout=60)
-    assert b"Traceback" not in done.stderr
-    return Result(done.returncode, done.stdout.decode(), done.stderr.decode())
+@pytest.fixture
+def run(run: Run) -> Iterator[Run]:
+    """Run commands that have to end, and soon."""
+
+    def late(*_: object) -> None:
+        raise TimeoutError("the command waits")
+
+    signal.signal(signal.SIGALRM, late)
+    signal.alarm(60)
+    yield run
+    signal.alarm(0)
 
 
 @pytest.fixture
@@ -96,7 +101,7 @@ def config(tmp_path: Path) -> Path:
     return file
 
 
-def test_a_subscription_is_no_link_to_a_secret(config: Path, secret: Path) -> None:
+def test_a_subscription_is_no_link_to_a_secret(run: Run, config: Path, secret: Path) -> None:
     """Nor is anything of that file said."""
     (config.parent / "subscriptions.d" / "theirs.yaml").symlink_to(secret)
     result = run("config", "check", "--config", config)
@@ -106,7 +111,7 @@ def test_a_subscription_is_no_link_to_a_secret(config: Path, secret: Path) -> No
     assert "geheim" not in result.output + result.error
 
 
-def test_a_subscription_is_no_pipe(config: Path) -> None:
+def test_a_subscription_is_no_pipe(run: Run, config: Path) -> None:
     """Which would keep every command waiting for ever."""
     os.mkfifo(config.parent / "subscriptions.d" / "theirs.yaml")
     result = run("config", "check", "--config", config)
@@ -124,7 +129,7 @@ def _zero(path: Path) -> None:
 
 @pytest.mark.slow_cases
 @pytest.mark.parametrize("put", [_pipe, _zero])
-def test_an_environment_is_a_file(put: Put, folder: Path, demo_repository: Path) -> None:
+def test_an_environment_is_a_file(run: Run, put: Put, folder: Path, demo_repository: Path) -> None:
     """Neither a pipe nor a device, nor a link to one."""
     put(folder / "spack.lock")
     for name in (folder, folder / "spack.lock"):
@@ -134,7 +139,7 @@ def test_an_environment_is_a_file(put: Put, folder: Path, demo_repository: Path)
 
 
 def test_an_environment_of_others_comes_out_of_none_of_their_folders(
-    config: Path, secret: Path, tmp_path: Path
+    run: Run, config: Path, secret: Path, tmp_path: Path
 ) -> None:
     """Who may write in a folder that the operator offers has no other environment read, by no link on the way."""
     (tmp_path / "envs").mkdir()
@@ -149,7 +154,7 @@ def test_an_environment_of_others_comes_out_of_none_of_their_folders(
     assert "envs/ml/spack.lock: it is a link out of its folder" in result.error
 
 
-def test_a_device_is_no_environment(demo_repository: Path) -> None:
+def test_a_device_is_no_environment(run: Run, demo_repository: Path) -> None:
     """Not even where it is named itself."""
     result = run("coverage", "/dev/zero", "--repo", demo_repository)
 
@@ -160,7 +165,7 @@ def test_a_device_is_no_environment(demo_repository: Path) -> None:
 @pytest.mark.slow_cases
 @pytest.mark.parametrize("name", ["index.json", "index.json.hash"])
 @pytest.mark.parametrize("put", [_pipe, _zero])
-def test_a_cache_in_a_folder_holds_files(put: Put, name: str, folder: Path, tmp_path: Path) -> None:
+def test_a_cache_in_a_folder_holds_files(run: Run, put: Put, name: str, folder: Path, tmp_path: Path) -> None:
     """Who keeps a cache cannot make its readers wait, or read without an end."""
     (folder / "build_cache").mkdir()
     put(folder / "build_cache" / name)
@@ -172,7 +177,7 @@ def test_a_cache_in_a_folder_holds_files(put: Put, name: str, folder: Path, tmp_
 
 @pytest.mark.slow
 @pytest.mark.nightly
-def test_a_template_comes_out_of_its_folder(folder: Path, secret: Path) -> None:
+def test_a_template_comes_out_of_its_folder(run: Run, folder: Path, secret: Path) -> None:
     """Else a link to a file would have it rendered, and sent."""
     (folder / "notice.txt.j2").symlink_to(secret)
     (folder / "ours.txt.j2").write_text("{% include '_part.j2' %}")
@@ -187,7 +192,7 @@ def test_a_template_comes_out_of_its_folder(folder: Path, secret: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.nightly
-def test_a_template_is_no_pipe(folder: Path) -> None:
+def test_a_template_is_no_pipe(run: Run, folder: Path) -> None:
     """Which nobody writes into."""
     os.mkfifo(folder / "notice.txt.j2")
     result = run("config", "template", "render", "notice.txt.j2", "--templates-dir", folder)
@@ -207,7 +212,7 @@ def repository(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", ["HEAD", "packed-refs", "objects/info/alternates"])
-def test_a_repository_has_no_pipes(name: str, repository: Path) -> None:
+def test_a_repository_has_no_pipes(run: Run, name: str, repository: Path) -> None:
     """Whatever file of git's it is that git would wait for."""
     (repository / ".git" / name).unlink(missing_ok=True)
     os.mkfifo(repository / ".git" / name)
@@ -224,7 +229,7 @@ def test_a_repository_has_no_pipes(name: str, repository: Path) -> None:
         "[include]\r\n\tpath = ../pi\\\r\npe\r\n",
     ],
 )
-def test_a_repository_includes_no_pipe(line: str, repository: Path) -> None:
+def test_a_repository_includes_no_pipe(run: Run, line: str, repository: Path) -> None:
     """However the line is written, and from file to file."""
     os.mkfifo(repository / "pipe")
     with (repository / ".git" / "config").open("a", newline="") as config:
@@ -235,7 +240,7 @@ def test_a_repository_includes_no_pipe(line: str, repository: Path) -> None:
     assert (result.exit_code, "pipe: it is a pipe and no file" in result.error) == (3, True)
 
 
-def test_a_repository_may_include_a_file(repository: Path) -> None:
+def test_a_repository_may_include_a_file(run: Run, repository: Path) -> None:
     """That is nothing to mind, nor is a work tree of another repository."""
     (repository / "more").write_text("[core]\n\tx = y\n")
     with (repository / ".git" / "config").open("a") as config:
