@@ -43,7 +43,6 @@ NIGHTLY = (
     "test_standby",
     "test_strangers",
     "test_told_weeks",
-    "test_wrong_clocks",
 )
 STATES = ("sqlite", "postgresql")
 

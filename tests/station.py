@@ -20,7 +20,6 @@ from cachewatch.config.secrets import PostgresAddress
 from cachewatch.runtime.log import Log, open_log
 from cachewatch.service.context import Context
 from cachewatch.service.passes import Result, run_pass
-from cachewatch.service.recipients import recover
 from cachewatch.service.stream_state import StreamState, read_stream
 from cachewatch.service.streams import Stream
 from cachewatch.store import digests, outbox
@@ -94,14 +93,6 @@ class Site:
         context = self.open()
         with closing(context.database):
             return run_pass(context)
-
-    def live(self, span: timedelta) -> None:
-        """Let time pass in which the service runs, and does nothing but look at its clock."""
-        context, end = self.open(), self.now + span
-        while self.now < end:
-            self.now = min(end, self.now + timedelta(hours=4))
-            recover(context)
-        context.database.close()
 
     def digests(self) -> list[DigestRecord]:
         """Return what was made, oldest first."""

@@ -46,7 +46,7 @@ from cachewatch.runtime.log import Log, open_log
 from cachewatch.service.compose import ChannelMessages, PendingDigest, build_messages, compose
 from cachewatch.service.context import Context, copy_for_now
 from cachewatch.service.create import is_left_out
-from cachewatch.service.passes import leading, ping, put_in_force, run_pass
+from cachewatch.service.passes import leading, ping, run_pass
 from cachewatch.service.poll import poll
 from cachewatch.service.recipients import resume
 from cachewatch.service.stream_state import StreamState, read_stream
@@ -135,7 +135,6 @@ def once(*, config: Config, log_format: str) -> int:
         stack.enter_context(closing(service.database))
         stack.enter_context(leading(service))
         resume(service)
-        put_in_force(service)
         before, begun = read_status(service), utc_now()
         new = ", ".join(safe(source.name) for source in before.sources if source.revision is None)
         if new and is_on_terminal():

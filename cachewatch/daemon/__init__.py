@@ -41,13 +41,11 @@ from cachewatch.service.passes import (
     HEARTBEAT,
     Leadership,
     clean_up,
-    compare_with_leader,
     create_digests,
     ping,
-    put_in_force,
 )
 from cachewatch.service.poll import ANSWERING, OTHERS, follow_poll, has_answered, poll
-from cachewatch.service.recipients import recover, resume
+from cachewatch.service.recipients import resume
 from cachewatch.service.send import deliver, report_removed_channels, unblock
 from cachewatch.store import health
 from cachewatch.store.health import AlertKey, AlertKind
@@ -215,20 +213,18 @@ class Daemon:
     def _begin(self) -> None:
         """Take over the state as the working process, and run all jobs; the first time, recover from a crash too."""
         if self._is_resumed:
-            recover(self._context)
+            self._context.database.check_place()
         else:
             resume(self._context)
         self._is_resumed = True
-        put_in_force(self._context)
         self._retry_channels()
         self._scheduler.wake(*self._scheduler.names())
 
     def _lead(self) -> None:
-        """Renew the lead, or ask whether the other host still has it; a standby only compares the configurations."""
+        """Renew the lead, or ask whether the other host still has it."""
         self._leadership.look()
         if not self._leadership.is_ours:
             self._live()
-            compare_with_leader(self._context)
 
     def _snapshot(self) -> Context:
         """Return a copy of the context for one job, so that a reload in the middle of the job does not affect it."""
@@ -315,8 +311,6 @@ class Daemon:
             return
         self._context.config = config
         with suppress(CachewatchError):
-            if self._leadership.is_ours:
-                put_in_force(self._context)
             resolve_now(self._context, _REFUSED, "the configuration was reloaded")
         if self._leadership.is_ours:
             self._retry_channels()

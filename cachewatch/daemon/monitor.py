@@ -261,8 +261,7 @@ def _of_channel(channel: ChannelStatus, now: datetime) -> Iterator[Sample]:
     for name, moment in (("oldest", channel.oldest), ("overdue", channel.due_since)):
         age = (now - moment).total_seconds() if moment else 0
         yield f"cachewatch_outbox_{name}_seconds", labels, max(0.0, age)
-    until = channel.health.blocked_until
-    yield "cachewatch_channel_blocked", labels, until is not None and until > now
+    yield "cachewatch_channel_blocked", labels, channel.health.is_blocked(now)
     yield "cachewatch_channel_failures", labels, channel.health.failures
     yield "cachewatch_suppressed_addresses", labels, channel.suppressed
 

@@ -45,10 +45,10 @@ def review(context: Context) -> bool:
     with context.database.read() as connection:
         causes = (health.has_any, digests.all_held, cursors.unreadable, messages.all_suppressed)
         is_well = not any(each(connection) for each in causes)
-        ended, unread = health.moment(connection, health.ENDED), cursors.unreadable(connection)
+        unread = cursors.unreadable(connection)
         newest = health.newest_revisions(connection)
     # What is late because nothing ran opens no alert.
-    has_run = now - max(filter(None, (context.started, ended))) >= PATIENCE
+    has_run = context.started is not None and now - context.started >= PATIENCE
     found = list(late(read_status(context), context.config, now)) if has_run else []
     if is_well and not found:
         return True
@@ -59,9 +59,6 @@ def review(context: Context) -> bool:
         resolve_settled(connection, context, still)
         for alert in (*_following(connection, context.config), *wholly, *map(_alert, found)):
             open_within(connection, context, alert)
-        for new in health.all_open(connection):  # of another host
-            if new.notified_at is None:
-                open_within(connection, context, Alert(key=new.key, title=new.title, lines=(new.detail,)))
         for over in health.all_resolved(connection):
             resolve_within(connection, context, over.key, _end(context.config, over))
     return False
@@ -172,7 +169,7 @@ def summarize(context: Context) -> None:
     due = _last_due(now, ZoneInfo(config.timezone))
     with context.database.read() as connection:
         old = [each for each in health.all_open(connection) if each.opened_at <= due - _AFTER]
-    if all(each.notified_at is not None and each.notified_at >= due for each in old):
+    if all(each.notified_at is not None and due <= each.notified_at <= now for each in old):
         return
     listed = find_problems(read_status(context), config, now).all
     with context.database.write() as connection:

@@ -272,7 +272,7 @@ def _of_channel(channel: ChannelStatus, limit: datetime, now: datetime) -> Itera
         if channel.oldest is not None:
             what = f"deliveries wait for the channel {name}, which is no longer configured"
             yield Problem(AlertKind.CHANNEL_DOWN, name, what, since=channel.oldest)
-    elif health.blocked_until is not None and health.blocked_until > now:
+    elif health.blocked_until is not None and health.is_blocked(now):
         until = how_long((health.blocked_until - now).total_seconds())
         what = f"the channel {name} does not work; next attempt in {until}"
         yield Problem(AlertKind.CHANNEL_DOWN, name, what, detail=health.error, since=health.error_at)

@@ -228,9 +228,7 @@ class Context(Struct, kw_only=True):
     # The name, unique to this run, with which deliveries are claimed; the results that could not be stored yet, by delivery.
     owner: str = field(default_factory=lambda: f"{socket.gethostname()}/{os.getpid()}/{token_hex(4)}")
     unwritten: dict[int, tuple[Delivery, DeliveryResult]] = field(default_factory=dict)
-    # When this process began, and the last stored time at which the service ran.
-    started: datetime | None = None
-    ran: datetime | None = None
+    started: datetime | None = None  # when this process began
     notices: int = 0  # how many notices to operators were queued
 
     def __post_init__(self) -> None:

@@ -40,7 +40,7 @@ from cachewatch.service.compose import (
 from cachewatch.service.context import Context, EndingError
 from cachewatch.service.holds import over
 from cachewatch.service.notes import find_unreadable, tags_to_read, unread_at_begin
-from cachewatch.service.stream_state import StreamState, is_unchanged, read_stream
+from cachewatch.service.stream_state import StreamState, is_current, is_unchanged, read_stream
 from cachewatch.service.streams import Stream, first_revision
 from cachewatch.store import cursors, digests, health, outbox
 from cachewatch.store.cursors import Advance, CursorUpdate, Unread
@@ -177,7 +177,7 @@ def _report_reused_hashes(connection: Connection, context: Context, draft: Pendi
         lines = tuple(f"{safe(found.path)}: {safe(found.message)}." for found in reused[:_MOST_NAMED])
         name = tag.report.after.tag or ""
         topic = f"reused-hash {tag.source} {name} {hashlib.sha256(repr(lines).encode()).hexdigest()[:12]}"
-        if lines and digests.last_created(connection, OPERATORS, topic, context.clock()) is None:
+        if lines and not digests.has_any(connection, OPERATORS, topic):
             more = (f"And {len(reused) - len(lines):,} more documents.",) if len(reused) > len(lines) else ()
             notice = OperatorNotice(
                 topic=topic,
@@ -195,7 +195,7 @@ def _report_pin(connection: Connection, context: Context, stream: Stream) -> Non
     """Notify operators once that no source ever had the pinned snapshot, which is an error in the configuration."""
     name, pin = stream.subscription.name, stream.subscription.match.pinned
     topic = f"pin {name} {pin}"
-    if digests.last_created(connection, OPERATORS, topic, context.clock()) is None:
+    if not digests.has_any(connection, OPERATORS, topic):
         notice = OperatorNotice(
             topic=topic,
             title=f"{name} is pinned to {safe(str(pin))}, which no source has ever had",
@@ -263,8 +263,8 @@ def decide(context: Context, stream: Stream, state: StreamState, comparisons: Co
     """
     begun: list[Advance] = []
     now = context.clock()
-    is_planned = state.slot is not None and state.slot.schedule == stream.schedule_text
-    decision = StreamDecision(plans_slot=not stream.is_each_revision and not is_planned)
+    is_planned = stream.is_each_revision or is_current(stream, state.slot, now)
+    decision = StreamDecision(plans_slot=not is_planned)
     try:
         begun.extend(_begin(context, stream, state, comparisons))
         decision = replace(decision, begun=tuple(begun))

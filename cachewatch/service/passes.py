@@ -5,10 +5,7 @@ cursor, old digests and deliveries, and clones without a source. If several host
 (Leadership); the state of a single host has a lock for that.
 """
 
-import hashlib
-import json
 import re
-import socket
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -22,27 +19,24 @@ from cachewatch.channels.chats import without_secret_url
 from cachewatch.config.channels import FeedConfig
 from cachewatch.config.model import Config
 from cachewatch.config.schedule import minute
-from cachewatch.config.showing import shown_values
 from cachewatch.config.sources import Source
 from cachewatch.errors import AnotherInstance, CachewatchError, StateError
 from cachewatch.http.client import post
 from cachewatch.operators.actions import review, summarize
 from cachewatch.runtime.log import Log
 from cachewatch.runtime.worker import Isolated, Worker
-from cachewatch.service import recipients
-from cachewatch.service.alerts import DAEMON, Alert, contained, open_within
+from cachewatch.service.alerts import contained
 from cachewatch.service.comparisons import Comparisons, kept_comparisons
 from cachewatch.service.context import Context, EndingError
 from cachewatch.service.create import create_digest, take_over_renamed
 from cachewatch.service.poll import Polls, follow_poll
-from cachewatch.service.recipients import recover, set_aside
+from cachewatch.service.recipients import set_aside
 from cachewatch.service.send import deliver_all
 from cachewatch.service.stream_state import streams_to_look_at
 from cachewatch.service.streams import Stream, streams_of
 from cachewatch.store import cursors, digests, health, messages, outbox
 from cachewatch.store.database import Connection
-from cachewatch.store.health import AlertKey, AlertKind
-from cachewatch.store.sqlite import open_database
+from cachewatch.store.health import AlertKind
 
 
 def clean_up(context: Context, *, may_be_open: bool = True) -> None:
@@ -65,7 +59,7 @@ def _delete_old(context: Context) -> None:
     retention = context.config.retention
     feeds = {name for name, channel in context.config.channels.items() if isinstance(channel, FeedConfig)}
     with context.database.write() as connection:
-        now = recipients.certain(connection, context.clock())
+        now = context.clock()
         digests_gone = digests.forget_digests(connection, now - retention.metadata)
         payloads_gone = outbox.delete_payloads(connection, now - retention.payload, kept_channels=feeds)
         cursors.forget(connection, now - retention.metadata)
@@ -160,7 +154,7 @@ def _create_digests(
 
     With `is_last`, no source is pending any more, and the daily summary is sent if it is due.
     """
-    recover(context)
+    context.database.check_place()
     take_over_renamed(context)
     # Another host fetched the newest revision of these sources, and this one has yet to: they are polled first.
     shared = context.config.sources if context.database.is_shared else {}
@@ -255,66 +249,6 @@ class Leadership:
                     job()
 
         return work
-
-
-# Settings that may differ between hosts.
-_OF_A_HOST = ("state", "state_folder", "monitor")
-
-
-def put_in_force(context: Context) -> None:
-    """Store which configuration this host works with; operators are alerted if the host before it had another one.
-
-    Deliveries that wait then were created with that other configuration, and still go to the recipients that it named.
-    """
-    if not context.database.is_shared:
-        return
-    host, hash_ = socket.gethostname(), _hash(context.config)
-    with context.database.write() as connection:
-        last = health.configuration(connection)
-        differs = last is not None and last.host != host and last.hash != hash_
-        for alert in health.all_open(connection):
-            if alert.key.kind is AlertKind.CONFIG_DIFFERS:
-                health.mark_resolved(connection, alert.key, context.clock())
-        kept = outbox.last_number(connection) if differs else last.last_kept if last is not None else 0
-        health.put_configuration(connection, host, hash_, kept)
-        if last is not None and differs:
-            open_within(connection, context, _difference(last.host, host))
-
-
-def compare_with_leader(context: Context) -> None:
-    """On a standby, keep an alert open while the working host is configured otherwise; that one notifies operators."""
-    host = socket.gethostname()
-    with context.database.read() as connection:
-        theirs = health.configuration(connection)
-        if theirs is None or theirs.host == host:
-            return
-        alert = _difference(host, theirs.host)
-        known = health.get(connection, alert.key)
-    differs = theirs.hash != _hash(context.config)
-    if differs == (known is not None and known.resolved_at is None):
-        return
-    # By a connection of its own, as commands do, beside the process that works.
-    with closing(open_database(context.config.database, must_exist=True)) as database, database.write() as connection:
-        if differs:
-            health.put_alert(connection, alert.key, alert.title, alert.lines[0], context.clock())
-        else:
-            health.mark_resolved(connection, alert.key, context.clock())
-    if differs:
-        context.log.warning("config.differs", host=theirs.host)
-
-
-def _hash(config: Config) -> str:
-    values = {name: value for name, value in shown_values(config).items() if name not in _OF_A_HOST}
-    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
-
-
-def _difference(waiting: str, working: str) -> Alert:
-    return Alert(
-        key=AlertKey(AlertKind.CONFIG_DIFFERS, DAEMON, waiting),
-        title=f"the configuration of {waiting} is another one than that of {working}",
-        lines=(f"Digests are made as that of {working} says; let both be the same, and reload them.",),
-        commands=("cachewatch config show",),
-    )
 
 
 @contextmanager

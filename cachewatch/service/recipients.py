@@ -1,13 +1,12 @@
 """Deliveries that wait or fail: whether a recipient is still configured, when to retry, and suppressed addresses.
 
-Time in which the service did not run does not count: no delivery is given up and nothing is deleted because of it. An
-address that refuses digests for days is suppressed: it gets one a week, to see whether it accepts them. Addresses of
+An address that refuses digests for days is suppressed: it gets one a week, to see whether it accepts them. Addresses of
 operators are never suppressed, since nobody else is notified of problems.
 """
 
 import random
 from collections.abc import Collection, Iterable, Iterator
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from cachewatch.config.channels import ChannelConfig, MailConfig, MaildirConfig
 from cachewatch.config.model import Config
@@ -17,7 +16,6 @@ from cachewatch.runtime.files import shared_kind
 from cachewatch.service import alerts
 from cachewatch.service.alerts import DAEMON, OPERATORS, Alert, OperatorNotice, open_within
 from cachewatch.service.context import Context
-from cachewatch.service.holds import held_for
 from cachewatch.store import digests, health, messages, outbox
 from cachewatch.store.database import Connection
 from cachewatch.store.digests import DigestState, DigestSummary
@@ -116,88 +114,11 @@ def pause(attempts: int) -> timedelta:
     return timedelta(minutes=minutes) * random.uniform(_LEAST, _MOST)  # noqa: S311  nothing is to be kept secret
 
 
-# How often the time is stored at which the service runs.
-_PRECISION = timedelta(minutes=10)
-# Clocks are adjusted by less than that every day.
-_SLACK = timedelta(minutes=1)
-_WRONG_CLOCK = Alert(
-    key=AlertKey(AlertKind.CLOCK_WRONG, "clock"),
-    title="the clock of this machine was wrong",
-    lines=(
-        "Times in the state are ahead of the clock: it was ahead when they were written, or it is behind now. Check it.",
-        "These times are ignored. No change is lost; but a digest may arrive early, or twice.",
-    ),
-)
-# How long after an outage its end may turn out to be a wrong clock.
-_DOUBT = timedelta(days=1)
-
-
-def account(context: Context) -> None:
-    """Store that the service runs now, and make up for time in which it did not run or its clock was wrong.
-
-    After an outage, open deliveries and held digests have as much time left as if one pause between two attempts had
-    passed.
-    """
-    now = context.clock()
-    if _has_just_run(context.ran, now):
-        return
-    with context.database.read() as connection:
-        context.ran = health.moment(connection, health.RAN)
-    if _has_just_run(context.ran, now):
-        return
-    with context.database.write() as connection:
-        ran = health.moment(connection, health.RAN)
-        if ran is not None and ran > now + _SLACK:
-            health.forget_ahead(connection, now)
-            alerts.open_within(connection, context, _WRONG_CLOCK)
-        else:
-            alerts.resolve_within(connection, context, _WRONG_CLOCK.key, "")
-        health.save(connection, health.RAN, now)
-        if ran is None:
-            return
-        _postpone(connection, context.config, ran, now)
-        if now - ran <= LONGEST_PAUSE:
-            return
-        health.save(connection, health.BEGAN, ran)
-        health.save(connection, health.ENDED, now)
-        count = sum(_prolong(connection, context.config, each, ran, now) for each in outbox.all_open(connection))
-    context.log.info("outage.ended", since=f"{ran:%Y-%m-%dT%H:%M:%SZ}", deliveries=count or None)
-
-
-def _has_just_run(ran: datetime | None, now: datetime) -> bool:
-    return ran is not None and ran <= now < ran + _PRECISION
-
-
 def longest(config: Config, channel: str | None) -> timedelta:
     """Return how long a delivery through `channel` is retried; if that is None or unknown, the longest of all."""
     if channel is not None and channel in config.channels:
         return config.channels[channel].retry.lasting
     return max(each.retry.lasting for each in (ChannelConfig(name=""), *config.channels.values()))
-
-
-def certain(connection: Connection, now: datetime) -> datetime:
-    """Return `now`, or for a day after an outage the time of its beginning, because its end may be a wrong clock."""
-    began, ended = health.moment(connection, health.BEGAN), health.moment(connection, health.ENDED)
-    if began is None or ended is None or now - ended >= _DOUBT:
-        return now
-    return min(began, now)
-
-
-def _postpone(connection: Connection, config: Config, ran: datetime, now: datetime) -> None:
-    """Prolong the holds of digests by the time of an outage, less one pause or half of the hold if that is shorter."""
-    for subscription, stream, hold in digests.all_holds(connection):
-        lasting = held_for(config, subscription, stream)
-        counted = LONGEST_PAUSE if lasting is None else min(LONGEST_PAUSE, max(lasting / 2, 2 * _PRECISION))
-        if hold.counted_from is not None and (lost := now - max(ran, hold.counted_from) - counted) > timedelta(0):
-            digests.set_hold_start(connection, subscription, stream, hold.event, hold.counted_from + lost)
-
-
-def _prolong(connection: Connection, config: Config, each: outbox.Delivery, ran: datetime, now: datetime) -> bool:
-    lost = now - max(ran, each.created) - LONGEST_PAUSE
-    if lost <= timedelta(0):
-        return False
-    outbox.prolong(connection, each.id, min(each.give_up + lost, now + longest(config, each.channel)))
-    return True
 
 
 # An address is suppressed after so many digests that it refused over so long a time, with none taken in between.
@@ -247,7 +168,7 @@ def try_again(connection: Connection, context: Context) -> None:
         kept = outbox.find(connection, states=(DeliveryState.SUPPRESSED,), channel=each.channel, target=each.target)
         last = messages.last_attempt(connection, each.channel, each.target) or each.since
         is_under_way = outbox.has_any(connection, each.channel, each.target)
-        if kept and not is_under_way and now - last >= _RETRIED_AFTER:
+        if kept and not is_under_way and abs(now - last) >= _RETRIED_AFTER:
             _send(connection, context, kept[-1], "tried again after a week")
 
 
@@ -304,21 +225,12 @@ def resume(context: Context) -> None:
         for alert in health.all_open(connection):
             if alert.key.name == DAEMON:
                 health.mark_resolved(connection, alert.key, context.clock())
-    recover(context)
+    context.database.check_place()
     fail_damaged_deliveries(context)
     if kind := shared_kind(context.folder):
         context.log.warning("state.shared", folder=context.folder, file_system=kind)
     if context.database.is_new and any(context.clone_folder(source).exists() for source in context.config.sources):
         _report_lost_state(context)
-
-
-def recover(context: Context) -> None:
-    """Check that the state was not taken away, and make up for an outage or a wrong clock; cheap if nothing is wrong.
-
-    Raises StateError if the state was taken away: nothing more may be sent from it.
-    """
-    context.database.check_place()
-    account(context)
 
 
 def _report_lost_state(context: Context) -> None:

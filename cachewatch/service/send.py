@@ -25,7 +25,7 @@ from cachewatch.runtime.log import error_message, traceback_of
 from cachewatch.service import alerts, recipients
 from cachewatch.service.alerts import Alert
 from cachewatch.service.context import Context
-from cachewatch.service.recipients import BLOCKED, LONGEST_ASKED, pause, recover, why_not
+from cachewatch.service.recipients import BLOCKED, LONGEST_ASKED, pause, why_not
 from cachewatch.service.streams import days
 from cachewatch.store import digests, health, messages, outbox
 from cachewatch.store.database import Connection
@@ -88,17 +88,17 @@ def report_removed_channels(context: Context) -> None:
 def deliver(context: Context, name: str, *, is_last: bool = True) -> int:
     """Send everything that is due through the channel `name`; return how many deliveries failed for good."""
     dead = _settle_unwritten(context, name)
-    recover(context)
+    context.database.check_place()
     config = context.config.channels.get(name)
     if config is None:
         alerts.open_now(context, _unknown(name))
         return dead
     with context.database.read() as connection:
-        rests_until = health.channel(connection, name).blocked_until
+        is_blocked = health.channel(connection, name).is_blocked(context.clock())
         is_interrupted = bool(outbox.find(connection, states=(DeliveryState.SENDING,), channel=name, limit=1))
     if is_interrupted:
         _release_claims(context, name, context.clock() + longest_attempt(config))
-    if rests_until is not None and rests_until > context.clock():
+    if is_blocked:
         return dead
     try:
         with open_channel(config).open(lambda target, most: _sent_before(context, name, target, most)) as transport:
@@ -277,12 +277,12 @@ def _give_up_damaged(context: Context, delivery: Delivery) -> None:
 def _is_dropped(connection: Connection, context: Context, delivery: Delivery) -> bool:
     """Give up a delivery if its recipient was removed from the configuration since it was queued; tell whether it was.
 
-    Deliveries queued by another host with another configuration are kept.
+    On a state that hosts share it is sent: another host, whose configuration names the recipient, may have queued it.
     """
+    if context.database.is_shared:
+        return False
     subscription = digests.subscription_of(connection, delivery.digest)
     said = why_not(context.config, subscription, delivery.channel, delivery.target)
-    if said and (found := health.configuration(connection)) is not None and delivery.id <= found.last_kept:
-        return False
     if said:
         outbox.settle(connection, delivery, DeliveryState.DROPPED, now=context.clock(), said=said, counts=False)
         context.log_within(connection, delivery).warning("delivery.dropped", said=said)
@@ -431,12 +431,11 @@ def _note_channel(
     connection: Connection, context: Context, delivery: Delivery, answer: DeliveryResult, said: str
 ) -> None:
     now, channel_health = context.clock(), health.channel(connection, delivery.channel)
-    is_resting = channel_health.blocked_until is not None and channel_health.blocked_until > now
     if answer.outcome is DeliveryOutcome.SENT:
         channel_health = replace(channel_health, blocked_until=None, failures=0, sent_at=now)
     elif not (answer.is_channel or answer.is_lost):
         channel_health = replace(channel_health, blocked_until=None, failures=0, error=said, error_at=now)
-    elif not is_resting:  # or it is noted already
+    elif not channel_health.is_blocked(now):  # or it is noted already
         failures = channel_health.failures + 1
         # If the server cannot be reached, the other deliveries wait too, and use up no attempts.
         rest = now + max(pause(failures), _asked_for(answer)) if answer.is_channel else None

@@ -100,6 +100,12 @@ def _positions(connection: Connection, stream: Stream) -> Mapping[str, Position]
     return {name: position for name, position in found if position is not None}
 
 
+def is_current(stream: Stream, slot: Slot | None, now: datetime) -> bool:
+    """Tell whether `slot` is of the configured schedule, and not after its next time, as after a clock that was ahead."""
+    next_one = stream.schedule.next_after(now)
+    return slot is not None and slot.schedule == stream.schedule_text and (next_one is None or slot.due <= next_one)
+
+
 def streams_to_look_at(connection: Connection, streams: Iterable[Stream], now: datetime) -> list[Stream]:
     """Return the streams that have to begin or plan a digest, that are due, hold a digest, or have an open alert."""
     newest, compared = health.newest_revisions(connection), cursors.compared_revisions(connection)
@@ -119,7 +125,7 @@ def streams_to_look_at(connection: Connection, streams: Iterable[Stream], now: d
 
     def is_due(stream: Stream) -> bool:
         slot = slots.get((stream.subscription.name, stream.name))
-        return slot is None or slot.schedule != stream.schedule_text or slot.due <= now
+        return slot is None or slot.due <= now or not is_current(stream, slot, now)
 
     return [
         stream

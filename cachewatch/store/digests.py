@@ -144,14 +144,10 @@ def damaged_held(connection: Connection) -> list[tuple["HeldDigest", DamagedRow]
     return found
 
 
-def last_created(connection: Connection, subscription: str, stream: str, now: datetime) -> datetime | None:
-    """Return when the newest digest of a stream was created; times after `now`, from a wrong clock, are ignored."""
-    query = select(func.max(digests.c.created)).where(
-        digests.c.subscription == subscription,
-        digests.c.stream == stream,
-        digests.c.created <= now,
-    )
-    return connection.execute(query).scalar()
+def has_any(connection: Connection, subscription: str, stream: str) -> bool:
+    """Tell whether a digest of a stream is stored."""
+    query = select(digests.c.key).filter_by(subscription=subscription, stream=stream)
+    return connection.execute(query.limit(1)).first() is not None
 
 
 def revisions_held(connection: Connection, source: str) -> frozenset[str]:
@@ -280,7 +276,7 @@ class Hold(Struct, frozen=True, kw_only=True):
     event: HoldEvent
     said: str  # the event in a sentence
     content: tuple[str, ...] = ()  # details for operators, one text each
-    counted_from: datetime | None = None  # when it was first held, shifted by outages; None if not stored
+    counted_from: datetime | None = None  # when it was first held; None if not stored
 
 
 class HeldDigest(DigestSummary, frozen=True, kw_only=True):
@@ -325,12 +321,6 @@ def holds_of(connection: Connection, subscription: str, stream: str) -> tuple[Ho
 def all_holds(connection: Connection) -> list[tuple[str, str, Hold]]:
     """Return all events for which digests are held, each with subscription and stream."""
     return [(row.subscription, row.stream, _hold(row)) for row in connection.execute(select(holds))]
-
-
-def set_hold_start(connection: Connection, subscription: str, stream: str, event: HoldEvent, start: datetime) -> None:
-    """Set the time from which the hold for an event counts."""
-    changed = update(holds).filter_by(subscription=subscription, stream=stream, **asdict(event))
-    connection.execute(changed.values(counted_from=start))
 
 
 def all_held(connection: Connection) -> list[HeldDigest]:

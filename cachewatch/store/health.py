@@ -1,4 +1,4 @@
-"""The health of sources and channels, counters, alerts, the last outage, and the repair of times from a wrong clock."""
+"""The health of sources and channels, counters and alerts."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -11,16 +11,13 @@ from msgspec.structs import asdict
 from sqlalchemy import ColumnElement, Connection, Row, delete, insert, select, update
 
 from cachewatch.store import schema
+from cachewatch.store.outbox import LONGEST_WAIT
 from cachewatch.store.schema import (
     alerts,
     channels,
-    deliveries,
-    holds,
     insert_into,
     put,
     read_row,
-    service,
-    slots,
     sources,
     unread,
 )
@@ -48,6 +45,10 @@ class ChannelHealth(Struct, frozen=True, kw_only=True):
     error: str = ""
     error_at: datetime | None = None
     sent_at: datetime | None = None
+
+    def is_blocked(self, now: datetime) -> bool:
+        """Tell whether nothing is sent through it at the time `now`; a wrong clock stored an end that is days ahead."""
+        return self.blocked_until is not None and now < self.blocked_until < now + LONGEST_WAIT
 
 
 class Counter(Struct, frozen=True, array_like=True):
@@ -122,8 +123,6 @@ class AlertKind(StrEnum):
     DELIVERY_LATE = "delivery-late"  # channel; one is not tried, or has no result
     WORK_FAILED = "work-failed"  # source or (daemon), what was being done
     CONFIG_REFUSED = "config-refused"  # (daemon)
-    CLOCK_WRONG = "clock-wrong"  # "clock"
-    CONFIG_DIFFERS = "config-differs"  # (daemon), host that does not work on the state
 
 
 class AlertKey(Struct, frozen=True, order=True):
@@ -146,11 +145,11 @@ class OpenAlert(Struct, frozen=True, kw_only=True):
 
 
 def put_alert(connection: Connection, key: AlertKey, title: str, detail: str, now: datetime) -> bool:
-    """Open an alert, or update the texts of an open one; return whether operators must be notified."""
+    """Open an alert, or update the texts of an open one; return whether it was not open."""
     before = get(connection, key)
     if before is not None and before.resolved_at is None:
         connection.execute(update(alerts).filter_by(**asdict(key)).values(title=title, detail=detail))
-        return before.notified_at is None
+        return False
     remove(connection, key)
     values = {"kind": key.kind, "name": key.name, "part": key.part, "title": title, "detail": detail}
     connection.execute(insert(alerts).values(**values, opened_at=now))
@@ -209,42 +208,3 @@ def _find(connection: Connection, condition: ColumnElement[bool]) -> list[OpenAl
 
 def _alert(row: Row[Any]) -> OpenAlert:
     return read_row(OpenAlert, row, key=AlertKey(AlertKind(row.kind), row.name, row.part))
-
-
-def configuration(connection: Connection) -> Row[Any] | None:
-    """Return the row of the host that works on a shared state, or did last (see the table `configuration`); or None."""
-    return connection.execute(select(schema.configuration)).one_or_none()
-
-
-def put_configuration(connection: Connection, host: str, hash_: str, last_kept: int) -> None:
-    """Store which host works on the state, the hash of its configuration, and the last delivery of another host."""
-    connection.execute(delete(schema.configuration))
-    connection.execute(insert(schema.configuration).values(host=host, hash=hash_, last_kept=last_kept))
-
-
-# The names of stored times.
-RAN = "ran"
-BEGAN = "outage began"
-ENDED = "outage ended"
-
-
-def moment(connection: Connection, name: str) -> datetime | None:
-    """Return the stored time `name` (RAN, BEGAN or ENDED); None if it is unknown."""
-    row = connection.execute(select(service.c.value).where(service.c.name == name)).one_or_none()
-    return None if row is None else row.value
-
-
-def save(connection: Connection, name: str, at: datetime) -> None:
-    """Store the time `name` (RAN, BEGAN or ENDED)."""
-    put(connection, service, {"name": name}, {"value": at})
-
-
-def forget_ahead(connection: Connection, now: datetime) -> None:
-    """Replace stored times after `now`, which a wrong clock wrote, by `now`, and delete slots due after `now`."""
-    of_sources = (sources.c.polled_at, sources.c.succeeded_at, sources.c.changed_at)
-    of_channels = (channels.c.blocked_until, channels.c.error_at, channels.c.sent_at)
-    others = (alerts.c.opened_at, alerts.c.notified_at, service.c.value, holds.c.counted_from, deliveries.c.due)
-    for column in (*of_sources, *of_channels, *others):
-        connection.execute(update(column.table).where(column > now).values({column.name: now}))
-    # The next slot of each schedule is planned where there is none.
-    connection.execute(delete(slots).where(slots.c.done_at.is_(None), slots.c.due > now))

@@ -46,6 +46,8 @@ class DeliveryState(StrEnum):
         return cls.DEAD  # `mark_damaged_dead` stores this for those whose state is damaged
 
 
+# No delivery and no channel ever waits for longer: a time further ahead was stored by a wrong clock, and is ignored.
+LONGEST_WAIT = timedelta(days=1)
 # The states of deliveries that are not finished, and of those that wait.
 OPEN = (DeliveryState.QUEUED, DeliveryState.SENDING, DeliveryState.DEFERRED)
 WAITING = (DeliveryState.QUEUED, DeliveryState.DEFERRED)
@@ -107,7 +109,7 @@ def add(
 
 def due_channels(connection: Connection, now: datetime) -> list[str]:
     """Return the channels with a delivery that is due, or that is marked as being sent."""
-    is_waiting = or_(deliveries.c.state == DeliveryState.SENDING, deliveries.c.due <= now)
+    is_waiting = or_(deliveries.c.state == DeliveryState.SENDING, _is_due(now))
     query = select(deliveries.c.channel).where(is_open(), is_waiting).distinct().order_by(deliveries.c.channel)
     return [row.channel for row in connection.execute(query)]
 
@@ -117,10 +119,10 @@ def claim(connection: Connection, channel: str, now: datetime, owner: str) -> De
 
     Deliveries to one target are sent in the order of their digests: one that waits delays those after it.
     """
-    is_due = is_open(), deliveries.c.state != DeliveryState.SENDING, deliveries.c.due <= now
+    is_next = is_open(), deliveries.c.state != DeliveryState.SENDING, _is_due(now), ~_waits_behind_another()
     query = (
         select(deliveries.c.id, deliveries.c.attempts)
-        .where(deliveries.c.channel == channel, *is_due, ~_waits_behind_another())
+        .where(deliveries.c.channel == channel, *is_next)
         .order_by(deliveries.c.id)
         .limit(1)
     )
@@ -309,11 +311,6 @@ def next_copy(connection: Connection, of: Delivery) -> int:
     return int(connection.execute(query).scalar_one()) + 1
 
 
-def last_number(connection: Connection) -> int:
-    """Return the number of the newest delivery; 0 if there is none."""
-    return connection.execute(select(func.max(deliveries.c.id))).scalar() or 0
-
-
 def queue(connection: Connection) -> dict[tuple[str, DeliveryState], int]:
     """Return the number of deliveries by channel and state."""
     of = deliveries.c.channel, deliveries.c.state
@@ -337,6 +334,10 @@ def first_deferral(connection: Connection, number: int) -> datetime | None:
     """Return when a delivery was first deferred by a working channel; None if it never was."""
     query = select(func.min(attempts.c.at)).filter_by(delivery=number, event=DeliveryState.DEFERRED)
     return connection.execute(query).scalar()
+
+
+def _is_due(now: datetime) -> ColumnElement[bool]:
+    return or_(deliveries.c.due <= now, deliveries.c.due > now + LONGEST_WAIT)
 
 
 def _waits_behind_another() -> ColumnElement[bool]:

@@ -185,7 +185,7 @@ holds = Table(
     *_key("subscription", "stream", "source", "tag", "kind"),
     Column("said", Text, nullable=False),
     Column("content", Text, nullable=False, server_default=""),  # details for operators, one a line
-    Column("counted_from", Moment, nullable=False),  # the start of the hold; outages of the service shift it
+    Column("counted_from", Moment, nullable=False),  # the start of the hold
 )
 
 # Facts that subscriptions remember beside their cursors: core/advice/remembered.py.
@@ -297,23 +297,6 @@ alerts = Table(
     Column("resolved_at", Moment),  # by a command; the service notifies operators and deletes the row
     Column("title", Text, nullable=False),
     Column("detail", Text, nullable=False, server_default=""),
-)
-
-# When the service ran last, and its last outage.
-service = Table(
-    "service",
-    metadata,
-    Column("name", Text, primary_key=True),
-    Column("value", Moment, nullable=False),
-)
-
-# Of a state that hosts share: the host that works on it, or did last, and the hash of its configuration.
-configuration = Table(
-    "configuration",
-    metadata,
-    Column("host", Text, primary_key=True),
-    Column("hash", Text, nullable=False),
-    Column("last_kept", Integer, nullable=False),  # the last delivery made by another host with another configuration
 )
 
 # Counters, such as of digests made and of deliveries by result.

@@ -190,6 +190,28 @@ def test_a_clock_that_is_set_back_makes_no_second_digest(site: Site) -> None:
     assert len(site.told()) == 1
 
 
+@pytest.mark.slow
+def test_what_a_clock_that_was_a_year_ahead_stored_holds_nothing_up(site: Site) -> None:
+    """Slots, held digests and the times at which a delivery and its channel are tried again."""
+    box = '  box: {type: maildir, path: "{folder}/box", from: c@example.org}\noperators:'
+    slow = "  daily: {to: [kim@example.org], channels: [box], changes: [all], when: daily 07:30}\n"
+    site.configure(CONFIG.replace("operators:", box) + "    limit: {hold_above: 1}\n" + slow)
+    (site.folder / "box").touch()  # no folder
+    site.run()
+    site.publish(2)
+    begin = site.now
+    for _ in range(2):
+        site.run(later=timedelta(days=365))
+    assert [each.state for each in site.deliveries() if each.channel == "box"] == ["queued"]
+    (site.folder / "box").unlink()
+    site.now = begin
+    site.publish(5)
+    for _ in range(3):
+        site.run(later=timedelta(days=1))
+    assert len(list((site.folder / "box" / "new").iterdir())) == 2
+    assert any("change-three" in text for text in site.told())
+
+
 def test_the_first_run_can_report(site: Site) -> None:
     site.configure(CONFIG.replace("stale_after", "first_run: report, stale_after"))
     site.publish(1)

@@ -1,6 +1,5 @@
 """A host that takes over has clones of its own: it says what only the other one had."""
 
-import socket
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from datetime import timedelta
@@ -14,14 +13,12 @@ from station import Site
 
 from cachewatch.config.secrets import PostgresAddress
 from cachewatch.errors import CachewatchError, DamagedRow, StateError
-from cachewatch.operators.actions import review
-from cachewatch.operators.status import find_problems, read_status
 from cachewatch.service import create as creating_digests
 from cachewatch.service.context import Context
-from cachewatch.service.passes import compare_with_leader, create_digests, put_in_force, run_pass
+from cachewatch.service.passes import create_digests, run_pass
 from cachewatch.service.poll import poll
 from cachewatch.store import health as alerts
-from cachewatch.store.health import AlertKey, AlertKind
+from cachewatch.store.health import AlertKind
 
 CONFIG = """\
 version: 1
@@ -172,95 +169,22 @@ def test_each_host_records_its_own_history_and_says_what_the_other_ones_cannot_t
     assert hosts.run("two", "mpich") == {"mpich"}
 
 
-class Files:
-    """Two hosts with a file each, and a mail server that is away at first."""
+@pytest.mark.usefixtures("loopback")
+def test_what_waits_is_not_dropped_by_the_file_of_another_host(site: Site) -> None:
+    """That file does not name its reader; what is made there goes where it says."""
 
-    def __init__(self, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.site, self.names, self.monkeypatch = site, ("kim", "lee"), monkeypatch
-        self.port = free_port()
-
-    @contextmanager
-    def at(self, name: str, *readers: str) -> Iterator[Context]:
-        """Be a host whose file names these readers."""
-        self.monkeypatch.setattr(socket, "gethostname", lambda: name)
-        smtp = f"{{type: email, from: c@example.org, smtp: {{host: 127.0.0.1, port: {self.port}, security: none}}}}"
-        config = CONFIG.replace('{type: maildir, path: "{folder}/box", from: c@example.org}', smtp)
-        config = config.replace("kim@example.org", ", ".join(f"{reader}@example.org" for reader in readers))
-        config = config.replace("operators: {channels: []}", "operators: {channels: [box], to: [ops@example.org]}")
-        with host(self.site, name, config) as context:
-            yield context
-
-    def run(self, name: str, *readers: str) -> list[AlertKey]:
-        """Let a host work an hour later; return what operators are alerted of."""
-        self.site.now += timedelta(hours=1)
-        with self.at(name, *readers) as context:
-            put_in_force(context)
+    def work(name: str, reader: str, port: int) -> None:
+        mail = f"{{type: email, from: c@example.org, smtp: {{host: 127.0.0.1, port: {port}, security: none}}}}"
+        config = CONFIG.replace('{type: maildir, path: "{folder}/box", from: c@example.org}', mail)
+        site.now += timedelta(hours=1)
+        with host(site, name, config.replace("kim@example.org", reader)) as context:
             run_pass(context)
-            with context.database.read() as connection:
-                return [alert.key for alert in alerts.all_open(connection) if alert.key.kind in _DIFFERS]
 
-
-_DIFFERS = {AlertKind.CONFIG_DIFFERS}
-
-
-@pytest.fixture
-def files(site: Site, monkeypatch: pytest.MonkeyPatch) -> Files:
-    """A mail to two readers waits on the first host."""
-    made = Files(site, monkeypatch)
-    made.run("one", *made.names)
+    work("one", "kim@example.org", free_port())
     site.publish(1)
-    assert made.run("one", *made.names) == []
-    return made
-
-
-def sent(site: Site) -> dict[str, str]:
-    return {each.target.partition("@")[0]: each.state for each in site.deliveries() if "ops" not in each.target}
-
-
-@pytest.mark.usefixtures("loopback")
-def test_what_waits_is_not_dropped_by_the_file_of_another_host(site: Site, files: Files) -> None:
-    """Also after that host was started again; what it makes itself goes as its own file says."""
-    assert files.run("two", "lee") == [AlertKey(AlertKind.CONFIG_DIFFERS, "(daemon)", "one")]
+    work("one", "kim@example.org", free_port())
     with post() as server:
-        files.port = server.port
-        files.run("two", "lee")
-        assert sent(site) == {"kim": "sent", "lee": "sent"}
+        work("two", "lee@example.org", server.port)
         site.publish(2)
-        files.run("two", "lee")
-    received = [each.recipient for each in server.received if "ops" not in each.recipient]
-    assert sorted(received) == ["kim@example.org", "lee@example.org", "lee@example.org"]
-
-
-@pytest.mark.usefixtures("loopback")
-def test_what_waits_is_dropped_by_the_file_that_all_hosts_have(site: Site, files: Files) -> None:
-    """Somebody was taken out on both; the one that worked dropped it, or the one that took over."""
-    with files.at("one", "lee") as context:
-        put_in_force(context)
-    with post() as server:
-        files.port = server.port
-        files.run("one", "lee")
-    assert sent(site) == {"kim": "dropped", "lee": "sent"}
-
-
-@pytest.mark.usefixtures("loopback")
-def test_a_host_that_waits_with_another_file_is_an_alert_on_both(site: Site, files: Files) -> None:
-    """The one that works notifies operators, of the end as well."""
-    with files.at("two", "lee") as two, files.at("one", *files.names) as one:
-        files.monkeypatch.setattr(socket, "gethostname", lambda: "two")
-        for _ in range(2):
-            compare_with_leader(two)
-        assert [event["event"] for event in site.events()].count("config.differs") == 1
-        review(one)
-        for context in (one, two):
-            assert "the configuration of two is another one than that of one" in [
-                problem.what
-                for problem in find_problems(read_status(context), context.config, context.clock()).warnings
-            ]
-        two.config = one.config
-        compare_with_leader(two)
-        review(one)
-        assert opened(one) == []
-    assert [title for title in site.notices() if "configuration" in title] == [
-        "the configuration of two is another one than that of one",
-        "closed: the configuration of two is another one than that of one",
-    ]
+        work("two", "lee@example.org", server.port)
+    assert [each.recipient for each in server.received] == ["kim@example.org", "lee@example.org"]

@@ -200,10 +200,10 @@ def test_what_is_long_ago_is_forgotten(tmp_path: Path, monkeypatch: pytest.Monke
     readers = Readers(tmp_path, monkeypatch, catalogue(MANY | ZLIB), catalogue(MANY), catalogue(MANY))
     readers.site.configure(CONFIG.replace("version: 1", "version: 1\nretention: {metadata: 60d, payload: 10d}"))
     readers.go_on()
-    readers.site.live(59 * DAY)
+    readers.site.now += 59 * DAY
     readers.site.run()
     assert len(readers.remembered()) == 1
-    readers.site.live(2 * DAY)
+    readers.site.now += 2 * DAY
     readers.site.run()
     assert readers.remembered() == []
 
@@ -372,7 +372,7 @@ def test_what_is_missing_for_long_is_a_loss(tmp_path: Path, monkeypatch: pytest.
     later = [lost | many(1, f"1.{number}", first=30, salt=number + 1) for number in range(17)]
     readers = Readers(tmp_path, monkeypatch, *map(catalogue, [many(40), lost, *later]))
     readers.go_on()
-    readers.site.live(2 * DAY)
+    readers.site.now += 2 * DAY
     readers.site.run()
     (sent,) = readers.made[-1:]
     assert (sent.unconfirmed, sent.remembered.confirmed) == (

@@ -56,7 +56,7 @@ def play(site: Site, *, config: str = CONFIG, replies: dict[str, str] | None = N
 
 def wait(site: Site, days: int) -> None:
     """Let days pass in which the service runs, and make a pass at their end."""
-    site.live(days * DAY)
+    site.now += days * DAY
     site.run()
 
 

@@ -171,9 +171,9 @@ def test_after_five_days_it_is_given_up_and_operators_hear_of_it(site: Site) -> 
         configure(site, server.port)
         site.publish(1)
         site.run()
-        site.live(timedelta(days=4, hours=23))
+        site.now += timedelta(days=4, hours=23)
         assert site.run().dead == 0
-        site.live(timedelta(hours=5))
+        site.now += timedelta(hours=5)
         assert site.run().dead == 1
         assert site.run(later=timedelta(days=5)).dead == 0
     assert states(site) == {"kim": [DeliveryState.DEAD], "lee": [DeliveryState.SENT]}
@@ -189,12 +189,12 @@ def test_time_in_which_operators_were_asked_does_not_count(site: Site) -> None:
         site.publish(2)
         site.run()
         assert states(site) == {"kim": [DeliveryState.HELD], "lee": [DeliveryState.HELD]}
-        site.live(timedelta(days=7))
+        site.now += timedelta(days=7)
         operator_actions.release(site.open(), mails(site)[0].digest)
         assert site.run().dead == 0
-        site.live(timedelta(days=4))
+        site.now += timedelta(days=4)
         assert site.run().dead == 0
-        site.live(timedelta(days=1))
+        site.now += timedelta(days=1)
         assert site.run().dead == 1
 
 
@@ -212,16 +212,16 @@ def test_time_in_which_a_channel_did_not_work_does_not_count(site: Site) -> None
         configure(site, server.port, wrong)
         site.publish(1)
         site.run()
-        site.live(timedelta(days=7))
+        site.now += timedelta(days=7)
         site.run()
         server.replies.clear()
         configure(site, server.port, wrong.replace("password: no", "password: s3cr3t"))
         assert site.run(later=HOUR * 2).dead == 0
         assert site.notices() == ["the channel mail does not work", "1 alert is open", "the channel mail works again"]
-        site.live(timedelta(days=4))
+        site.now += timedelta(days=4)
         assert site.run().dead == 0
         assert states(site) == {"kim": [DeliveryState.DEFERRED], "lee": [DeliveryState.DEFERRED]}
-        site.live(timedelta(days=1))
+        site.now += timedelta(days=1)
         assert site.run().dead == 2
 
 
@@ -289,7 +289,7 @@ def test_digests_that_were_given_up_for_other_reasons_are_no_refusals(site: Site
             site.publish(number)
             for _ in range(4):
                 site.run(later=4 * HOUR)
-            site.live(DAY)
+            site.now += DAY
         assert states(site)["kim"] == [DeliveryState.DEAD] * 2
         server.by_recipient = NO_USER
         site.publish(3)
@@ -510,7 +510,7 @@ def test_a_delivery_is_given_up_only_after_several_attempts_over_a_day(site: Sit
         configure(site, server.port)
         site.publish(1)
         site.run()
-        site.live(6 * DAY)
+        site.now += 6 * DAY
         assert site.run().dead == 0
         assert site.run(later=HOUR).dead == 1
 
