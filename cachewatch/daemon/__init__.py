@@ -172,7 +172,6 @@ class Daemon:
         self._is_reloading = False
         self._is_resumed = False
         self._beat = time.monotonic()
-        self._started = time.time()
         self._offset = time.time() - time.monotonic()
         self._failures = Failures(context.log)
         self._scheduler = Scheduler(_THREADS, self._note)
@@ -387,7 +386,6 @@ class Daemon:
     def _metrics(self, accept: str) -> MonitorPage:
         daemon = DaemonStatus(
             tick=time.time() - (time.monotonic() - self._beat),
-            started=self._started,
             job_failures=dict.fromkeys(self._scheduler.names(), 0) | self._failures.totals,
             failing_jobs=len(self._failures.lasting()),
             is_leader=self._leadership.is_ours,

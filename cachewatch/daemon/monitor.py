@@ -3,18 +3,13 @@
 No other module uses prometheus_client.
 """
 
-import os
 import re
-import resource
 import socket
-import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from ipaddress import ip_address
-from pathlib import Path
 from socketserver import TCPServer, ThreadingMixIn
 from threading import Lock, Thread, Timer
 from typing import Any, ClassVar
@@ -22,6 +17,7 @@ from typing import Any, ClassVar
 from msgspec import Struct
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.exposition import choose_encoder, generate_latest
+from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from cachewatch import __version__
@@ -184,11 +180,6 @@ SERIES: Mapping[str, tuple[str, ...]] = {
     "cachewatch_job_failures_total": ("Failures of a job of the daemon since it started.", "job"),
     "cachewatch_failing_jobs": ("Jobs of the daemon that failed three times in a row or more.",),
     "cachewatch_leader": ("1 if this daemon works on the state, 0 if it waits for another host.",),
-    "process_start_time_seconds": ("When the daemon was started.",),
-    "process_cpu_seconds_total": ("Processor time that the daemon took.",),
-    "process_resident_memory_bytes": ("Memory that the daemon takes.",),
-    "process_open_fds": ("File descriptors that the daemon has open.",),
-    "process_threads": ("Threads of the daemon.",),
 }
 # The possible states of a new digest, and the possible results of an attempt to deliver.
 _DIGESTS = (DigestState.READY, DigestState.HELD)
@@ -201,7 +192,6 @@ class DaemonStatus(Struct, frozen=True, kw_only=True):
     """The state of the daemon that is not stored in the database."""
 
     tick: float  # when the daemon last looked for due digests, in seconds since 1970
-    started: float  # in seconds since 1970
     job_failures: Mapping[str, int]  # since the start, by job
     failing_jobs: int
     is_leader: bool = True  # works on the state, and is no standby
@@ -272,13 +262,6 @@ def _of_daemon(daemon: DaemonStatus) -> Iterator[Sample]:
         yield "cachewatch_job_failures_total", {"job": job}, count
     yield "cachewatch_failing_jobs", {}, daemon.failing_jobs
     yield "cachewatch_leader", {}, daemon.is_leader
-    yield "process_start_time_seconds", {}, daemon.started
-    yield "process_cpu_seconds_total", {}, time.process_time()
-    yield "process_threads", {}, threading.active_count()
-    statm, descriptors = Path("/proc/self/statm"), Path("/proc/self/fd")  # of Linux
-    if statm.exists():
-        yield "process_resident_memory_bytes", {}, int(statm.read_text("ascii").split()[1]) * resource.getpagesize()
-        yield "process_open_fds", {}, len(os.listdir(descriptors))  # noqa: PTH208  names are enough
 
 
 _PLAIN = "text/plain; version=0.0.4; charset=utf-8"
@@ -331,8 +314,8 @@ def readyz(context: Context, health: MonitorPage) -> MonitorPage:
 
 def figures(context: Context, daemon: DaemonStatus, accept: str) -> MonitorPage:
     """Return the page /metrics, in the format that the header `accept` asks for."""
-    # A registry of our own: the library's has figures of this process that we give ourselves.
     registry = CollectorRegistry()
+    ProcessCollector(registry=registry)
     try:
         registry.register(_Samples(metrics(context, daemon)))
     except CachewatchError as error:

@@ -15,7 +15,7 @@ from cachewatch.channels import open_channel
 from cachewatch.config.model import Config
 from cachewatch.config.schedule import duration_in_words, minute
 from cachewatch.core.advice.remembered import confirmed
-from cachewatch.errors import DamagedRow, UsageError
+from cachewatch.errors import UsageError
 from cachewatch.operators.status import LATE, PATIENCE, Problem, find_problems, late, read_status
 from cachewatch.report.values import Message
 from cachewatch.service import recipients
@@ -30,11 +30,11 @@ from cachewatch.service.alerts import (
 from cachewatch.service.context import Context
 from cachewatch.service.holds import alert_key, place, questions
 from cachewatch.service.notes import source_unreadable, unread_sources, unreadable
-from cachewatch.service.recipients import is_recipient, is_used, set_aside, why_not
+from cachewatch.service.recipients import is_recipient, is_used, why_not
 from cachewatch.service.streams import streams_of
 from cachewatch.store import cursors, digests, health, messages, outbox
 from cachewatch.store.database import Connection
-from cachewatch.store.digests import DigestRecord, DigestState, DigestSummary
+from cachewatch.store.digests import DigestState, DigestSummary
 from cachewatch.store.health import AlertKey, AlertKind, OpenAlert
 from cachewatch.store.outbox import OPEN, WAITING, Delivery, DeliveryState
 
@@ -274,23 +274,22 @@ def message_of(connection: Connection, context: Context, number: int) -> Message
     return found
 
 
-def release(context: Context, name: str) -> DigestRecord:
+def release(context: Context, name: str) -> DigestSummary:
     """Send a held digest and move the cursors that it covers; `name` is a key, subscription or SUBSCRIPTION/STREAM."""
     return _settle_held(context, name, DigestState.RELEASED, "released by an operator")
 
 
-def drop_digest(context: Context, name: str, reason: str) -> DigestRecord:
+def drop_digest(context: Context, name: str, reason: str) -> DigestSummary:
     """Drop a held digest: nobody gets its changes, and the cursors move on; `name` is as for `release`."""
     return _settle_held(context, name, DigestState.DROPPED, reason)
 
 
-def _settle_held(context: Context, name: str, state: DigestState, said: str) -> DigestRecord:
+def _settle_held(context: Context, name: str, state: DigestState, said: str) -> DigestSummary:
     now = context.clock()
-    _check_damage(context, name)
     with context.database.write() as connection:
         stored = _held(connection, name)
         digests.settle(connection, stored.key, state, said, now)
-        advances = list(stored.advances)
+        advances = list(digests.advances(connection, stored.key))
         if state is DigestState.RELEASED:
             advances = [structs.replace(each, learned=confirmed(each.learned)) for each in advances]
             for each in outbox.find(connection, digest_key=stored.key):
@@ -332,33 +331,13 @@ def _check_recipient(connection: Connection, context: Context, delivery: Deliver
         raise UsageError(f"delivery {delivery.id}: {why}; see `channels:` and `to:` in {context.config.path}")
 
 
-def _check_damage(context: Context, name: str) -> None:
-    """Set a held digest aside and raise UsageError if it is damaged, since its cursor moves are then unknown."""
-    with context.database.write() as connection:
-        record = digests.find(connection, _key(connection, name))
-        if record is None or record.state is not DigestState.HELD:
-            return
-        try:
-            digests.get(connection, record.key)
-            return
-        except DamagedRow as error:
-            set_aside(connection, context, record, error)
-            said = f"{error}; it was set aside, and the next pass creates it again"
-    raise UsageError(said)
-
-
-def _key(connection: Connection, name: str) -> str:
-    """Return the key of the held digest with this subscription or SUBSCRIPTION/STREAM, else `name`, perhaps a key."""
+def _held(connection: Connection, name: str) -> DigestSummary:
+    """Return a held digest by its key, its subscription, or its subscription and stream."""
     found = [each for each in digests.all_held(connection) if name in (each.subscription, _stream(each))]
     if len(found) > 1:
         raise UsageError(f"{name} has {len(found)} held digests; name one of them: {', '.join(map(_stream, found))}")
-    return found[0].key if found else name
-
-
-def _held(connection: Connection, name: str) -> DigestRecord:
-    """Return a held digest by its key, its subscription, or its subscription and stream."""
-    key = _key(connection, name)
-    stored = digests.get(connection, key)
+    key = found[0].key if found else name  # which may be a key
+    stored = digests.find(connection, key)
     if stored is None:
         raise UsageError(
             f"{key}: no held digest has this subscription or key, or several keys begin with it; "

@@ -30,7 +30,6 @@ from cachewatch.service.comparisons import Comparisons, kept_comparisons
 from cachewatch.service.context import Context, EndingError
 from cachewatch.service.create import create_digest, take_over_renamed
 from cachewatch.service.poll import Polls, follow_poll
-from cachewatch.service.recipients import set_aside
 from cachewatch.service.send import deliver_all
 from cachewatch.service.stream_state import streams_to_look_at
 from cachewatch.service.streams import Stream, streams_of
@@ -160,16 +159,10 @@ def _create_digests(
     shared = context.config.sources if context.database.is_shared else {}
     behind = {name for name, source in shared.items() if _is_behind(context, source)}
     with context.database.read() as connection:
-        damaged = digests.damaged_held(connection)
         ready = [stream for stream in streams if not stream.depends_on(behind)]
         ready = streams_to_look_at(connection, ready, context.clock())
         names = {source.name for stream in ready for source in stream.sources}
         isolated = {name: Isolated(worker, cursors.blobs_not_to_read(connection, name)) for name in names}
-    for record, error in damaged:
-        with context.database.write() as connection:
-            set_aside(connection, context, record, error)
-    if damaged:
-        review(context)  # so that operators are asked anew about what takes its place
 
     def isolate(name: str) -> Isolated:
         if name not in isolated:  # the name of an environment

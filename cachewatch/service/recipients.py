@@ -11,14 +11,12 @@ from datetime import timedelta
 from cachewatch.config.channels import ChannelConfig, MailConfig, MaildirConfig
 from cachewatch.config.model import Config
 from cachewatch.config.types import address_of
-from cachewatch.errors import DamagedRow
 from cachewatch.runtime.files import shared_kind
 from cachewatch.service import alerts
-from cachewatch.service.alerts import DAEMON, OPERATORS, Alert, OperatorNotice, open_within
+from cachewatch.service.alerts import DAEMON, OPERATORS, Alert, OperatorNotice
 from cachewatch.service.context import Context
-from cachewatch.store import digests, health, messages, outbox
+from cachewatch.store import health, messages, outbox
 from cachewatch.store.database import Connection
-from cachewatch.store.digests import DigestState, DigestSummary
 from cachewatch.store.health import AlertKey, AlertKind
 from cachewatch.store.outbox import Delivery, DeliveryState
 
@@ -187,37 +185,6 @@ def _send(connection: Connection, context: Context, delivery: Delivery, said: st
     outbox.prolong(connection, delivery.id, now + longest(context.config, delivery.channel))
 
 
-def fail_damaged_deliveries(context: Context) -> None:
-    """Set deliveries with a damaged state to failed for good, because it is unknown whether they were sent."""
-    said = "its stored state was damaged: it may have been sent, or not"
-    with context.database.write() as connection:
-        digests.settle_unknown(connection, said, context.clock())
-        for each in outbox.mark_damaged_dead(connection, said, context.clock()):
-            alert = Alert(
-                key=AlertKey(AlertKind.DELIVERY_FAILED, each.channel, each.target),
-                title=f"the delivery record of a digest for {each.target} is damaged",
-                lines=(f"Delivery {each.id} through {each.channel}: {said}.",),
-                commands=(f"cachewatch deliveries show {each.id}", f"cachewatch deliveries retry {each.id}"),
-            )
-            open_within(connection, context, alert)
-            context.log_within(connection, each).error("delivery.dead", said=said)
-
-
-def set_aside(connection: Connection, context: Context, record: DigestSummary, error: DamagedRow) -> None:
-    """Set a damaged held digest aside and make its stream due now; its cursors have not moved."""
-    now = context.clock()
-    digests.settle(connection, record.key, DigestState.DAMAGED, str(error), now)
-    digests.hasten(connection, record.subscription, record.stream, now)
-    notice = OperatorNotice(
-        topic=f"damaged {record.subscription}/{record.stream}",
-        title=f"a digest for {record.subscription} that was held is damaged",
-        lines=(str(error), "It was not sent, and its cursors did not move: the next one reports the same."),
-    )
-    alerts.notify_within(connection, context, notice)
-    log = context.log_within(connection).bind(digest=record.key[:12], subscription=record.subscription)
-    log.error("digest.damaged", error=str(error))
-
-
 def resume(context: Context) -> None:
     """Prepare to work on a state: recover from a crash, and report what is unusual about the state."""
     with context.database.write() as connection:
@@ -226,7 +193,6 @@ def resume(context: Context) -> None:
             if alert.key.name == DAEMON:
                 health.mark_resolved(connection, alert.key, context.clock())
     context.database.check_place()
-    fail_damaged_deliveries(context)
     if kind := shared_kind(context.folder):
         context.log.warning("state.shared", folder=context.folder, file_system=kind)
     if context.database.is_new and any(context.clone_folder(source).exists() for source in context.config.sources):

@@ -4,12 +4,14 @@ One transaction finds the streams to look at, and one more reads each of these.
 """
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from datetime import datetime
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from cachewatch.core.advice.remembered import Remembered
+from cachewatch.errors import DamagedRow
 from cachewatch.service.streams import Stream
 from cachewatch.store import cursors, digests, health
 from cachewatch.store.cursors import Advance, Cursor, Position
@@ -65,10 +67,13 @@ class StreamState(Struct, frozen=True, kw_only=True):
 
 
 def read_stream(connection: Connection, stream: Stream) -> StreamState:
-    """Read the stored state of a stream; raise DamagedRow if a held digest of it is damaged."""
+    """Read the stored state of a stream."""
     of = stream.subscription.name, stream.name
     known = digests.known(connection, of[0])
     held = tuple(each.key for each in known if each.stream == stream.name and each.is_held)
+    held_advances: frozenset[Advance] = frozenset()
+    with suppress(DamagedRow):  # a digest made anew then takes its place
+        held_advances = frozenset(advance for key in held for advance in digests.advances(connection, key))
     return StreamState(
         sources={each.name: health.source(connection, each.name) for each in stream.sources},
         positions=_positions(connection, stream),
@@ -76,7 +81,7 @@ def read_stream(connection: Connection, stream: Stream) -> StreamState:
         slot=digests.pending(connection, *of),
         holds=digests.holds_of(connection, *of),
         held=held,
-        held_advances=frozenset(advance for key in held for advance in digests.advances(connection, key)),
+        held_advances=held_advances,
         digests=known,
         is_failing=health.get(connection, AlertKey(AlertKind.DIGEST_FAILED, *of)) is not None,
     )

@@ -39,7 +39,7 @@ class DigestState(StrEnum):
     RELEASED = "released"
     DROPPED = "dropped"
     SUPERSEDED = "superseded"
-    DAMAGED = "damaged"  # it is not delivered, but made again
+    DAMAGED = "damaged"  # what is stored is none of these
 
     @classmethod
     def _missing_(cls, value: object) -> "DigestState":  # noqa: ARG003  the contract of an Enum
@@ -133,17 +133,6 @@ def subscription_of(connection: Connection, key: str) -> str:
     return str(connection.scalar(select(digests.c.subscription).where(digests.c.key == key)) or "")
 
 
-def damaged_held(connection: Connection) -> list[tuple["HeldDigest", DamagedRow]]:
-    """Return the held digests that are damaged, each with the error."""
-    found = []
-    for record in all_held(connection):
-        try:
-            get(connection, record.key)
-        except DamagedRow as error:
-            found.append((record, error))
-    return found
-
-
 def has_any(connection: Connection, subscription: str, stream: str) -> bool:
     """Tell whether a digest of a stream is stored."""
     query = select(digests.c.key).filter_by(subscription=subscription, stream=stream)
@@ -173,13 +162,6 @@ def settle(connection: Connection, key: str, state: DigestState, reason: str, no
         connection.execute(waiting.values(state=DeliveryState.QUEUED, said=reason, due=now))
     else:
         connection.execute(waiting.values(state=DeliveryState.DROPPED, said=reason, settled_at=now))
-
-
-def settle_unknown(connection: Connection, reason: str, now: datetime) -> None:
-    """Mark digests whose `state` column is damaged; one that was held is made again."""
-    known = [digests.c.state != state for state in DigestState]
-    for key in connection.execute(select(digests.c.key).where(*known)).scalars().all():
-        settle(connection, key, DigestState.DAMAGED, reason, now)
 
 
 def archive(connection: Connection) -> list[DigestRecord]:
@@ -390,7 +372,9 @@ def finish(connection: Connection, slot: Slot, digest: str | None, now: datetime
 def problems(connection: Connection) -> Iterator[str]:
     """Yield a sentence for each damaged digest or delivery, and for each delivery without its digest."""
     keys = connection.execute(select(digests.c.key).order_by(digests.c.key)).scalars().all()
-    rows = connection.execute(select(deliveries.c.id, deliveries.c.digest).order_by(deliveries.c.id)).all()
+    rows = connection.execute(
+        select(deliveries.c.id, deliveries.c.digest, deliveries.c.state).order_by(deliveries.c.id)
+    ).all()
     looks: list[Callable[[], object]] = [partial(get, connection, key) for key in keys]
     looks += [partial(message, connection, row.id) for row in rows]
     for look in looks:
@@ -399,6 +383,8 @@ def problems(connection: Connection) -> Iterator[str]:
         except StateError as error:
             yield str(error)
     for row in rows:
+        if row.state not in list(DeliveryState):
+            yield f"delivery {row.id}: its state is damaged, so it may have been sent, or not"
         if row.digest not in keys:
             yield f"delivery {row.id}: its digest {row.digest[:12]} is missing"
 

@@ -43,7 +43,7 @@ class DeliveryState(StrEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> "DeliveryState":  # noqa: ARG003  the contract of an Enum
-        return cls.DEAD  # `mark_damaged_dead` stores this for those whose state is damaged
+        return cls.DEAD  # nobody knows whether it was sent
 
 
 # No delivery and no channel ever waits for longer: a time further ahead was stored by a wrong clock, and is ignored.
@@ -200,17 +200,6 @@ def requeue(connection: Connection, number: int, due: datetime, now: datetime) -
     values = {"state": DeliveryState.QUEUED, "may_have_arrived": True, "due": due}
     connection.execute(update(deliveries).filter_by(id=number).values(**values))
     note(connection, number, "interrupted", "it may have arrived: the sender ended before the reply", now)
-
-
-def mark_damaged_dead(connection: Connection, said: str, now: datetime) -> list[Delivery]:
-    """Mark deliveries whose `state` column is damaged as dead, and return them."""
-    known = [deliveries.c.state != state for state in DeliveryState]
-    rows = connection.execute(select(deliveries.c.id).where(*known)).scalars().all()
-    values = {"state": DeliveryState.DEAD, "said": said, "settled_at": now}
-    for number in rows:
-        connection.execute(update(deliveries).filter_by(id=number).values(**values, claimed_by=None))
-        note(connection, number, DeliveryState.DEAD, said, now)
-    return [found for number in rows if (found := delivery(connection, number)) is not None]
 
 
 def all_open(connection: Connection) -> list[Delivery]:

@@ -1,6 +1,5 @@
 """The figures of the service: each series says what its name says."""
 
-import re
 from datetime import timedelta
 from pathlib import Path
 
@@ -24,7 +23,7 @@ subscriptions:
   ml: {channels: [files], match: {sources: [public]}, changes: [all], when: each revision}
   nightly: {channels: [files], match: {sources: [public]}, changes: [all], when: daily 07:30}
 """
-DAEMON = DaemonStatus(tick=7.0, started=3.0, job_failures={"polls": 2}, failing_jobs=1)
+DAEMON = DaemonStatus(tick=7.0, job_failures={"polls": 2}, failing_jobs=1)
 
 
 @pytest.fixture
@@ -60,11 +59,3 @@ def test_what_the_figures_say(samples: list[Sample]) -> None:
     assert value(samples, "cachewatch_last_tick_timestamp_seconds") == 7
     assert value(samples, "cachewatch_job_failures_total", job="polls") == 2
     assert value(samples, "cachewatch_failing_jobs") == 1
-    assert value(samples, "process_start_time_seconds") == 3
-
-
-def test_the_memory_is_what_the_kernel_calls_resident(samples: list[Sample]) -> None:
-    """Not what is mapped, nor what is shared."""
-    (resident,) = re.findall(r"^VmRSS:\s+(\d+) kB$", Path("/proc/self/status").read_text(), re.MULTILINE)
-
-    assert value(samples, "process_resident_memory_bytes") == pytest.approx(int(resident) * 1024, rel=0.2)

@@ -32,7 +32,7 @@ channels: {files: {type: file, path: "{folder}/out/{subscription}/{key}.{ext}", 
 operators: {channels: []}
 subscriptions: {ml: {channels: [files], changes: [all]}}
 """
-DAEMON = DaemonStatus(tick=1.0, started=1.0, job_failures={"digests": 2}, failing_jobs=0)
+DAEMON = DaemonStatus(tick=1.0, job_failures={"digests": 2}, failing_jobs=0)
 HOUR = timedelta(hours=1)
 
 

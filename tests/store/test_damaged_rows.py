@@ -15,9 +15,6 @@ from station import Site
 
 from cachewatch.errors import DamagedRow, UsageError
 from cachewatch.operators import actions as operator_actions
-from cachewatch.service.passes import create_digests
-from cachewatch.service.recipients import resume
-from cachewatch.service.send import deliver
 from cachewatch.store import digests, outbox
 from cachewatch.store.outbox import Delivery, DeliveryState
 
@@ -126,15 +123,6 @@ def test_damaged_bytes_are_a_dead_letter(site: Site, server: Post, run: Run, wha
     assert run("deliveries", "drop", "1", "--reason", "damaged", *config).exit_code == 0
 
 
-@pytest.mark.slow
-def test_each_that_is_damaged_counts_and_holds_up_nobody(site: Site, server: Post) -> None:
-    """What is behind it goes out in the same turn."""
-    flip(site, "deliveries", "payload", "target = 'kim@example.org'")
-    assert deliver(site.open(), "mail") == 1
-    assert {name: each.state for name, each in mails(site).items()} == {"kim": "dead", "lee": "sent"}
-    assert [event["event"] for event in site.events()].count("delivery.dead") == 1
-
-
 def test_what_was_dropped_is_not_retried_where_its_bytes_were_deleted(site: Site, server: Post) -> None:
     """Never an empty mail."""
     kim = mails(site)["kim"]
@@ -153,29 +141,20 @@ def test_a_feed_leaves_out_an_entry_whose_bytes_are_damaged(site: Site) -> None:
     assert "change-1" in feed
 
 
-def test_the_log_says_whose_delivery_nobody_knows_of(site: Site) -> None:
-    execute(site, "UPDATE deliveries SET state = 'queueD' WHERE target = 'kim@example.org'")
-    resume(site.open())
-    (dead,) = [event for event in site.events() if event["event"] == "delivery.dead"]
-    kim = mails(site)["kim"]
-    assert (dead["id"], dead["channel"], dead["target"]) == (kim.id, "mail", "kim@example.org")
-
-
-@pytest.mark.parametrize("column", ["rendered", "moves"])
-def test_a_held_digest_that_is_damaged_is_set_aside_and_made_anew(held: Site, column: str, run: Run) -> None:
+def test_a_held_digest_that_is_damaged_cannot_be_answered_and_is_made_anew(held: Site, run: Run) -> None:
+    """Nobody can read how its cursors move."""
     (before,) = keys(held)
-    flip(held, "digests", column, "state = 'held'")
+    flip(held, "digests", "moves", "state = 'held'")
     config = ("--config", held.folder / "cachewatch.yaml")
-    for command in (["status"], ["status", "--format", "json"], ["deliveries", "list"], ["deliveries", "show", "1"]):
+    for command in (["status"], ["deliveries", "list"], ["deliveries", "show", "1"]):
         assert run(*command, *config).exit_code == 0
-    done = run("once", *config)
-    assert (done.exit_code, done.error.count("digest.damaged")) == (0, 1), done.error
+    refused = run("deliveries", "release", "ml", *config)
+    assert f"digest {before[:12]}: it is damaged" in refused.error
+    assert run("once", *config).exit_code == 0
     (after,) = keys(held)
     assert after != before
-    first, *_, last = held.notices()
-    assert first == last == "a large change in develop of public"
-    assert held.notices().count("a digest for ml that was held is damaged") == 1
-    assert run("deliveries", "release", after[:12], *config).exit_code == 0
+    assert held.notices() == ["a large change in develop of public"]
+    assert run("deliveries", "release", "ml", *config).exit_code == 0
     held.now = datetime.now(UTC)
     with post() as server:
         configure(held, server.port, limit=1)
@@ -183,51 +162,6 @@ def test_a_held_digest_that_is_damaged_is_set_aside_and_made_anew(held: Site, co
     assert len(server.received) == 2
     assert b"change-0" in server.received[0].content
     assert {each.state for each in held.deliveries() if each.digest == before} == {DeliveryState.DROPPED}
-
-
-def test_what_is_damaged_while_the_service_runs_is_set_aside(held: Site) -> None:
-    """Not only when it starts again."""
-    flip(held, "digests", "moves", "state = 'held'")
-    create_digests(held.open())
-    assert len(keys(held)) == 1, "it was made anew"
-    assert "a digest for ml that was held is damaged" in held.notices()
-
-
-@pytest.mark.slow_cases
-@pytest.mark.parametrize("act", ["release", "drop"])
-def test_whoever_answers_for_a_damaged_digest_is_told(held: Site, act: str, run: Run) -> None:
-    """Its cursors cannot be read, so it can neither be released nor dropped; it is made anew."""
-    (key,) = keys(held)
-    flip(held, "digests", "moves", "state = 'held'")
-    options = ("--reason", "x") if act == "drop" else ()
-    done = run("deliveries", act, key[:12], *options, "--config", held.folder / "cachewatch.yaml")
-    assert done.exit_code == 2
-    assert f"digest {key[:12]}: it is damaged" in done.error
-    assert "it was set aside, and the next pass creates it again" in done.error
-    assert keys(held) == []
-    held.run()
-    assert len(keys(held)) == 1
-
-
-@pytest.mark.slow
-def test_a_weekly_digest_that_was_held_is_made_anew_at_once(tmp_path: Path) -> None:
-    """Not a week later."""
-    site = Site(tmp_path, STATES)
-    configure(site, limit=1)
-    path = tmp_path / "cachewatch.yaml"
-    path.write_text(path.read_text().replace("changes: [all]", "changes: [all], when: weekly mon 07:30"))
-    site.run()
-    site.publish(2)
-    with site.open().database.write() as connection:
-        connection.exec_driver_sql("UPDATE slots SET due = '2025-01-01T00:00:00.000000Z'")
-    site.run()
-    (before,) = keys(site)
-    flip(site, "digests", "moves", "state = 'held'")
-    context = site.open()
-    resume(context)
-    site.run()
-    (after,) = keys(site)
-    assert after != before
 
 
 def test_the_archive_leaves_out_what_is_damaged(site: Site) -> None:
@@ -260,7 +194,6 @@ def test_no_bit_ends_in_a_traceback(site: Site, server: Post, run: Run) -> None:
 @pytest.mark.parametrize(
     ("column", "value", "state"),
     [
-        ("state", "'queueD'", DeliveryState.DEAD),
         ("due", "'2026-11-21D21:19:57.734793Z'", DeliveryState.SENT),
         ("give_up", "'2026-99-99'", DeliveryState.SENT),
         ("target", "cast(x'6b696dff40' AS TEXT)", DeliveryState.DEAD),
@@ -285,13 +218,23 @@ def _play(site: Site, server: Post, run: Run, damage: str, state: DeliveryState)
     for command in (["status"], ["deliveries", "list"], ["deliveries", "show", "1"]):
         assert run(*command, *config).exit_code == 0
     done = run("once", *config)
-    assert done.exit_code == (7 if state is DeliveryState.DEAD and "queueD" not in damage else 0), done.error
+    assert done.exit_code == (7 if state is DeliveryState.DEAD else 0), done.error
     after = {each.id: each for each in site.deliveries()}
     assert [received.recipient for received in server.received][-1] == "lee@example.org"
     assert len(server.received) == 1 + (state is DeliveryState.SENT)
     if state is DeliveryState.DEAD:
         assert any("kim" in title for title in site.notices()), site.notices()
     return {name: after[before[name].id].state for name in ("kim", "lee")}
+
+
+def test_a_delivery_whose_state_is_damaged_failed_and_the_check_names_it(site: Site, run: Run) -> None:
+    execute(site, "UPDATE deliveries SET state = 'queueD' WHERE target = 'kim@example.org'")
+    config = ("--config", site.folder / "cachewatch.yaml")
+    assert "1 delivery through mail failed for good" in run("status", "--check", *config).output
+    checked = run("state", "check", *config)
+    assert "delivery 1: its state is damaged" in checked.output + checked.error
+    assert run("deliveries", "retry", "1", *config).exit_code == 0
+    assert mails(site)["kim"].state is DeliveryState.QUEUED
 
 
 @pytest.mark.slow
