@@ -7,7 +7,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from http.client import HTTPConnection
 from pathlib import Path
 
@@ -15,12 +14,9 @@ import pytest
 from conftest import Run
 from helpers import catalogue, records
 from mailservers import Post, free_port, header, post
-from postgres import running
 from station import Site, wait_for
-from tools import program
 
 from cachewatch.config.secrets import PostgresAddress
-from cachewatch.store.outbox import DeliveryState
 
 pytestmark = pytest.mark.usefixtures("loopback")
 
@@ -111,23 +107,8 @@ def report(site: Site, server: Post, number: int) -> float:
     return time.monotonic() - began
 
 
-def is_settled(site: Site) -> bool:
-    """Tell whether the answer to each mail is written down: what is in hand otherwise is sent a second time."""
-    return {each.state for each in site.deliveries()} == {DeliveryState.SENT}
-
-
 def mails(server: Post, reader: str) -> bytes:
     return b"".join(each.content for each in list(server.received) if each.recipient == reader)
-
-
-def count(event: str, *hosts: Host) -> int:
-    """Return how often the hosts logged an event."""
-    return sum(host.said().count(f" {event} ") for host in hosts)
-
-
-def is_more(before: int, event: str, *hosts: Host) -> bool:
-    """Tell whether the hosts logged an event again."""
-    return count(event, *hosts) > before
 
 
 def check(server: Post, *, copies: int = 1) -> None:
@@ -175,53 +156,4 @@ def test_a_host_that_ends_as_it_should_is_followed_at_once(site: Site) -> None:
         assert one.process.wait(60) == 0
         wait_for(lambda: "leader.began" in two.said(), 15)
         report(site, server, 2)
-        check(server)
-
-
-@pytest.mark.slow
-def test_a_server_that_dies_in_the_middle_of_transactions_and_returns_loses_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Killed after a poll, after a digest and in the middle of its deliveries; whichever host works then, every reader hears of each change."""
-    with running(Path(program("postgres")).resolve().parent, "fsync=on") as database:
-        monkeypatch.setattr(Site, "address", database.new())
-        site = Site(tmp_path, STATES)
-        with hosts(site) as (one, two, server):
-            for number, event in enumerate(("source.polled", "digest.queued", "delivery.sent"), 1):
-                before = count(event, one, two)
-                site.publish(number)
-                wait_for(partial(is_more, before, event, one, two))
-                database.kill()
-                database.start()
-                report(site, server, number)
-            wait_for(
-                lambda: (
-                    {host.ask("/readyz").partition(":")[0] for host in (one, two)} == {"200 standby", "200 ready\n"}
-                ),
-                60,
-            )
-            check(server, copies=2)
-            changes = {b"change-0", b"change-1", b"change-2"}
-            told = {
-                (each.recipient, change) for each in server.received for change in changes if change in each.content
-            }
-            assert told == {(reader, change) for reader in READERS for change in changes}
-
-
-@pytest.mark.slow
-def test_a_host_that_was_stopped_until_its_session_ended_waits_afterwards(site: Site) -> None:
-    with hosts(site) as (one, two, server):
-        report(site, server, 1)
-        wait_for(lambda: is_settled(site))
-        one.signal(signal.SIGSTOP)
-        report(site, server, 2)
-        assert "leader.began" in two.said()
-        one.signal(signal.SIGCONT)
-        wait_for(lambda: "leader.lost" in one.said(), 60)
-        wait_for(lambda: one.ask("/readyz").startswith("200 standby"), 60)
-        report(site, server, 3)
-        wait_for(lambda: is_settled(site))
-        two.end()
-        report(site, server, 4)
-        wait_for(lambda: one.ask("/readyz").startswith("200 ready"), 60)
         check(server)

@@ -1,6 +1,5 @@
 """A delivery that is being sent belongs to one run: what that run cannot write down, or never says, comes back by itself."""
 
-import os
 import socket
 import sqlite3
 import threading
@@ -17,8 +16,7 @@ from mailservers import Post, free_port, header, post
 from station import Site, wait_for
 
 from cachewatch.channels import longest_attempt
-from cachewatch.errors import StateError, UsageError
-from cachewatch.operators import actions as operator_actions
+from cachewatch.errors import StateError
 from cachewatch.report.values import DeliveryResult, Message, Transport
 from cachewatch.service import send as sending_deliveries
 from cachewatch.service.context import Context
@@ -161,14 +159,6 @@ def test_what_a_process_that_ended_had_in_hand_goes_out_again_first(site: Site, 
     assert (event["channel"], event["count"]) == ("mail", 1)
 
 
-def test_what_this_process_never_settled_comes_back_with_the_next_run(site: Site, server: Post) -> None:
-    """One run a channel: whatever ended it, nothing waits until a restart."""
-    context = site.open()
-    claimed(context)
-    assert deliver(context, "mail") == 0
-    assert {name: each.state for name, each in mails(site).items()} == {"kim": "sent", "lee": "sent"}
-
-
 @pytest.mark.parametrize("_state", ["postgresql"], indirect=True)
 def test_what_another_host_had_in_hand_is_sent_after_the_longest_attempt(
     site: Site, server: Post, monkeypatch: pytest.MonkeyPatch
@@ -210,26 +200,6 @@ def test_an_answer_that_another_run_has_overtaken_changes_nothing(
         history = [event for _, event, _ in outbox.history(connection, mails(site)["kim"].id)]
     assert history[-3:] == ["interrupted", "sent", "late"]
     assert [event["event"] for event in site.events()].count("answer.late") == 1
-
-
-def test_each_run_has_a_name_that_no_other_has(site: Site) -> None:
-    """So that an answer of one is never taken for that of another."""
-    first, second = (site.open().owner for _ in range(2))
-    assert first != second
-    assert first.startswith(f"{socket.gethostname()}/{os.getpid()}/")
-
-
-def test_what_is_being_sent_is_retried_only_by_force(site: Site, server: Post, run: Run) -> None:
-    context = site.open()
-    number = claimed(context).id
-    with pytest.raises(
-        UsageError, match=f"is being sent by {context.owner} since .*, and comes back by itself .* --force"
-    ):
-        operator_actions.retry(site.open(), number)
-    operator_actions.retry(site.open(), number, is_forced=True)
-    site.run()
-    assert {name: each.state for name, each in mails(site).items()} == {"kim": "sent", "lee": "sent"}
-    assert mails(site)["kim"].may_have_arrived
 
 
 def test_the_command_shows_who_sends_and_takes_force(site: Site, run: Run) -> None:

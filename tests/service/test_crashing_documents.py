@@ -1,6 +1,5 @@
 """Documents that nobody can read within the limits stop neither the others, nor the service, nor its answers."""
 
-import json
 import os
 import signal
 import socket
@@ -37,14 +36,6 @@ subscriptions:
 """
 
 
-@pytest.fixture
-def _little_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Little processor time, and as long as others need to share the processor."""
-    limits = Limits(seconds=1, seconds_per_megabyte=0)
-    monkeypatch.setattr(limited_process, "_PATIENCE", 120.0)
-    monkeypatch.setattr(run_pass, "Worker", partial(limited_process.Worker, limits=limits))
-
-
 def state(number: int, pa: dict[str, bytes]) -> dict[str, bytes]:
     """Return a catalogue that gets another package with each number."""
     return catalogue({f"other-{n}": records([100 + n]) for n in range(number + 1)}) | pa
@@ -62,35 +53,8 @@ def site(folder: Path, *pas: dict[str, bytes], port: int = 9) -> Site:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("_little_time")
-def test_one_that_takes_too_long_is_unread_and_all_others_are_told(tmp_path: Path) -> None:
-    """What changed in it is told when it can be read again; operators hear of both."""
-    made = site(tmp_path, pa("7.1", 10), {PATH: HEAVY}, {PATH: HEAVY}, pa("7.2", 11))
-    made.run()
-    for number in range(1, len(made.commits)):
-        made.publish(number)
-        made.run(later=DAY)
-    first, second, third = [
-        json.loads(stored.rendered.json) for stored in made.digests() if stored.subscription == "ml"
-    ]
-    for digest, package in ((first, "other-1"), (second, "other-2"), (third, "other-3")):
-        assert package in json.dumps(digest["tags"])
-    texts = [" ".join(text.split()) for text in made.told()]
-    assert "documents of develop cannot be read since" in texts[0]
-    assert "7.1" not in texts[0] + texts[1], "nothing is known of it"
-    assert "pa 7.1 -> 7.2" in texts[2]
-    assert made.notices() == [
-        "1 document of develop in public cannot be read: pa",
-        "documents of develop in public were repaired or removed",
-    ]
-    notice = next(stored.rendered.text for stored in made.digests() if stored.subscription == "(operators)")
-    assert "pa: reading it took more than 1 seconds of processor time." in " ".join(notice.split())
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("_little_time")
-def test_what_ended_a_process_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither by another stream, nor in a later pass, nor in another tag, until it changes."""
+def test_one_that_takes_too_long_is_unread_and_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither by another stream, nor in a later pass, nor in another tag, until it changes; all others are told."""
     deaths: list[str] = []
 
     class Counting(limited_process.Worker):
@@ -99,7 +63,9 @@ def test_what_ended_a_process_is_not_read_again(tmp_path: Path, monkeypatch: pyt
             deaths.append(str(found))
             return found
 
+    # Little processor time, and as long as others need to share the processor.
     limits = Limits(seconds=1, seconds_per_megabyte=0)
+    monkeypatch.setattr(limited_process, "_PATIENCE", 120.0)
     monkeypatch.setattr(run_pass, "Worker", partial(Counting, limits=limits))
     snapshot = {PATH.replace("develop", "develop-2025-01-01"): HEAVY}
     made = site(tmp_path, pa("7.1", 10), {PATH: HEAVY}, {PATH: HEAVY}, {PATH: HEAVY} | snapshot, pa("7.2", 11))
@@ -108,15 +74,19 @@ def test_what_ended_a_process_is_not_read_again(tmp_path: Path, monkeypatch: pyt
     made.run(later=DAY)
     ended = len(deaths)
     assert ended, "it ended a process"
-    for number in range(2, len(made.commits) - 1):
+    for number in range(2, len(made.commits)):
         made.publish(number)
         made.run(later=DAY)
     assert len(deaths) == ended
-    assert made.told(), "the others are told"
-    made.publish(len(made.commits) - 1)
-    made.run(later=DAY)
-    assert "pa 7.1 -> 7.2" in " ".join(made.told()[-1].split())
-    assert len(deaths) == ended
+    texts = [" ".join(text.split()) for text in made.told()]
+    assert "documents of develop cannot be read since" in texts[0]
+    assert all(f"other-{number}" in text for number, text in enumerate(texts, 1))
+    assert not any("7.1" in text for text in texts[:-1]), "nothing is known of it"
+    assert "pa 7.1 -> 7.2" in texts[-1]
+    assert made.notices()[0] == "1 document of develop in public cannot be read: pa"
+    assert "documents of develop in public were repaired or removed" in made.notices()
+    notice = next(stored.rendered.text for stored in made.digests() if stored.subscription == "(operators)")
+    assert "pa: reading it took more than 1 seconds of processor time." in " ".join(notice.split())
 
 
 @pytest.mark.usefixtures("loopback")

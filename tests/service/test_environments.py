@@ -213,19 +213,6 @@ def test_everything_is_rebuilt_beside_the_old_binaries(tmp_path: Path) -> None:
     assert site.told()[-1].startswith("To do          Re-concretize: 3 of your binaries are gone")
 
 
-def test_changes_elsewhere_are_no_news(tmp_path: Path) -> None:
-    site = site_of(
-        tmp_path,
-        catalogue(ALL),
-        catalogue(ALL | {"other": records([31])}),
-        environment=str(lock(tmp_path / "spack.lock", *OURS)),
-    )
-    site.run()
-    site.publish(1)
-    site.run()
-    assert site.told() == []
-
-
 def test_a_binary_that_another_source_has_is_not_lost(tmp_path: Path) -> None:
     history(tmp_path / "other.git", catalogue(ALL))
     site = site_of(tmp_path, catalogue(ALL), catalogue(LESS), environment=str(lock(tmp_path / "spack.lock", *OURS)))
@@ -317,26 +304,6 @@ def test_what_moving_to_a_new_snapshot_means(tmp_path: Path) -> None:
     assert "Against develop-2025-06-01: 1 package gone." in text
 
 
-def test_each_of_several_tags_says_with_what_it_is_compared(tmp_path: Path) -> None:
-    """A branch is compared with its own past, a new snapshot with the one before."""
-    first = snapshots(develop_2025_06_01=ALL) | catalogue(ALL)
-    second = first | snapshots(develop_2025_06_08=LESS) | catalogue(LESS)
-    text = told_after(site_of(tmp_path, first, second), 1)
-    assert "2 tags, 1 to 2 June 2025" in text
-    assert "Against develop-2025-06-01:" in text
-    assert "in develop" in text
-
-
-def test_rebuilt_binaries_are_not_to_be_ignored(tmp_path: Path) -> None:
-    """What readers have to act on is news, with its remedy; what was rebuilt otherwise is routine."""
-    ours = lock(tmp_path / "spack.lock", ("hdf5", "1.0", spec_hash(10)), ("zlib", "1.0", spec_hash(1)))
-    before = {"hdf5": records([10]), "zlib": records([1, 2])}
-    after = {"hdf5": records([11]), "zlib": records([1, 3])}
-    text = told_after(site_of(tmp_path, catalogue(before), catalogue(after), environment=str(ours)), 1)
-    assert text.startswith("To do          Re-concretize: 1 of your binaries is gone (hdf5), another build\n")
-    assert "spack install" not in text
-
-
 def test_stacks_mean_nothing_to_an_environment(tmp_path: Path) -> None:
     """A binary that left a stack is still there; nobody is asked to build it, and no subject calls it lost."""
     ours = lock(tmp_path / "spack.lock", ("zlib", "1.0", spec_hash(1)))
@@ -346,16 +313,6 @@ def test_stacks_mean_nothing_to_an_environment(tmp_path: Path) -> None:
     text = told_after(site_of(tmp_path, *states, environment=str(ours)), 1)
     assert text.startswith("Nothing to do.")
     assert "is gone" not in text
-
-
-def test_a_pinned_snapshot_that_is_gone(tmp_path: Path) -> None:
-    first = snapshots(develop_2025_06_01=ALL, develop_2025_06_08=ALL)
-    site = site_of(tmp_path, first, snapshots(develop_2025_06_08=ALL), pinned="develop-2025-06-01")
-    text = told_after(site, 1)
-    assert text.startswith(
-        "To do          Move to develop-2025-06-08, then re-concretize:\n               develop-2025-06-01 is gone."
-    )
-    assert digest_of(site)["level"] == "alarm"
 
 
 def test_a_document_that_cannot_be_read_is_no_loss(tmp_path: Path) -> None:

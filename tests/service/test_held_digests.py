@@ -87,14 +87,14 @@ def notice(site: Site, title: str) -> str:
 
 @pytest.mark.both_states
 @pytest.mark.slow
-def test_readers_get_after_a_day_what_nobody_answers(site: Site) -> None:
+def test_readers_get_after_a_day_what_nobody_answers(site: Site, run: Run) -> None:
     """In every form, and once: it is what they were told last."""
     lose(site)
     begin = site.now
     assert status_of(site).goes_out_at == begin + DAY
-    while site.now < begin + DAY - HOUR:
-        site.run(later=HOUR)
-        assert site.told() == []
+    site.run(later=23 * HOUR)
+    assert site.told() == []
+    assert "sent 2025-06-02 05:00 UTC" in run("status", "--config", site.folder / "cachewatch.yaml").output
     site.run(later=HOUR)
     (stored,) = [stored for stored in site.digests() if stored.subscription == "ml"]
     for text in (stored.rendered.text, stored.rendered.html, stored.rendered.markdown, stored.rendered.json.decode()):
@@ -123,14 +123,6 @@ def test_what_is_larger_than_the_limit_goes_out_likewise(tmp_path: Path) -> None
     assert f"{BANNER}: 3 changed specs, more than hold_above: 1" in text
 
 
-def test_what_is_just_as_large_as_the_limit_is_not_held(tmp_path: Path) -> None:
-    site = Site(tmp_path, [catalogue({"zlib": records(range(4 + 3 * number))}) for number in range(2)])
-    site.configure(limited("hold_above: 3"))
-    site.run()
-    lose(site)
-    assert (len(site.told()), site.held()) == (1, [])
-
-
 @pytest.mark.slow
 def test_operators_read_what_a_loss_took(tmp_path: Path) -> None:
     """What happened to the whole tag, and which packages are gone; not once more that it is suspicious."""
@@ -143,16 +135,6 @@ def test_operators_read_what_a_loss_took(tmp_path: Path) -> None:
         "held for ml. Stack ml was removed (the catalogue does not say why); 10 packages are gone. 10 packages gone: p02, p03, "
         in notice(site, LOSS)
     )
-
-
-@pytest.mark.slow
-def test_operators_read_when_each_digest_goes_out(site: Site) -> None:
-    """Of several that are held for one event, the first and the last time."""
-    slow = "  hpc: {when: each revision, changes: [all], channels: [files], limit: {hold_for: 48h}}\n"
-    site.configure(CONFIG + slow)
-    site.run()
-    lose(site)
-    assert "is sent at 2025-06-02 05:00 UTC to 2025-06-03 05:00 UTC, marked as" in notice(site, LOSS)
 
 
 @pytest.mark.slow
@@ -175,8 +157,7 @@ def test_time_is_counted_from_the_first_hold(site: Site) -> None:
 def test_never_is_never(site: Site, run: Run) -> None:
     site.configure(limited("hold_for: never"))
     lose(site)
-    for _ in range(20):
-        site.run(later=4 * HOUR)
+    site.run(later=10 * DAY)
     assert site.told() == []
     assert status_of(site).goes_out_at is None
     shown = run("status", "--config", site.folder / "cachewatch.yaml").output
@@ -261,7 +242,7 @@ def test_the_first_hold_decides_when_readers_get_it(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_losses_without_end_silence_nobody(tmp_path: Path) -> None:
     """Every 18 hours another tag loses most, and nobody answers: readers get each loss a day after it."""
-    tags = [f"v{number}" for number in range(6)]
+    tags = [f"v{number}" for number in range(3)]
 
     def state(lost: int) -> dict[str, bytes]:
         return {
@@ -275,8 +256,8 @@ def test_losses_without_end_silence_nobody(tmp_path: Path) -> None:
     site.run()
     for number in range(1, len(tags) + 1):
         site.publish(number)
-        for _ in range(6):
-            site.run(later=3 * HOUR)
+        for _ in range(3):
+            site.run(later=6 * HOUR)
     site.now += DAY
     site.run()
     told = texts(site)
@@ -358,19 +339,6 @@ def test_a_weekly_digest_goes_out_a_day_after_its_slot(site: Site) -> None:
     site.now += DAY
     site.run()
     assert "new-2" in texts(site)[-1]
-
-
-@pytest.mark.slow
-def test_a_schedule_goes_on_while_its_digest_is_held(site: Site) -> None:
-    site.configure(limited("hold_for: never").replace("each revision", "weekly mon 07:30"))
-    site.run()
-    site.publish(1)
-    for monday in (1, 8):
-        site.now = day(monday, hour=8)
-        site.run()
-        (stream,) = read_status(site.open()).streams
-        assert stream.due == day(monday + 7, hour=7) + HOUR / 2
-    assert len(site.held()) == 1
 
 
 @pytest.mark.slow
@@ -501,10 +469,3 @@ def test_a_large_change_is_one_notice_for_all_who_hold_it(tmp_path: Path) -> Non
     assert [alert.name for alert in read_status(site.open()).alerts] == ["public"]
     operator_actions.release(site.open(), "hpc")
     assert read_status(site.open()).alerts == ()
-
-
-def test_status_says_when_a_held_digest_goes_out(site: Site, run: Run) -> None:
-    lose(site)
-    shown = run("status", "--config", site.folder / "cachewatch.yaml").output
-    assert "sent 2025-06-02 05:00 UTC" in shown
-    assert "marked as not confirmed by the operators" in shown

@@ -53,7 +53,8 @@ def test_a_package_that_is_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert found[0].exceptions == ()
 
 
-@pytest.mark.parametrize("lost", [60, 150], ids=["some", "suspicious"])
+@pytest.mark.slow_cases
+@pytest.mark.parametrize("lost", [150, 60], ids=["suspicious", "some"])
 def test_much_that_goes_and_returns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: int) -> None:
     """One statement, nothing is new, and the upgrades are told as what they are."""
     whole, rest = many(200), many(200 - lost, first=lost)
@@ -149,14 +150,6 @@ def test_a_tag_that_is_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.slow
-def test_a_tag_that_is_back_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    develop, both = catalogue(MANY), catalogue(MANY) | catalogue(ZLIB, tag="v1.0")
-    readers = Readers(tmp_path, monkeypatch, both, develop, both)
-    readers.go_on()
-    assert said(readers.go_on()) == [("returned", "v1.0", 1)]
-
-
-@pytest.mark.slow
 def test_what_was_not_told_is_remembered_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever became of the digest: told, released, dropped, or of kinds that nobody asked for."""
     readers = Readers(tmp_path, monkeypatch, catalogue(MANY | ZLIB), catalogue(MANY), catalogue(MANY | NEWER))
@@ -209,14 +202,6 @@ def test_what_is_long_ago_is_forgotten(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 @pytest.mark.slow
-def test_a_subscription_with_another_name_remembers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    readers = Readers(tmp_path, monkeypatch, catalogue(MANY | ZLIB), catalogue(MANY), catalogue(MANY | NEWER))
-    readers.go_on()
-    readers.site.configure(CONFIG.replace("  ml: {", "  hpc: {renamed_from: ml, "))
-    assert said(readers.go_on()) == [("returned", "zlib", 1), ("upgraded", "zlib", 1)]
-
-
-@pytest.mark.slow
 def test_a_package_that_one_snapshot_lacks_is_back_in_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is compared with the snapshot that had it."""
     first = catalogue(MANY | ZLIB, tag="develop-2025-06-01")
@@ -240,12 +225,6 @@ def tags(*found: Packages | None) -> dict[str, bytes]:
     """Return a catalogue of snapshots, a week apart; None is one that is not there."""
     there = [catalogue(packages, tag) for packages, tag in zip(found, _DAYS, strict=False) if packages is not None]
     return {path: content for files in there for path, content in files.items()}
-
-
-def test_an_equal_snapshot_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    readers = Readers(tmp_path, monkeypatch, tags(EIGHT), tags(EIGHT, EIGHT))
-    assert said(readers.go_on()) == [("tag-added", "develop-2026-01-11", 0)]
-    assert [tag.report.before.tag for tag in readers.made[0].tags] == ["develop-2026-01-04"]
 
 
 @pytest.mark.slow
@@ -565,6 +544,7 @@ def test_a_snapshot_that_went_lost_nothing(tmp_path: Path, monkeypatch: pytest.M
     assert "Gone" not in readers.site.told()[-1]
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize(("lost", "is_over"), [(5, False), (14, True)])
 def test_the_end_of_a_wait_is_said_to_those_who_wait(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: int, is_over: bool
@@ -628,6 +608,7 @@ def test_what_was_asked_before_a_wait_is_due_again_after_it(tmp_path: Path, monk
     assert "Still open since 2 June: re-concretize lock files made before then (" in text
 
 
+@pytest.mark.nightly
 def test_a_wait_is_over_when_what_is_missing_is_a_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """After two weeks nobody waits for it any longer."""
     rest = many(6, first=14)

@@ -101,7 +101,7 @@ def sampling(process: int) -> Iterator[list[bytes]]:
     stopping = threading.Event()
 
     def look() -> None:
-        while not stopping.wait(0.01):
+        while not stopping.wait(0.03):
             for child in _children(process):
                 with suppress(OSError):
                     line, environment = (Path(f"/proc/{child}/{name}").read_bytes() for name in ("cmdline", "environ"))

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from conftest import Run
 from helpers import catalogue, records
-from mailservers import SWALLOW, Received, free_port, header, post, smtp_sink, talking
+from mailservers import SWALLOW, Received, free_port, header, post, talking
 from outgoing import read
 from servers import Says, serving
 from station import Site, running, wait_for
@@ -132,7 +132,6 @@ def test_what_is_accepted_is_what_was_stored(site: Site, run: Run) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.both_states
 def test_a_deferred_delivery_waits_longer_each_time(site: Site) -> None:
     with post(by_recipient={"kim@example.org": "451 4.3.0 try later"}) as server:
         configure(site, server.port)
@@ -196,33 +195,6 @@ def test_time_in_which_operators_were_asked_does_not_count(site: Site) -> None:
         assert site.run().dead == 0
         site.now += timedelta(days=1)
         assert site.run().dead == 1
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:Requiring AUTH")
-def test_time_in_which_a_channel_did_not_work_does_not_count(site: Site) -> None:
-    """What waited for a password is tried for as long as anything else once it is right."""
-    wrong = CONFIG.replace("security: none", "security: none, user: cachewatch, password: no")
-    with post(
-        replies={"AUTH": ["535 5.7.8 wrong"]},
-        by_recipient={"kim@example.org": "451 4.7.1 greylisted", "lee@example.org": "451 4.7.1 greylisted"},
-        auth_required=True,
-        auth_require_tls=False,
-    ) as server:
-        configure(site, server.port, wrong)
-        site.publish(1)
-        site.run()
-        site.now += timedelta(days=7)
-        site.run()
-        server.replies.clear()
-        configure(site, server.port, wrong.replace("password: no", "password: s3cr3t"))
-        assert site.run(later=HOUR * 2).dead == 0
-        assert site.notices() == ["the channel mail does not work", "1 alert is open", "the channel mail works again"]
-        site.now += timedelta(days=4)
-        assert site.run().dead == 0
-        assert states(site) == {"kim": [DeliveryState.DEFERRED], "lee": [DeliveryState.DEFERRED]}
-        site.now += timedelta(days=1)
-        assert site.run().dead == 2
 
 
 def test_a_refused_address_is_not_tried_again_and_others_go_on(site: Site) -> None:
@@ -371,16 +343,6 @@ def test_a_server_that_refuses_everybody_costs_nobody_a_digest(site: Site, refus
     for reader in READERS:
         assert spans(server.received, reader) == [span(site, number, number + 1) for number in range(3)]
     assert any(each.recipient == "ops@example.org" for each in server.received)
-
-
-@pytest.mark.slow
-def test_one_recipient_who_is_accepted_shows_that_the_others_are_at_fault(site: Site) -> None:
-    refused = dict.fromkeys(READERS[:-1], "550 5.1.1 no such user")
-    with post(by_recipient=refused) as server:
-        configure(site, server.port, OPERATORS_BY_MAIL)
-        site.publish(1)
-        assert site.run().dead == 4
-    assert states(site)["eva"] == [DeliveryState.SENT]
 
 
 @pytest.mark.slow
@@ -619,42 +581,6 @@ def test_two_digests_for_one_reader_come_in_order(site: Site) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:Requiring AUTH")
-def test_a_digest_that_rests_with_its_channel_holds_up_those_behind_it(site: Site) -> None:
-    """Even when somebody retries a later one by hand."""
-    wrong = CONFIG.replace("security: none", "security: none, user: cachewatch, password: no")
-    with post(replies={"AUTH": ["535 5.7.8 wrong"]}, auth_required=True, auth_require_tls=False) as server:
-        configure(site, server.port, wrong)
-        for number in (1, 2):
-            site.publish(number)
-            site.run(later=timedelta(minutes=1))
-        server.replies.clear()
-        configure(site, server.port, wrong.replace("password: no", "password: s3cr3t"))
-        later = [each for each in mails(site) if each.target == "kim@example.org"][-1]
-        operator_actions.retry(site.open(), later.id)
-        site.run(later=timedelta(minutes=1))
-        site.run(later=HOUR)
-    assert spans(server.received, "kim@example.org") == [span(site, 0, 1), span(site, 1, 2)]
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:Requiring AUTH")
-def test_operators_with_one_channel_hear_of_its_trouble_through_it(site: Site) -> None:
-    """Late, but they do: there is no other way to tell them."""
-    wrong = CONFIG.replace("security: none", "security: none, user: cachewatch, password: no")
-    wrong = wrong.replace("operators: {channels: [desk]}", "operators: {channels: [mail], to: [ops@example.org]}")
-    with post(replies={"AUTH": ["535 5.7.8 wrong"]}, auth_required=True, auth_require_tls=False) as server:
-        configure(site, server.port, wrong)
-        site.publish(1)
-        site.run()
-        server.replies.clear()
-        configure(site, server.port, wrong.replace("password: no", "password: s3cr3t"))
-        site.run(later=2 * HOUR)
-    subjects = [read(each.content)["Subject"] for each in server.received if each.recipient == "ops@example.org"]
-    assert [subject for subject in subjects if "the channel mail does not work" in subject]
-
-
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Requiring AUTH while not requiring TLS")
 def test_a_wrong_password_blocks_the_channel_and_uses_up_nothing(site: Site) -> None:
     wrong = CONFIG.replace("security: none", "security: none, user: cachewatch, password: no")
@@ -730,19 +656,6 @@ def test_what_is_too_large_in_short_too_is_given_up(site: Site) -> None:
         site.run()
         site.run()
     assert states(site) == {"kim": [DeliveryState.DEAD], "lee": [DeliveryState.DEAD]}
-
-
-@pytest.mark.slow
-def test_postfix_takes_it_and_forgets_to_say_so(site: Site) -> None:
-    with smtp_sink("-q", ".") as sink:
-        configure(site, sink.port)
-        site.publish(1)
-        for _ in range(3):
-            site.run(later=5 * HOUR)
-        messages = sink.contents()
-    assert len(messages) >= 2
-    assert {each.state for each in mails(site)} <= {DeliveryState.QUEUED, DeliveryState.DEFERRED}
-    assert any(each.may_have_arrived for each in site.deliveries())
 
 
 @pytest.mark.slow

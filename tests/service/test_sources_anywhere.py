@@ -72,6 +72,7 @@ def test_a_document_that_becomes_unreadable_is_compared_later(tmp_path: Path) ->
     assert "1.1" in second
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize(("first", "others"), [(0, []), (0, ["hdf5.md"]), (0, ["v1/gmp.md"]), (1, ["hdf5.md"])])
 def test_what_was_overwritten_cannot_be_read(tmp_path: Path, first: int, others: list[str]) -> None:
     """It was not removed; what changed meanwhile is told when it is a document again, also to who began meanwhile."""
@@ -166,6 +167,7 @@ def _watching_a_folder(tmp_path: Path, layout: str) -> tuple[Site, Path]:
     return site, folder
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_folder_is_a_source(tmp_path: Path, run: Run, layout: str) -> None:
     """A poll that finds a change records it, and readers are told what they would be told of a repository."""
@@ -187,6 +189,7 @@ def test_a_folder_is_a_source(tmp_path: Path, run: Run, layout: str) -> None:
     assert "failed" not in run("status", *config).output
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("now", ["emptied", "of no file", "claimed twice"])
 def test_what_is_no_document_for_now_was_not_removed(tmp_path: Path, now: str) -> None:
     """Operators hear of it, the rest is compared, and what was recorded stays."""
@@ -209,6 +212,7 @@ def test_what_is_no_document_for_now_was_not_removed(tmp_path: Path, now: str) -
     assert str(file) in "".join(site.told("(operators)")[0].split())
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("gone", ["empty", "missing"])
 def test_a_folder_that_is_not_there_for_now_was_not_removed(tmp_path: Path, run: Run, gone: str) -> None:
     """As when a disk is not mounted: the source fails, and nobody is told that packages were removed."""

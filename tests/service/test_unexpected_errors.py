@@ -51,6 +51,7 @@ def kinds(site: Site) -> list[str]:
     return [alert.kind for alert in read_status(site.open()).alerts]
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
 def test_a_stream_that_raises_stops_only_itself(site: Site, error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(context: Context, stream: Stream, state: StreamState, **more: Any) -> Any:
@@ -70,6 +71,7 @@ def test_a_stream_that_raises_stops_only_itself(site: Site, error: Exception, mo
     assert site.notices()[1:] == ["digests can be created again for a/regular"]
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("where", ["update", "_succeeded"])
 def test_a_source_that_raises_stops_only_itself(site: Site, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Be it asked, or its answer stored."""

@@ -143,15 +143,6 @@ def test_one_that_goes_while_it_cannot_be_read_is_told_at_once(tmp_path: Path) -
 
 
 @pytest.mark.slow
-def test_one_that_goes_while_it_cannot_be_read_is_removed_not_read_again(tmp_path: Path) -> None:
-    made = site(tmp_path, pa("1.0", 10), {PATH: BROKEN["truncated"]}, {})
-    publish_each(made)
-    last = " ".join(made.told()[-1].split())
-    assert ("read again" in last, "unreadable documents of develop were removed: pa" in last) == (False, True)
-    assert made.notices()[-1] == "documents of develop in public were repaired or removed"
-
-
-@pytest.mark.slow
 def test_a_package_that_is_new_and_unreadable_is_new_when_it_can_be_read(tmp_path: Path) -> None:
     made = site(tmp_path, {}, {PATH: BROKEN["binary"]}, pa("1.0", 10))
     publish_each(made)
@@ -170,6 +161,7 @@ def test_one_that_was_unreadable_at_the_beginning_is_compared_with_its_last_read
     assert net(made) == [("1.0", "2.0")]
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("layout", ["_cache/develop/{}/specs.md", "docs/{}.md"])
 @pytest.mark.parametrize("when", ["each revision", "daily 07:30"])
 def test_one_that_is_unreadable_when_a_source_begins_is_in_an_alert(tmp_path: Path, layout: str, when: str) -> None:

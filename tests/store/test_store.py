@@ -148,10 +148,9 @@ def test_a_writer_waits_for_another(database: Database) -> None:
         assert health.counters(connection) == {Counter("seen"): 2}
 
 
-@pytest.mark.parametrize("value", ["public", "", 'a "b" \\', "x,y={z}", "ü\n"])
-def test_a_counter_keeps_its_labels(database: Database, value: str) -> None:
+def test_a_counter_keeps_its_labels(database: Database) -> None:
     """Whatever a configuration may ever take for a name."""
-    counter = Counter.of("seen_total", source=value, result="sent")
+    counter = Counter.of("seen_total", source='a "b" \\ x,y={z} ü\n', result="sent")
     with database.write() as connection:
         health.count(connection, counter, 2)
         health.count(connection, counter)
