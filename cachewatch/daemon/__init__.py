@@ -282,7 +282,7 @@ class Daemon:
 
     def _ping(self) -> None:
         """Ping the monitoring service if /readyz answers 200; otherwise report a failure."""
-        ping(self._context.config, self._context.log, is_whole=self._readyz("").status == 200)
+        ping(self._context.config, self._context.log, is_whole=self._readyz().status == 200)
 
     def _look_around(self) -> None:
         """Reload if asked to, notice a clock that was set, and notify the watchdog of systemd."""
@@ -373,24 +373,24 @@ class Daemon:
                 alert = Alert(key=key, title=title, lines=(error_message(error),))
                 open_now(self._context, alert)
 
-    def _healthz(self, _accept: str = "") -> MonitorPage:
+    def _healthz(self) -> MonitorPage:
         return monitor.healthz(time.monotonic() - self._beat, self._failures.lasting())
 
-    def _readyz(self, _accept: str) -> MonitorPage:
+    def _readyz(self) -> MonitorPage:
         health_page = self._healthz()
         if self._leadership.is_ours:
             return monitor.readyz(self._snapshot(), health_page)
         standby = MonitorPage(200, f"standby: {self._leadership.other} works on the state\n")
         return standby if health_page.status == 200 else health_page
 
-    def _metrics(self, accept: str) -> MonitorPage:
+    def _metrics(self) -> MonitorPage:
         daemon = DaemonStatus(
             tick=time.time() - (time.monotonic() - self._beat),
             job_failures=dict.fromkeys(self._scheduler.names(), 0) | self._failures.totals,
             failing_jobs=len(self._failures.lasting()),
             is_leader=self._leadership.is_ours,
         )
-        return monitor.figures(self._snapshot(), daemon, accept)
+        return monitor.figures(self._snapshot(), daemon)
 
     def _stop(self, number: int, _: Any) -> None:
         if self._context.is_ending.is_set():

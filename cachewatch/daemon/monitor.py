@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 from msgspec import Struct
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-from prometheus_client.exposition import choose_encoder, generate_latest
+from prometheus_client.exposition import generate_latest
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector, CollectorRegistry
 
@@ -47,7 +47,7 @@ class MonitorPage(Struct, frozen=True):
     content_type: str = "text/plain; charset=utf-8"
 
 
-Pages = Mapping[str, Callable[[str], MonitorPage]]  # by path; each is given the header Accept
+Pages = Mapping[str, Callable[[], MonitorPage]]  # by path
 
 
 class MonitorServer(ThreadingMixIn, HTTPServer):
@@ -137,7 +137,7 @@ class _Handler(BaseHTTPRequestHandler):
         host = _PORT.sub("", self.headers.get("Host", ""))
         if self.is_local and host not in (self.name, "localhost", "127.0.0.1", "[::1]"):
             return MonitorPage(421, "not this host\n")
-        return found(self.headers.get("Accept", ""))
+        return found()
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  http.server's name for it
         pass
@@ -264,8 +264,6 @@ def _of_daemon(daemon: DaemonStatus) -> Iterator[Sample]:
     yield "cachewatch_leader", {}, daemon.is_leader
 
 
-_PLAIN = "text/plain; version=0.0.4; charset=utf-8"
-
 Family = CounterMetricFamily | GaugeMetricFamily
 
 
@@ -312,16 +310,12 @@ def readyz(context: Context, health: MonitorPage) -> MonitorPage:
     return MonitorPage(200 if first else 503, "".join([*first, *lines]))
 
 
-def figures(context: Context, daemon: DaemonStatus, accept: str) -> MonitorPage:
-    """Return the page /metrics, in the format that the header `accept` asks for."""
+def figures(context: Context, daemon: DaemonStatus) -> MonitorPage:
+    """Return the page /metrics."""
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
     try:
         registry.register(_Samples(metrics(context, daemon)))
     except CachewatchError as error:
         return MonitorPage(503, f"{error}\n")
-    try:
-        encode, content_type = choose_encoder(accept if accept.isprintable() else "")
-    except (TypeError, ValueError):  # a version that is none
-        encode, content_type = generate_latest, _PLAIN
-    return MonitorPage(200, encode(registry).decode(), content_type)
+    return MonitorPage(200, generate_latest(registry).decode(), "text/plain; version=0.0.4; charset=utf-8")

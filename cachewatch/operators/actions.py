@@ -29,9 +29,9 @@ from cachewatch.service.alerts import (
 )
 from cachewatch.service.context import Context
 from cachewatch.service.holds import alert_key, place, questions
-from cachewatch.service.notes import source_unreadable, unread_sources, unreadable
 from cachewatch.service.recipients import is_recipient, is_used, why_not
 from cachewatch.service.streams import streams_of
+from cachewatch.service.unread import source_unreadable, unread_sources, unreadable
 from cachewatch.store import cursors, digests, health, messages, outbox
 from cachewatch.store.database import Connection
 from cachewatch.store.digests import DigestState, DigestSummary

@@ -8,7 +8,7 @@ a subscription watches, and finds the snapshot that it is pinned to.
 
 import pickle
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial, reduce
 from pathlib import Path
@@ -40,7 +40,6 @@ from cachewatch.core.model import Diagnostic, DiagnosticKind, PackageChange, Sid
 from cachewatch.core.selection import Selection
 from cachewatch.core.spack import version_key
 from cachewatch.core.statement_values import Items
-from cachewatch.core.statements import RebuiltSpecs
 from cachewatch.core.tag_judgement import Judgement, Observation
 from cachewatch.environments import file_of, open_environment
 from cachewatch.errors import UsageError, WorkerEnded, WorkFailed
@@ -384,28 +383,8 @@ class Comparisons:
         while self._repositories:
             self._repositories.popitem()[1].close()
 
-    def of_revisions(
-        self,
-        find: Callable[[Repository, Revision, Revision], Fact],
-        repository: Repository,
-        before: Revision,
-        after: Revision,
-    ) -> Fact:
-        """Return the cached result of `find` for two revisions; it can be cached because it never changes."""
-        key = find, repository.git_dir, before.commit, after.commit
-        return self._once(key, lambda: find(repository, before, after))
-
-    def rebuilt(self, of: Hashable, find: Callable[[], tuple[RebuiltSpecs, ...]]) -> tuple[RebuiltSpecs, ...]:
-        """Return the cached result of `find`: the specs that were rebuilt between the states that `of` identifies."""
-        return self._once(("rebuilt", of), find)
-
-    def unreadable_in(
-        self, repository: Repository, revision: Revision, find: Callable[[], Mapping[str, Unreadable]]
-    ) -> Mapping[str, Unreadable]:
-        """Return the cached result of `find`: the documents of the tag of `revision` that cannot be read."""
-        return self._once(("unreadable", repository.git_dir, revision.commit, revision.tag), find)
-
-    def _once(self, key: Hashable, find: Callable[[], Fact]) -> Fact:
+    def recall(self, key: Hashable, find: Callable[[], Fact]) -> Fact:
+        """Return the cached result of `find`, which is the same during a pass; `key` identifies it."""
         if key not in self._facts:
             self._facts[key] = find()
         found: Fact = self._facts[key]

@@ -27,13 +27,12 @@ from cachewatch.errors import TemplateError
 from cachewatch.report.digest_mail import DigestRenderer
 from cachewatch.report.values import MAX_HTML, Digest, Form, Message, Note, RenderedDigest, Silenced
 from cachewatch.runtime.log import Log
-from cachewatch.service import streams as notice_sentences
 from cachewatch.service.comparisons import Comparisons, found_pins, joined, read_environment
 from cachewatch.service.context import Context
 from cachewatch.service.differences import SourceDiff, open_source
 from cachewatch.service.holds import holds_of, why_held
 from cachewatch.service.stream_state import StreamState
-from cachewatch.service.streams import Stream
+from cachewatch.service.streams import Stream, commands, why
 from cachewatch.store.cursors import Advance
 from cachewatch.store.digests import Hold, HoldKind
 
@@ -137,12 +136,8 @@ def _assembled(
         ),
         pinned=found_pins([part.pinned for part in parts if part.pinned]),
         silenced=tuple(_silenced(context, hidden)),
-        why=notice_sentences.why(stream, min(of_lock, default="")),
-        commands=tuple(
-            filter(
-                None, (line for part in parts for line in notice_sentences.commands(stream, part.spans, part.resolved))
-            )
-        ),
+        why=why(stream, min(of_lock, default="")),
+        commands=tuple(filter(None, (line for part in parts for line in commands(stream, part.spans, part.resolved)))),
         zone=context.config.timezone,
         operator=", ".join(context.config.operators.to),
         links=context.config.links,

@@ -39,9 +39,9 @@ from cachewatch.service.compose import (
 )
 from cachewatch.service.context import Context, EndingError
 from cachewatch.service.holds import over
-from cachewatch.service.notes import find_unreadable, tags_to_read, unread_at_begin
 from cachewatch.service.stream_state import StreamState, is_current, is_unchanged, read_stream
 from cachewatch.service.streams import Stream, first_revision
+from cachewatch.service.unread import find_unreadable, tags_to_read, unread_at_begin
 from cachewatch.store import cursors, digests, health, outbox
 from cachewatch.store.cursors import Advance, CursorUpdate, Unread
 from cachewatch.store.database import Connection
@@ -292,7 +292,8 @@ def _begin(context: Context, stream: Stream, state: StreamState, comparisons: Co
             unread: dict[str, tuple[Unread, ...]] = {}
             for tag in set(wanted).intersection(tags_to_read(there)):
                 begin, now = (replace(revision, tag=tag) for revision in (first, newest))
-                known = comparisons.unreadable_in(repository, now, partial(find_unreadable, repository, now, isolation))
+                key = find_unreadable, repository.git_dir, now.commit, tag
+                known = comparisons.recall(key, partial(find_unreadable, repository, now, isolation))
                 found = [each for each in known.values() if wants_package(each.package)]
                 unread[tag] = tuple(unread_at_begin(repository, begin, now, found, isolation))
         yield Advance(

@@ -40,11 +40,10 @@ from cachewatch.hooks import extensions
 from cachewatch.report.formats import MOST_CSV, DigestCollector, read_tag_digest
 from cachewatch.report.values import CsvTable, Note, Outage, Span, TagDigest
 from cachewatch.runtime.worker import Isolation
-from cachewatch.service import alerts as stale_sources
-from cachewatch.service import streams as notice_sentences
+from cachewatch.service.alerts import is_stale, staleness
 from cachewatch.service.comparisons import Comparisons, find_pin, has_table, what_is_asked
 from cachewatch.service.context import Context
-from cachewatch.service.missing import (
+from cachewatch.service.departures import (
     Departures,
     Returns,
     Steps,
@@ -60,13 +59,6 @@ from cachewatch.service.missing import (
     urgent_only,
     with_statements,
 )
-from cachewatch.service.notes import (
-    NO_BASES,
-    TagNews,
-    UnreadAfter,
-    UnreadDocuments,
-)
-from cachewatch.service.notes import noted as note_tag
 from cachewatch.service.stream_state import StreamState
 from cachewatch.service.streams import (
     REGULAR,
@@ -78,6 +70,14 @@ from cachewatch.service.streams import (
     first_revision,
     plan_ranges,
     selection_of,
+)
+from cachewatch.service.unread import (
+    NO_BASES,
+    TagNews,
+    UnreadAfter,
+    UnreadDocuments,
+    by_tag,
+    unknown,
 )
 from cachewatch.store.cursors import Advance, Cursor, CursorUpdate, Position, Unread
 from cachewatch.store.health import SourceHealth
@@ -191,9 +191,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         bases = _joined(bases, self.documents.bases(gap.tags))
         news = compare(bases)
         builds = {
-            tag: found
-            for each in news
-            if (found := self.returns.builds(each.tag)) and (tag := each.notes.tag) in gap.tags
+            tag: found for each in news if (found := self.returns.builds(each.tag)) and (tag := each.name) in gap.tags
         }
         if builds:
             bases = _joined({tag: self.returns.bases(found) for tag, found in builds.items()}, bases)
@@ -212,7 +210,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         sure = {one.last.tag for one in departed if (one.source, one.tag) in known.confirmed}
         news = tuple(_without_decided_suspicion(each, sure, {one.last.tag for one, _ in old}) for each in news)
         more = [*self._returned(back, news), *((one.last.tag, missing_since(one, names)) for one, names in old)]
-        more += ((each.notes.tag, one) for each in news for one in self._announced_prune(each))
+        more += ((each.name, one) for each in news for one in self._announced_prune(each))
         news = self._with_statements(news, more, gap, bases)
         news = tuple(self._with_missing(each, wanted, learned) for each in news)
         if self.stream.is_urgent:
@@ -266,7 +264,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
 
     def _with_missing(self, news: TagNews, wanted: Callable[[str], bool], learned: list[Fact]) -> TagNews:
         """Add the packages that a new snapshot still lacks; the same packages are named for three snapshots at most."""
-        tag, base = news.notes.tag, news.tag.report.before.tag
+        tag, base = news.name, news.tag.report.before.tag
         if base == tag or not tag_names.is_snapshot(tag) or self.stream.subscription.match.pinned is not None:
             return news
         packages = self.returns.still_missing(tag, wanted)
@@ -297,7 +295,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         departures = Departures(self.repository, self.source.name, self.newest)
         found: list[Departure] = []
         for each in news:
-            if self.ranges.places.get(each.notes.tag) is not None:
+            if self.ranges.places.get(each.name) is not None:
                 found += departures.of_tag(each.tag, steps, gap.base)
         going_on = {series_or_tag(tag) for tag, revision in self.ranges.places.items() if revision is not None}
         for tag in sorted(gap.tags):
@@ -311,7 +309,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         self, back: Mapping[str, Mapping[str, Sequence[Departure]]], news: Iterable[TagNews]
     ) -> Iterator[tuple[str, Statement]]:
         """Yield the statements on packages that are back, each with its tag."""
-        by_tag = {each.notes.tag: each.tag for each in news}
+        by_tag = {each.name: each.tag for each in news}
         for tag, found in back.items():
             statements = all_statements(by_tag[tag]) if tag in by_tag else ()
             changed = {package for one in statements for package in one.packages}
@@ -320,7 +318,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
 
     def _announced_prune(self, news: TagNews) -> Iterator[Statement]:
         """Yield that announced builds were pruned, if the selected stacks do not show it: no stack built them."""
-        wave = self.state.remembered.wave(self.source.name, news.notes.tag)
+        wave = self.state.remembered.wave(self.source.name, news.name)
         is_told = any(one.kind is StatementKind.PRUNE for one in all_statements(news.tag))
         if wave is not None and not is_told and news.tag.report.pruned >= wave.count:
             yield pruned(wave)
@@ -340,7 +338,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         self, news: Sequence[TagNews], more: Iterable[tuple[str, Statement]], gap: PendingRange, bases: Bases
     ) -> tuple[TagNews, ...]:
         """Add statements to the news of tags; a tag without news is compared to get some."""
-        by_tag = {each.notes.tag: each for each in news}
+        by_tag = {each.name: each for each in news}
         for tag, statement in more:
             if tag not in by_tag:
                 base, newest = (structs.replace(side, tag=tag) for side in (gap.base, self.newest))
@@ -557,7 +555,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
             news: TagNews = self.comparisons.remembered.recall(name, find)
         else:
             news = find()
-        if news.notes.suspicion or self._asks_for_whole_tags(selection):
+        if news.suspicion or self._asks_for_whole_tags(selection):
             return news
         return structs.replace(news, tag=_without_suspicion(news.tag))
 
@@ -579,8 +577,8 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         if pair.is_new_tag and not any(one.kind is StatementKind.TAG_ADDED for one in all_statements(tag)):
             tag = with_statements(tag, [tag_added(name)], silencing.wants)
         is_hidden = not self._silencing(name, lambda _: True).wants({Kind.SUSPICIOUS})
-        noted = note_tag(heard, is_suspicion_hidden=is_hidden)
-        return TagNews(tag, noted, hidden)
+        is_touched = any(heard.report.own_kinds)  # whether it is reported or not
+        return TagNews(tag, name, heard.report.suspicion if is_touched and not is_hidden else "", hidden)
 
     def _with_causes(self, tag: TagDigest, pair: TagPair, selection: Selection) -> TagDigest:
         """Return `tag` with the causes of rebuilt specs, if the source records dependency graphs."""
@@ -589,7 +587,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
             return tag
         log = self.context.log.bind(source=self.source.name)
         explained: TagDigest = causes.of_digest(
-            tag, pair, selection, isolation=self.isolation, remember=self.comparisons.rebuilt, log=log
+            tag, pair, selection, isolation=self.isolation, remember=self.comparisons.recall, log=log
         )
         return explained
 
@@ -613,11 +611,12 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         readable = {
             tag: tuple(entry for entry in each if entry not in removed[tag]) for tag, each in unread.resolved.items()
         }
+        # By the revision since which documents are unreadable, and by the one that they are compared with now.
         notes = (
-            *notice_sentences.unread(unread.left),
-            *notice_sentences.read_again(readable),
-            *notice_sentences.removed(removed),
-            *notice_sentences.unknown(unread.unknown),
+            *by_tag("unread", unread.left, lambda entry: entry.since),
+            *by_tag("read-again", readable, lambda entry: entry.base),
+            *by_tag("removed", removed, lambda _: ""),
+            *unknown(unread.unknown),
         )
         packages = tuple(dict.fromkeys(entry.package for left in unread.left.values() for entry in left))
         is_unknown = bool(unread.unknown)
@@ -635,11 +634,16 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         return document_in(self.repository, self.newest.commit, tag, entry.package) is None
 
     def _span(self, gap: PendingRange, notes: tuple[Note, ...]) -> Span:
-        recall = self.comparisons.of_revisions
-        revisions = recall(count_between, self.repository, gap.base, self.newest)
-        if recall(lacks, self.repository, self.newest, gap.base):
+        revisions, is_rewritten, times = self.comparisons.recall(
+            ("between", self.repository.git_dir, gap.base.commit, self.newest.commit),
+            lambda: (
+                count_between(self.repository, gap.base, self.newest),
+                lacks(self.repository, self.newest, gap.base),
+                times_between(self.repository, gap.base, self.newest),
+            ),
+        )
+        if is_rewritten:
             notes = (Note("rewritten"), *notes)
-        times = recall(times_between, self.repository, gap.base, self.newest)
         span = self._span_from(gap.base, revisions, notes)
         gaps = (Outage(a, b) for a, b in pairwise(sorted(times)) if b - a > self.longest_pause)
         return structs.replace(span, gaps=tuple(gaps))
@@ -648,8 +652,8 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         now = self.context.clock()
         newest = self.newest.time
         is_usual = newest is not None and now - newest <= self.longest_pause
-        if stale_sources.is_stale(self.source, self.health, now) and not is_usual:
-            notes = (*notes, stale_sources.staleness(self.health, now, self.context.config.timezone))
+        if is_stale(self.source, self.health, now) and not is_usual:
+            notes = (*notes, staleness(self.health, now, self.context.config.timezone))
         if self.newest.has_impossible_date:
             notes = (*notes, Note("impossible-date", {"revision": self.newest.commit[:10]}))
         return Span(
@@ -684,7 +688,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
     def _pruned(self, news: Iterable[TagNews]) -> Iterator[str]:
         """Yield the keys of announced prunes that took place; the regular digest tells of them."""
         for each in () if self.stream.is_urgent else news:
-            wave = self.state.remembered.wave(self.source.name, each.notes.tag)
+            wave = self.state.remembered.wave(self.source.name, each.name)
             if wave is not None and any(one.kind is StatementKind.PRUNE for one in all_statements(each.tag)):
                 yield wave.key
 
@@ -790,9 +794,9 @@ def _wants_nothing(_: Set[Kind]) -> bool:
 
 def _without_decided_suspicion(news: TagNews, confirmed: Set[str], settled: Set[str]) -> TagNews:
     """Remove the suspicion from the news of a tag if operators confirmed the loss, or if it counts as a loss by now."""
-    if news.notes.tag not in confirmed | settled:
+    if news.name not in confirmed | settled:
         return news
     is_own = any(one.packages for one in all_statements(news.tag) if one.kind is StatementKind.SUSPICIOUS)
-    if news.notes.tag in settled or not is_own:
+    if news.name in settled or not is_own:
         news = structs.replace(news, tag=_without_suspicion(news.tag))
-    return structs.replace(news, notes=structs.replace(news.notes, suspicion=""))
+    return structs.replace(news, suspicion="")

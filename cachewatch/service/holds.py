@@ -16,8 +16,8 @@ from cachewatch.report.values import TagDigest
 from cachewatch.report.words import names, number
 from cachewatch.service.alerts import Alert
 from cachewatch.service.differences import SourceDiff
-from cachewatch.service.notes import TagNews
 from cachewatch.service.streams import URGENT, Stream
+from cachewatch.service.unread import TagNews
 from cachewatch.store.digests import HeldDigest, Hold, HoldEvent, HoldKind, first_held
 from cachewatch.store.health import AlertKey, AlertKind
 
@@ -46,9 +46,9 @@ def _suspicions(part: SourceDiff) -> Iterator[Hold]:
         said = f"all watched tags are gone ({', '.join(part.vanished)})"
         yield Hold(event=HoldEvent(part.advance.source, "", HoldKind.SUSPICIOUS), said=said)
     for each in part.news:
-        if each.notes.suspicion:
-            event = HoldEvent(each.tag.source, each.notes.tag, HoldKind.SUSPICIOUS)
-            yield Hold(event=event, said=each.notes.suspicion, content=tuple(_content(each)))
+        if each.suspicion:
+            event = HoldEvent(each.tag.source, each.name, HoldKind.SUSPICIOUS)
+            yield Hold(event=event, said=each.suspicion, content=tuple(_content(each)))
 
 
 def _large(parts: list[SourceDiff], limit: int) -> Iterator[Hold]:
@@ -60,7 +60,7 @@ def _large(parts: list[SourceDiff], limit: int) -> Iterator[Hold]:
     said = f"{changed:,} changed specs, more than hold_above: {limit:,}"
     large = [each for each in news if _changed(each.tag) > limit]
     for each in large:
-        event = HoldEvent(each.tag.source, each.notes.tag, HoldKind.LARGE)
+        event = HoldEvent(each.tag.source, each.name, HoldKind.LARGE)
         yield Hold(event=event, said=said, content=tuple(_content(each)))
     if not large:
         for source in sorted({each.tag.source for each in news if _changed(each.tag)}):

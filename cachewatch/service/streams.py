@@ -30,7 +30,7 @@ from cachewatch.git.catalogue import tags_of
 from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import Revision, is_there, resolve
 from cachewatch.report.headline import day_of
-from cachewatch.report.values import Note, Span
+from cachewatch.report.values import Span
 from cachewatch.report.words import how_long
 from cachewatch.store.cursors import Cursor, Position, Unread
 
@@ -201,46 +201,6 @@ _SIGNS = {"+": "", "-": "!"}
 def days(duration: timedelta) -> str:
     """Return a duration in words: 5 days, 3 hours, 20 minutes."""
     return how_long(duration.total_seconds())
-
-
-_MOST_NAMES = 20
-
-
-def unread(left: Mapping[str, Collection[Unread]]) -> Iterator[Note]:
-    """Yield a note for the documents that could not be read, by tag and by the revision since which that is so."""
-    yield from _by_tag("unread", left, lambda entry: entry.since)
-
-
-def read_again(resolved: Mapping[str, Collection[Unread]]) -> Iterator[Note]:
-    """Yield a note for the documents that can be read again, by tag and by the revision that they are compared with."""
-    yield from _by_tag("read-again", resolved, lambda entry: entry.base)
-
-
-def removed(resolved: Mapping[str, Collection[Unread]]) -> Iterator[Note]:
-    """Yield a note for the documents that were removed while they could not be read."""
-    yield from _by_tag("removed", resolved, lambda _: "")
-
-
-def unknown(packages: Mapping[str, Collection[str]]) -> Iterator[Note]:
-    """Yield a note for the documents of which no earlier version can be read."""
-    for tag, names in sorted(packages.items()):
-        yield Note("unknown", {"tag": tag, "names": _listed(sorted(names))})
-
-
-def _by_tag(
-    key: str, entries: Mapping[str, Collection[Unread]], revision_of: Callable[[Unread], str]
-) -> Iterator[Note]:
-    packages: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
-    for tag, those in entries.items():
-        for entry in those:
-            packages[tag, revision_of(entry)].append(entry.package)
-    for (tag, revision), names in sorted(packages.items()):
-        yield Note(key, {"tag": tag, "revision": revision[:10], "names": _listed(sorted(names))})
-
-
-def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
-    return ", ".join(names[:_MOST_NAMES]) + more
 
 
 def why(stream: Stream, lock_since: str = "") -> tuple[str, ...]:

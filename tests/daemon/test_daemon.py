@@ -363,7 +363,7 @@ def test_a_ping_says_what_readyz_says(site: Site) -> None:
                 (site.folder / "ping").write_text(f"{server.url}{place}")
                 (site.folder / "ping").chmod(0o600)
                 daemon, _ = open_daemon(site)
-                assert (daemon._readyz("").status == 200) is is_polled
+                assert (daemon._readyz().status == 200) is is_polled
                 daemon._ping()
         assert server.paths == [f"{check}/fail", check, "/other"]
 

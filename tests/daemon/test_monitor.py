@@ -13,8 +13,8 @@ from cachewatch.daemon.monitor import MonitorPage, MonitorServer, Pages
 pytestmark = pytest.mark.usefixtures("loopback")
 
 PAGES: Pages = {
-    "/healthz": lambda _: MonitorPage(200, "ok\n"),
-    "/metrics": lambda accept: MonitorPage(503, "stuck\n", accept or "text/plain"),
+    "/healthz": lambda: MonitorPage(200, "ok\n"),
+    "/metrics": lambda: MonitorPage(503, "stuck\n", "text/plain"),
 }
 
 
@@ -47,18 +47,6 @@ def test_pages() -> None:
         assert ask(port, "/../etc/passwd") == (404, "not found\n")
         assert ask(port, "/healthz", method="HEAD") == (200, "")
         assert ask(port, "/healthz", method="POST")[0] == 501
-
-
-def test_a_page_says_its_type_and_knows_what_is_accepted() -> None:
-    """The forms of metrics differ; the other pages are plain text."""
-    with listening("127.0.0.1") as port:
-        client = HTTPConnection("127.0.0.1", port, timeout=10)
-        client.request("GET", "/metrics", headers={"Accept": "application/openmetrics-text"})
-        assert client.getresponse().headers["Content-Type"] == "application/openmetrics-text"
-        client.close()
-        client.request("GET", "/healthz")
-        assert client.getresponse().headers["Content-Type"] == "text/plain; charset=utf-8"
-        client.close()
 
 
 def test_a_page_elsewhere_cannot_read_it_through_a_name_of_its_own() -> None:

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from conftest import Run
 from helpers import catalogue, records
-from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 from station import Site
 
@@ -270,7 +269,7 @@ def named(sample: Any) -> str:
 
 def measured(site: Site) -> Mapping[str, float]:
     with opened(site) as context:
-        return parsed(figures(context, DAEMON, "").text)
+        return parsed(figures(context, DAEMON).text)
 
 
 def test_counters_are_there_before_anything_happened(site: Site) -> None:
@@ -317,46 +316,19 @@ def test_figures_see_what_is_wrong(site: Site) -> None:
     assert measured(site)['cachewatch_channel_blocked{channel="files"}'] == 1
 
 
-@pytest.mark.parametrize(
-    ("accept", "content_type"),
-    [
-        ("", "text/plain; version=0.0.4; charset=utf-8"),
-        ("text/html", "text/plain; version=0.0.4; charset=utf-8"),
-        ("application/openmetrics-text; version=none", "text/plain; version=0.0.4; charset=utf-8"),
-        ("application/openmetrics-text; version=1.0.0\r\n X: y", "text/plain; version=0.0.4; charset=utf-8"),
-        (
-            "application/openmetrics-text;version=1.0.0;q=0.9,text/plain;q=0.5",
-            "application/openmetrics-text; version=1.0.0;",
-        ),
-    ],
-)
-def test_the_form_is_the_one_that_is_accepted(site: Site, accept: str, content_type: str) -> None:
-    """OpenMetrics only for those who ask for it, and no words of theirs in the answer."""
-    with opened(site) as context:
-        page = figures(context, DAEMON, accept)
-        text, given = page.text, page.content_type
-    assert given.startswith(content_type)
-    if "openmetrics" in given:
-        families = list(openmetrics.text_string_to_metric_families(text))  # type: ignore[no-untyped-call]
-        ours = [family.name for family in families if not family.name.startswith("process_")]
-        assert ours == [name.removesuffix("_total") for name in SERIES]
-    else:
-        assert parsed(text)["cachewatch_failing_jobs"] == 0
-
-
 def test_counters_of_another_version_are_left_out(site: Site) -> None:
     """A name or a label that this one does not know would break all others."""
     with opened(site) as context:
         with context.database.write() as connection:
             health.count(connection, Counter.of("moons_total", phase="full"))
             health.count(connection, Counter.of("poll_failures_total", source="public", reason="moon"))
-        found = parsed(figures(context, DAEMON, "").text)
+        found = parsed(figures(context, DAEMON).text)
     assert [value for name, value in found.items() if "poll_failures" in name] == [0]
 
 
 def test_every_series_is_explained(site: Site) -> None:
     """In the answer itself."""
     with opened(site) as context:
-        text = figures(context, DAEMON, "").text
+        text = figures(context, DAEMON).text
     said = dict(re.findall(r"^# HELP (\w+) (.+)$", text, re.MULTILINE))
     assert {name for name in SERIES if not said.get(name, "").endswith(".")} == set()

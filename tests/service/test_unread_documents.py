@@ -13,7 +13,7 @@ from station import Site
 from cachewatch.git.repository import Repository
 from cachewatch.operators import actions as operator_actions
 from cachewatch.operators.status import find_problems, read_status
-from cachewatch.service.notes import UnreadDocuments
+from cachewatch.service.unread import UnreadDocuments
 from cachewatch.store.cursors import Unread
 from cachewatch.store.digests import DigestRecord
 

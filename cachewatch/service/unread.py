@@ -1,18 +1,18 @@
-"""What is stored of a comparison beside its digest: suspicious losses, and documents that could not be read.
+"""Documents that cannot be read: what a stream stores of them, and what digests and alerts say of them.
 
-For each of those documents, the version to compare it with later is stored. Where a stream begins, nothing is compared,
-so the documents that are there are read once.
+For each, the version to compare it with later is stored. Where a stream begins, nothing is compared, so the documents
+that are there are read once.
 """
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from types import MappingProxyType
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from cachewatch.core.changesets import Changeset, Readers
+from cachewatch.core.changesets import Readers
 from cachewatch.core.model import Unreadable
 from cachewatch.core.names import predecessors
 from cachewatch.errors import CachewatchError, OutOfTime, SourceError, UnknownRevision, WorkerEnded, WorkFailed
@@ -20,7 +20,7 @@ from cachewatch.git.catalogue import Bases, GitReader, last_readable, tags_of
 from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import Revision, resolve
 from cachewatch.git.trees import compare_trees, folders
-from cachewatch.report.values import TagDigest
+from cachewatch.report.values import Note, TagDigest
 from cachewatch.report.words import number
 from cachewatch.runtime.worker import INLINE, Isolation
 from cachewatch.service.alerts import Alert
@@ -31,19 +31,13 @@ from cachewatch.store.cursors import Unread
 from cachewatch.store.health import AlertKey, AlertKind
 
 
-class TagNotes(Struct, frozen=True, kw_only=True):
-    """The notes on one tag of one source."""
-
-    tag: str
-    suspicion: str  # what is suspicious about the whole tag, if it touches what the stream selects; else ""
-
-
 class TagNews(Struct, frozen=True):
-    """The part of a digest about a tag, the notes on the tag, and how many packages each silence hid."""
+    """The part of a digest about a tag, and what is known of the tag beside it."""
 
     tag: TagDigest
-    notes: TagNotes
-    hidden: Counter[str]
+    name: str  # of the tag, after or else before
+    suspicion: str  # what is suspicious about the whole tag, if it touches what the stream selects; else ""
+    hidden: Counter[str]  # how many packages each silence hid
 
     @property
     def size(self) -> int:
@@ -52,15 +46,6 @@ class TagNews(Struct, frozen=True):
         statements = (*tag.statements, *tag.rest, *tag.report.statements)
         lines = sum(1 + len(one.lines) + len(one.packages) for one in statements)
         return lines + len(tag.versions)
-
-
-def noted(changeset: Changeset, *, is_suspicion_hidden: bool) -> TagNotes:
-    """Return the notes on a tag; `is_suspicion_hidden` tells that a silence hides its suspicion."""
-    is_touched = any(changeset.report.own_kinds)  # whether it is reported or not
-    return TagNotes(
-        tag=changeset.after.tag or changeset.before.tag or "",
-        suspicion=changeset.report.suspicion if is_touched and not is_suspicion_hidden else "",
-    )
 
 
 # How many reasons an alert lists; `cachewatch diff` shows all of them.
@@ -129,9 +114,7 @@ class UnreadDocuments:
         side = digest.report.before
         return replace(resolve(self._repository, side.revision), tag=side.tag) if side.revision else None
 
-    def after(
-        self, gaps: PendingRanges, news: Iterable[TagNews], bases: Bases, earlier: Bases = NO_BASES
-    ) -> UnreadAfter:
+    def after(self, gaps: PendingRanges, news: Iterable[TagNews], bases: Bases, earlier: Bases) -> UnreadAfter:
         """Return the documents that are unread once everything in `gaps` was compared, with `bases` where it has them.
 
         `earlier` are the bases of documents that cannot be read where their ranges begin.
@@ -277,3 +260,27 @@ def named(bases: Bases) -> Iterator[tuple[str, str, str, str | None]]:
     for tag, packages in bases.items():
         for package, base in packages.items():
             yield tag, package, base.commit, base.tag
+
+
+_MOST_NAMES = 20
+
+
+def unknown(packages: Mapping[str, Collection[str]]) -> Iterator[Note]:
+    """Yield a note for the documents of which no earlier version can be read."""
+    for tag, names in sorted(packages.items()):
+        yield Note("unknown", {"tag": tag, "names": _listed(sorted(names))})
+
+
+def by_tag(key: str, entries: Mapping[str, Collection[Unread]], revision_of: Callable[[Unread], str]) -> Iterator[Note]:
+    """Yield a note `key` on documents for each tag and each revision that `revision_of` returns for them."""
+    packages: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    for tag, those in entries.items():
+        for entry in those:
+            packages[tag, revision_of(entry)].append(entry.package)
+    for (tag, revision), names in sorted(packages.items()):
+        yield Note(key, {"tag": tag, "revision": revision[:10], "names": _listed(sorted(names))})
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
+    return ", ".join(names[:_MOST_NAMES]) + more
