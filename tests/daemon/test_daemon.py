@@ -262,34 +262,6 @@ def test_a_clock_that_is_set_wakes_every_job(site: Site, monkeypatch: pytest.Mon
     assert site.said.getvalue().count('"event": "source.polled"') == 2
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("loopback")
-def test_a_daemon_may_live_and_not_be_ready(site: Site) -> None:
-    """Because a channel does not work, say; it says so, and is ready when that is repaired."""
-    said: list[tuple[int, str]] = []
-    obstacle = site.folder / "out"
-
-    def block() -> None:
-        obstacle.write_text("a file where a folder should be")
-
-    daemon, _ = open_daemon(site)
-    with meanwhile(
-        lambda: wait_for(lambda: heard(site, "daemon.started")),
-        lambda: wait_for(lambda: fetch(site, "/readyz") == (200, "ready\n")),
-        block,
-        lambda: site.publish(1),
-        lambda: wait_for(lambda: fetch(site, "/readyz")[0] == 503),
-        lambda: said.extend((fetch(site, "/readyz"), fetch(site, "/healthz"))),
-        obstacle.unlink,
-        lambda: os.kill(os.getpid(), signal.SIGHUP),
-        lambda: wait_for(lambda: fetch(site, "/readyz") == (200, "ready\n")),
-    ):
-        assert daemon.run() == 0
-    assert "the channel files does not work; next attempt in" in said[0][1]
-    assert str(site.folder) not in said[0][1]
-    assert said[1][0] == 200
-
-
 def test_a_port_that_is_taken_stops_nothing_else(site: Site) -> None:
     """It is said, and digests go on."""
     port = int((read_config(site.folder / "cachewatch.yaml").monitor.listen or "").rpartition(":")[2])

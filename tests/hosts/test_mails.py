@@ -1,18 +1,18 @@
 """What is read from the mails of a reader is what happened; what is missing, told twice or changed is noticed."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 from model.catalogue import Document, Editor, Step, files_of, last_readable
-from model.sums import Digest, Line, News, read_digest
+from model.sums import Digest, Line, read_digest
 from model.world import Stream
 from station import Site
 
-from hosts.mails import newest, problems, read_mail
+from hosts.mails import newest, problems
 
 CONFIG = """\
 version: 1
@@ -76,37 +76,9 @@ def _taken(folder: Path) -> list[Path]:
     return [path.rename(folder.parent / f"{path.name}.taken") for path in found]
 
 
-@pytest.mark.slow
-def test_a_mail_says_what_the_digest_says(played: Played) -> None:
-    assert len(played.mails) == len(STEPS)
-    assert [_plain(read_mail(mail)) for mail in played.mails] == [_plain(digest) for digest in played.files]
-
-
-def _plain(digest: Digest) -> Digest:
-    """Return a digest without lists that are empty, and without tags of which it says nothing else."""
-    plain = [news._replace(added=_some(news.added), removed=_some(news.removed)) for news in digest.news]
-    return digest._replace(
-        bases=frozenset(),
-        news=tuple(_without_base(news) for news in plain if any(news[news._fields.index("added") :])),
-    )
-
-
-def _without_base(news: News) -> News:
-    return news._replace(base_revision="")
-
-
-def _some(versions: Mapping[str, list[str]]) -> dict[str, list[str]]:
-    return {package: found for package, found in versions.items() if found}
-
-
 def test_what_happened_adds_up(played: Played) -> None:
     assert list(problems(played.mails, EVERYTHING, played.line)) == []
     assert newest(played.mails) == played.line.last
-
-
-def test_the_same_message_may_come_twice(played: Played) -> None:
-    first, *others = played.mails
-    assert list(problems([first, first, *others, first], EVERYTHING, played.line)) == []
 
 
 def _renamed(mail: bytes) -> bytes:

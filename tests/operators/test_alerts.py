@@ -17,10 +17,7 @@ from cachewatch.operators import actions as operator_actions
 from cachewatch.operators.status import read_status
 from cachewatch.service.alerts import Alert, open_now
 from cachewatch.service.context import WatchedClone
-from cachewatch.service.passes import create_digests
-from cachewatch.service.poll import poll
 from cachewatch.store import health as alerts
-from cachewatch.store import messages as suppressions
 from cachewatch.store.health import AlertKey, AlertKind
 
 WHOLE = {f"package-{number}": records(range(10 * number, 10 * number + 4)) for number in range(12)}
@@ -192,18 +189,6 @@ def test_operators_are_notified_once_of_hashes_that_name_other_specs(tmp_path: P
         assert "1.0 -> 2.0" in text
 
 
-def test_the_log_says_that_there_are_no_operators(tmp_path: Path) -> None:
-    """What they would hear of is in the log, and nobody was notified."""
-    site = Site(tmp_path, [catalogue({"zlib": records([1], versions=[version])}) for version in ("1.0", "2.0")])
-    site.configure(CONFIG.replace("operators: {channels: [desk], after_failures: 1}\n", ""))
-    site.run()
-    site.publish(1)
-    site.run(later=HOUR)
-
-    assert '"event": "operators.unnotified", "topic": "' in site.said.getvalue()
-    assert "operators.notified" not in site.said.getvalue()
-
-
 def test_a_loss_stays_open_until_the_last_digest_is_answered(site: Site) -> None:
     site.configure(CONFIG + "  hpc: {when: each revision, channels: [files]}\n")
     site.run()
@@ -285,22 +270,6 @@ def test_a_suppressed_address_is_an_alert_until_it_is_restored(tmp_path: Path, l
     assert server.received[-1].recipient == "kim@example.org"
 
 
-def test_a_suppressed_address_that_is_configured_again_is_an_alert_again(tmp_path: Path, loopback: None) -> None:
-    site = Site(tmp_path, STATES)
-    mail(site)
-    site.run()
-    with site.open().database.write() as connection:
-        suppressions.suppress(connection, "mail", "kim@example.org", "550 no", site.now)
-    for to in ("kim@example.org", "ann@example.org", "kim@example.org"):
-        mail(site, MAIL.replace("kim@example.org", to))
-        site.run(later=timedelta(minutes=10))
-    assert site.notices() == [
-        "kim@example.org receives no more digests",
-        "closed: kim@example.org receives no more digests",
-        "kim@example.org receives no more digests",
-    ]
-
-
 def test_alerts_that_nothing_can_resolve_are_closed(site: Site) -> None:
     """Their source, channel or subscription is gone, or nothing is held or waits that they could be about."""
     keys = [
@@ -345,23 +314,6 @@ def test_no_summaries_pile_up_for_a_channel_that_is_down(tmp_path: Path, loopbac
     site.run()
     assert site.notices()[1:] == ["1 alert is open"]
     assert [each.channel for each in site.deliveries()] == ["mail", "desk"]
-
-
-def test_after_a_release_a_new_digest_that_is_held_is_a_new_alert(tmp_path: Path) -> None:
-    """Even if the service learns of both at once."""
-    site = Site(tmp_path, [catalogue({"zlib": records(range(4 + 2 * number))}) for number in range(3)])
-    site.configure(CONFIG.replace("files]}", "files], limit: {hold_above: 1}}"))
-    site.run()
-    site.publish(1)
-    site.run(later=HOUR)
-    context = site.open()
-    operator_actions.release(context, "ml")
-    site.publish(2)
-    site.now += HOUR
-    poll(context, context.config.sources["public"])
-    create_digests(context)
-    assert site.notices() == ["a large change in develop of public"] * 2
-    assert open_alerts(site) == [("large-change", "public", "develop")]
 
 
 def test_the_daemon_summarizes_too(site: Site) -> None:

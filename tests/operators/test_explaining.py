@@ -68,10 +68,6 @@ def test_a_silence_that_ended(config: Config) -> None:
     assert len(explained(config, "py-torch", day=date(2026, 12, 1))["python"].reasons) == 1
 
 
-def test_a_silence_of_everything(config: Config) -> None:
-    assert explained(config, "hdf5")["all"].reasons[1:] == ("but the silence hdf5 hides it until 2026-12-01: ask Lee",)
-
-
 def test_an_environment_that_cannot_be_read(tmp_path: Path) -> None:
     """Nothing can be said of it, and why; the others are explained."""
     mine = "  mine: {channels: file, match: {environment: spack.lock}}\nsilences:"

@@ -212,19 +212,6 @@ def test_operators_hear_of_what_is_late_while_the_service_runs(site: Site) -> No
     assert len(site.notices()) == 2
 
 
-def test_status_lists_what_the_check_lists(site: Site, run: Run) -> None:
-    config = ("--config", site.folder / "cachewatch.yaml")
-    run("once", *config)
-    shutil.rmtree(site.upstream)
-    for _ in range(3):
-        run("once", *config)
-    (problem,) = run("status", "--check", *config).output.splitlines()
-    shown = run("status", *config).output.partition("PROBLEMS\n")[2]
-    what, _, detail = problem.removeprefix("problem: ").partition(": ")
-    assert what in shown
-    assert detail in shown
-
-
 def test_status_check(site: Site, run: Run) -> None:
     """0 and a sentence, or 1 and what is wrong, in words or as JSON; 5 where there is no state."""
     config = ("--config", site.folder / "cachewatch.yaml")

@@ -10,7 +10,6 @@ from station import Site
 
 from cachewatch.cli.samples import sample_digest
 from cachewatch.config.reading import read_config
-from cachewatch.report.values import Form
 from cachewatch.service.compose import build_messages
 from cachewatch.service.streams import streams_of
 
@@ -110,48 +109,3 @@ operators:"""
     shared = f"https://example.org/sample/{digest.key}"
     own = f"https://own.example.org/{digest.period}"
     assert linked == {"files": shared, "mail": shared, "chat": shared, "own": own}
-
-
-@pytest.mark.parametrize(
-    ("channels", "publish", "wanted"),
-    [
-        (["mail"], False, set()),
-        (["mail"], True, {"page"}),
-        (["mail", "feed"], False, {"feed"}),
-        (["mail", "hook"], False, {"json"}),
-        (["mail", "files"], False, {"markdown", "page", "json"}),
-    ],
-)
-def test_a_digest_is_rendered_in_the_forms_that_somebody_shows(
-    tmp_path: Path, channels: list[str], publish: bool, wanted: set[str]
-) -> None:
-    """Text and HTML always; other forms take time and space."""
-    path = tmp_path / "cachewatch.yaml"
-    path.write_text(
-        f"""\
-version: 1
-state: {tmp_path}/state
-sources: {{public: {{git: {tmp_path}/upstream.git}}}}
-channels:
-  mail: {{type: email, from: c@example.org, smtp: {{host: localhost, security: none}}}}
-  feed: {{type: feed, path: "{tmp_path}/{{subscription}}.xml", url: "https://example.org/{{subscription}}.xml"}}
-  hook: {{type: webhook, url: "https://example.org/hook"}}
-  files: {{type: file, path: "{tmp_path}/out/{{subscription}}/{{period}}.{{ext}}", formats: [txt]}}
-operators: {{channels: []}}
-subscriptions:
-  ml: {{to: [ann@example.org], channels: {channels}, changes: [all], publish: {str(publish).lower()}}}
-"""
-    )
-    path.chmod(0o600)
-    config = read_config(path)
-    (stream,) = streams_of(config)
-
-    def forms(asked: frozenset[Form] | None = None) -> set[str]:
-        rendered = build_messages(config, stream, sample_digest(), forms=asked)[0].rendered
-        assert rendered.text
-        assert rendered.html
-        assert rendered.bullets
-        return {name for name in ("markdown", "feed", "page", "json") if getattr(rendered, name)}
-
-    assert forms() == wanted
-    assert forms(frozenset(Form)) == {"markdown", "feed", "page", "json"}

@@ -2,7 +2,6 @@
 
 import socket
 import sqlite3
-import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from datetime import timedelta
@@ -13,15 +12,14 @@ import pytest
 from conftest import Run
 from helpers import catalogue, records
 from mailservers import Post, free_port, header, post
-from station import Site, wait_for
+from station import Site
 
 from cachewatch.channels import longest_attempt
 from cachewatch.errors import StateError
-from cachewatch.report.values import DeliveryResult, Message, Transport
 from cachewatch.service import send as sending_deliveries
 from cachewatch.service.context import Context
 from cachewatch.service.send import deliver
-from cachewatch.store import outbox, sqlite
+from cachewatch.store import outbox
 from cachewatch.store.outbox import Delivery, DeliveryState
 
 pytestmark = pytest.mark.usefixtures("loopback")
@@ -110,35 +108,6 @@ def test_an_answer_that_cannot_be_written_is_kept_and_written_when_it_can(site: 
     assert [event["event"] for event in site.events()].count("answer.unwritten") == 1
 
 
-@pytest.mark.only_sqlite
-def test_a_locked_database_is_waited_for(site: Site, server: Post, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another process holds it longer than a writer waits; the same pass writes the answer, and sends no copy."""
-    monkeypatch.setattr(sqlite, "_PRAGMAS", ("busy_timeout = 50", "foreign_keys = ON"))
-    monkeypatch.setattr(sending_deliveries, "_PATIENCE", (0.1,) * 100)
-    attempt, threads = sending_deliveries._attempt, []
-
-    def attempt_and_lock(transport: Transport, message: Message) -> DeliveryResult:
-        answer = attempt(transport, message)
-        if message.target == "kim@example.org":
-            is_locked = threading.Event()
-            threads.append(threading.Thread(target=lock, args=(is_locked,)))
-            threads[-1].start()
-            assert is_locked.wait(120)
-        return answer
-
-    def lock(is_locked: threading.Event) -> None:
-        with closing(sqlite3.connect(site.folder / "state" / "cachewatch.db")) as connection:
-            connection.execute("BEGIN IMMEDIATE")
-            is_locked.set()
-            wait_for(lambda: "answer.unwritten" in site.said.getvalue())
-
-    monkeypatch.setattr(sending_deliveries, "_attempt", attempt_and_lock)
-    assert site.run().dead == 0
-    threads[0].join()
-    assert {name: each.state for name, each in mails(site).items()} == {"kim": "sent", "lee": "sent"}
-    assert len(server.received) == 2
-
-
 @pytest.mark.both_states
 def test_what_a_process_that_ended_had_in_hand_goes_out_again_first(site: Site, server: Post) -> None:
     """The same bytes under the same Message-ID, then the next for the same reader."""
@@ -178,28 +147,6 @@ def test_what_another_host_had_in_hand_is_sent_after_the_longest_attempt(
     assert mails(site)["kim"].state is DeliveryState.QUEUED
     site.run(later=timedelta(seconds=1))
     assert mails(site)["kim"].state is DeliveryState.SENT
-
-
-def test_an_answer_that_another_run_has_overtaken_changes_nothing(
-    site: Site, server: Post, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    attempt = sending_deliveries._attempt
-
-    def attempt_and_lose(transport: Transport, message: Message) -> DeliveryResult:
-        monkeypatch.setattr(sending_deliveries, "_attempt", attempt)
-        answer = attempt(transport, message)
-        deliver(site.open(), "mail")  # another host
-        return answer
-
-    monkeypatch.setattr(sending_deliveries, "_attempt", attempt_and_lose)
-    site.run()
-    assert {name: each.state for name, each in mails(site).items()} == {"kim": "sent", "lee": "sent"}
-    assert sorted(received.recipient[:3] for received in server.received) == ["kim", "kim", "lee"]
-    assert len({received.content for received in server.received}) == 2
-    with site.open().database.read() as connection:
-        history = [event for _, event, _ in outbox.history(connection, mails(site)["kim"].id)]
-    assert history[-3:] == ["interrupted", "sent", "late"]
-    assert [event["event"] for event in site.events()].count("answer.late") == 1
 
 
 def test_the_command_shows_who_sends_and_takes_force(site: Site, run: Run) -> None:

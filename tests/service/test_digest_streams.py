@@ -8,8 +8,6 @@ from conftest import Run
 from helpers import catalogue, record, records
 from station import Site
 
-from cachewatch.operators import actions as operator_actions
-
 DAY = timedelta(days=1)
 CONFIG = """\
 version: 1
@@ -40,7 +38,7 @@ def asking(what: str) -> str:
     return CONFIG.replace("changes: [all]", f"changes: [all], {what}")
 
 
-@pytest.mark.slow_cases
+@pytest.mark.slow
 @pytest.mark.parametrize("when", ["each revision", "daily 07:30"])
 def test_the_first_tag_that_matches_is_news(tmp_path: Path, when: str) -> None:
     """The patterns of a subscription matched nothing when it began."""
@@ -89,20 +87,6 @@ def test_a_tag_that_returns_is_compared_with_what_was_told_last(tmp_path: Path, 
     gone, back = made.told()
     assert "develop" in gone
     assert "back" in back
-    assert "1.0 -> 2.0" in back
-
-
-@pytest.mark.slow
-def test_a_tag_that_was_released_as_gone_and_returns_loses_nothing(tmp_path: Path) -> None:
-    made = site(tmp_path, OLD, {"README.md": b"oops"}, NEW)
-    made.publish(1)
-    made.run(later=DAY)
-    operator_actions.release(made.open(), made.held()[0].key)
-    made.publish(2)
-    made.run(later=DAY)
-    made.run(later=DAY)
-    gone, back = made.told()
-    assert "develop" in gone
     assert "1.0 -> 2.0" in back
 
 

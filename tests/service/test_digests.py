@@ -591,18 +591,3 @@ def test_one_digest_a_day_whatever_the_clocks_do(site: Site, zone: str, night: s
         stored.created.astimezone(ZoneInfo(zone)).date() for stored in site.digests() if stored.subscription == "ml"
     ]
     assert [str(day) for day in days] == [str(noon.date() + timedelta(days=number)) for number in (-1, 0, 1)]
-
-
-def test_an_install_line_that_does_not_name_all_is_an_example(tmp_path: Path) -> None:
-    """A package that two tags have is one."""
-    names = {f"new-{number}": [record(50 + number)] for number in range(5)}
-    states = [catalogue(each) | catalogue(each, tag="v1") for each in (BASE, BASE | names)]
-    site = Site(tmp_path, states)
-    site.configure(CONFIG)
-    site.run()
-    site.publish(1)
-    site.run()
-    (text,) = site.told()
-    assert (
-        "If you want what is new, for example:\n    spack install --cache-only new-0@1.0 new-1@1.0 new-2@1.0\n" in text
-    )

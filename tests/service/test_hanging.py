@@ -38,6 +38,7 @@ STATES = [
 ]
 
 
+@pytest.mark.only_sqlite
 def test_a_server_that_hangs_holds_up_only_its_own(tmp_path: Path) -> None:
     """Two digests arrive in files and a Maildir while the first one still waits for a mail server to answer.
 

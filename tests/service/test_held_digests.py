@@ -353,7 +353,7 @@ def test_a_quiet_time_is_not_ended(site: Site) -> None:
     assert BANNER in texts(site)[0]
 
 
-@pytest.mark.slow_cases
+@pytest.mark.slow
 @pytest.mark.parametrize("changes", ["removed", "suspicious"])
 def test_urgent_digests_are_held_for_an_hour(site: Site, changes: str) -> None:
     """Of a suspicious loss, whichever kinds are urgent."""
@@ -400,7 +400,7 @@ def test_a_loss_is_judged_on_the_whole_tag(tmp_path: Path) -> None:
     assert [len(site.told(name)) for name in selections] == [1, 0, 0, 0, 0]
 
 
-@pytest.mark.slow_cases
+@pytest.mark.slow
 @pytest.mark.parametrize("later", [HOUR, 5 * DAY])
 def test_what_comes_back_is_no_news(site: Site, later: timedelta) -> None:
     """Also to those who hear of no other losses, be it before operators had to answer or long after."""

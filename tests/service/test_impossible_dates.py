@@ -44,7 +44,7 @@ def commit(site: Site, seconds: int, package: str) -> None:
     )
 
 
-@pytest.mark.slow_cases
+@pytest.mark.slow
 @pytest.mark.parametrize("seconds", [YEAR_10000, 2**62])
 def test_a_revision_of_the_year_10000_is_reported_and_its_date_is_named(site: Site, seconds: int) -> None:
     commit(site, seconds, "new-package")

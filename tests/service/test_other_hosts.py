@@ -6,7 +6,6 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from caches import database, installs, node, write_v2
 from helpers import catalogue, records
 from mailservers import free_port, post
 from station import Site
@@ -130,43 +129,6 @@ def test_a_database_that_goes_away_is_no_fault_of_the_digest(site: Site, monkeyp
 def opened(context: Context) -> list[AlertKind]:
     with context.database.read() as connection:
         return [alert.key.kind for alert in alerts.all_open(connection)]
-
-
-RECORDED = CONFIG.replace("git: {folder}/upstream.git", "type: buildcache, url: {folder}/cache")
-PACKAGES = ("zlib", "cmake", "hdf5", "mpich", "boost")
-UNKNOWN = "What changed cannot be known"
-
-
-class Recorders:
-    """Hosts that record a live build cache, one at a time; the cache only grows."""
-
-    def __init__(self, site: Site, config: str) -> None:
-        self.site, self.config = site, config
-        self.found = ["zlib"]
-        self.told = 0
-
-    def run(self, name: str, *more: str) -> set[str]:
-        """Let a host do a pass an hour after more was published; return which packages the digest names, if there is one."""
-        self.found.extend(more)
-        write_v2(self.site.folder / "cache", database(installs(*map(node, self.found)), version="7"))
-        self.site.now += timedelta(hours=1)
-        self.site.configure(self.config.replace("HOST", name))
-        context = self.site.open()
-        with closing(context.database):
-            run_pass(context)
-        texts = self.site.told()[self.told :]
-        self.told += len(texts)
-        return {name for name in (*PACKAGES, UNKNOWN) if name in "".join(texts)}
-
-
-@pytest.mark.slow
-def test_each_host_records_its_own_history_and_says_what_the_other_ones_cannot_tell(site: Site) -> None:
-    """A takeover loses what changed meanwhile, and the digest says so; from there on nothing is lost."""
-    hosts = Recorders(site, RECORDED)
-    hosts.run("one")
-    assert hosts.run("one", "cmake") == {"cmake"}
-    assert UNKNOWN in hosts.run("two", "hdf5")
-    assert hosts.run("two", "mpich") == {"mpich"}
 
 
 @pytest.mark.usefixtures("loopback")

@@ -70,6 +70,7 @@ def held(site: Site) -> list[str]:
         return [stored.key for stored in digests.all_held(connection)]
 
 
+@pytest.mark.only_sqlite
 @pytest.mark.slow
 def test_who_was_taken_out_gets_nothing_more(site: Site, run: Run) -> None:
     """What waited for her is dropped with the reason, and cannot be sent by hand either; the others get theirs."""
@@ -109,6 +110,7 @@ def test_what_was_sent_is_not_sent_again_to_who_was_taken_out(site: Site) -> Non
     assert len(server.received) == 2
 
 
+@pytest.mark.only_sqlite
 @pytest.mark.slow
 def test_a_channel_that_a_subscription_left_takes_nothing_of_it(site: Site) -> None:
     with post() as server:
@@ -123,6 +125,7 @@ def test_a_channel_that_a_subscription_left_takes_nothing_of_it(site: Site) -> N
     assert states(site) == {"kim": DeliveryState.DROPPED, "Lee": DeliveryState.DROPPED}
 
 
+@pytest.mark.only_sqlite
 def test_a_removed_subscription_is_told_to_nobody_who_is_gone_with_it(site: Site) -> None:
     with post() as server:
         configure(
@@ -153,6 +156,7 @@ def test_what_waits_for_a_channel_that_is_gone_is_shown_with_advice(site: Site, 
     assert json.loads(run("status", "--format", "json", "--config", path).output)["alerts"] == []
 
 
+@pytest.mark.only_sqlite
 @pytest.mark.slow
 def test_what_is_held_is_shown_and_released_under_another_configuration(site: Site, run: Run) -> None:
     """Also of a subscription that is no more: somebody has to decide, and who was removed gets nothing."""

@@ -53,7 +53,7 @@ def test_a_package_that_is_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert found[0].exceptions == ()
 
 
-@pytest.mark.slow_cases
+@pytest.mark.slow
 @pytest.mark.parametrize("lost", [150, 60], ids=["suspicious", "some"])
 def test_much_that_goes_and_returns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: int) -> None:
     """One statement, nothing is new, and the upgrades are told as what they are."""
@@ -247,22 +247,6 @@ def test_of_several_new_snapshots_the_newest_is_compared(tmp_path: Path, monkeyp
 
 
 @pytest.mark.slow
-def test_a_new_snapshot_is_compared_with_the_last_one_though_that_went(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    readers = Readers(
-        tmp_path,
-        monkeypatch,
-        tags(EIGHT) | catalogue(EIGHT),
-        catalogue(EIGHT),
-        tags(None, EIGHT | NEW) | catalogue(EIGHT),
-    )
-    readers.go_on()
-    assert ("package-added", "py-new", 1) in said(readers.go_on())
-    assert readers.made[0].tags[-1].report.before.tag == "develop-2026-01-04"
-
-
-@pytest.mark.slow
 def test_a_pin_is_what_a_new_snapshot_is_compared_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     states = tags(EIGHT | HDF5), tags(EIGHT | HDF5, EIGHT), tags(EIGHT | HDF5, EIGHT, EIGHT | NEW)
     config = CONFIG.replace("channels: [files]}", "channels: [files], match: {pinned: develop-2026-01-04}}")
@@ -331,19 +315,7 @@ def test_places_that_went_in_one_of_several_revisions(tmp_path: Path, monkeypatc
     assert said(readers.go_on()) == [("returned", "", 18)]
 
 
-@pytest.mark.slow
-def test_what_operators_confirmed_is_no_suspicion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The digest that they release says so, and the one that goes out without them does not."""
-    states = map(catalogue, [many(40), many(15, first=25)])
-    readers = Readers(tmp_path, monkeypatch, *states)
-    readers.go_on()
-    (held,) = readers.made
-    assert held.remembered.confirmed == {("public", "develop")}
-    operator_actions.release(readers.site.open(), "ml")
-    with readers.site.open().database.read() as connection:
-        assert cursors.remembered_by(connection, "ml").suspicions == ()
-
-
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_what_is_missing_for_long_is_a_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Once, with the first digest more than fourteen days after it went."""
@@ -544,7 +516,7 @@ def test_a_snapshot_that_went_lost_nothing(tmp_path: Path, monkeypatch: pytest.M
     assert "Gone" not in readers.site.told()[-1]
 
 
-@pytest.mark.slow_cases
+@pytest.mark.slow
 @pytest.mark.parametrize(("lost", "is_over"), [(5, False), (14, True)])
 def test_the_end_of_a_wait_is_said_to_those_who_wait(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: int, is_over: bool
@@ -608,7 +580,6 @@ def test_what_was_asked_before_a_wait_is_due_again_after_it(tmp_path: Path, monk
     assert "Still open since 2 June: re-concretize lock files made before then (" in text
 
 
-@pytest.mark.nightly
 def test_a_wait_is_over_when_what_is_missing_is_a_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """After two weeks nobody waits for it any longer."""
     rest = many(6, first=14)

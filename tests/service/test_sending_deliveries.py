@@ -4,9 +4,8 @@ import signal
 import socket
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -90,13 +89,6 @@ def spans(received: list[Received], target: str) -> list[str]:
 def span(site: Site, before: int, after: int) -> str:
     """Return how a mail names what lies between two revisions."""
     return f"{site.commits[before]}..{site.commits[after]}"
-
-
-@contextmanager
-def hanging() -> Iterator[int]:
-    """Listen on a port, take connections, and never say a word."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        yield server.getsockname()[1]
 
 
 def test_everybody_gets_a_message_of_their_own(site: Site) -> None:
@@ -670,20 +662,3 @@ def test_a_daemon_that_is_told_to_stop_finishes_what_is_in_hand(site: Site) -> N
             assert daemon.wait(120) == 0
     assert time.monotonic() - begun < 100
     assert states(site) == {"kim": [DeliveryState.SENT], "lee": [DeliveryState.SENT]}
-
-
-@pytest.mark.slow
-@pytest.mark.nightly
-def test_a_daemon_that_hangs_in_a_delivery_ends_in_time_and_loses_nothing(site: Site) -> None:
-    with hanging() as port:
-        configure(site, port, CONFIG.replace("stale_after", "poll: {every: 1s, jitter: 0s}, stale_after"))
-        with running(site, "daemon") as daemon:
-            site.publish(1)
-            wait_for(lambda: any(each.state == DeliveryState.SENDING for each in site.deliveries()))
-            daemon.send_signal(signal.SIGTERM)
-            assert daemon.wait(120) == 0
-    with post() as server:
-        configure(site, server.port)
-        site.now = datetime.now(UTC) + HOUR  # the clock that the daemon went by
-        site.run()
-    assert {received.recipient for received in server.received} == {"kim@example.org", "lee@example.org"}

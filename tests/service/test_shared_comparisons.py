@@ -62,15 +62,6 @@ def test_who_shares_a_comparison_is_told_of_all_of_it(site: Site) -> None:
         assert "it moves" in " ".join(text.split())
 
 
-@pytest.mark.slow
-def test_a_silence_ends_where_people_are(site: Site) -> None:
-    """The 3 June begins in Tokyo while it is still the 2 June in UTC."""
-    site.now = datetime(2025, 6, 2, 16, tzinfo=UTC)
-    site.run()
-
-    assert "llvm" in site.told("ann")[0]
-
-
 def test_tags_that_have_no_room_for_a_table_have_none(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """The tables of all tags go out together or not at all, so nobody keeps those that come too late."""
     attaching = '  mail: {type: sendmail, from: cachewatch@example.org, command: ["true"], attach: csv}\n'

@@ -212,7 +212,7 @@ def test_what_is_no_document_for_now_was_not_removed(tmp_path: Path, now: str) -
     assert str(file) in "".join(site.told("(operators)")[0].split())
 
 
-@pytest.mark.slow_cases
+@pytest.mark.slow
 @pytest.mark.parametrize("gone", ["empty", "missing"])
 def test_a_folder_that_is_not_there_for_now_was_not_removed(tmp_path: Path, run: Run, gone: str) -> None:
     """As when a disk is not mounted: the source fails, and nobody is told that packages were removed."""

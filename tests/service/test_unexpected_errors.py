@@ -71,7 +71,7 @@ def test_a_stream_that_raises_stops_only_itself(site: Site, error: Exception, mo
     assert site.notices()[1:] == ["digests can be created again for a/regular"]
 
 
-@pytest.mark.slow_cases
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["update", "_succeeded"])
 def test_a_source_that_raises_stops_only_itself(site: Site, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Be it asked, or its answer stored."""

@@ -169,27 +169,6 @@ def test_the_archive_leaves_out_what_is_damaged(site: Site) -> None:
     assert site.told() == []
 
 
-@pytest.mark.slow
-def test_no_bit_ends_in_a_traceback(site: Site, server: Post, run: Run) -> None:
-    """Twenty-five bits, each in another place of what is stored as bytes."""
-    dice = random.Random(2026)
-    database, config = site.folder / "state" / "cachewatch.db", ("--config", site.folder / "cachewatch.yaml")
-    for each in database.parent.glob("cachewatch.db-*"):
-        each.unlink()
-    whole = database.read_bytes()
-    for _ in range(25):
-        for each in database.parent.glob("cachewatch.db*"):
-            each.unlink()
-        database.write_bytes(whole)
-        table, column = dice.choice([("deliveries", "payload"), ("digests", "rendered"), ("digests", "moves")])
-        flip(site, table, column, "1", dice)
-        for command in (["once"], ["status"], ["deliveries", "list"]):
-            done = run(*command, *config)
-            assert done.exit_code in (0, 7), done.error
-            assert "Traceback" not in done.error
-    assert len({received.content for received in server.received}) <= 2 * 2
-
-
 @pytest.mark.slow_cases
 @pytest.mark.parametrize(
     ("column", "value", "state"),
@@ -235,14 +214,6 @@ def test_a_delivery_whose_state_is_damaged_failed_and_the_check_names_it(site: S
     assert "delivery 1: its state is damaged" in checked.output + checked.error
     assert run("deliveries", "retry", "1", *config).exit_code == 0
     assert mails(site)["kim"].state is DeliveryState.QUEUED
-
-
-@pytest.mark.slow
-def test_a_resend_of_what_is_damaged_is_refused_in_a_sentence(site: Site, server: Post) -> None:
-    site.run()
-    flip(site, "digests", "rendered", "subscription = 'ml'")
-    with pytest.raises((DamagedRow, UsageError), match="damaged"):
-        operator_actions.resend(site.open(), mails(site)["kim"].id)
 
 
 @pytest.mark.parametrize(("table", "column"), [("deliveries", "channel"), ("cursors", "moved_at")])

@@ -213,19 +213,6 @@ def test_a_state_that_may_not_be_read(site: Site, run: Run) -> None:
         assert (done.exit_code, "Permission denied for user" in done.error) == (2, True), done
 
 
-def test_a_preview_of_a_state_without_permission_to_write(site: Site, run: Run) -> None:
-    """Its copy of the state may be written."""
-    (site.folder / "cachewatch.yaml").chmod(0o644)
-    preview = ("preview", "ml", "--config", str(site.folder / "cachewatch.yaml"))
-    assert run(*preview).exit_code == 0
-    forget_polls(site)
-    with in_use(site):
-        for path in (site.folder / "state").rglob("*"):
-            path.chmod(0o555 if path.is_dir() else 0o444)
-        done = as_another_user(site.folder, *preview)
-    assert done.exit_code == 0, done
-
-
 @pytest.mark.parametrize("form", [FORM + 1, "of before"])
 def test_who_only_reads_upgrades_nothing(site: Site, run: Run, form: object, monkeypatch: pytest.MonkeyPatch) -> None:
     """A state of another form is refused, and stays as it is."""
