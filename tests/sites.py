@@ -4,14 +4,14 @@ from pathlib import Path
 
 from cachewatch.core.selection import Globs
 from cachewatch.extensions.history.build import IndexProgress, ask_index
-from cachewatch.extensions.site.reading import LastBuild, SiteContents, plan, read
+from cachewatch.extensions.site.reading import SiteContents, plan, read
 from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import resolve
 
 
 def read_site(
     repository: Path,
-    known: LastBuild | None = None,
+    known: SiteContents | None = None,
     *,
     revision: str = "HEAD",
     since: str | None = None,
@@ -32,7 +32,7 @@ def read_site(
     found = ask_index(
         opened,
         until.commit,
-        lambda index: read(opened, index, planned, known or LastBuild(), jobs=jobs),
+        lambda index: read(opened, index, planned, known, jobs=jobs),
         jobs=jobs,
         progress=IndexProgress(),
         warn=warnings.append,

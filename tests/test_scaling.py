@@ -29,7 +29,7 @@ from cachewatch.environments import read_lock, read_manifest
 from cachewatch.errors import CachewatchError, DocumentError, UnreadableDocument
 from cachewatch.extensions.buildcaches.index import read_index
 from cachewatch.extensions.causes.commands import report_lines, revisions_report
-from cachewatch.extensions.causes.graph_walk import Walk
+from cachewatch.extensions.causes.graph_causes import Walk
 
 _MOST = 3.0
 _ATTEMPTS = 6

@@ -5,7 +5,7 @@ import random
 from graph_specs import graph_spec
 
 from cachewatch.core.causes import SPACK, Dependency, GraphNode, Nodes
-from cachewatch.extensions.causes.graph_walk import Walk
+from cachewatch.extensions.causes.graph_causes import Walk
 
 _GRAPHS = 150
 _NAMES = "abcdefg"

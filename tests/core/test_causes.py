@@ -7,7 +7,7 @@ import pytest
 from graph_specs import graph_spec
 
 from cachewatch.core.causes import SPACK, Cause, Causes, Dependency, GraphNode, Nodes, What, attribute
-from cachewatch.extensions.causes.graph_walk import PackageNodes, Walk, explain_spec
+from cachewatch.extensions.causes.graph_causes import PackageNodes, Walk, explain_spec
 
 
 def spec(name: str, spec_hash: str, *edges: Dependency, **values: Any) -> GraphNode:

@@ -7,7 +7,7 @@ import pytest
 from graph_specs import graph_spec
 
 from cachewatch.core.causes import SPACK, Cause, Dependency, Nodes, What, attribute
-from cachewatch.extensions.causes.graph_walk import Walk
+from cachewatch.extensions.causes.graph_causes import Walk
 
 _GRAPHS = 1000
 

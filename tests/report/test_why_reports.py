@@ -16,7 +16,7 @@ from cachewatch.extensions.causes.commands import (
     report_markdown,
     revisions_report,
 )
-from cachewatch.extensions.causes.graph_walk import Impact
+from cachewatch.extensions.causes.graph_causes import Impact
 from cachewatch.report.tables import write_table
 from cachewatch.report.text import Palette
 

@@ -28,7 +28,7 @@ from cachewatch.core.causes import Cause, Explanation, LockChange, What
 from cachewatch.core.model import Side
 from cachewatch.core.names import safe
 from cachewatch.errors import UsageError
-from cachewatch.extensions.causes.graph_walk import Impact
+from cachewatch.extensions.causes.graph_causes import Impact
 from cachewatch.extensions.causes.rebuilds import compare_locks
 from cachewatch.extensions.causes.recorded import (
     GraphStep,
@@ -36,7 +36,6 @@ from cachewatch.extensions.causes.recorded import (
     explain_two,
     find_asked,
     recorded_impact,
-    step_of,
 )
 from cachewatch.git.catalogue import tree_of
 from cachewatch.git.repository import Repository
@@ -402,18 +401,26 @@ class _Scope(Struct, frozen=True, kw_only=True):
 
 def _of_spec(repository: Repository, spec: str, scope: _Scope) -> _Answer:
     asked = find_asked(repository, spec, scope.tag, scope.between, scope.rev)
-    step = step_of(repository, asked, scope.tag, scope.stacks)
-    found = [] if step is None else list(step.explain(asked))
-    if step is not None:
-        step.require_graphs(found)
-        for what in step.unreadable:
-            warn_of_graph(what)
-    is_recorded = step is not None and step.is_recorded
-    before = None if asked.before is None else asked.before.side()
+    if asked.before is None:
+        return (
+            partial(explained_json, asked.package, [], is_recorded=False),
+            partial(package_report, asked.package, None, asked.after.side(), []),
+        )
+    before, after = ((each.commit, each.tag or scope.tag) for each in (asked.before, asked.after))
+    step = GraphStep.between(repository, before, after, scope.stacks)
+    found = list(step.explain(asked))
+    _require_graphs(step, found)
     return (
-        partial(explained_json, asked.package, found, is_recorded=is_recorded),
-        partial(package_report, asked.package, before, asked.after.side(), found),
+        partial(explained_json, asked.package, found, is_recorded=step.is_recorded),
+        partial(package_report, asked.package, asked.before.side(), asked.after.side(), found),
     )
+
+
+def _require_graphs(step: GraphStep, found: Sequence[Explanation]) -> None:
+    """Raise UsageError if only a graph that is missing could explain these specs; warn of what could not be read."""
+    step.require_graphs(found)
+    for what in step.unreadable:
+        warn_of_graph(what)
 
 
 def _of_two(repository: Repository, texts: tuple[str, str], scope: _Scope) -> _Answer:
@@ -438,9 +445,7 @@ def _of_all(repository: Repository, scope: _Scope) -> _Answer:
             tree_of(repository, each, each.tag or scope.tag)
     step = GraphStep.between(repository, before, after, scope.stacks)
     found = list(step.explain_packages(lambda _: True))
-    step.require_graphs(found)
-    for what in step.unreadable:
-        warn_of_graph(what)
+    _require_graphs(step, found)
     sides = [scope.side(each) for each in between]
     if step.is_of_two:
         explained = [one for one in found if one.predecessor is not None]

@@ -2,11 +2,9 @@
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from itertools import chain
 from operator import attrgetter
 from typing import NamedTuple
-
-from msgspec import Struct
-from msgspec.structs import replace
 
 from cachewatch.core.causes import LANGUAGES, RUNTIMES, SPACK, Cause, Dependency, Graph, GraphNode, What
 
@@ -18,7 +16,7 @@ class SpecDifference(NamedTuple):
     both: Sequence[tuple[Dependency, Dependency]]
 
 
-class _Edges(Struct, frozen=True):
+class _Edges(NamedTuple):
     both: Sequence[tuple[Dependency, Dependency]]
     removed: Sequence[Dependency]
     added: Sequence[Dependency]
@@ -72,7 +70,7 @@ def compare_dependencies(old: GraphNode, new: GraphNode, before: Graph, after: G
             [edge for edge in found if "libc" not in edge.virtuals and side.label(edge) != compiler]
             for found, side in ((edges.removed, had), (edges.added, has))
         )
-        edges = replace(edges, removed=removed, added=added)
+        edges = _Edges(edges.both, removed, added)
     written = [SPACK] if is_rewritten else []
     return SpecDifference([*_edge_causes(edges, had, has), *compilers, *written], edges.both)
 
@@ -97,42 +95,23 @@ def _matched(old: Sequence[Dependency], new: Sequence[Dependency], *, has_other_
     sides = [old, new]
     if has_other_compiler:
         sides = [[e for e in edges if not e.languages and e.name not in RUNTIMES] for edges in sides]
-    both: list[tuple[Dependency, Dependency]] = []
-    removed: list[Dependency] = []
-    added: list[Dependency] = []
     by_name: defaultdict[str, tuple[list[Dependency], list[Dependency]]] = defaultdict(lambda: ([], []))
     for side, edges in enumerate(sides):
         for edge in edges:
             by_name[edge.name][side].append(edge)
-    for those, these in by_name.values():
-        if len(those) == len(these) == 1:
-            both.append((those[0], these[0]))
-            continue
-        if not (those and these):
-            removed += those
-            added += these
-            continue
-        pairs, gone, came = _paired(those, these)
-        both += pairs
-        removed += gone
-        added += came
-    return _Edges(both, removed, added)
+    found = [_paired(*each) for each in by_name.values()]
+    return _Edges(*(tuple(chain.from_iterable(one[place] for one in found)) for place in range(3)))
 
 
-def _paired(
-    old: Sequence[Dependency], new: Sequence[Dependency]
-) -> tuple[list[tuple[Dependency, Dependency]], Sequence[Dependency], Sequence[Dependency]]:
-    """Pair dependencies on the same package: first by equal hash, then by equal use, then in order.
-
-    Returns the pairs, and what is left of `old` and `new`.
-    """
+def _paired(old: Sequence[Dependency], new: Sequence[Dependency]) -> _Edges:
+    """Pair dependencies on the same package: first by equal hash, then by equal use, then in order."""
     pairs: list[tuple[Dependency, Dependency]] = []
     for key in (attrgetter("hash"), _use_of):
         found, old, new = _paired_by(key, old, new)
         pairs += found
     count = min(len(old), len(new))
     pairs += zip(old[:count], new[:count], strict=True)
-    return pairs, old[count:], new[count:]
+    return _Edges(pairs, old[count:], new[count:])
 
 
 def _paired_by(

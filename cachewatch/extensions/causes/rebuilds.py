@@ -33,7 +33,7 @@ from cachewatch.core.statement_values import Statement, StatementKind
 from cachewatch.core.statements import RebuiltSpecs, with_causes
 from cachewatch.environments import LockGraph, open_lock_graph
 from cachewatch.errors import CachewatchError, DocumentError, WorkFailed
-from cachewatch.extensions.causes.graph_walk import PackageNodes, Walk, explain_spec
+from cachewatch.extensions.causes.graph_causes import PackageNodes, Walk, explain_spec
 from cachewatch.extensions.causes.recorded import GraphStep, RecordedGraph
 from cachewatch.git.repository import Repository
 from cachewatch.report.values import TagDigest

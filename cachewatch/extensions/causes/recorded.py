@@ -4,12 +4,12 @@ The user names a hash, or a package with or without a version; the revision that
 before. The dependency graph of a tag is read package by package when it is needed.
 """
 
-import itertools
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from contextlib import suppress
 from functools import cached_property
-from types import MappingProxyType
+from itertools import pairwise
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -24,15 +24,14 @@ from cachewatch.documents.frontmatter import MAX_BYTES
 from cachewatch.documents.parsing import parse
 from cachewatch.documents.spec_nodes import MadeOf, read_package_graph, read_tag_graph
 from cachewatch.errors import DocumentError, UnknownRevision, UsageError
+from cachewatch.extensions.causes.graph_causes import Impact, PackageNodes, Walk, explain_spec, find_impact
 from cachewatch.extensions.causes.graph_differences import attribute_causes
-from cachewatch.extensions.causes.graph_walk import Impact, PackageNodes, Walk, explain_spec, find_impact
 from cachewatch.git.catalogue import document_in, tree_of
 from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import Revision, resolve
 from cachewatch.git.trees import catalogue_of, folder_of, folders, locations_of
 
 _NOTHING: MadeOf = (Ingredients(), ())
-_NO_NODES: Mapping[str, GraphNode] = MappingProxyType({})
 
 
 class RecordedGraph:
@@ -50,7 +49,7 @@ class RecordedGraph:
         others = self._file(f"{self._folder}/{TAG_GRAPH}")
         self.is_recorded = others is not None
         # The specs without a binary, such as externals.
-        self.others = read_tag_graph(others, f"{CATALOGUE}/{tag}/{TAG_GRAPH}") if others is not None else _NO_NODES
+        self.others = read_tag_graph(others, f"{CATALOGUE}/{tag}/{TAG_GRAPH}") if others is not None else {}
         self._named_others = by_name(self.others)
 
     def require(self) -> None:
@@ -69,17 +68,15 @@ class RecordedGraph:
         tag = folders(self._repository, tree).ids.get(self.tag) if tree else None
         return folders(self._repository, tag).ids if tag else {}
 
-    @property
-    def packages(self) -> tuple[str, ...]:
-        """The names of all packages of the tag."""
-        return tuple(sorted(self.folders))
-
     def find(self, package: str, name: str) -> GraphNode | None:
         """Return the spec with that hash, or its first letters; None if the graph lacks it or cannot be read."""
-        named = self._named.get(package)
-        if named is None:
-            named = self._named[package] = self._by_name(package)
-        return named.get(name) or self._named_others.get(name)
+        if package not in self._named:
+            self._named[package] = {}
+            try:
+                self._named[package] = by_name(self.nodes(package))
+            except DocumentError as error:
+                self.unreadable[package] = str(error)
+        return self._named[package].get(name) or self._named_others.get(name)
 
     def nodes(self, package: str) -> Mapping[str, GraphNode]:
         """Return the binaries of a package by hash. Raises DocumentError if its files cannot be read."""
@@ -89,11 +86,10 @@ class RecordedGraph:
 
     def hashes(self, package: str) -> frozenset[str]:
         """Return the hashes of a package; none if its document cannot be read."""
-        try:
-            document = self.document(package)
-        except DocumentError:
-            return frozenset()
-        return document.specs.hashes if document is not None else frozenset()
+        with suppress(DocumentError):
+            if (document := self.document(package)) is not None:
+                return document.specs.hashes
+        return frozenset()
 
     def document(self, package: str) -> Document | None:
         """Return the document of a package, or None if there is none. Raises DocumentError if it cannot be read."""
@@ -105,28 +101,18 @@ class RecordedGraph:
             self._documents[package] = None if content is None else parse(content, f"{package}/{DOCUMENT}")
         return self._documents[package]
 
-    def _by_name(self, package: str) -> Mapping[str, GraphNode]:
-        try:
-            return by_name(self.nodes(package))
-        except DocumentError as error:
-            self.unreadable[package] = str(error)
-            return _NO_NODES
-
     def _read_nodes(self, package: str) -> Mapping[str, GraphNode]:
         document = self.document(package)
         if document is None:
-            return _NO_NODES
-        content = self._file_of(package, PACKAGE_GRAPH)
+            return {}
+        # By the id of the folder: from the commit, git would search for it each time.
+        folder = self.folders.get(package)
+        content = None if folder is None else self._file(f"{folder}:{PACKAGE_GRAPH}")
         made_of = {} if content is None else read_package_graph(content, f"{package}/{PACKAGE_GRAPH}")
         return {
             h: _node(h, package, s, made_of.get(h[:NAME_LETTERS]) or made_of.get(h, _NOTHING))
             for h, s in document.specs.items()
         }
-
-    def _file_of(self, package: str, name: str) -> bytes | None:
-        """Return a file of a package, by the id of its folder: from the commit, git would search for it each time."""
-        folder = self.folders.get(package)
-        return None if folder is None else self._file(f"{folder}:{name}")
 
     def _file(self, name: str) -> bytes | None:
         found = self._repository.objects().get(name, most=MAX_BYTES)
@@ -138,13 +124,13 @@ def recorded_impact(graph: RecordedGraph, asked: str) -> Impact:
     graph.require()
     package, _, versions = asked.partition("@")
     chosen = Versions([versions] if versions else [])
-    nodes = [*graph.others.values(), *(node for name in graph.packages for node in graph.nodes(name).values())]
+    nodes = [*graph.others.values(), *(node for name in sorted(graph.folders) for node in graph.nodes(name).values())]
     hashes = {node.hash for node in nodes if node.name == package and chosen(node.version)}
     if not hashes:
         near = similar(package, {node.name for node in nodes})
         hint = f"did you mean {', '.join(near)}?" if near else "`cachewatch packages` lists what there is"
         raise UsageError(f"{asked}: no spec of this revision is or uses it; {hint}")
-    stacks = {h: s.stacks for name in graph.packages if (d := graph.document(name)) for h, s in d.specs.items()}
+    stacks = {h: s.stacks for name in sorted(graph.folders) if (d := graph.document(name)) for h, s in d.specs.items()}
     return find_impact(nodes, hashes, stacks)
 
 
@@ -196,7 +182,7 @@ class StackSpecs:
     def check(self) -> None:
         """Raise UsageError if the stack has no specs. Reads documents until one has specs of it."""
         stacks: set[str] = set()
-        for package in self._graph.packages:
+        for package in sorted(self._graph.folders):
             document = self._graph.document(package)
             if document is not None:
                 stacks.update(stack for signature in document.specs.counts for stack in signature.stacks)
@@ -258,7 +244,7 @@ class GraphStep:
     def packages(self) -> tuple[str, ...]:
         """The packages of the newer state whose specs or dependencies may differ."""
         if self.stacks is not None:
-            return self.after.packages
+            return tuple(sorted(self.after.folders))
         had = self.before.folders
         return tuple(sorted(name for name, tree in self.after.folders.items() if had.get(name) != tree))
 
@@ -352,8 +338,11 @@ def find_asked(repository: Repository, text: str, tag: str, between: tuple[str, 
     if found is None:
         tree_of(repository, after, tag)
         RecordedGraph(repository, after.commit, tag).require()
+        name, at, versions = text.partition("@")
+        near = similar(name, RecordedGraph(repository, after.commit, tag).folders, _MOST_NAMES)
+        hint = f"did you mean {' or '.join(f'{one}{at}{versions}' for one in near)}? Or " if near else ""
         raise UnknownRevision(
-            f"{after.name}: {tag} has no package and no hash {text!r}; {_near(repository, after, tag, text)}"
+            f"{after.name}: {tag} has no package and no hash {text!r}; {hint}"
             f"name a package, package@version or a hash of at least {_SHORTEST_HASH} characters"
             " (cachewatch show PACKAGE lists what there is)"
         )
@@ -398,18 +387,10 @@ def explain_two(
     return step, step.with_paths(one)
 
 
-def _near(repository: Repository, revision: Revision, tag: str, text: str) -> str:
-    name, _, versions = text.partition("@")
-    near = similar(name, RecordedGraph(repository, revision.commit, tag).packages, _MOST_NAMES)
-    return f"did you mean {' or '.join('@'.join(filter(None, (each, versions))) for each in near)}? Or " if near else ""
-
-
 def _last_seen(repository: Repository, until: Revision, tag: str, text: str) -> Revision | None:
     """Return the last revision that had a hash that was removed before `until`; None if `text` is not such a hash."""
     match = _HASH.fullmatch(text)
-    if match is None:
-        return None
-    if repository.is_folder:
+    if match is None or repository.is_folder:
         return None
     is_stored = locations_of(repository.layout).stored(repository, until.commit)
     names = f":(glob){folder_of(repository, tag)}/*/{DOCUMENT}" if is_stored else "."
@@ -422,36 +403,22 @@ def _last_seen(repository: Repository, until: Revision, tag: str, text: str) -> 
     return None
 
 
-def step_of(
-    repository: Repository, asked: SpecQuestion, tag: str, stacks: tuple[str, str] | None = None
-) -> GraphStep | None:
-    """Return the comparison of both revisions of the question; None if the first revision already has the specs."""
-    if asked.before is None:
-        return None
-    before, after = ((each.commit, each.tag or tag) for each in (asked.before, asked.after))
-    return GraphStep.between(repository, before, after, stacks)
-
-
 def _meaning(graph: RecordedGraph, text: str) -> tuple[str, frozenset[str] | None] | None:
-    packages = graph.packages
+    """Return the package that `text` means, with the hashes that it means unless it is the whole package; or None."""
     match = _PACKAGE.fullmatch(text)
-    if match is not None and match["name"] in packages:
-        return match["name"], _of_versions(graph, match["name"], match["versions"])
-    if (found := _HASH.fullmatch(text)) is not None:
-        for package in packages:
-            if hashes := frozenset(h for h in graph.hashes(package) if h.startswith(found["hash"])):
-                return package, hashes
+    if match is not None and match["name"] in graph.folders:
+        package, versions = match.groups()
+        if versions is None:
+            return package, None
+        chosen = Versions([versions])
+        if not (found := frozenset(h for h, node in graph.nodes(package).items() if chosen(node.version))):
+            raise UsageError(f"{package}@{versions}: has no specs; `cachewatch show {package}` lists its versions")
+        return package, found
+    if (asked := _HASH.fullmatch(text)) is not None:
+        for package in sorted(graph.folders):
+            if found := frozenset(h for h in graph.hashes(package) if h.startswith(asked["hash"])):
+                return package, found
     return None
-
-
-def _of_versions(graph: RecordedGraph, package: str, versions: str | None) -> frozenset[str] | None:
-    if versions is None:
-        return None
-    chosen = Versions([versions])
-    found = frozenset(h for h, node in graph.nodes(package).items() if chosen(node.version))
-    if not found:
-        raise UsageError(f"{package}@{versions}: has no specs; `cachewatch show {package}` lists its versions")
-    return found
 
 
 def _birth(
@@ -460,19 +427,19 @@ def _birth(
     """Return the newest revision that added any of `hashes`, or changed the package, as a pair (parent, revision)."""
     document = document_in(repository, until.commit, tag, package)
     path = document.path if isinstance(document, Blob) else f"{folder_of(repository, tag)}/{package}/{DOCUMENT}"
-    changed = [
-        line.decode() for line in repository.run(["rev-list", "--first-parent", until.commit, "--", path]).split()
-    ]
-    if not changed:
+    printed = repository.run(["rev-list", "--first-parent", until.commit, "--", path]).decode().split()
+    if not printed:
         return None, until
-    after = changed[0]
-    for newer, older in itertools.pairwise(changed if hashes is not None else ()):
-        after = newer
-        found = repository.objects().get(f"{older}:{path}")
-        content = found.content if found is not None else b""
-        if any(spec_hash.encode() not in content for spec_hash in hashes or ()):
-            break
-    else:
-        after = changed[-1] if hashes is not None else changed[0]
-    parents = repository.run(["rev-list", "--parents", "-1", after]).split()[1:2]
-    return (resolve(repository, parents[0].decode()) if parents else None), resolve(repository, after)
+    after = printed[0]
+    if hashes is not None:
+        after = next(
+            (newer for newer, older in pairwise(printed) if _lacks(repository, f"{older}:{path}", hashes)), printed[-1]
+        )
+    parents = repository.run(["rev-list", "--parents", "-1", after]).decode().split()[1:2]
+    return (resolve(repository, parents[0]) if parents else None), resolve(repository, after)
+
+
+def _lacks(repository: Repository, name: str, hashes: frozenset[str]) -> bool:
+    """Tell whether a document, by its name in git, lacks any of these hashes."""
+    found = repository.objects().get(name)
+    return found is None or any(spec_hash.encode() not in found.content for spec_hash in hashes)

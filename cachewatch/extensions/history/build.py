@@ -8,7 +8,7 @@ are done up to the last revision, the index records that revision, and deletes t
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, wait
-from contextlib import closing, contextmanager
+from contextlib import closing
 from itertools import chain, groupby, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -27,8 +27,8 @@ from cachewatch.extensions.history.document_versions import (
     find_versions,
     first_parents,
 )
-from cachewatch.extensions.history.follow import Follower
-from cachewatch.extensions.history.read import Index
+from cachewatch.extensions.history.follow import Follower, IndexedDocument, KnownDocument, OpenInterval, Task
+from cachewatch.extensions.history.read import Index, signature_of
 from cachewatch.extensions.history.schema import (
     INDEXES,
     NAME,
@@ -38,18 +38,16 @@ from cachewatch.extensions.history.schema import (
     open_for_writing,
     translating_errors,
 )
-from cachewatch.extensions.history.values import IndexedDocument, KnownDocument, OpenInterval, Task, signature_of
 from cachewatch.extensions.history.write import Writer, common_length, fill_specs, locked, transaction
 from cachewatch.git.repository import Repository
 from cachewatch.runtime.worker import ProcessEnded, in_processes
 
 Reply = TypeVar("Reply")
-Causes = tuple[CountedCause, ...]
 # Several documents, whose versions are read one after the other, so that git needs no cache of deltas. Or several steps
 # of one tag, whose causes are counted.
 Unit = Sequence[Task] | Sequence[TagStep]
-Found = list[IndexedDocument] | list[Causes]
-Answer = tuple[Unit, Found]
+Result = IndexedDocument | tuple[CountedCause, ...]  # of a document, or of a step
+Answer = tuple[Unit, Sequence[Result]]
 # Yields the results of all units, in any order.
 Engine = Callable[[Sequence[Unit]], Iterator[Answer]]
 
@@ -74,7 +72,7 @@ def units_of(tasks: Sequence[Task], steps: Sequence[TagStep]) -> list[Unit]:
 def in_jobs(repository: Repository, jobs: int) -> Engine:
     """Return the engine that works in `jobs` processes, or in this process if it is 1."""
 
-    def make_work() -> Callable[[Unit], Found]:
+    def make_work() -> Callable[[Unit], Sequence[Result]]:
         own = repository.reopened() if jobs > 1 else repository
         known = KnownRecords()
         return lambda unit: _answer(own, unit, known)
@@ -86,9 +84,9 @@ def in_jobs(repository: Repository, jobs: int) -> Engine:
                 yield units[done], answer
                 done += 1
         except ProcessEnded as error:
-            raise WorkFailed(
-                f"{_about(units[done])}: a worker process ended while it was read; build again to go on from there"
-            ) from error
+            names = " to ".join(dict.fromkeys((units[done][0].name, units[done][-1].name)))
+            said = "a worker process ended while it was read; build again to go on from there"
+            raise WorkFailed(f"{names}: {said}") from error
 
     return engine
 
@@ -112,20 +110,18 @@ def on_cluster(git_dir: str, address: str) -> Engine:
     return engine
 
 
-def follow_unit(git_dir: str, unit: Unit) -> Found:
+def follow_unit(git_dir: str, unit: Unit) -> Sequence[Result]:
     """Return the results of `unit` in a new process: open the repository at `git_dir`, and close it."""
-    repository = Repository(Path(git_dir))
-    try:
+    with closing(Repository(Path(git_dir))) as repository:
         return _answer(repository, unit, KnownRecords())
-    finally:
-        repository.close()
 
 
-def _answer(repository: Repository, unit: Unit, known: KnownRecords) -> Found:
+def _answer(repository: Repository, unit: Unit, known: KnownRecords) -> Sequence[Result]:
     known.forget_many()
     tasks = [one for one in unit if isinstance(one, Task)]
-    steps = [one for one in unit if isinstance(one, TagStep)]
-    return list(count_all(repository, steps)) if steps else _follow_all(repository, tasks, known)
+    return _follow_all(repository, tasks, known) or list(
+        count_all(repository, [one for one in unit if isinstance(one, TagStep)])
+    )
 
 
 def _follow_all(repository: Repository, unit: Sequence[Task], known: KnownRecords) -> list[IndexedDocument]:
@@ -148,10 +144,6 @@ def _client(address: str) -> Any:
         raise UsageError(f"--cluster {address}: {error}; start a scheduler with `dask scheduler`") from error
 
 
-def _about(unit: Unit) -> str:
-    return unit[0].name if len(unit) == 1 else f"{unit[0].name} to {unit[-1].name}"
-
-
 class IndexProgress(Struct, frozen=True):
     """Functions that are called with the progress of a build, in versions of documents."""
 
@@ -163,7 +155,6 @@ class IndexProgress(Struct, frozen=True):
 _TELL_NOBODY = IndexProgress()
 # Versions whose rows are committed together: as many are lost when a build is killed.
 _VERSIONS_AT_ONCE = 512
-_Answered = tuple[Task | TagStep, IndexedDocument | Causes]
 
 
 class IndexUpdate(Struct, frozen=True):
@@ -188,11 +179,8 @@ def bring_up_to_date(
     Raises AnotherInstance if another process writes this index, and StateError if the file cannot be used.
     """
     check_is_index(path)
-    folder = repository.shared_git_dir
-    with locked(path), closing(open_for_writing(path)) as connection, named(path):
-        is_own = path.resolve() in (index_path(None, folder, {}).resolve(), folder.resolve() / NAME)
-        build = _IndexBuild(repository, connection, engine, progress=progress, is_own=is_own)
-        return build.run(first_parents(repository, end))
+    with locked(path), closing(open_for_writing(path)) as connection, translating_errors(path):
+        return _IndexBuild(repository, path, connection, engine, progress).run(first_parents(repository, end))
 
 
 def ask_index(
@@ -235,41 +223,40 @@ def has(path: Path, commit: str) -> bool:
 
 
 class _IndexBuild:
+    """The work of one build or update."""
+
     def __init__(
         self,
         repository: Repository,
+        path: Path,
         connection: sqlite3.Connection,
         engine: Engine,
-        *,
         progress: IndexProgress,
-        is_own: bool,  # the index is where only that of this repository is
     ) -> None:
-        self._is_own = is_own
         self._repository = repository
+        self._path = path
         self._connection = connection
         self._engine = engine
         self._progress = progress
-        self._chain: list[ChainRevision] = []
         self._versions = self._unreadable = 0
 
-    def run(self, revisions: list[ChainRevision]) -> IndexUpdate:
+    def run(self, revisions: Sequence[ChainRevision]) -> IndexUpdate:
         """Index `revisions`, the whole chain. If the index has other revisions than these, it is built anew."""
-        self._chain = revisions
-        stored = self._one("SELECT count(*) FROM revision")
-        common = common_length(self._connection, self._chain)
+        stored, common = self._one("SELECT count(*) FROM revision"), common_length(self._connection, revisions)
         if common < stored:
-            if not (common or self._is_own):
+            if not common:
                 self._check_is_of_repository(stored)
             with transaction(self._connection):
                 make_tables(self._connection)
         before = self._indexed()
-        while self._indexed() < len(self._chain) - 1:
+        while self._indexed() < len(revisions) - 1:
             count = self._one("SELECT count(*) FROM revision")
             if count - 1 == self._indexed():
                 with transaction(self._connection):
-                    rows = [(n, *moment) for n, moment in enumerate(self._chain[count:], count)]
+                    rows = [(n, *moment) for n, moment in enumerate(revisions[count:], count)]
                     self._connection.executemany("INSERT INTO revision VALUES (?, ?, ?)", rows)
-            self._index(self._one("SELECT max(n) FROM revision"))
+                count = len(revisions)
+            self._index([moment.commit for moment in revisions[:count]])
         return IndexUpdate(self._indexed() - before, self._versions, stored - common, self._unreadable)
 
     def _check_is_of_repository(self, stored: int) -> None:
@@ -277,18 +264,20 @@ class _IndexBuild:
 
         The environment variable for its path may be set for several repositories.
         """
+        folder = self._repository.shared_git_dir
+        if self._path.resolve() in (index_path(None, folder, {}).resolve(), folder.resolve() / NAME):
+            return  # where only that of this repository is
         (newest,) = self._connection.execute('SELECT "commit" FROM revision WHERE n = ?', (stored - 1,)).fetchone()
         # A force-push may have taken all revisions out of the history, and they are here nevertheless.
         if self._repository.objects().get(newest) is None:
             raise UsageError(
-                f"is the index of another repository, or {self._repository.path} was replaced: no revision is in both; "
-                "name another file with --db, or remove this one with `cachewatch history drop --db`"
+                f"{self._path}: is the index of another repository, or {self._repository.path} was replaced: no revision "
+                "is in both; name another file with --db, or remove this one with `cachewatch history drop --db`"
             )
 
-    def _index(self, newest: int) -> None:
-        """Index all documents up to revision number `newest`."""
+    def _index(self, commits: Sequence[str]) -> None:
+        """Index all documents of the revisions `commits`."""
         indexed = self._indexed()
-        commits = [moment.commit for moment in self._chain[: newest + 1]]
         found = find_versions(self._repository, commits, indexed + 1)
         changed = {(one.tag, version.revision) for one in found for version in one.versions}
         steps = find_steps(self._repository, commits, sorted(changed))
@@ -303,13 +292,12 @@ class _IndexBuild:
         self._repository.obtain(chain(documents_of, blobs_of(self._repository, asked)), self._progress.fetch)
         writer = Writer(self._connection, has_specs=indexed >= 0)
         for run in _in_runs(self._engine(units_of(tasks, asked))):
+            read = [(task, one) for task, one in run if isinstance(task, Task) and isinstance(one, IndexedDocument)]
             with transaction(self._connection):
-                writer.store(
-                    (t, found) for t, found in run if isinstance(t, Task) and isinstance(found, IndexedDocument)
-                )
+                writer.store(read)
                 writer.store_causes((n, why) for n, why in run if isinstance(n, TagStep) and isinstance(why, tuple))
-            self._versions += sum(_size(one) for one, _ in run if isinstance(one, Task))
-            self._unreadable += sum(len(found.diagnostics) for _, found in run if isinstance(found, IndexedDocument))
+            self._versions += sum(_size(task) for task, _ in read)
+            self._unreadable += sum(len(one.diagnostics) for _, one in read)
             self._progress.advance(sum(_size(one) for one, _ in run))
         with transaction(self._connection):
             writer.add_steps(steps)
@@ -330,16 +318,6 @@ def _finish(connection: sqlite3.Connection) -> None:
         connection.execute(statement)
     connection.execute("UPDATE progress SET indexed = (SELECT max(n) FROM revision)")
     connection.execute("DELETE FROM unit")
-
-
-@contextmanager
-def named(path: Path) -> Iterator[None]:
-    """Put `path` into the messages of errors about the index."""
-    try:
-        with translating_errors(path):
-            yield
-    except UsageError as error:
-        raise UsageError(f"{path}: {error}") from error
 
 
 def _task(connection: sqlite3.Connection, one: DocumentVersions) -> Task:
@@ -364,9 +342,9 @@ def _task(connection: sqlite3.Connection, one: DocumentVersions) -> Task:
     return Task(*key, one.versions, document, is_unread=False, intervals=tuple(opened))
 
 
-def _in_runs(answers: Iterable[Answer]) -> Iterator[list[_Answered]]:
+def _in_runs(answers: Iterable[Answer]) -> Iterator[list[tuple[Task | TagStep, Result]]]:
     """Group results, so that each group is stored in one transaction."""
-    run: list[_Answered] = []
+    run: list[tuple[Task | TagStep, Result]] = []
     size = 0
     for unit, found in answers:
         run += zip(unit, found, strict=True)

@@ -34,7 +34,6 @@ from cachewatch.core.selection import Globs, every_compiler
 from cachewatch.core.spack import Versions
 from cachewatch.environments import open_environment
 from cachewatch.errors import AnotherInstance, NoHistoryIndex, UsageError
-from cachewatch.extensions.history.blame import BestSnapshots, find_best, find_blame
 from cachewatch.extensions.history.build import (
     Engine,
     IndexProgress,
@@ -44,9 +43,10 @@ from cachewatch.extensions.history.build import (
     in_jobs,
     on_cluster,
 )
+from cachewatch.extensions.history.hashes import BestSnapshots, find_best, find_blame
 from cachewatch.extensions.history.log import QUERIES, Range, find_churn, find_log
 from cachewatch.extensions.history.read import Index, IndexPoint
-from cachewatch.extensions.history.schema import NAME, VARIABLE, check_whole, index_path
+from cachewatch.extensions.history.schema import NAME, VARIABLE, index_path
 from cachewatch.extensions.history.tables import (
     blame_table,
     churn_table,
@@ -55,7 +55,7 @@ from cachewatch.extensions.history.tables import (
     snapshots_table,
     when_table,
 )
-from cachewatch.extensions.history.when import Wanted, find_when
+from cachewatch.extensions.history.when import find_when
 from cachewatch.extensions.history.write import IndexStatus, read_status
 from cachewatch.extensions.history.write import drop as remove
 from cachewatch.git.repository import Repository
@@ -220,10 +220,9 @@ def numbers_of(index: Index, since: str | None, until: str) -> tuple[int, int]:
     first = -1 if since is None else index.number_of(since, may_precede=True)
     last = index.number_of(until)
     if first >= last:
-        newest = index.point(last)
+        newest, up_to = index.point(last), "" if until == "HEAD" else f" up to {until}"
         named = f"{newest.revision[:10]} of {(newest.time or 'an unknown time')[:10]}"
-        said = f"no revision is newer than --since {since}: the newest{'' if until == 'HEAD' else f' up to {until}'} is {named}"
-        say(said)
+        say(f"no revision is newer than --since {since}: the newest{up_to} is {named}")
     return first, last
 
 
@@ -254,7 +253,6 @@ def build(*, repo: str | None, db: Path | None, jobs: int, cluster: str | None, 
     line = ProgressLine("indexing", is_wanted=not quiet)
     with closing(line), closing(_open_with_history(repo, line)) as repository:
         path = index_path(db, repository.shared_git_dir)
-        check_whole(path)
         engine = on_cluster(repository.git_dir, cluster) if cluster else in_jobs(repository, jobs)
         done = _index(repository, path, line, engine)
         newest = resolve(repository, "HEAD")
@@ -305,54 +303,40 @@ def drop(*, repo: str | None, db: Path | None) -> None:
 
 
 def _index(repository: Repository, path: Path, line: ProgressLine, engine: Engine) -> IndexUpdate:
-    _warn_of_loose_objects(repository)
-    progress = IndexProgress(line.begin, line.advance, lambda count: _warn_of_fetching(repository, count))
-    return bring_up_to_date(repository, path, engine, progress=progress)
+    # Reading documents from many loose objects takes many times as long.
+    count = int(repository.run(["count-objects"]).split()[0])
+    if count > _LOOSE_OBJECTS:
+        faster = f"`git -C {repository.path} gc` makes this much faster"
+        say(f"{repository.path}: has {count:,} loose objects; {faster}")
 
+    def tell(count: int) -> None:
+        lacks = f"lacks {number(count, 'version')} of documents, which are fetched now and stay in it"
+        say(f"{repository.path}: this clone {lacks}")
 
-def _warn_of_loose_objects(repository: Repository) -> None:
-    """Warn if the repository has so many loose objects that reading its documents takes many times as long."""
-    counted = dict(
-        line.split(": ") for line in repository.run(["count-objects", "-v"]).decode().splitlines() if ": " in line
-    )
-    if int(counted.get("count", 0)) > _LOOSE_OBJECTS:
-        say(
-            f"{repository.path}: has {int(counted['count']):,} loose objects; "
-            f"`git -C {repository.path} gc` makes this much faster"
-        )
-
-
-def _warn_of_fetching(repository: Repository, count: int) -> None:
-    say(
-        f"{repository.path}: this clone lacks {number(count, 'version')} of documents, "
-        "which are fetched now and stay in it"
-    )
+    return bring_up_to_date(repository, path, engine, progress=IndexProgress(line.begin, line.advance, tell))
 
 
 def _done(done: IndexUpdate) -> str:
-    verb = "is" if done.rewritten == 1 else "are"
-    anew = f"; all anew, because {number(done.rewritten, 'indexed revision')} {verb} no longer in the history"
     if not done.revisions and not done.versions and not done.rewritten:
         return "up to date."
     said = f"indexed {number(done.revisions, 'revision')}, {number(done.versions, 'version')} of documents"
-    return f"{said}{anew if done.rewritten else ''}."
+    if not done.rewritten:
+        return f"{said}."
+    verb = "is" if done.rewritten == 1 else "are"
+    return f"{said}; all anew, because {number(done.rewritten, 'indexed revision')} {verb} no longer in the history."
 
 
 def _status_lines(found: IndexStatus) -> list[str]:
     lines = [f"index     {safe(found.path)}, {found.bytes / 2**20:,.1f} MiB"]
     if found.documents:
         lines.append(f"building  {found.documents_done:,} of {found.documents:,} documents are done")
-    state = "not up to date" if found.rewritten else "up to date"
-    if found.behind:
-        state = f"{number(found.behind, 'revision')} behind"
-    lines.append(f"state     {state}")
+    behind = f"{number(found.behind, 'revision')} behind" if found.behind else ""
+    lines.append(f"state     {behind or ('not up to date' if found.rewritten else 'up to date')}")
     if found.rewritten:
         verb = "was" if found.rewritten == 1 else "were"
         removed = f"{number(found.rewritten, 'indexed revision')} {verb} removed by a force-push"
         lines.append(f"          {removed}; the next update indexes all revisions anew")
-    indexed = found.indexed
-    lines.append(indexed_up_to(indexed) if indexed else "not complete yet")
-    return lines
+    return [*lines, indexed_up_to(found.indexed) if found.indexed else "not complete yet"]
 
 
 @examples(
@@ -385,24 +369,23 @@ def when(
     version of the document: it came then or before. `until` is the first revision without it.
     """
     name, at, versions = package.partition("@")
-    wanted = Wanted(
-        version=Versions([f"@{versions}"] if at else []),
-        stack=Globs(stack),
-        target=Globs(target),
-        compiler=Globs(every_compiler(compiler) if compiler else ()),
-    )
     with open_history(asked["repo"], asked["db"]) as index:
-        answer = find_when(index, name, tag, wanted)
-    if not answer.rows and not (at or stack or target or compiler):
-        raise UsageError(
-            f"{package}: was never in {tag} up to {answer.indexed.revision[:10]}; `cachewatch history when {name} --tag TAG` "
-            "asks about another tag"
+        answer = find_when(
+            index,
+            name,
+            tag,
+            versions=Versions([f"@{versions}"] if at else []),
+            stacks=Globs(stack),
+            targets=Globs(target),
+            compilers=Globs(every_compiler(compiler) if compiler else ()),
         )
     if not answer.rows:
-        raise UsageError(
-            f"{package}: no build in {tag} up to {answer.indexed.revision[:10]} matches; "
-            f"`cachewatch history when {name}{f' --tag {tag}' if tag != 'develop' else ''}` lists all of them"
-        )
+        up_to = f"{tag} up to {answer.indexed.revision[:10]}"
+        if not (at or stack or target or compiler):
+            other = f"`cachewatch history when {name} --tag TAG` asks about another tag"
+            raise UsageError(f"{package}: was never in {up_to}; {other}")
+        all_of_them = f"`cachewatch history when {name}{f' --tag {tag}' if tag != 'develop' else ''}` lists all of them"
+        raise UsageError(f"{package}: no build in {up_to} matches; {all_of_them}")
     make_table = partial(when_table, answer, is_for_people=asked["format_"] in _FOR_PEOPLE)
     write_answer(answer, answer.indexed, make_table, asked)
 

@@ -1,6 +1,7 @@
 """Read one document version by version: when each spec was added and removed, and what each version changed.
 
-Added, removed and rebuilt specs are counted by the laws of the comparison (docs/laws.md).
+Added, removed and rebuilt specs are counted by the laws of the comparison (docs/laws.md). The tasks and results pass
+between processes: they are picklable, and have names instead of the numbers of the index.
 """
 
 from collections import Counter, defaultdict
@@ -17,16 +18,84 @@ from cachewatch.documents.parsing import TOO_LARGE, parse
 from cachewatch.documents.records import KnownRecords
 from cachewatch.errors import DocumentError
 from cachewatch.extensions.history.document_versions import Version
-from cachewatch.extensions.history.values import (
-    IndexedDocument,
-    Interval,
-    KnownDocument,
-    StackTally,
-    StepCounts,
-    Task,
-    pack_all,
-    unpack,
-)
+from cachewatch.extensions.history.packing import pack_all, unpack
+
+
+class OpenInterval(Struct, frozen=True):
+    """A row of the table `interval` whose specs are still present."""
+
+    id: int
+    signature: Signature
+    first: int
+    hashes: bytes | str
+
+
+class KnownDocument(Struct, frozen=True):
+    """A row of the table `document`: the last readable version of a document."""
+
+    blob: str | None
+    revision: int
+    baseline: int | None
+    compiler_form: CompilerForm
+
+
+class Task(Struct, frozen=True):
+    """One document whose new versions are to be read, and its state in the index."""
+
+    tag: str
+    package: str
+    versions: tuple[Version, ...]
+    known: KnownDocument | None = None
+    # Whether no version of it was readable so far: the first readable version is then a baseline.
+    is_unread: bool = False
+    intervals: tuple[OpenInterval, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The name of the document in the table `unit`: TAG/PACKAGE."""
+        return f"{self.tag}/{self.package}"
+
+
+class Interval(Struct, frozen=True, order=True):
+    """Specs of one signature that were added by one revision and removed by one."""
+
+    signature: Signature
+    first: int
+    last: int | None
+    hashes: bytes | str
+    size: int
+
+
+class StepCounts(Struct, frozen=True):
+    """How many specs of a document one revision added, removed and rebuilt."""
+
+    revision: int
+    added: int
+    removed: int
+    rebuilt: int
+    is_compiler_unknown: bool  # see law 1 in docs/laws.md
+    is_there: bool = True  # whether there is a document afterwards
+
+
+class StackTally(Struct, frozen=True):
+    """How many specs of a set of stacks one revision added, removed and rebuilt."""
+
+    stacks: tuple[str, ...]
+    revision: int
+    added: int
+    removed: int
+    rebuilt: int
+
+
+class IndexedDocument(Struct, frozen=True):
+    """Everything that the new versions of a document add to the index."""
+
+    document: KnownDocument | None  # None if no version was ever readable
+    intervals: tuple[Interval, ...]  # those of `task.intervals` in their new state, and all new ones
+    steps: tuple[StepCounts, ...] = ()
+    tallies: tuple[StackTally, ...] = ()
+    diagnostics: tuple[tuple[int, str], ...] = ()
+
 
 BySpec = Mapping[str, Signature]
 Counts = Mapping[Signature, int]

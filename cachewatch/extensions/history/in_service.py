@@ -17,8 +17,8 @@ from cachewatch.core.selection import Globs
 from cachewatch.core.spack import version_identity
 from cachewatch.core.statement_values import Line, StatementKind, Stay
 from cachewatch.errors import CachewatchError, NoHistoryIndex, UnknownRevision
-from cachewatch.extensions.history.blame import find_best
 from cachewatch.extensions.history.build import IndexUpdate, bring_up_to_date, in_jobs
+from cachewatch.extensions.history.hashes import find_best
 from cachewatch.extensions.history.read import Index, days_between
 from cachewatch.extensions.history.schema import NAME, DamagedIndex, NotAnIndex, index_path
 from cachewatch.extensions.history.settings import HistorySettings

@@ -1,7 +1,6 @@
 """Open the history index for a question: look up names, revisions and times."""
 
 import re
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
@@ -27,9 +26,6 @@ from cachewatch.extensions.history.schema import (
 _COMMIT = re.compile(r"[0-9a-f]{4,64}")
 _YEAR = re.compile(r"(19|20)\d\d")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}.*")
-# The limit for each query: the file of a stranger may have rows that no build makes.
-_SECONDS = 120.0
-_STEPS = 1_000_000
 _HEAD = re.compile(r"HEAD(?:~(\d{1,9})|(\^*))")
 
 
@@ -50,8 +46,6 @@ class Index:
         """Open the index at `path`; raises NoHistoryIndex if there is none. Waits so long at most for a writer."""
         self.path = path
         self.connection = open_for_reading(path, busy_milliseconds=busy_milliseconds)
-        self._end = time.monotonic() + _SECONDS
-        self.connection.set_progress_handler(lambda: time.monotonic() > self._end, _STEPS)
         try:
             with self.reporting_damage():
                 query = 'SELECT n, "commit", time FROM revision WHERE n = (SELECT indexed FROM progress)'
@@ -95,7 +89,6 @@ class Index:
 
     def rows(self, query: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> Iterator[Any]:
         """Yield the rows of a query."""
-        self._end = time.monotonic() + _SECONDS
         return iter(self.connection.execute(query, values))
 
     def point(self, number: int) -> IndexPoint:
@@ -129,10 +122,8 @@ class Index:
         if found is None:
             query = """SELECT versions, compiler, os, platform, target, variants, names
                 FROM build JOIN stacks WHERE build.id = ? AND stacks.id = ?"""
-            ((versions, compiler, os, platform, target, variants, names),) = self.rows(query, (build, stacks))
-            lists = (tuple(decode(text)) for text in (versions, variants, names))
-            found = Signature(next(lists), compiler, os, platform, target, *lists)
-            self._signatures[build, stacks] = found
+            (row,) = self.rows(query, (build, stacks))
+            found = self._signatures[build, stacks] = signature_of(row)
         return found
 
     def stacks(self, stacks: int) -> tuple[str, ...]:
@@ -140,7 +131,7 @@ class Index:
         found = self._stacks.get(stacks)
         if found is None:
             ((names,),) = self.rows("SELECT names FROM stacks WHERE id = ?", (stacks,))
-            found = self._stacks[stacks] = tuple(decode(names))
+            found = self._stacks[stacks] = names_of(names)
         return found
 
     def number_of(self, name: str, *, may_precede: bool = False) -> int:
@@ -193,6 +184,17 @@ class Index:
         near = similar(name, [known for (known,) in self.rows(f"SELECT name FROM {table}")])  # noqa: S608
         hint = f"did you mean {' or '.join(near)}?" if near else f"`cachewatch {table}s` lists what there is now"
         raise UsageError(f"{name}: the history index has no such {table}; {hint}")
+
+
+def signature_of(row: tuple[str, ...]) -> Signature:
+    """Return the signature from the columns of a row of `build`, from `versions` on, and the `names` of its stacks."""
+    versions, compiler, os, platform, target, variants, stacks = row
+    return Signature(names_of(versions), compiler, os, platform, target, names_of(variants), names_of(stacks))
+
+
+def names_of(text: str) -> tuple[str, ...]:
+    """Return the names in a column that holds a JSON array of names."""
+    return decode(text, type=tuple[str, ...])
 
 
 def as_text(time: int | None) -> str | None:

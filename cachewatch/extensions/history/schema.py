@@ -5,7 +5,6 @@ other import would take longer than the question.
 """
 
 import os
-import re
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, suppress
@@ -169,23 +168,16 @@ def index_path(db: str | Path | None, git_dir: Path, environment: Mapping[str, s
 
 
 def check_is_index(path: Path) -> None:
-    """Raise NotAnIndex if the file at `path` exists and is not a history index. Nothing is created beside it."""
-    header = _header(path)
-    # A build that ended before its first commit leaves an empty file.
-    if header and header[_APPLICATION_ID] not in (_APPLICATION.to_bytes(4), bytes(4)):
+    """Raise NotAnIndex if the file at `path` exists and is not a history index, be it damaged. Nothing is created beside it."""
+    owner = _header(path)[_APPLICATION_ID]
+    if owner == bytes(4):  # as in any database, and in an index whose tables are still in its journal
+        try:
+            with closing(_connect(path, _reading_mode(path))) as connection:
+                _version(connection, path)
+        except (sqlite3.Error, UnicodeDecodeError) as error:
+            raise _not_an_index(path) from error
+    elif owner and owner != _APPLICATION.to_bytes(4):
         raise _not_an_index(path)
-
-
-def check_may_be_removed(path: Path) -> None:
-    """Raise NotAnIndex unless the file at `path` is a history index, even a damaged one, or is empty."""
-    header = _header(path)
-    if not header or header[_APPLICATION_ID] == _APPLICATION.to_bytes(4):
-        return
-    try:
-        with closing(_connect(path, _reading_mode(path))) as connection:
-            _version(connection, path)
-    except (sqlite3.Error, UnicodeDecodeError) as error:
-        raise _not_an_index(path) from error
 
 
 def _check_is_ours(path: Path) -> None:
@@ -202,19 +194,6 @@ def _check_is_ours(path: Path) -> None:
                 content.seek(max(0, about.st_size - len(_NAMES_ANOTHER_FILE)))
                 if content.read() == _NAMES_ANOTHER_FILE:
                     raise NotAnIndex(f"{file}: is no journal of cachewatch; remove it, or name another file with --db")
-
-
-def _check_tables(connection: sqlite3.Connection, path: Path) -> None:
-    """Raise NotAnIndex if the file has anything but our tables and indexes, such as a view, which could run code."""
-    found = {_plain(sql) for (sql,) in connection.execute("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL")}
-    tables, indexes = ({_plain(sql) for sql in text.split(";\n") if "CREATE" in sql} for text in (TABLES, INDEXES))
-    if not tables <= found <= tables | indexes:
-        raise _not_an_index(path)
-
-
-def _plain(sql: str) -> str:
-    """Return an SQL statement without comments, line ends and IF NOT EXISTS, for comparison."""
-    return " ".join(re.sub("--[^\n]*", "", sql).replace("IF NOT EXISTS ", "").split())
 
 
 def _header(path: Path) -> bytes:
@@ -253,7 +232,6 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
             if _version(connection, path) != VERSION:  # no other process created them meanwhile
                 make_tables(connection)
             connection.execute("COMMIT")
-        _check_tables(connection, path)
         undo.pop_all()
     return connection
 
@@ -276,7 +254,6 @@ def open_for_reading(
             raise _newer(path)
         if version != VERSION:
             raise NoHistoryIndex(f"{path}: written by an older version; run `cachewatch history build` again")
-        _check_tables(connection, path)
         # Everything is read in one transaction: a build beside us changes nothing that we see.
         connection.execute("BEGIN")
         if must_be_complete and connection.execute("SELECT indexed FROM progress").fetchone()[0] < 0:
@@ -314,13 +291,6 @@ def translating_errors(path: Path) -> Iterator[None]:
         raise StateError(f"{path}: {error}; try again, or name another file with --db") from error
     except UnicodeDecodeError as error:  # SQLite's message contains bytes of the file
         raise damaged(path, MALFORMED) from error
-
-
-def check_whole(path: Path) -> None:
-    """Raise DamagedIndex if any page of the index at `path` is damaged; do nothing if there is no index."""
-    with suppress(NoHistoryIndex), closing(open_for_reading(path, must_be_complete=False)) as connection:
-        if is_damaged(connection):
-            raise damaged(path, MALFORMED)
 
 
 def is_damaged(connection: sqlite3.Connection) -> bool:

@@ -10,15 +10,14 @@ from cachewatch.comparing import select_package
 from cachewatch.core.changesets import NoCollector, Report, Tally
 from cachewatch.core.model import CompilerForm, Document, PackageChange, PackageCounts, Side, Signature
 from cachewatch.core.names import Wanted, is_mutable
-from cachewatch.core.package_changes import Pair, compare_all, spellings_of
+from cachewatch.core.package_changes import Pair, compare_all
 from cachewatch.core.package_items import items_of
 from cachewatch.core.selection import Selection
 from cachewatch.core.statements import counted, statements_of, with_turnover
 from cachewatch.core.tag_judgement import judge
 from cachewatch.extensions.history.follow import document_of
+from cachewatch.extensions.history.packing import BYTES, pack, unpack
 from cachewatch.extensions.history.read import Index
-from cachewatch.extensions.history.values import BYTES, names_of, pack, unpack
-from cachewatch.extensions.history.when import OPEN, PRESENCE_QUERY, Span, baseline_of, joined
 
 _HELD = """
     SELECT package.name, build, stacks, size, hashes
@@ -60,13 +59,6 @@ class DocumentChange(NamedTuple):
     is_baseline: bool  # its specs were added in this revision or before
 
 
-class ChangedPackage(NamedTuple):
-    """A document that a revision changed, and the result of comparing it."""
-
-    document: DocumentChange
-    change: PackageChange
-
-
 class _Noted(NamedTuple):
     """What the index records of a revision of a document, beside added and removed specs."""
 
@@ -75,27 +67,16 @@ class _Noted(NamedTuple):
     is_baseline: bool
 
 
-class VersionStay(NamedTuple):
-    """A period in which a stack had a version without interruption, as numbers of revisions."""
-
-    stack: str
-    version: str
-    first: int
-    last: int | None  # the first revision without it
-    lead: int  # the first revision in which any stack had the version
-    baseline: int | None  # what is new in this revision was added then or before
-
-
 _EVERYTHING = Selection()
 _DOCUMENTS_AT_ONCE = 64  # in one call of DeepDiff
 
 
-def compared(documents: Iterable[DocumentChange], tag: str) -> Iterator[ChangedPackage]:
+def compared(documents: Iterable[DocumentChange], tag: str) -> Iterator[tuple[DocumentChange, PackageChange]]:
     """Compare each document before and after; yield those of which anything changed."""
     left = iter(documents)
     while some := list(islice(left, _DOCUMENTS_AT_ONCE)):
         changes = compare_all([Pair(*one[:3]) for one in some], is_pruned=is_mutable(tag))
-        yield from (ChangedPackage(one, change) for one, change in zip(some, changes, strict=True) if change)
+        yield from ((one, change) for one, change in zip(some, changes, strict=True) if change)
 
 
 def held_at(index: Index, tag: str, number: int, package: str | None = None) -> Mapping[str, Sequence[HeldSpecs]]:
@@ -168,7 +149,7 @@ class TagStates:
         self,
         selection: Selection = _EVERYTHING,
         stacks_of: Callable[[str], frozenset[str] | None] = lambda _: None,
-    ) -> tuple[Sequence[ChangedPackage], Report]:
+    ) -> tuple[Sequence[tuple[DocumentChange, PackageChange]], Report]:
         """Go to the next revision. Return its changes and the report of `cachewatch diff` on these two revisions.
 
         `stacks_of` returns the stacks of the tag that a revision declares, or None if it declares none.
@@ -277,27 +258,6 @@ def _keys(stored: bytes | str) -> Sequence[str]:
         return [digits[start : start + length] for start in range(0, len(digits), length)]
     found = {one: pack([one]) for one in unpack(stored)}
     return [packed.hex() if isinstance(packed, bytes) else one for one, packed in found.items()]
-
-
-def find_stays(index: Index, package: str, tag: str, until: int) -> list[VersionStay]:
-    """Return the periods in which each version of `package` was in each stack up to revision `until`, on any target."""
-    ids = {"package": index.id_of("package", package), "tag": index.id_of("tag", tag)}
-    spans: defaultdict[tuple[str, str], list[Span]] = defaultdict(list)
-    rows = list(index.rows(PRESENCE_QUERY, {**ids, "newest": until, "open": OPEN}))
-    spellings = spellings_of(version for versions, *_ in rows for version in names_of(versions))
-    for versions, _, stacks, first, last in rows:
-        for version in names_of(versions):
-            for stack in index.stacks(stacks):
-                spans[stack, spellings.get(version, version)].append((first, last))
-    leads: dict[str, int] = {}
-    for (_, version), found in spans.items():
-        leads[version] = min(leads.get(version, OPEN), min(found)[0])
-    baseline = baseline_of(index, ids["tag"], ids["package"])
-    return [
-        VersionStay(stack, version, first, last if last <= until else None, leads[version], baseline)
-        for (stack, version), found in spans.items()
-        for first, last in joined(found)
-    ]
 
 
 class LastChanges(NamedTuple):

@@ -12,7 +12,7 @@ from msgspec.structs import astuple
 
 from cachewatch.core.names import safe
 from cachewatch.core.package_changes import describe_changes
-from cachewatch.extensions.history.blame import BestSnapshots, Blame, Life, SpecStay
+from cachewatch.extensions.history.hashes import BestSnapshots, Blame, Life, SpecStay
 from cachewatch.extensions.history.log import Churn, RevisionLog
 from cachewatch.extensions.history.read import IndexPoint
 from cachewatch.extensions.history.when import When
@@ -136,8 +136,10 @@ def _moved(before: SpecStay, after: SpecStay) -> str:
 
 
 def _death(life: Life) -> str:
-    stays = f"{life.package} {', '.join(life.spec.versions)} stays in {number(len(life.stays), 'stack')}"
-    return "; ".join(("gone", *life.facts, *([stays] if life.stays else ["no stack has this version any more"])))
+    stays = "no stack has this version any more"
+    if life.stays:
+        stays = f"{life.package} {', '.join(life.spec.versions)} stays in {number(len(life.stays), 'stack')}"
+    return "; ".join(("gone", *life.facts, stays))
 
 
 def churn_table(answer: Churn) -> Table:
@@ -148,12 +150,9 @@ def churn_table(answer: Churn) -> Table:
         columns: tuple[str, ...] = ("package", "what changed", "before", "after", "specs", "attributed")
     else:
         columns = (answer.by, "added", "removed", "net added", "net removed")
-    after = (*_more(answer.others), *_cause_notes(answer), "", indexed_up_to(answer.indexed))
+    more = (f"and {answer.others:,} more; --most N shows more",) if answer.others else ()
+    after = (*more, *_cause_notes(answer), "", indexed_up_to(answer.indexed))
     return Table(columns, [astuple(row) for row in answer.rows], (title, ""), after)
-
-
-def _more(others: int) -> tuple[str, ...]:
-    return (f"and {others:,} more; --most N shows more",) if others else ()
 
 
 def _cause_notes(answer: Churn) -> tuple[str, ...]:
@@ -174,4 +173,5 @@ def snapshots_table(answer: BestSnapshots) -> Table:
         for one in answer.snapshots
     ]
     columns = ("tag", "found", "of", "revision", "date", "now")
-    return Table(columns, rows, after=(*_more(answer.others), "", indexed_up_to(answer.indexed)))
+    more = (f"and {answer.others:,} more; --most N shows more",) if answer.others else ()
+    return Table(columns, rows, after=(*more, "", indexed_up_to(answer.indexed)))

@@ -3,29 +3,23 @@
 Also the period in which specs of one revision were present without interruption.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from msgspec import Struct
-from msgspec.json import decode
 
+from cachewatch.core.names import Wanted
 from cachewatch.core.package_changes import spellings_of
 from cachewatch.core.spack import version_key
-from cachewatch.extensions.history.read import Index, IndexPoint, days_between
+from cachewatch.extensions.history.read import Index, IndexPoint, days_between, names_of
 
 SCHEMA = "cachewatch.when/1"
-# An interval that ends in a revision that is not completely indexed counts as open.
-WHEN_QUERY = """
-    SELECT b.versions, b.compiler, b.target, g.stacks, g.begin, g.over
-    FROM (
-        SELECT build, stacks, min(first) AS begin, max(coalesce(last, :open)) AS over FROM interval i
-        WHERE package = :package AND tag = :tag AND first <= :newest GROUP BY build, stacks
-    ) g JOIN build b ON b.id = g.build
-"""
-OPEN = 2**60
+OPEN = 2**60  # also of an interval that ends in a revision that is not completely indexed
 
-ChoosesStack = Callable[[str], bool]
 Span = tuple[int, int]  # numbers of the first revision and of the first one after the span
+
+
+_ANY: Wanted = lambda _: True  # noqa: E731
 
 
 class WhenRow(Struct, frozen=True, kw_only=True):
@@ -51,56 +45,53 @@ class When(Struct, frozen=True, kw_only=True):
     rows: tuple[WhenRow, ...]
 
 
-class Wanted(Struct, frozen=True, kw_only=True):
-    """Filters: which versions, stacks, targets and compilers are requested."""
-
-    version: ChoosesStack
-    stack: ChoosesStack
-    target: ChoosesStack
-    compiler: ChoosesStack
-
-
 class _WhenKey(NamedTuple):
     version: str
     stack: str
     target: str
 
 
-def find_when(index: Index, package: str, tag: str, wanted: Wanted) -> When:
-    """Return when each version of `package` was in each stack of `tag`, by target; `wanted` chooses the rows.
+def find_when(
+    index: Index,
+    package: str,
+    tag: str,
+    *,
+    versions: Wanted = _ANY,
+    stacks: Wanted = _ANY,
+    targets: Wanted = _ANY,
+    compilers: Wanted = _ANY,
+) -> When:
+    """Return when each wanted version of `package` was in each wanted stack of `tag`, by target.
 
     Lags are relative to the first stack among the wanted targets and compilers. Specs that differ only in compiler,
     variants or the spelling of their version are one row.
     """
-    numbers = {"package": index.package(package), "tag": index.tag(tag), "newest": index.newest, "open": OPEN}
-    found = list(index.rows(WHEN_QUERY, numbers))
-    spellings = spellings_of(version for row in found for version in decode(row[0]))
+    ids = index.package(package), index.tag(tag)
     spans: dict[_WhenKey, Span] = {}
-    for versions, compiler, target, stacks, first, last in found:
-        if not (wanted.target(target) and wanted.compiler(compiler)):
-            continue
-        for version in filter(wanted.version, {spellings.get(version, version) for version in decode(versions)}):
-            for stack in index.stacks(stacks) or ("",):
-                key = _WhenKey(version, stack, target)
-                known = spans.get(key, (first, last))
-                spans[key] = min(known[0], first), max(known[1], last)
+    for there in presences(index, *ids, index.newest):
+        if targets(there.target) and compilers(there.compiler):
+            for version in filter(versions, there.versions):
+                for stack in there.stacks:
+                    key = _WhenKey(version, stack, there.target)
+                    known = spans.get(key, there.span)
+                    spans[key] = min(known[0], there.span[0]), max(known[1], there.span[1])
     begins: dict[str, int] = {}  # in which revision the first stack had each version
     for key, (first, _) in spans.items():
         if key.stack:
             begins[key.version] = min(begins.get(key.version, first), first)
-    baseline = baseline_of(index, numbers["tag"], numbers["package"])
+    baseline = baseline_of(index, *ids)
     rows = [
         _row(index, key, span, begins.get(key.version), baseline)
         for key, span in sorted(spans.items(), key=_in_order)
-        if wanted.stack(key.stack)
+        if stacks(key.stack)
     ]
     return When(indexed=index.indexed, package=package, tag=tag, rows=tuple(rows))
 
 
-def baseline_of(index: Index, tag: int, package: int) -> int | None:
+def baseline_of(index: Index, package: int, tag: int) -> int | None:
     """Return the document's baseline: the number of a revision whose specs were added then or before; None if none."""
-    query = "SELECT baseline FROM document WHERE tag = ? AND package = ?"
-    return next((number for (number,) in index.rows(query, (tag, package))), None)
+    query = "SELECT baseline FROM document WHERE package = ? AND tag = ?"
+    return next((number for (number,) in index.rows(query, (package, tag))), None)
 
 
 def _row(index: Index, key: _WhenKey, span: Span, begin: int | None, baseline: int | None) -> WhenRow:
@@ -123,13 +114,36 @@ def _in_order(item: tuple[_WhenKey, Span]) -> tuple[object, ...]:
     return (version_key(key.version), not key.stack, span[0], key.stack, key.target)
 
 
-PRESENCE_QUERY = """
-    SELECT b.versions, b.target, g.stacks, g.first, g.last
+_PRESENCES = """
+    SELECT b.versions, b.compiler, b.target, g.stacks, g.first, g.last
     FROM (
-        SELECT DISTINCT build, stacks, first, coalesce(last, :open) AS last FROM interval
-        WHERE package = :package AND tag = :tag AND first <= :newest
+        SELECT DISTINCT build, stacks, first, coalesce(last, ?) AS last FROM interval
+        WHERE package = ? AND tag = ? AND first <= ?
     ) g JOIN build b ON b.id = g.build
 """
+
+
+class SpecsPresence(NamedTuple):
+    """The period in which specs that were added together were present. One that has not ended lasts up to OPEN."""
+
+    versions: frozenset[str]
+    compiler: str
+    target: str
+    stacks: tuple[str, ...]  # "" if no stack builds them
+    span: Span
+
+
+def presences(index: Index, package: int, tag: int, until: int) -> Iterator[SpecsPresence]:
+    """Yield when the specs of a document were present that were added up to revision `until`.
+
+    A version that is spelled in several ways has one name.
+    """
+    rows = [(names_of(row[0]), *row[1:]) for row in index.rows(_PRESENCES, (OPEN, package, tag, until))]
+    spellings = spellings_of(version for versions, *_ in rows for version in versions)
+    for versions, compiler, target, stacks, first, last in rows:
+        named = frozenset(spellings.get(version, version) for version in versions)
+        yield SpecsPresence(named, compiler, target, index.stacks(stacks) or ("",), (first, last))
+
 
 # Chooses specs by one of their versions, one of their stacks ("" if no stack builds them) and their target.
 ChoosesSpecs = Callable[[str, str, str], bool]
@@ -148,18 +162,15 @@ def find_presence(index: Index, package: str, tag: str, number: int, chooses: Ch
 
     `chooses` is called with version, stack ("" for none) and target.
     """
-    values = {"package": index.id_of("package", package), "tag": index.id_of("tag", tag)}
+    ids = index.id_of("package", package), index.id_of("tag", tag)
     spans = [
-        (first, last)
-        for versions, target, stacks, first, last in index.rows(
-            PRESENCE_QUERY, {**values, "newest": index.newest, "open": OPEN}
-        )
-        if any(chooses(v, stack, target) for v in decode(versions) for stack in index.stacks(stacks) or ("",))
+        there.span
+        for there in presences(index, *ids, index.newest)
+        if any(chooses(version, stack, there.target) for version in there.versions for stack in there.stacks)
     ]
     for first, last in joined(spans) if number <= index.newest else ():
         if first <= number < last:
-            baseline = baseline_of(index, values["tag"], values["package"])
-            return Presence(first, first == baseline, last if last <= index.newest else None)
+            return Presence(first, first == baseline_of(index, *ids), last if last <= index.newest else None)
     return None
 
 

@@ -4,6 +4,7 @@ The caller begins and ends the transactions.
 """
 
 import fcntl
+import json
 import os
 import sqlite3
 from collections import defaultdict
@@ -22,35 +23,21 @@ from cachewatch.extensions.history.document_versions import (
     find_versions,
     first_parents,
 )
+from cachewatch.extensions.history.follow import IndexedDocument, Interval, OpenInterval, Task
+from cachewatch.extensions.history.packing import prefixes
 from cachewatch.extensions.history.read import IndexPoint, as_text
 from cachewatch.extensions.history.schema import (
-    check_may_be_removed,
+    check_is_index,
     make_folder,
     open_for_reading,
     translating_errors,
     unwritable,
-)
-from cachewatch.extensions.history.values import (
-    BYTES,
-    PREFIX_BYTES,
-    IndexedDocument,
-    Interval,
-    Numbers,
-    OpenInterval,
-    Task,
-    prefixes,
 )
 from cachewatch.git.repository import Repository
 from cachewatch.runtime.files import open_lock
 
 _TALLY = """INSERT INTO tally VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE
 SET added = added + excluded.added, removed = removed + excluded.removed, rebuilt = rebuilt + excluded.rebuilt"""
-
-# SQLite itself cuts out the prefixes, but not of rows with more hashes, which it would copy for each prefix.
-_MOST_AT_ONCE = 1000
-_SPECS = f"""INSERT OR IGNORE INTO spec
-    SELECT substr(hashes, start, {PREFIX_BYTES}), id FROM interval CROSS JOIN place
-    WHERE start < {BYTES} * size AND size <= {_MOST_AT_ONCE} AND typeof(hashes) = 'blob' ORDER BY 1, 2"""  # noqa: S608  our own numbers
 
 
 class Writer:
@@ -59,14 +46,14 @@ class Writer:
     def __init__(self, connection: sqlite3.Connection, *, has_specs: bool) -> None:
         """With `has_specs`, the table `spec` is filled already and is updated; else `fill_specs` fills it later."""
         self._connection = connection
-        self._numbers = Numbers(connection)
+        self._known: dict[tuple[str, ...], int] = {}  # ids
         self._has_specs = has_specs
 
     def store(self, documents: Iterable[tuple[Task, IndexedDocument]]) -> None:
         """Write the results for documents, and mark these as done. Signatures get their ids in sorted order."""
-        found, numbers = list(documents), self._numbers
+        found = list(documents)
         places = {
-            signature: (numbers.build(signature), numbers.stacks(signature.stacks))
+            signature: (self._build(signature), self._stacks(signature.stacks))
             for signature in sorted({interval.signature for _, one in found for interval in one.intervals})
         }
         start = self._connection.execute("SELECT coalesce(max(id), 0) + 1 FROM interval").fetchone()[0]
@@ -75,7 +62,7 @@ class Writer:
         intervals: list[tuple[object, ...]] = []
         tallies: defaultdict[tuple[int, int, int], list[int]] = defaultdict(lambda: [0, 0, 0])
         for task, one in found:
-            key = numbers.tag(task.tag), numbers.package(task.package)
+            key = self._id("tag", name=task.tag), self._id("package", name=task.package)
             if (d := one.document) is not None:
                 rows["document"].append((*key, d.blob, d.revision, d.baseline, d.compiler_form))
             rows["diagnostic"] += [(*key, *each) for each in one.diagnostics]
@@ -84,9 +71,10 @@ class Writer:
                 number = start + len(intervals)
                 intervals.append((number, *key, *places[i.signature], i.first, i.last, i.size, i.hashes))
                 if self._has_specs:
-                    add_specs(self._connection, number, prefixes(i.hashes))
+                    found_by = [(prefix, number) for prefix in prefixes(i.hashes)]
+                    self._connection.executemany("INSERT INTO spec VALUES (?, ?)", found_by)
             for tally in one.tallies:
-                counts = tallies[key[0], numbers.stacks(tally.stacks), tally.revision]
+                counts = tallies[key[0], self._stacks(tally.stacks), tally.revision]
                 for place, count in enumerate((tally.added, tally.removed, tally.rebuilt)):
                     counts[place] += count
         for name, some in (*rows.items(), ("interval", intervals)):
@@ -100,15 +88,37 @@ class Writer:
         """Write the causes of rebuilds of several steps, and mark these as done."""
         found = list(steps)
         for step, causes in found:
-            tag = self._numbers.tag(step.tag)
+            tag = self._id("tag", name=step.tag)
             rows = [(tag, step.revision, *astuple(cause)) for cause in causes]
             self._connection.executemany("INSERT INTO cause VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
         self._connection.executemany("INSERT OR IGNORE INTO unit VALUES (?)", [(step.name,) for step, _ in found])
 
     def add_steps(self, steps: Iterable[TagStep]) -> None:
         """Write which revisions changed tags, and whether they have dependency graphs of these tags."""
-        rows = [(self._numbers.tag(step.tag), step.revision, step.is_recorded) for step in steps]
+        rows = [(self._id("tag", name=step.tag), step.revision, step.is_recorded) for step in steps]
         self._connection.executemany("INSERT OR REPLACE INTO night VALUES (?, ?, ?)", rows)
+
+    def _build(self, signature: Signature) -> int:
+        """Return the id of a signature without its stacks, which is inserted if it is new."""
+        lists = {name: json.dumps(getattr(signature, name)) for name in ("versions", "variants")}
+        texts = {name: getattr(signature, name) for name in ("compiler", "os", "platform", "target")}
+        return self._id("build", **lists, **texts)
+
+    def _stacks(self, names: tuple[str, ...]) -> int:
+        """Return the id of a set of stacks, and make sure that the table `stack` has its members."""
+        number = self._id("stacks", names=json.dumps(names))
+        self._connection.executemany("INSERT OR IGNORE INTO stack VALUES (?, ?)", [(number, name) for name in names])
+        return number
+
+    def _id(self, table: str, **values: str) -> int:
+        """Return the id of the row of `table` with these values, which is inserted if it is new."""
+        key = (table, *values.values())
+        if key not in self._known:
+            columns, marks = ", ".join(values), ", ".join(f":{column}" for column in values)
+            self._connection.execute(f"INSERT OR IGNORE INTO {table}({columns}) VALUES ({marks})", values)  # noqa: S608
+            query = f"SELECT id FROM {table} WHERE ({columns}) = ({marks})"  # noqa: S608
+            self._known[key] = self._connection.execute(query, values).fetchone()[0]
+        return self._known[key]
 
     def _new_intervals(self, task: Task, intervals: Iterable[Interval]) -> Iterator[Interval]:
         """Yield the intervals that need new rows; rows of `task.intervals` are changed in place."""
@@ -137,30 +147,22 @@ class Writer:
         return largest
 
 
-def add_specs(connection: sqlite3.Connection, interval: int, found: Iterable[bytes]) -> None:
-    """Add the row `interval` to the table `spec` under each prefix in `found`."""
-    connection.executemany("INSERT OR IGNORE INTO spec VALUES (?, ?)", [(prefix, interval) for prefix in found])
-
-
 def fill_specs(connection: sqlite3.Connection) -> None:
     """Fill the table `spec` from all intervals in its own order, which is faster and smaller than row by row."""
     connection.execute("DELETE FROM spec")
-    connection.execute("CREATE TEMP TABLE place(start INTEGER PRIMARY KEY)")
-    connection.executemany("INSERT INTO place VALUES (?)", [(1 + BYTES * n,) for n in range(_MOST_AT_ONCE)])
-    connection.execute(_SPECS)
-    connection.execute("DROP TABLE place")
-    query = "SELECT id, hashes FROM interval WHERE size > ? OR typeof(hashes) = 'text'"
-    for interval, hashes in connection.execute(query, (_MOST_AT_ONCE,)):
-        add_specs(connection, interval, sorted(prefixes(hashes)))
+    connection.execute("CREATE TEMP TABLE unsorted(prefix, interval)")
+    intervals = connection.execute("SELECT id, hashes FROM interval")
+    rows = ((prefix, interval) for interval, hashes in intervals for prefix in prefixes(hashes))
+    connection.executemany("INSERT INTO unsorted VALUES (?, ?)", rows)
+    connection.execute("INSERT INTO spec SELECT * FROM unsorted ORDER BY 1, 2")
+    connection.execute("DROP TABLE unsorted")
 
 
 def common_length(connection: sqlite3.Connection, chain: Sequence[ChainRevision]) -> int:
     """Return how many of the revisions in the index are the first ones of `chain`."""
     rows = connection.execute('SELECT "commit" FROM revision ORDER BY n').fetchall()
-    for place, ((commit,), moment) in enumerate(zip(rows, chain, strict=False)):
-        if commit != moment.commit:
-            return place
-    return min(len(rows), len(chain))
+    both = enumerate(zip(rows, chain, strict=False))
+    return next((n for n, ((commit,), moment) in both if commit != moment.commit), min(len(rows), len(chain)))
 
 
 @contextmanager
@@ -240,7 +242,7 @@ def drop(path: Path) -> bool:
     """Remove the index at `path`; tell whether there was one. Raises StateError if the file is not an index."""
     if not path.exists():
         return False
-    check_may_be_removed(path)
+    check_is_index(path)
     discard(path)
     return True
 

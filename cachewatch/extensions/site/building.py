@@ -40,10 +40,10 @@ from cachewatch.extensions.site.lists import (
 )
 from cachewatch.extensions.site.overview import index_page, stacks_plot
 from cachewatch.extensions.site.packages import Sources, package_page
-from cachewatch.extensions.site.past import TagHistory, totals_of
-from cachewatch.extensions.site.reading import LastBuild, SiteContents
+from cachewatch.extensions.site.past import Revisions, TagHistory, totals_of
+from cachewatch.extensions.site.reading import SiteContents
 from cachewatch.extensions.site.stories import RevisionStory, file_name, page, shown
-from cachewatch.extensions.site.values import Happening, Link, Times, View
+from cachewatch.extensions.site.values import Happening, Link, View
 from cachewatch.report.templates import render
 from cachewatch.report.values import Neighbours, with_neighbours
 from cachewatch.runtime.files import publish, read_inside, remove
@@ -57,15 +57,15 @@ _MOST_IN_TITLE = 3
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def tag_feed(past: TagHistory, stories: Sequence[RevisionStory], times: Times, title: str) -> View:
+def tag_feed(past: TagHistory, stories: Sequence[RevisionStory], title: str) -> View:
     """Return the feed of all revisions that changed anything, limited to the newest."""
     told = [n for n, story in enumerate(stories) if story.facts][::-1][:_MOST_ENTRIES]
     entries = [
         {
-            "id": _urn("revision", past.tag, past.revisions[n][0]),
+            "id": _urn("revision", past.tag, past.revisions[n].revision),
             "title": _title([fact.text for fact in stories[n].facts], "; "),
-            "updated": _time(times.times[n]),
-            "address": revision_path(past.revisions[n][0]),
+            "updated": _time(past.revisions[n].time),
+            "address": revision_path(past.revisions[n].revision),
             "sections": [
                 (
                     _clean(", ".join(filter(None, (f"{block.title} {block.name}".strip(), block.total)))),
@@ -80,16 +80,15 @@ def tag_feed(past: TagHistory, stories: Sequence[RevisionStory], times: Times, t
         }
         for n in told
     ]
-    return _feed(("tag", past.tag), f"{title}: {shown(past.tag)}", "index.html", entries, times)
+    return _feed(("tag", past.tag), f"{title}: {shown(past.tag)}", "index.html", entries, past.revisions)
 
 
-def page_feed(kind: str, name: str, told: View, times: Times) -> View:
+def page_feed(kind: str, name: str, told: View, revisions: Revisions) -> View:
     """Return the feed of one package or stack (`kind`): versions that were added and removed, but no mere rebuilds.
 
     `told` has the values of its page.
     """
     home = f"{file_name(name)}.html"
-    when = dict(zip(times.moments, times.times, strict=True))
     happened: list[Happening] = [one for one in told["happenings"] if one.came or one.went]
     entries = []
     for one in happened[:_MOST_ENTRIES]:
@@ -102,18 +101,18 @@ def page_feed(kind: str, name: str, told: View, times: Times) -> View:
             {
                 "id": _urn(kind, name, one.moment.commit),
                 "title": f"{told['name']}: " + "; ".join(f"{word} {_title(texts, ', ')}" for word, texts, _ in sides),
-                "updated": _time(when[one.moment]),
+                "updated": _time(one.moment.time),
                 "address": home,
                 "sections": [(word.capitalize(), texts, more) for word, texts, more in sides],
             }
         )
-    return _feed((kind, name), f"{told['name']} in {told['tag']}", home, entries, times)
+    return _feed((kind, name), f"{told['name']} in {told['tag']}", home, entries, revisions)
 
 
-def _feed(name: Sequence[str], title: str, home: str, entries: Sequence[View], times: Times) -> View:
+def _feed(name: Sequence[str], title: str, home: str, entries: Sequence[View], revisions: Revisions) -> View:
     """Return the values of a feed; `home` is the address of its page, relative to the folder of the feed."""
     # The feed must change only if an entry does: without entries, it is as old as the history.
-    updated = entries[0]["updated"] if entries else _time(times.times[0])
+    updated = entries[0]["updated"] if entries else _time(revisions[0].time)
     return {"id": _urn(*name), "title": _clean(title), "home": home, "updated": updated, "entries": entries}
 
 
@@ -180,13 +179,10 @@ def digest_pages(digests: Sequence[ArchivedDigest]) -> Iterator[tuple[str, bytes
             yield paths[place], with_neighbours(digest.html, beside).encode()
 
 
-def archived_digests(
-    state: StatePlace, is_public: Callable[[str], bool], feed_of: Callable[[str], str | None]
-) -> list[ArchivedDigest]:
-    """Return the digests in the state of the service that may be published, without notices to operators.
+def archived_digests(state: StatePlace, feeds: Mapping[str, str | None]) -> list[ArchivedDigest]:
+    """Return the digests of the subscriptions in `feeds` in the state of the service, without notices to operators.
 
-    `is_public` tells whether a subscription may be shown, and `feed_of` returns the address of its feed. Raises
-    StateError if the state cannot be used.
+    `feeds` has the address of the feed of each subscription. Raises StateError if the state cannot be used.
     """
     with closing(open_to_read(state)) as database, database.read() as connection:
         kept = archive(connection)
@@ -198,16 +194,16 @@ def archived_digests(
             period=stored.period,
             created=stored.created,
             html=stored.rendered.page or stored.rendered.html,
-            feed=feed_of(stored.subscription),
+            feed=feeds[stored.subscription],
         )
         for stored in kept
-        if is_public(stored.subscription) and not stored.rendered.is_notice
+        if stored.subscription in feeds and not stored.rendered.is_notice
     ]
 
 
 _OWN = ".cachewatch"
 # The format of the remembered data; with another one, everything is built anew.
-_EDITION = "cachewatch.site/3"
+_EDITION = "cachewatch.site/4"
 _LARGEST = 2 * 2**30
 
 Value = TypeVar("Value")
@@ -247,13 +243,13 @@ class Folder:
                 f"{path}: this folder contains something other than a site of cachewatch; choose another one"
             )
 
-    def remembered(self) -> LastBuild:
-        """Return the data of the last build, empty if there was none."""
-        return self._load("history.msgpack", msgspec.msgpack.Decoder(LastBuild).decode) or LastBuild()
+    def remembered(self) -> SiteContents | None:
+        """Return the contents of the last build, or None if there was none."""
+        return self._load("history.msgpack", msgspec.msgpack.Decoder(SiteContents).decode)
 
-    def remember(self, remembered: LastBuild) -> None:
-        """Store data for the next build."""
-        self._write(f"{_OWN}/history.msgpack", msgspec.msgpack.encode(remembered))
+    def remember(self, contents: SiteContents) -> None:
+        """Store the contents for the next build."""
+        self._write(f"{_OWN}/history.msgpack", msgspec.msgpack.encode(contents))
 
     def offer(self, path: str, key: str) -> bool:
         """Add the page at `path`, and tell whether it must be written: its `key` is new, or the file is missing."""
@@ -361,7 +357,7 @@ def build(
         for path, content in run:
             folder.put(path, content)
         progress(len(run))
-    folder.remember(catalogue.remembered)
+    folder.remember(catalogue)
     return folder.finish()
 
 
@@ -379,45 +375,45 @@ def _pages(
     catalogue: SiteContents, digests: Sequence[ArchivedDigest], *, title: str, sources: Sources
 ) -> Iterator[_Page]:
     past, stories = catalogue.past, catalogue.stories
-    totals, times = totals_of(past), Times(past)
+    totals, revisions = totals_of(past), past.revisions
     told = shown(past.tag)
-    yield _Page("index.html", "index", {"view": index_page(catalogue, totals, times)})
-    yield _Page("packages.html", "packages", {"packages": package_rows(catalogue, times), "tag": told})
-    yield _Page("stacks.html", "stacks", {"plot": stacks_plot(totals, times, stories), "tag": told})
+    yield _Page("index.html", "index", {"view": index_page(catalogue, totals)})
+    yield _Page("packages.html", "packages", {"packages": package_rows(catalogue), "tag": told})
+    yield _Page("stacks.html", "stacks", {"plot": stacks_plot(totals, revisions, stories), "tag": told})
     tags = tag_pages(catalogue)
     yield _Page("tags.html", "tags", {"tags": tag_rows(catalogue, tags), "told": told})
-    yield _Page("revisions.html", "revisions", {"rows": revision_list(past, stories, totals, times), "tag": told})
-    yield _Page("feed.atom", "feed", {"feed": tag_feed(past, stories, times, title)})
+    yield _Page("revisions.html", "revisions", {"rows": revision_list(past, stories, totals), "tag": told})
+    yield _Page("feed.atom", "feed", {"feed": tag_feed(past, stories, title)})
     if digests:
         yield _Page("digests.html", "digests", {"view": digests_page(digests)})
-    for path, revision_view in revision_pages(past, stories, times):
+    for path, revision_view in revision_pages(past, stories):
         yield _Page(path, "revision", {"view": revision_view})
-    for stack, stack_view in stack_pages(past, totals, times).items():
+    for stack, stack_view in stack_pages(past, totals).items():
         yield _Page(page("stack", stack), "stack", {"view": stack_view})
-        feed = page_feed("stack", stack, stack_view, times)
+        feed = page_feed("stack", stack, stack_view, revisions)
         yield _Page(f"stack/{file_name(stack)}.atom", "feed", {"feed": feed})
     for tag, tag_view in tags.items():
         yield _Page(page("tag", tag), "tag", {"view": tag_view})
-    yield from _package_pages(catalogue, times, sources)
+    yield from _package_pages(catalogue, sources)
 
 
-def _package_pages(catalogue: SiteContents, times: Times, sources: Sources) -> Iterator[_Page]:
+def _package_pages(catalogue: SiteContents, sources: Sources) -> Iterator[_Page]:
     histories = packages_of(catalogue)
     for package in sorted(histories):
-        in_tags = {tag: packages[package] for tag, packages in catalogue.tags.items() if package in packages}
+        in_tags = {tag: packages[package] for tag, (_, packages) in catalogue.tags.items() if package in packages}
         view = package_page(
             package,
             catalogue.past.tag,
             histories[package],
             in_tags,
-            times=times,
+            revisions=catalogue.past.revisions,
             sources=sources,
             causes=catalogue.causes.get(package),
             has_page=histories.__contains__,
         )
         yield _Page(page("package", package), "package", {"view": view})
         if view["feed"]:
-            feed = page_feed("package", package, view, times)
+            feed = page_feed("package", package, view, catalogue.past.revisions)
             yield _Page(f"package/{file_name(package)}.atom", "feed", {"feed": feed})
 
 

@@ -2,7 +2,7 @@
 
 from contextlib import closing
 from pathlib import Path
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import click
 
@@ -11,10 +11,8 @@ from cachewatch.cli.config import load
 from cachewatch.cli.mistakes import completing, examples
 from cachewatch.cli.terminal import JOBS_OPTION, ProgressLine, warn, warn_of
 from cachewatch.config.channels import FeedConfig
-from cachewatch.config.model import Config
 from cachewatch.core.selection import Globs
 from cachewatch.core.spack import public_mirror
-from cachewatch.errors import UsageError
 from cachewatch.extensions.history.build import IndexProgress, ask_index
 from cachewatch.extensions.site.building import ArchivedDigest, Folder, archived_digests, build
 from cachewatch.extensions.site.packages import Sources
@@ -58,19 +56,6 @@ _MOST_WARNINGS = 20
     help="Include the digests of those subscriptions in this configuration file that have `publish: true`.",
 )
 @click.option(
-    "--state",
-    metavar="DIR",
-    type=click.Path(path_type=Path),
-    show_default="`state:` of the configuration file",
-    help="State folder that holds the digests; takes --config.",
-)
-@click.option(
-    "--feed",
-    metavar="ADDRESS",
-    show_default="`url:` of the feed channel",
-    help="Address of the Atom feeds of digests; {subscription} is replaced by the name.",
-)
-@click.option(
     "--mirror",
     metavar="ADDRESS",
     show_default="known for the public catalogue only",
@@ -95,8 +80,6 @@ def site(
     tag: tuple[str, ...],
     package: tuple[str, ...],
     config_file: Path | None,
-    state: Path | None,
-    feed: str | None,
     mirror: str | None,
     package_page: str,
     title: str,
@@ -110,7 +93,7 @@ def site(
     """
     line = ProgressLine("indexing", is_wanted=not no_progress)
     target = Folder(folder)
-    digests = _digests(config_file, state, feed)
+    digests = _digests(config_file) if config_file else []
     sources = Sources(mirror or public_mirror(repo or "") or "", package_page)
     repository = open_catalogue(repo, line)
     with closing(line), closing(repository):
@@ -140,28 +123,13 @@ def site(
     return 4 if any(diagnostic.is_loss for diagnostic in catalogue.diagnostics) else 0
 
 
-def _digests(config_file: Path | None, state: Path | None, feed: str | None) -> list[ArchivedDigest]:
+def _digests(config_file: Path) -> list[ArchivedDigest]:
     """Return the digests that may be published: of subscriptions with `publish: true` in the configuration file."""
-    if config_file is None:
-        if state is not None or feed is not None:
-            raise UsageError(
-                "--state and --feed take --config FILE: only digests of subscriptions with `publish: true` are shown"
-            )
-        return []
     config = load(config_file, with_secrets=False)
-    published = {name for name, subscription in config.subscriptions.items() if subscription.publish}
-    feeds = {name: address for name in published if (address := _feed_of(name, config, feed))}
-    return archived_digests(state or config.database, published.__contains__, feeds.get)
-
-
-def _feed_of(subscription: str, config: Config, address: str | None) -> str | None:
-    """Return the address of the Atom feed of a subscription, or None if it has no feed.
-
-    `address` is the option `--feed`, which takes the place of the address in the configuration.
-    """
-    channels = [config.channels[name] for name in config.subscriptions[subscription].channels]
-    feeds = [channel for channel in channels if isinstance(channel, FeedConfig)]
-    found = (address or feeds[0].url) if feeds else None
-    if found and urlsplit(found).scheme not in ("", "http", "https"):
-        raise UsageError(f"--feed {found}: neither a path from the site nor an http(s) address")
-    return found.replace("{subscription}", quote(subscription, safe="")) if found else None
+    feeds: dict[str, str | None] = {}  # the address of the Atom feed of each published subscription, if it has one
+    for name, subscription in config.subscriptions.items():
+        if subscription.publish:
+            channels = [config.channels[channel] for channel in subscription.channels]
+            address = next((channel.url for channel in channels if isinstance(channel, FeedConfig)), None)
+            feeds[name] = address.replace("{subscription}", quote(name, safe="")) if address else None
+    return archived_digests(config.database, feeds)

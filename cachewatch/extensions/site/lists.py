@@ -17,14 +17,13 @@ from cachewatch.core import names as tag_names
 from cachewatch.core.model import Place
 from cachewatch.core.names import safe_name
 from cachewatch.core.spack import is_newer, newest, sorted_versions
-from cachewatch.extensions.site.past import PackageHistory, Present, TagHistory, Totals
+from cachewatch.extensions.site.past import PackageHistory, Present, Revisions, TagHistory, Totals
 from cachewatch.extensions.site.reading import SiteContents
 from cachewatch.extensions.site.stories import RevisionStory, file_name, page, shown, tone_of
 from cachewatch.extensions.site.values import (
     Figure,
     Happening,
     Link,
-    Times,
     View,
     figures,
     package_link,
@@ -43,12 +42,12 @@ def revision_path(commit: str) -> str:
     return page("revision", commit[:12])
 
 
-def revision_list(past: TagHistory, stories: Sequence[RevisionStory], totals: Totals, times: Times) -> list[View]:
+def revision_list(past: TagHistory, stories: Sequence[RevisionStory], totals: Totals) -> list[View]:
     """Return a row with the changes of each revision, newest first."""
     return [
         {
-            "moment": times.moments[n],
-            "address": revision_path(past.revisions[n][0]) if stories[n].facts else "",
+            "moment": past.revisions[n],
+            "address": revision_path(past.revisions[n].revision) if stories[n].facts else "",
             "facts": stories[n].facts[:_MOST_FACTS],
             "more": max(0, len(stories[n].facts) - _MOST_FACTS),
             "size": number(totals.specs[n], "spec"),
@@ -57,26 +56,27 @@ def revision_list(past: TagHistory, stories: Sequence[RevisionStory], totals: To
     ]
 
 
-def revision_pages(past: TagHistory, stories: Sequence[RevisionStory], times: Times) -> Iterator[tuple[str, View]]:
+def revision_pages(past: TagHistory, stories: Sequence[RevisionStory]) -> Iterator[tuple[str, View]]:
     """Yield the path and the values of the page of each revision that changed anything."""
     packages = {safe_name(history.package): _UP + page("package", history.package) for history in past.packages}
 
     def neighbour(n: int) -> Link:
-        return Link(times.moments[n].day or times.moments[n].commit, _UP + revision_path(past.revisions[n][0]))
+        found = past.revisions[n]
+        return Link(found.day or found.commit, _UP + revision_path(found.revision))
 
     told = [n for n, story in enumerate(stories) if story.facts]
     for place, n in enumerate(told):
         view = {
             "tag": shown(past.tag),
-            "commit": past.revisions[n][0],
-            "moment": times.moments[n],
-            "before": times.moments[n - 1],
+            "commit": past.revisions[n].revision,
+            "moment": past.revisions[n],
+            "before": past.revisions[n - 1],
             "earlier": neighbour(told[place - 1]) if place else None,
             "later": neighbour(told[place + 1]) if place + 1 < len(told) else None,
             "total": stories[n].total,
             "sections": [_section(section, packages) for section in stories[n].sections],
         }
-        yield revision_path(past.revisions[n][0]), view
+        yield revision_path(past.revisions[n].revision), view
 
 
 def _section(section: Block, packages: Mapping[str, str]) -> View:
@@ -91,21 +91,21 @@ def _section(section: Block, packages: Mapping[str, str]) -> View:
     }
 
 
-def package_rows(catalogue: SiteContents, times: Times) -> list[View]:
+def package_rows(catalogue: SiteContents) -> list[View]:
     """Return a row for each package that was ever in any tag, by name."""
     rows = []
     for package, history in sorted(packages_of(catalogue).items()):
         if history is None:
             rows.append(package_row(package, Present(), note="in other tags"))
         else:
-            day, note = times.moments[history.changed].day, "" if history.is_there else "gone"
+            day, note = catalogue.past.revisions[history.changed].day, "" if history.is_there else "gone"
             rows.append(package_row(package, history.present, day=day, note=note))
     return rows
 
 
 def packages_of(catalogue: SiteContents) -> dict[str, PackageHistory | None]:
     """Return the histories of all packages by name; None for packages that are only in other tags."""
-    elsewhere = dict.fromkeys(package for packages in catalogue.tags.values() for package in packages)
+    elsewhere = dict.fromkeys(package for _, packages in catalogue.tags.values() for package in packages)
     return {**elsewhere, **{history.package: history for history in catalogue.past.packages}}
 
 
@@ -189,7 +189,7 @@ _MOST_REVISIONS = 40
 _Event = tuple[list[Link], list[Link]]  # versions of packages that were added to a stack, and those removed from it
 
 
-def stack_pages(past: TagHistory, totals: Totals, times: Times) -> Mapping[str, View]:
+def stack_pages(past: TagHistory, totals: Totals) -> Mapping[str, View]:
     """Return the values of the page of each stack that ever existed, by stack."""
     members: defaultdict[str, dict[str, Present]] = defaultdict(dict)
     events: defaultdict[str, defaultdict[int, _Event]] = defaultdict(lambda: defaultdict(lambda: ([], [])))
@@ -204,7 +204,7 @@ def stack_pages(past: TagHistory, totals: Totals, times: Times) -> Mapping[str, 
                     link = Link(f"{shown(history.package)} {shown(version, 24)}", address)
                     events[stack][step.revision][place].append(link)
     return {
-        stack: _stack_page(stack, past.tag, members[stack], events[stack], totals.stacks[stack], times)
+        stack: _stack_page(stack, past.tag, members[stack], events[stack], totals.stacks[stack], past.revisions)
         for stack in sorted(totals.stacks)
     }
 
@@ -215,13 +215,13 @@ def _stack_page(  # noqa: PLR0917
     members: Mapping[str, Present],
     events: Mapping[int, _Event],
     specs: Sequence[int],
-    times: Times,
+    revisions: Revisions,
 ) -> View:
     # Like a package's, its axis ends with the last change.
     changes = [n for n in range(len(specs)) if n == 0 or specs[n] != specs[n - 1]]
     happened = [
         Happening(
-            moment=times.moments[revision],
+            moment=revisions[revision],
             specs=f"{specs[revision]:,}",
             came=tuple(came[:_MOST_NAMED]),
             went=tuple(went[:_MOST_NAMED]),
@@ -237,7 +237,7 @@ def _stack_page(  # noqa: PLR0917
         "tag": shown(tag),
         "lead": lead if members else "It has no specs now.",
         "figures": figures(package=len(members), spec=specs[-1], target=len(targets)),
-        "plot": specs_plot([specs[n] for n in changes], changes, times),
+        "plot": specs_plot([specs[n] for n in changes], changes, revisions),
         "happenings": happened[:_MOST_REVISIONS],
         "more_happenings": max(0, len(happened) - _MOST_REVISIONS),
         "packages": [package_row(package, present, up=_UP) for package, present in sorted(members.items())],
@@ -336,7 +336,8 @@ def tag_pages(catalogue: SiteContents) -> Mapping[str, View]:
 
 
 def _by_tag(catalogue: SiteContents) -> dict[str, Mapping[str, Present]]:
-    return {catalogue.past.tag: presents_of(catalogue), **catalogue.tags}
+    others = {tag: packages for tag, (_, packages) in catalogue.tags.items()}
+    return {catalogue.past.tag: presents_of(catalogue), **others}
 
 
 def _moves(tag: str, tags: Collection[str], predecessors: Mapping[str, str], told: str) -> list[tuple[str, str]]:

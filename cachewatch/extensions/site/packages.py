@@ -10,7 +10,15 @@ from cachewatch.core.causes import What
 from cachewatch.core.model import known_hash
 from cachewatch.core.spack import NO_COMPILER, install_line, is_plain, newest, sorted_versions, version_key
 from cachewatch.extensions.causes.rebuilds import Chain
-from cachewatch.extensions.site.past import AlikeSpecs, PackageHistory, PackageStep, Present, StackStay, lost_by
+from cachewatch.extensions.site.past import (
+    AlikeSpecs,
+    PackageHistory,
+    PackageStep,
+    Present,
+    Revisions,
+    StackStay,
+    lost_by,
+)
 from cachewatch.extensions.site.reading import PackageCauses
 from cachewatch.extensions.site.stories import file_name, page, shown
 from cachewatch.extensions.site.values import (
@@ -19,7 +27,6 @@ from cachewatch.extensions.site.values import (
     Figure,
     Happening,
     Link,
-    Times,
     View,
     clock,
     days,
@@ -154,9 +161,9 @@ _MOST_STEPS = 7
 _LONGEST = 300
 
 
-def reasons_of(causes: PackageCauses, times: Times, has_page: Callable[[str], bool]) -> View:
+def reasons_of(causes: PackageCauses, revisions: Revisions, has_page: Callable[[str], bool]) -> View:
     """Return why a package was rebuilt the last time; packages for which `has_page` is true are linked."""
-    return {"moment": times.moments[causes.revision], "chains": [_chain(one, has_page) for one in causes.chains]}
+    return {"moment": revisions[causes.revision], "chains": [_chain(one, has_page) for one in causes.chains]}
 
 
 def _chain(chain: Chain, has_page: Callable[[str], bool]) -> View:
@@ -191,7 +198,7 @@ def package_page(
     history: PackageHistory | None,
     in_tags: Mapping[str, Present],
     *,
-    times: Times,
+    revisions: Revisions,
     sources: Sources,
     causes: PackageCauses | None = None,
     has_page: Callable[[str], bool] = lambda _: False,
@@ -207,19 +214,19 @@ def package_page(
     runs = _runs([step for step in steps if not step.is_baseline])
     is_pruned = tag_names.is_mutable(tag)
     # The axis ends with the last change of this package, so that only a change makes another page.
-    revisions = [step.revision for step in steps]
+    changed = [step.revision for step in steps]
     ends = {end for stay in stays for end in (stay.first, stay.last) if end is not None}
-    drawn = sorted(ends.union(revisions))
-    where = clock([times.times[number] for number in drawn], past=PAST)
+    drawn = sorted(ends.union(changed))
+    where = clock([revisions[number] for number in drawn], past=PAST)
     places = dict(zip(drawn, where.places, strict=True)) if len(drawn) > 1 else {}
     return {
         "name": shown(package),
         "tag": shown(tag),
         "lead": _lead(present, tag, is_pruned=is_pruned),
-        "gone": times.moments[steps[-1].revision] if steps and steps[-1].is_gone else None,
-        "since": times.moments[history.changed] if history else None,
+        "gone": revisions[steps[-1].revision] if steps and steps[-1].is_gone else None,
+        "since": revisions[history.changed] if history else None,
         "lost": [
-            {"stack": stack_in_sentence(stack, _UP), "moment": times.moments[revision]}
+            {"stack": stack_in_sentence(stack, _UP), "moment": revisions[revision]}
             for stack, revision in lost[:_MOST_LOST]
         ],
         "more_lost": len(lost[_MOST_LOST:]),
@@ -234,15 +241,15 @@ def package_page(
         "matrix": matrix_of(present),
         "is_pruned": is_pruned,
         "builds": builds_of(present),
-        "lanes": list(_lanes(stays, places, times)) if places else [],
+        "lanes": list(_lanes(stays, places, revisions)) if places else [],
         "ticks": where.ticks,
-        "stays": _stay_rows(stays, times),
+        "stays": _stay_rows(stays, revisions),
         "more_stays": max(0, len(stays) - _MOST_STAYS),
-        "specs": specs_plot([step.specs for step in steps], revisions, times),
-        "reasons": reasons_of(causes, times, has_page) if causes else None,
-        "happenings": [_happening(run, times) for run in runs[:_MOST_HAPPENINGS]],
+        "specs": specs_plot([step.specs for step in steps], changed, revisions),
+        "reasons": reasons_of(causes, revisions, has_page) if causes else None,
+        "happenings": [_happening(run, revisions) for run in runs[:_MOST_HAPPENINGS]],
         "more_happenings": sum(len(run) for run in runs[_MOST_HAPPENINGS:]),
-        "baseline": times.moments[steps[0].revision] if steps and steps[0].is_baseline else None,
+        "baseline": revisions[steps[0].revision] if steps and steps[0].is_baseline else None,
         "tags": [_tag_row(name, found) for name, found in in_tags.items()],
         "feed": f"{file_name(package)}.atom" if history else "",
         "stack_feeds": [
@@ -268,7 +275,7 @@ def _lead(present: Present, tag: str, *, is_pruned: bool) -> str:
     return text
 
 
-def _lanes(stays: Sequence[StackStay], places: Mapping[int, float], times: Times) -> Iterator[View]:
+def _lanes(stays: Sequence[StackStay], places: Mapping[int, float], revisions: Revisions) -> Iterator[View]:
     """Yield a drawing for each stack: a bar for each version's time, in separate lanes where they overlap."""
     there = [stay.version for stay in stays if stay.last is None]
     latest = newest(there) if there else None
@@ -287,20 +294,20 @@ def _lanes(stays: Sequence[StackStay], places: Mapping[int, float], times: Times
             tone = "past" if stay.last is not None else "newest" if stay.version == latest else "there"
             width = round(max(0.8, right - left), 2)
             drawn.append({"left": left, "width": width, "lane": lane, "label": shown(stay.version, 40), "tone": tone})
-        title = _lane_title(stack, by_stack[stack], times)
+        title = _lane_title(stack, by_stack[stack], revisions)
         yield {"stack": stack_link(stack, _UP), "title": title, "height": len(ends), "bars": drawn}
 
 
-def _lane_title(stack: str, stays: Sequence[StackStay], times: Times) -> str:
+def _lane_title(stack: str, stays: Sequence[StackStay], revisions: Revisions) -> str:
     said = []
     for stay in stays[-8:]:
         began = f"{stay.came.day}{'' if stay.is_dated else ' or before'}"
-        ended = f" to {times.moments[stay.last].day}" if stay.last is not None else ""
+        ended = f" to {revisions[stay.last].day}" if stay.last is not None else ""
         said.append(f"{shown(stay.version, 24)} {'from' if ended else 'since'} {began}{ended}")
     return f"{shown(stack)}: {', '.join(said)}"
 
 
-def _stay_rows(stays: Sequence[StackStay], times: Times) -> list[View]:
+def _stay_rows(stays: Sequence[StackStay], revisions: Revisions) -> list[View]:
     ordered = sorted(stays, key=lambda stay: stay.stack)
     ordered.sort(key=lambda stay: (stay.first, version_key(stay.version)), reverse=True)
     return [
@@ -309,7 +316,7 @@ def _stay_rows(stays: Sequence[StackStay], times: Times) -> list[View]:
             "version": shown(stay.version, 40),
             "came": stay.came,
             "is_dated": stay.is_dated,
-            "went": None if stay.last is None else times.moments[stay.last],
+            "went": None if stay.last is None else revisions[stay.last],
             "lag": "" if stay.lag is None else "first" if stay.is_first else f"{days(stay.lag)} later",
         }
         for stay in ordered[:_MOST_STAYS]
@@ -331,16 +338,16 @@ def _is_noise(step: PackageStep) -> bool:
     return step.counts.keys() == {"rebuilt"} and not step.came and not step.went
 
 
-def _happening(run: Sequence[PackageStep], times: Times) -> Happening:
+def _happening(run: Sequence[PackageStep], revisions: Revisions) -> Happening:
     step = run[0]
     counts = {"rebuilt": sum(other.counts["rebuilt"] for other in run)} if len(run) > 1 else step.counts
     return Happening(
-        moment=times.moments[step.revision],
+        moment=revisions[step.revision],
         counts=tuple(Figure(f"{counts[kind]:,}", kind) for kind in KINDS if counts.get(kind)),
         specs=f"{step.specs:,}",
         came=_versions(step.came),
         went=_versions(step.went),
-        note=f"in {len(run)} revisions from {times.moments[run[-1].revision].day} on" if len(run) > 1 else "",
+        note=f"in {len(run)} revisions from {revisions[run[-1].revision].day} on" if len(run) > 1 else "",
     )
 
 

@@ -5,36 +5,43 @@ Only changes of a package are kept, so that years of it stay small; sums over al
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import accumulate
 
 from msgspec import Struct
 
 from cachewatch.core.model import PackageChange, Signature
+from cachewatch.extensions.history.packing import members, unpack
 from cachewatch.extensions.history.states import HeldSpecs
-from cachewatch.extensions.history.values import members, unpack
 
 # Stands for the stack of specs that no stack builds any more.
 NO_STACK = ""
 
 
-class DatedRevision(Struct, frozen=True):
+class DatedRevision(Struct, frozen=True, array_like=True):
     """A revision with its day, as pages display it."""
 
-    day: str  # 2025-05-24, or empty if the commit has no valid date
-    commit: str  # short
-    calendar_day: str = ""  # 24 May 2025
+    revision: str
+    time: datetime | None  # None if the commit has no valid date
+
+    @property
+    def commit(self) -> str:
+        """The first letters of its hash."""
+        return self.revision[:10]
+
+    @property
+    def day(self) -> str:
+        """Its day: 2025-05-24, or "" without a date."""
+        return self.time.date().isoformat() if self.time else ""
+
+    @property
+    def calendar_day(self) -> str:
+        """Its day in words: 24 May 2025."""
+        return f"{self.time.day} {self.time:%b %Y}" if self.time else "no date"
 
 
-def dated_revision(commit: str, time: datetime | None) -> DatedRevision:
-    """Return a revision with its day for display."""
-    return DatedRevision("" if time is None else time.date().isoformat(), commit[:10], calendar_day(time))
-
-
-def calendar_day(time: datetime | None) -> str:
-    """Return a day in words: 20 Nov 2026."""
-    return f"{time.day} {time:%b %Y}" if time else "no date"
+Revisions = Sequence[DatedRevision]
 
 
 class Copies(Struct, frozen=True, array_like=True):
@@ -132,7 +139,7 @@ class TagHistory(Struct, frozen=True, kw_only=True):
     """The histories of all packages of one tag."""
 
     tag: str
-    revisions: tuple[tuple[str, datetime | None], ...]  # commit and time, the oldest first
+    revisions: tuple[DatedRevision, ...]  # the oldest first
     packages: tuple[PackageHistory, ...]
 
 

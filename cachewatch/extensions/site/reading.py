@@ -3,6 +3,7 @@
 A recorded dependency graph tells why specs were rebuilt in each revision.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
@@ -12,7 +13,7 @@ from msgspec.structs import replace
 from cachewatch import __version__
 from cachewatch.core import names as tag_names
 from cachewatch.core.changesets import Report
-from cachewatch.core.model import Diagnostic, DiagnosticKind
+from cachewatch.core.model import Diagnostic, DiagnosticKind, PackageChange
 from cachewatch.core.selection import Globs
 from cachewatch.core.statements import with_causes
 from cachewatch.errors import DocumentError, UnknownRevision
@@ -20,23 +21,22 @@ from cachewatch.extensions.causes.rebuilds import Chain, find_chains, rebuilt_in
 from cachewatch.extensions.causes.recorded import GraphStep
 from cachewatch.extensions.history.read import Index
 from cachewatch.extensions.history.states import (
-    ChangedPackage,
+    DocumentChange,
     LastChanges,
     TagStates,
-    VersionStay,
     compared,
-    find_stays,
     held_at,
     last_changes,
     packages_at,
 )
+from cachewatch.extensions.history.when import OPEN, Span, baseline_of, joined, presences
 from cachewatch.extensions.site.past import (
+    DatedRevision,
     PackageHistory,
     PackageStep,
     Present,
     StackStay,
     TagHistory,
-    dated_revision,
     present_of,
     step_of,
 )
@@ -58,27 +58,17 @@ class PackageCauses(Struct, frozen=True, array_like=True):
     chains: tuple[Chain, ...]
 
 
-class LastBuild(Struct, frozen=True):
-    """The data of the last build, kept for the next one."""
-
-    by: str = ""  # the version of cachewatch, on whose wording the stories depend
-    asked: tuple[str, ...] = ()  # the patterns of packages that were requested
-    past: TagHistory | None = None
-    stories: tuple[RevisionStory, ...] = ()  # by revision of `past`; that of the oldest is empty
-    causes: Mapping[str, PackageCauses] = {}  # by package, where a dependency graph is recorded
-    # By tag: the commit that changed it last, and its current specs by package.
-    tags: Mapping[str, tuple[str, Mapping[str, Present]]] = {}
-
-
 class SiteContents(Struct, frozen=True, kw_only=True):
-    """The history of one tag, and the current specs of the others."""
+    """The history of one tag, and the current specs of the others. Those of the last build are kept for the next one."""
 
+    by: str = __version__  # the version of cachewatch, on whose wording the stories depend
+    asked: tuple[str, ...] = ()  # the patterns of packages that were requested
     past: TagHistory
-    stories: tuple[RevisionStory, ...]  # by number of the revision
-    causes: Mapping[str, PackageCauses] = {}  # causes of the last rebuild by package
-    tags: Mapping[str, Mapping[str, Present]]  # by tag and package, in order, without the tag of `past`
-    diagnostics: tuple[Diagnostic, ...]
-    remembered: LastBuild
+    stories: tuple[RevisionStory, ...]  # by revision of `past`; that of the oldest is empty
+    causes: Mapping[str, PackageCauses] = {}  # of the last rebuild by package, where a dependency graph is recorded
+    # Of each other tag, in order: the commit that changed it last, and its current specs by package.
+    tags: Mapping[str, tuple[str, Mapping[str, Present]]] = {}
+    diagnostics: tuple[Diagnostic, ...] = ()
 
 
 class Plan(Struct, frozen=True):
@@ -118,14 +108,7 @@ def plan(
     return Plan(until, later + (since is not None), [told, *(tag for tag in found if tag != told)], packages)
 
 
-def read(
-    repository: Repository,
-    index: Index,
-    planned: Plan,
-    known: LastBuild,
-    *,
-    jobs: int,
-) -> SiteContents:
+def read(repository: Repository, index: Index, planned: Plan, known: SiteContents | None, *, jobs: int) -> SiteContents:
     """Return all contents of the site; the index is only asked for what `known`, the last build, does not have."""
     return _Reading(repository, index, planned, known).read(jobs)
 
@@ -137,30 +120,27 @@ _Told = tuple[list[tuple[str, PackageStep]], Report | None]
 class _Reading:
     """Reads the revisions of a site from the index, beyond those of the last build; uses the index's numbers."""
 
-    def __init__(self, repository: Repository, index: Index, planned: Plan, known: LastBuild) -> None:
+    def __init__(self, repository: Repository, index: Index, planned: Plan, known: SiteContents | None) -> None:
         self._repository, self._index, self._packages = repository, index, planned.packages
         self._tag, *self._others = planned.tags
         self._until = index.number_of(planned.until.commit)
         self._begin = max(0, self._until + 1 - planned.shown)
         rows = index.rows('SELECT "commit", time FROM revision WHERE n <= ? ORDER BY n', (self._until,))
-        self._chain = [(commit, None if time is None else commit_time(str(time))) for commit, time in rows]
+        self._chain = [DatedRevision(c, None if time is None else commit_time(str(time))) for c, time in rows]
         self._revisions = tuple(self._chain[self._begin :])
-        self._known = known if self._is_of_same(known) else LastBuild()
+        self._known = known if known and self._is_of_same(known) else None
 
-    def _is_of_same(self, known: LastBuild) -> bool:
+    def _is_of_same(self, known: SiteContents) -> bool:
         """Tell whether the last build can be extended: same tag, packages, version and revisions up to its end."""
-        past = known.past
-        if past is None or (known.by, known.asked) != (__version__, self._packages.patterns):
-            return False
-        shown = len(past.revisions)
-        return past.tag == self._tag and len(known.stories) == shown and past.revisions == self._revisions[:shown]
+        asked = known.by, known.asked, known.past.tag, known.past.revisions
+        return asked == (__version__, self._packages.patterns, self._tag, self._revisions[: len(known.stories)])
 
     def read(self, jobs: int) -> SiteContents:
         """Combine the data of the last build with the new revisions."""
         known = self._known
-        stories = list(known.stories)
-        steps = {one.package: list(one.steps) for one in known.past.packages} if known.past else {}
-        causes = dict(known.causes)
+        stories = list(known.stories) if known else []
+        steps = {one.package: list(one.steps) for one in known.past.packages} if known else {}
+        causes = dict(known.causes) if known else {}
         for number, (told, report) in enumerate(self._told(len(stories), jobs), len(stories)):
             for package, step in told:
                 steps.setdefault(package, []).append(step)
@@ -174,22 +154,20 @@ class _Reading:
             last = last_changes(self._index, tag, self._until)
             # Of an earlier revision than the newest, the index does not know when documents changed.
             is_newest = self._until == self._index.newest
-            changed = self._chain[max(last.changed.values(), default=0)][0] if is_newest else ""
-            known_as, presents = self._known.tags.get(tag, ("", {}))
-            if not changed or changed != known_as:
+            changed = self._chain[max(last.changed.values(), default=0)].revision if is_newest else ""
+            tags[tag] = known.tags.get(tag, ("", {})) if known else ("", {})
+            if not changed or changed != tags[tag][0]:
                 held = held_at(self._index, tag, self._until)
                 there = sorted(filter(self._packages, packages_at(self._index, tag, self._until)))
-                presents = {package: present_of(held.get(package, ())) for package in there}
-            tags[tag] = changed, presents
+                tags[tag] = changed, {package: present_of(held.get(package, ())) for package in there}
             diagnostics += self._unread(tag, last)
-        remembered = LastBuild(__version__, self._packages.patterns, past, tuple(stories), causes, tags)
         return SiteContents(
+            asked=self._packages.patterns,
             past=past,
-            stories=remembered.stories,
+            stories=tuple(stories),
             causes=causes,
-            tags={tag: presents for tag, (_, presents) in tags.items()},
+            tags=tags,
             diagnostics=tuple(diagnostics),
-            remembered=remembered,
         )
 
     def _told(self, start: int, jobs: int) -> Iterator[_Told]:
@@ -200,7 +178,7 @@ class _Reading:
 
         def make_work() -> Callable[[Sequence[int]], list[_Told]]:
             index = self._index if enough == 1 else Index(self._index.path)
-            index.number_of(self._chain[-1][0])  # a force-push may have taken it out meanwhile
+            index.number_of(self._chain[-1].revision)  # a force-push may have taken it out meanwhile
             repository = self._repository if enough == 1 else self._repository.reopened()
             states: list[TagStates] = []
 
@@ -215,7 +193,7 @@ class _Reading:
             yield from told
 
     def _revision(self, states: TagStates, number: int, repository: Repository) -> _Told:
-        found: Iterable[ChangedPackage]
+        found: Iterable[tuple[DocumentChange, PackageChange]]
         if number == self._begin:
             found, report = compared(states.begin(), self._tag), None
         else:
@@ -233,7 +211,7 @@ class _Reading:
 
     def _histories(self, steps: Mapping[str, Sequence[PackageStep]], last: LastChanges) -> Iterator[PackageHistory]:
         """Yield the history of each package; that of an unchanged package is taken from the last build."""
-        known = {one.package: one for one in self._known.past.packages} if self._known.past else {}
+        known = {one.package: one for one in self._known.past.packages} if self._known else {}
         unread = {one[0]: one[1] for one in last.unread if one[1] >= self._begin and self._packages(one[0])}
         for package in sorted(steps.keys() | unread.keys()):
             own = tuple(steps.get(package, ()))
@@ -247,38 +225,49 @@ class _Reading:
                 package=package,
                 changed=changed,
                 steps=own,
-                stays=tuple(self._stays(find_stays(self._index, package, self._tag, self._until))),
+                stays=tuple(self._stays(package)),
                 present=present_of(held, has_builds=True),
             )
 
-    def _stays(self, found: Sequence[VersionStay]) -> Iterator[StackStay]:
+    def _stays(self, package: str) -> Iterator[StackStay]:
+        """Yield the periods in which each version was in each stack, on any target, with its lag behind the first stack."""
+        ids = self._index.id_of("package", package), self._index.id_of("tag", self._tag)
+        spans: defaultdict[tuple[str, str], list[Span]] = defaultdict(list)
+        for there in presences(self._index, *ids, self._until):
+            for version in there.versions:
+                for stack in filter(None, there.stacks):
+                    spans[stack, version].append(there.span)
+        leads: dict[str, int] = {}  # in which revision the first stack had each version
+        for (_, version), found in spans.items():
+            leads[version] = min(leads.get(version, OPEN), *(first for first, _ in found))
+        baseline = baseline_of(self._index, *ids)
+        stays = [(span, *key) for key, found in spans.items() for span in joined(found)]
         seen = set()
-        for stay in sorted(found, key=lambda stay: (max(stay.first, self._begin), stay.stack, stay.version)):
-            version, lead = (stay.stack, stay.version), stay.lead
-            commit, came = self._chain[stay.first]
-            began = None if lead == stay.baseline else self._chain[lead][1]
-            lag = None if began is None or came is None else max(0.0, (came - began).total_seconds() / _DAY)
-            had = [s for s in found if s.stack == stay.stack and s.first < lead and (s.last is None or s.last >= lead)]
-            is_new = stay.first > self._begin and version not in seen
-            seen.add(version)
-            if stay.last is None or stay.last > self._begin:
+        for (first, end), stack, version in sorted(stays, key=lambda one: (max(one[0][0], self._begin), *one[1:])):
+            lead, came = leads[version], self._chain[first]
+            began = None if lead == baseline else self._chain[lead].time
+            lag = None if began is None or came.time is None else max(0.0, (came.time - began).total_seconds() / _DAY)
+            had_others = any(own == stack and span[0] < lead <= span[1] for span, own, _ in stays)
+            is_new = first > self._begin and (stack, version) not in seen
+            seen.add((stack, version))
+            if end > self._begin:
                 yield StackStay(
-                    stay.stack,
-                    stay.version,
-                    max(0, stay.first - self._begin),
-                    None if stay.last is None else stay.last - self._begin,
-                    dated_revision(commit, came),
-                    is_dated=stay.first != stay.baseline,
+                    stack,
+                    version,
+                    max(0, first - self._begin),
+                    end - self._begin if end <= self._until else None,
+                    came,
+                    is_dated=first != baseline,
                     lag=lag,
-                    is_first=stay.first == lead,
-                    is_telling=lag is not None and is_new and bool(had),
+                    is_first=first == lead,
+                    is_telling=lag is not None and is_new and had_others,
                 )
 
     def _unread(self, tag: str, last: LastChanges) -> Iterator[Diagnostic]:
         """Yield a diagnostic for each version that could not be read in the shown revisions, or still cannot."""
         for package, number, message, is_over in last.unread:
             if self._packages(package) and (not is_over or (tag == self._tag and number >= self._begin)):
-                said = f"{message} (revision {self._chain[number][0][:10]})"
+                said = f"{message} (revision {self._chain[number].commit})"
                 yield Diagnostic(f"{package} in {tag}", DiagnosticKind.UNREADABLE, said)
 
 

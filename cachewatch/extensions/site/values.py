@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from cachewatch.core.spack import sorted_versions
 from cachewatch.core.statement_values import severity_of
-from cachewatch.extensions.site.past import DatedRevision, Present, TagHistory, dated_revision
+from cachewatch.extensions.site.past import DatedRevision, Present, Revisions
 from cachewatch.extensions.site.stories import RevisionStory, page, shown
 from cachewatch.report.words import number, stack_name
 from cachewatch.report.words_file import words
@@ -41,20 +41,20 @@ class Clock(Struct, frozen=True):
     ticks: tuple[Tick, ...]
 
 
-def clock(times: Sequence[datetime | None], *, past: float = 1) -> Clock:
-    """Return the axis of time for revisions at `times`; a missing or too early time counts as that of the one before.
+def clock(revisions: Revisions, *, past: float = 1) -> Clock:
+    """Return the axis of time for revisions; a missing or too early time counts as that of the one before.
 
     `past` is the fraction of the width for the time up to the last revision. The rest shows what this revision brought,
     however long ago it was.
     """
     seconds: list[float] = []
-    for time in times:
+    for one in revisions:
         last = seconds[-1] if seconds else 0.0
-        seconds.append(last if time is None else max(last, time.timestamp()))
+        seconds.append(last if one.time is None else max(last, one.time.timestamp()))
     known = [s for s in seconds if s > 0] or [0.0]
     first, last = known[0], known[-1]
     if last <= first:
-        return Clock(tuple(round(past * 100 * n / max(1, len(times) - 1), 2) for n in range(len(times))), ())
+        return Clock(tuple(round(past * 100 * n / max(1, len(revisions) - 1), 2) for n in range(len(revisions))), ())
     places = tuple(round(past * max(0.0, 100 * (s - first) / (last - first)), 2) for s in seconds)
     ticks = _ticks(datetime.fromtimestamp(first, UTC), datetime.fromtimestamp(last, UTC))
     if past < 1:
@@ -187,14 +187,6 @@ _MOST_ROWS = 60
 PAST = 0.86
 
 
-class Times:
-    """The times of the revisions of a history, also as pages display them."""
-
-    def __init__(self, past: TagHistory) -> None:
-        self.times = [time for _, time in past.revisions]
-        self.moments = [dated_revision(commit, time) for commit, time in past.revisions]
-
-
 def days(count: float) -> str:
     """Return a duration in words: 3 days, 1.5 days, at once."""
     if count < 0.1:
@@ -236,7 +228,7 @@ def newest_versions(versions: frozenset[str], most: int = 2) -> tuple[str, int]:
 
 def plot_of(
     where: Clock,
-    moments: Sequence[DatedRevision],
+    moments: Revisions,
     curves: Iterable[Curve],
     columns: Mapping[str, Sequence[int]],
     marks: tuple[PlotMark, ...] = (),
@@ -250,16 +242,16 @@ def plot_of(
     return Plot(tuple(curves), where.ticks, moments[0], moments[-1], ("date", "revision", *columns), shown_rows, marks)
 
 
-def specs_plot(specs: Sequence[int], revisions: Sequence[int], times: Times) -> Plot | None:
-    """Plot numbers of specs over the revisions with the numbers `revisions`; None if there is only one."""
-    if len(revisions) < 2:
+def specs_plot(specs: Sequence[int], numbers: Sequence[int], revisions: Revisions) -> Plot | None:
+    """Plot numbers of specs over the revisions with the numbers `numbers`; None if there is only one."""
+    if len(numbers) < 2:
         return None
-    where = clock([times.times[number] for number in revisions], past=PAST)
-    moments = [times.moments[number] for number in revisions]
+    moments = [revisions[n] for n in numbers]
+    where = clock(moments, past=PAST)
     return plot_of(where, moments, [curve(Link("specs"), specs, where.places, moments)], {"specs": specs})
 
 
-def curve(name: Link, numbers: Sequence[int], places: Sequence[float], moments: Sequence[DatedRevision]) -> Curve:
+def curve(name: Link, numbers: Sequence[int], places: Sequence[float], moments: Revisions) -> Curve:
     """Return the curve of a number that holds from one revision to the next."""
     top, low, change = max(numbers), min(numbers), numbers[-1] - numbers[0]
     peak = moments[numbers.index(top)].day
@@ -280,10 +272,10 @@ def curve(name: Link, numbers: Sequence[int], places: Sequence[float], moments: 
 _MOST_MARKS = 12
 
 
-def marks_of(stories: Sequence[RevisionStory], places: Sequence[float], times: Times) -> tuple[PlotMark, ...]:
+def marks_of(stories: Sequence[RevisionStory], places: Sequence[float], revisions: Revisions) -> tuple[PlotMark, ...]:
     """Return marks for events that concerned the whole tag, at their places on the axis; of many, only the newest."""
     found = []
-    for story, place, moment in zip(stories, places, times.moments, strict=True):
+    for story, place, moment in zip(stories, places, revisions, strict=True):
         for mark in story.marks:
             letter, word = words().text(mark.kind, "letter"), words().text(mark.kind, "mark")
             said = f"{word} {shown(mark.name)}".strip()

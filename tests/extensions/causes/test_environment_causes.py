@@ -16,22 +16,15 @@ def lock(buildcaches: Path, tmp_path: Path) -> Path:
 
 
 def test_coverage_names_the_cause_of_another_hash(run: Run, histories: dict[str, History], lock: Path) -> None:
-    """State 7 has another zlib, and so other hashes of what depends on it."""
+    """State 7 has another zlib, and so other hashes of what depends on it; the JSON has the way there."""
     history = histories["v3"]
+    at = ("--repo", history.folder, "--rev", history.revisions[V3[6]])
+    text, found = run("coverage", lock, *at), run("coverage", lock, *at, "--format", "json")
 
-    result = run("coverage", lock, "--repo", history.folder, "--rev", history.revisions[V3[6]])
-
-    assert result.exit_code == 0, result.error
-    line = next(line for line in result.output.splitlines() if line.strip().startswith("hdf5@1.14.6/j356z5g"))
+    assert text.exit_code == 0, text.error
+    line = next(line for line in text.output.splitlines() if line.strip().startswith("hdf5@1.14.6/j356z5g"))
     assert line.split("there is ")[1] == "/m5ebs4r because of zlib 1.3 -> 1.3.1"
-
-
-def test_causes_have_paths_in_json(run: Run, histories: dict[str, History], lock: Path) -> None:
-    history = histories["v3"]
-
-    result = run("coverage", lock, "--repo", history.folder, "--rev", history.revisions[V3[6]], "--format", "json")
-
-    specs = {one["package"]: one for one in json.loads(result.output)["specs"]}
+    specs = {one["package"]: one for one in json.loads(found.output)["specs"]}
     (cause,) = specs["cw-stack"]["causes"]
     assert (cause["package"], cause["what"], cause["before"], cause["after"]) == ("zlib", "version", "1.3", "1.3.1")
     assert (cause["path"][0], cause["path"][-1]) == ("cw-stack", "zlib")

@@ -63,15 +63,6 @@ def test_a_dependency_that_the_index_does_not_have(run: Run, tmp_path: Path) -> 
     assert "\n  zlib differs, and the recorded graph does not describe it\n      hdf5 <- zlib\n" in output
 
 
-def test_dependencies_that_neither_index_has(run: Run, tmp_path: Path) -> None:
-    states = both(
-        index(NODES, spec("hdf5", "1.0", edge("zlib", NODES["zlib"]))),
-        index(NEW, spec("hdf5", "1.0", edge("zlib", NEW["zlib"]))),
-    )
-
-    assert "\n  zlib differs, and the recorded graph does not describe it\n" in why(run, tmp_path, states, "hdf5")
-
-
 def test_specs_that_depend_on_each_other(run: Run, tmp_path: Path) -> None:
     """The cause on the way round is found from either."""
     states = both(
@@ -143,7 +134,6 @@ def test_a_spliced_spec(run: Run, tmp_path: Path) -> None:
     [
         ({"path": "/usr", "module": None}, {"path": "/opt/mpi", "module": None}, "/usr -> /opt/mpi"),
         ({"path": "/usr"}, {"path": None, "module": ["mpi/4", "cray"]}, "/usr -> mpi/4,cray"),
-        ({"path": None}, {"path": "/usr"}, "unknown -> /usr"),
         (None, {"path": "/usr"}, "none -> /usr"),
     ],
 )
@@ -199,8 +189,6 @@ def test_dependencies_by_name(run: Run, tmp_path: Path) -> None:
     ("before", "after", "said"),
     [
         (None, None, "nothing that is recorded differs: another version of Spack wrote it"),
-        ("a", None, "nothing that is recorded differs: another version of Spack wrote it"),
-        (None, "a", "nothing that is recorded differs: another version of Spack wrote it"),
         ("a", "b", "the recipe of zlib changed"),
     ],
 )
@@ -213,11 +201,11 @@ def test_specs_without_the_hash_of_their_recipe(
     assert f"\n  {said}\n" in why(run, tmp_path, states, "zlib")
 
 
-@pytest.mark.parametrize("bad", [{"name": "zlib"}, {"hash": "x"}, 3, None, {"name": 1, "hash": 2}, []])
-def test_an_edge_that_is_none(run: Run, tmp_path: Path, bad: object) -> None:
+def test_an_edge_that_is_none(run: Run, tmp_path: Path) -> None:
     """It is left out, and the others are followed."""
+    bad: list[Any] = [{"name": "zlib"}, {"hash": "x"}, 3, None, {"name": 1, "hash": 2}, []]
     states = [
-        database(index(hashes, spec("hdf5", "1.0", edge("zlib", hashes["zlib"]), bad), spec("zlib", version)))  # type: ignore[arg-type]
+        database(index(hashes, spec("hdf5", "1.0", edge("zlib", hashes["zlib"]), *bad), spec("zlib", version)))
         for hashes, version in ((NODES, "1.3"), (NEW, "1.4"))
     ]
 

@@ -68,7 +68,7 @@ def mirror(tmp_path: Path, buildcaches: Path) -> Mirror:
 
 
 def test_a_digest_names_the_cause_of_rebuilds(mirror: Mirror) -> None:
-    """State 7 of the real cache: another zlib rebuilt all that depends on it."""
+    """State 7 of the real cache: another zlib rebuilt all that depends on it; counted as each subscription selects."""
     mirror.show(7)
 
     text = " ".join(mirror.digest("all", "txt").split())
@@ -76,26 +76,9 @@ def test_a_digest_names_the_cause_of_rebuilds(mirror: Mirror) -> None:
     assert "nothing else about them changed" not in text
     assert "because of zlib 1.3\u00a0→ 1.3.1" in mirror.digest("all", "html")
     assert "because of zlib 1.3 -> 1.3.1" in " ".join(mirror.digest("usual", "txt").split())
-
-
-@pytest.mark.slow
-def test_causes_count_what_was_asked_for(mirror: Mirror) -> None:
-    mirror.show(7)
-
     (cause,) = mirror.causes("hdf")
-    assert (cause["what"], cause["packages"], cause["before"], cause["after"]) == (
-        "version",
-        ["zlib"],
-        ["1.3"],
-        ["1.3.1"],
-    )
-    assert (cause["specs"], cause["rebuilt"]) == (1, ["hdf5"])
-
-
-@pytest.mark.slow
-def test_a_digest_says_why_binaries_of_an_environment_have_other_hashes(mirror: Mirror) -> None:
-    mirror.show(7)
-
+    assert (cause["packages"], cause["before"], cause["after"]) == (["zlib"], ["1.3"], ["1.3.1"])
+    assert (cause["what"], cause["specs"], cause["rebuilt"]) == ("version", 1, ["hdf5"])
     text = " ".join(mirror.digest("site", "txt").split())
     assert "5 binaries of cw-solver, cw-stack, 2 more rebuilt in the cache because of zlib 1.3 -> 1.3.1" in text
     equal = json.loads(mirror.digest("site", "json"))["environment"]["equal"]

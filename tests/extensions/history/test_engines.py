@@ -12,7 +12,7 @@ from cachewatch.documents.records import KnownRecords
 from cachewatch.errors import WorkFailed
 from cachewatch.extensions.history import build as engines
 from cachewatch.extensions.history.build import bring_up_to_date, on_cluster
-from cachewatch.extensions.history.values import IndexedDocument, Task
+from cachewatch.extensions.history.follow import IndexedDocument, Task
 from cachewatch.git.repository import Repository
 
 

@@ -77,9 +77,3 @@ def test_a_damaged_index_keeps_no_digest_back_and_is_built_again(site: Site) -> 
     assert len(site.told()) == 1
     site.run(later=DAY)
     assert dump(_index(site))["progress"] == [(1,)]
-
-
-def test_without_the_key_there_is_no_index(site: Site) -> None:
-    site.configure(CONFIG.replace("history: {sources: public}", ""))
-    site.run()
-    assert not _index(site).exists()

@@ -12,7 +12,7 @@ import pytest
 from helpers import catalogue, records
 from indexes import Catalogue, build, dump, write
 
-KILLS = 10
+KILLS = 5
 # Builds, and kills the whole process group before the statement of that number, counted from the first that contains a
 # text; two processes read.
 KILLED = """
@@ -51,7 +51,7 @@ def _run(folder: Path, path: Path, number: int, text: str = WRITING) -> subproce
 
 
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
-def test_ten_kills_leave_what_an_undisturbed_build_makes(tmp_path: Path, seed: int) -> None:
+def test_kills_leave_what_an_undisturbed_build_makes(tmp_path: Path, seed: int) -> None:
     nights, random = Catalogue(seed), Random(seed)
     folder = write(tmp_path / "c.git", [{**nights.night(), **_more(n)} for n in range(40)], seed=seed)
     undisturbed = build(folder, tmp_path / "undisturbed.db")
@@ -59,7 +59,7 @@ def test_ten_kills_leave_what_an_undisturbed_build_makes(tmp_path: Path, seed: i
     path = tmp_path / "h.db"
     for number in range(KILLS):
         # Each time soon enough that something is left to do; now and then before anything is written.
-        text, soon = ("", 50) if number % 4 == 0 else (WRITING, whole // KILLS)
+        text, soon = ("", 50) if number % 3 == 0 else (WRITING, whole // KILLS)
         killed = _run(folder, path, random.randrange(soon), text)
         assert killed.returncode == -signal.SIGKILL, killed.stderr
     assert _documents_done(path)

@@ -11,22 +11,17 @@ import scripted
 from helpers import catalogue, history, record, spec_hash
 from sites import read_site
 
-from cachewatch.comparing import changesets
-from cachewatch.core.changesets import NoCollector
 from cachewatch.core.model import Document
 from cachewatch.core.package_changes import compare
-from cachewatch.core.selection import Globs, Selection
 from cachewatch.documents.parsing import parse
+from cachewatch.extensions.history.packing import pack
 from cachewatch.extensions.history.states import HeldSpecs
-from cachewatch.extensions.history.values import pack
 from cachewatch.extensions.site.building import Folder, build, tag_feed
 from cachewatch.extensions.site.lists import (
     MoveOutcome,
     hash_files,
     index_file,
     outcome_between,
-    revision_list,
-    revision_pages,
     tag_pages,
 )
 from cachewatch.extensions.site.overview import cards, latest_card, unusual_card, versions_card
@@ -34,18 +29,15 @@ from cachewatch.extensions.site.packages import Sources, builds_of, install_of, 
 from cachewatch.extensions.site.past import (
     AlikeSpecs,
     Copies,
+    DatedRevision,
     PackageHistory,
     Present,
     TagHistory,
     present_of,
     totals_of,
 )
-from cachewatch.extensions.site.reading import LastBuild, SiteContents
-from cachewatch.extensions.site.values import Times, View
-from cachewatch.report.formats import read_report
-from cachewatch.report.headline import clauses_of_statements
-from cachewatch.report.text import ALL, Requested
-from cachewatch.sources.opening import open_comparison
+from cachewatch.extensions.site.reading import SiteContents
+from cachewatch.extensions.site.values import View
 
 _ATOM = "{http://www.w3.org/2005/Atom}"
 
@@ -56,11 +48,11 @@ def _lines(card: View) -> list[str]:
 
 def _page_of(found: SiteContents, package: str) -> View:
     past = next(one for one in found.past.packages if one.package == package)
-    return package_page(package, "develop", past, {}, times=Times(found.past), sources=Sources())
+    return package_page(package, "develop", past, {}, revisions=found.past.revisions, sources=Sources())
 
 
 def _unusual(found: SiteContents) -> list[str]:
-    return _lines(unusual_card(found, totals_of(found.past), Times(found.past)))
+    return _lines(unusual_card(found, totals_of(found.past)))
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +101,7 @@ def test_what_is_unusual_comes_first_with_its_day(lost: SiteContents, tmp_path: 
 
 
 def _titles(found: SiteContents) -> list[str]:
-    return [card["title"] for card in cards(found, totals_of(found.past), Times(found.past))]
+    return [card["title"] for card in cards(found, totals_of(found.past))]
 
 
 def test_what_is_as_ever_is_not_unusual(tmp_path: Path) -> None:
@@ -125,10 +117,8 @@ def test_what_is_as_ever_is_not_unusual(tmp_path: Path) -> None:
 
 def test_the_latest_revision_and_new_versions_have_cards(lost: SiteContents) -> None:
     """The facts of the newest revision, and what was upgraded or is new in a week, the newest first."""
-    times = Times(lost.past)
-
-    assert _lines(latest_card(lost, times)) == ["up 1.0 -> 1.1", "new new 1.0"]
-    assert sorted(_lines(versions_card(lost, times))) == ["new 1.0, new package", "up 1.0 -> 1.1"]
+    assert _lines(latest_card(lost)) == ["up 1.0 -> 1.1", "new new 1.0"]
+    assert sorted(_lines(versions_card(lost))) == ["new 1.0, new package", "up 1.0 -> 1.1"]
 
 
 def test_a_version_that_another_stack_had_is_not_new(tmp_path: Path) -> None:
@@ -139,9 +129,9 @@ def test_a_version_that_another_stack_had_is_not_new(tmp_path: Path) -> None:
     found = read_site(history(tmp_path / "a.git", *map(catalogue, states)))
     caught_up = read_site(history(tmp_path / "b.git", catalogue(states[0]), catalogue(known)))
 
-    assert _lines(versions_card(found, Times(found.past))) == ["zlib 1.0 -> 1.1 in hep"]
-    assert _lines(latest_card(caught_up, Times(caught_up.past))) == ["zlib 1.0 -> 1.2"]
-    assert _lines(versions_card(caught_up, Times(caught_up.past))) == []
+    assert _lines(versions_card(found)) == ["zlib 1.0 -> 1.1 in hep"]
+    assert _lines(latest_card(caught_up)) == ["zlib 1.0 -> 1.2"]
+    assert _lines(versions_card(caught_up)) == []
 
 
 def test_the_stack_of_a_recorded_cache_is_called_one(tmp_path: Path) -> None:
@@ -209,30 +199,6 @@ def test_a_stack_that_lost_a_package_is_at_the_top_of_its_page(tmp_path: Path) -
     assert _page_of(back, "zlib")["lost"] == []
 
 
-@pytest.mark.slow_cases
-@pytest.mark.parametrize("week", ["migration", "stack-lost", "prune", "rebuilt-beside"])
-def test_revisions_say_what_digests_say(tmp_path: Path, week: str) -> None:
-    """The facts of a revision are those of a comparison, bad news first, and its page names the packages."""
-    repository = history(tmp_path / "r.git", *map(dict, scripted.WEEKS[week]()))
-    found = read_site(repository)
-    chosen = Selection(tags=Globs(["develop"]))
-    with open_comparison(
-        "HEAD~1", "HEAD", repository=str(repository), wanted_tag=chosen.tags, wanted_package=chosen.packages
-    ) as comparison:
-        (changeset,) = changesets(comparison, chosen, NoCollector)
-        report = read_report(changeset, Requested(most=ALL, wants=lambda _: True))
-    (row,) = revision_list(found.past, found.stories, totals_of(found.past), Times(found.past))
-    ((path, page),) = revision_pages(found.past, found.stories, Times(found.past))
-
-    clauses = clauses_of_statements(report.statements)
-    said = [one.line for one in clauses]
-    assert [fact.text for fact in row["facts"]] == said[: len(row["facts"])]
-    assert path == row["address"]
-    assert {link.address for section in page["sections"] for link, *_ in section["rows"] if link.address} <= {
-        f"../package/{name}.html" for name in scripted.NAMES
-    }
-
-
 def _present(**places: str) -> Present:
     """What there is: `e4s="1.0 1.1"` are versions of a stack."""
     copies = [
@@ -267,7 +233,8 @@ def _present_of(document: Document) -> Present:
     return present_of([HeldSpecs(signature, 1, pack([one])) for one, signature in document.specs.items()])
 
 
-@pytest.mark.parametrize("week", ["upgrades", "prune", "stack-lost", "migration", "package-gone", "all-rebuilt"])
+@pytest.mark.slow_cases
+@pytest.mark.parametrize("week", ["stack-lost", "upgrades", "prune", "migration", "package-gone", "all-rebuilt"])
 def test_a_move_is_what_a_digest_says_of_it(week: str) -> None:
     """From the numbers that are kept of each document, the same follows as from the documents."""
     before, after = scripted.WEEKS[week]()
@@ -411,8 +378,10 @@ def _large(packages: int, specs: int) -> SiteContents:
         )
         for number in range(packages)
     ]
-    past = TagHistory(tag="develop", revisions=(("c" * 40, datetime(2025, 6, 1, tzinfo=UTC)),), packages=tuple(found))
-    return SiteContents(past=past, stories=(), tags={}, diagnostics=(), remembered=LastBuild())
+    past = TagHistory(
+        tag="develop", revisions=(DatedRevision("c" * 40, datetime(2025, 6, 1, tzinfo=UTC)),), packages=tuple(found)
+    )
+    return SiteContents(past=past, stories=())
 
 
 def test_the_search_index_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -437,9 +406,9 @@ def test_an_index_holds_no_markup(tmp_path: Path) -> None:
 
 def test_feeds_are_the_same_in_every_build(lost: SiteContents) -> None:
     """Newest first, with an id of its own for each entry, and a title that says what happened."""
-    feed = tag_feed(lost.past, lost.stories, Times(lost.past), "Build cache")
+    feed = tag_feed(lost.past, lost.stories, "Build cache")
 
-    assert feed == tag_feed(lost.past, lost.stories, Times(lost.past), "Build cache")
+    assert feed == tag_feed(lost.past, lost.stories, "Build cache")
     newest = feed["entries"][0]
     assert newest["title"] == "up 1.0 -> 1.1; new new 1.0"
     assert [heading for heading, _, _ in newest["sections"]] == [

@@ -4,7 +4,7 @@ A life is when the spec was born, which stacks it joined and left, and when it d
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -17,19 +17,19 @@ from cachewatch.core.package_changes import NOTHING, is_same_spec, not_written
 from cachewatch.core.selection import Globs, Selection
 from cachewatch.errors import UsageError
 from cachewatch.extensions.history.log import facts_of
+from cachewatch.extensions.history.packing import UNUSUAL, members, pack, prefix_of, prefix_range, unpack
 from cachewatch.extensions.history.read import Index, IndexPoint
 from cachewatch.extensions.history.states import held_at
-from cachewatch.extensions.history.values import UNUSUAL, members, pack, prefix_of, prefix_range, unpack
 from cachewatch.extensions.history.when import Span, baseline_of, joined
 
 BLAME_SCHEMA = "cachewatch.blame/2"
-BLAME_QUERY = """
-    SELECT i.tag, i.package, i.build, i.stacks, i.first, i.last, i.hashes
+_BLAME = """
+    SELECT tag.name, package.name, i.build, i.stacks, i.first, nullif(min(ifnull(i.last, :open), :open), :open), i.hashes
     FROM (
         SELECT interval AS id FROM spec WHERE prefix BETWEEN :low AND :high
         UNION SELECT interval FROM spec WHERE prefix = :unusual
-    ) JOIN interval i USING (id)
-    WHERE i.first <= :newest
+    ) JOIN interval i USING (id) JOIN tag ON tag.id = i.tag JOIN package ON package.id = i.package
+    WHERE i.first < :open
 """
 _FEWEST_LETTERS = 4
 _MOST_NAMED = 20
@@ -73,17 +73,12 @@ class Blame(Struct, frozen=True, kw_only=True):
 
 
 class _IndexRow(NamedTuple):
-    tag: int
-    package: int
+    tag: str
+    package: str
     build: int
     stacks: int
     first: int
-    last: int | None
-
-
-class _DocumentName(NamedTuple):
-    tag: str
-    package: str
+    last: int | None  # None while it is there, as far as is indexed
 
 
 def find_blame(index: Index, beginning: str, tags: Sequence[str] = ()) -> Blame:
@@ -93,9 +88,10 @@ def find_blame(index: Index, beginning: str, tags: Sequence[str] = ()) -> Blame:
     """
     beginning = beginning.lower().removeprefix("/")
     found = _rows(index, beginning)
+    for name in tags:
+        index.tag(name)  # it is a mistake if there is none
     if tags:
-        ids = {index.tag(name) for name in tags}
-        found = {h: kept for h, rows in found.items() if (kept := [row for row in rows if row.tag in ids])}
+        found = {h: kept for h, rows in found.items() if (kept := [row for row in rows if row.tag in tags])}
     if len(found) != 1:
         raise UsageError(_not_one(index, beginning, found, tags))
     ((spec_hash, rows),) = found.items()
@@ -108,8 +104,8 @@ def _rows(index: Index, beginning: str) -> dict[str, list[_IndexRow]]:
         raise UsageError(f"/{beginning}: write at least {_FEWEST_LETTERS} letters of the hash; 7 are usually enough")
     low, high = prefix_range(beginning)
     found: defaultdict[str, list[_IndexRow]] = defaultdict(list)
-    values = {"low": low, "high": high, "unusual": UNUSUAL, "newest": index.newest}
-    for *row, hashes in index.rows(BLAME_QUERY, values):
+    values = {"low": low, "high": high, "unusual": UNUSUAL, "open": index.newest + 1}
+    for *row, hashes in index.rows(_BLAME, values):
         for spec_hash in unpack(hashes):
             if spec_hash.startswith(beginning):
                 found[spec_hash].append(_IndexRow(*row))
@@ -127,131 +123,116 @@ def _not_one(index: Index, beginning: str, found: dict[str, list[_IndexRow]], ta
     for spec_hash in sorted(found)[:_MOST_NAMED]:
         row = found[spec_hash][-1]
         spec = index.signature(row.build, row.stacks)
-        named = f"{name_of(index, 'package', row.package)} {', '.join(spec.versions)}  {spec.target}"
-        lines.append(f"  /{spec_hash}  {named}")
+        lines.append(f"  /{spec_hash}  {row.package} {', '.join(spec.versions)}  {spec.target}")
     more = f"\n  and {len(found) - _MOST_NAMED:,} more" if len(found) > _MOST_NAMED else ""
     return f"/{beginning}: {len(found):,} hashes begin with it; write more of the hash:\n{chr(10).join(lines)}{more}"
-
-
-def name_of(index: Index, table: str, number: int) -> str:
-    """Return the name of the tag or package with the id `number` in `table`."""
-    ((name,),) = index.rows(f"SELECT name FROM {table} WHERE id = ?", (number,))  # noqa: S608  our own two names
-    return str(name)
 
 
 def _blame(index: Index, spec_hash: str, rows: Sequence[_IndexRow]) -> Blame:
     lives: list[Life] = []
     stays: list[SpecStay] = []
-    documents = _by_document(index, rows)
-    for document, all_rows in documents.items():
-        for own in _lives(index, document, all_rows):
-            stays += _stays(index, len(lives), document, own)
-            lives.append(_life(index, document, own))
-    ends = [_end(index, all_rows[-1]) for all_rows in documents.values()]
+    ends: dict[tuple[str, str], int | None] = {}  # of each document
+    for own in _lives(index, rows):
+        stays += _stays(index, len(lives), own)
+        lives.append(_life(index, own))
+        ends[own[0].tag, own[0].package] = own[-1].last
     latest = max(rows, key=lambda row: row.first)
+    died = None if None in ends.values() else max(end for end in ends.values() if end is not None)
     return Blame(
         indexed=index.indexed,
         hash=spec_hash,
-        package=name_of(index, "package", latest.package),
+        package=latest.package,
         spec=index.signature(latest.build, latest.stacks),
         intervals=tuple(stays),
         lives=tuple(lives),
-        died=None if None in ends else index.point(max(end for end in ends if end is not None)),
+        died=_point(index, died),
     )
 
 
-def _by_document(index: Index, rows: Iterable[_IndexRow]) -> Mapping[_DocumentName, Sequence[_IndexRow]]:
-    """Return the rows by tag and package, oldest first; the tags are in the order of the catalogue."""
-    found: defaultdict[_DocumentName, list[_IndexRow]] = defaultdict(list)
+def _point(index: Index, number: int | None) -> IndexPoint | None:
+    return None if number is None else index.point(number)
+
+
+def _lives(index: Index, rows: Iterable[_IndexRow]) -> Iterator[Sequence[_IndexRow]]:
+    """Yield the rows of each life, oldest first: of one document, as long as the hash names the same spec there.
+
+    The tags are in the order of the catalogue.
+    """
+    documents: defaultdict[tuple[str, str], list[_IndexRow]] = defaultdict(list)
     for row in sorted(rows, key=lambda row: row.first):
-        found[_DocumentName(name_of(index, "tag", row.tag), name_of(index, "package", row.package))].append(row)
-    places = {tag: place for place, tag in enumerate(in_order({document.tag for document in found}))}
-    return dict(sorted(found.items(), key=lambda item: (places[item[0].tag], item[1][0].first, item[0].package)))
+        documents[row.tag, row.package].append(row)
+    tags = list(in_order({tag for tag, _ in documents}))
+    for own in sorted(documents.values(), key=lambda own: (tags.index(own[0].tag), own[0].first, own[0].package)):
+        starts = [0, *(n for n in range(1, len(own)) if not _goes_on(index, own[n - 1], own[n]))]
+        for start, end in pairwise([*starts, len(own)]):
+            yield own[start:end]
 
 
-def _lives(index: Index, document: _DocumentName, rows: Sequence[_IndexRow]) -> Iterator[Sequence[_IndexRow]]:
-    """Split the rows of one document where the hash names another spec than before."""
-    starts = [0, *(n for n in range(1, len(rows)) if not _goes_on(index, document, rows[n - 1], rows[n]))]
-    for start, end in pairwise([*starts, len(rows)]):
-        yield rows[start:end]
-
-
-def _goes_on(index: Index, document: _DocumentName, before: _IndexRow, after: _IndexRow) -> bool:
+def _goes_on(index: Index, before: _IndexRow, after: _IndexRow) -> bool:
     """Tell whether a hash names the same spec in two rows of a document, one after the other."""
     old, new = (index.signature(row.build, row.stacks) for row in (before, after))
     if is_same_spec(old, new, NOTHING):
         return True
     # What the whole document did not give then, or does not give now, is no difference.
     last = (after.first if before.last is None else before.last) - 1
-    sides = (held_at(index, document.tag, number, document.package) for number in (last, after.first))
-    had, has = ({part.signature for part in side.get(document.package, ())} for side in sides)
+    sides = (held_at(index, after.tag, number, after.package) for number in (last, after.first))
+    had, has = ({part.signature for part in side.get(after.package, ())} for side in sides)
     query = """
         SELECT sum(compilers_differ) FROM step WHERE tag = :tag AND package = :package AND revision > :last
         AND revision <= :first
     """
-    values = {"tag": after.tag, "package": after.package, "last": last, "first": after.first}
-    ((differ,),) = index.rows(query, values)
+    ids = {"tag": index.id_of("tag", after.tag), "package": index.id_of("package", after.package)}
+    ((differ,),) = index.rows(query, {**ids, "last": last, "first": after.first})
     unwritten = not_written(had, has, is_compiler_unknown=bool(differ))
     return is_same_spec(old, new, unwritten)
 
 
-def _end(index: Index, row: _IndexRow) -> int | None:
-    """Return the first indexed revision after the interval; None while it is open."""
-    return None if row.last is None or row.last > index.newest else row.last
-
-
-def _stays(index: Index, life: int, document: _DocumentName, rows: Sequence[_IndexRow]) -> Iterator[SpecStay]:
+def _stays(index: Index, life: int, rows: Sequence[_IndexRow]) -> Iterator[SpecStay]:
     """Yield the periods in which the spec was in the same stacks; another spelling of the spec ends no period."""
     start = rows[0]
     for row, after in zip(rows, [*rows[1:], None], strict=True):
         if after is not None and after.first == row.last and after.stacks == row.stacks:
             continue
-        end = _end(index, row)
         yield SpecStay(
             life=life,
-            tag=document.tag,
-            package=document.package,
+            tag=row.tag,
+            package=row.package,
             stacks=index.stacks(row.stacks),
             first=index.point(start.first),
-            last=None if end is None else index.point(end),
+            last=_point(index, row.last),
         )
         start = after or row
 
 
-def _life(index: Index, document: _DocumentName, rows: Sequence[_IndexRow]) -> Life:
-    first, end = rows[0], _end(index, rows[-1])
-    spec = index.signature(rows[-1].build, rows[-1].stacks)
-    facts, stays = ((), ()) if end is None else _end_of(index, document, spec, end)
+def _life(index: Index, rows: Sequence[_IndexRow]) -> Life:
+    first, last = rows[0], rows[-1]
+    facts: tuple[str, ...] = ()
+    stays: set[str] = set()
+    spec = index.signature(last.build, last.stacks)
+    if last.last is not None:
+        # Which other spec took its place cannot be known: what happened to its package in its stacks is told.
+        asked = Selection(packages=Globs([last.package]), stacks=Globs(spec.stacks), targets=Globs([spec.target]))
+        facts, _ = facts_of(index, last.tag, last.last, asked)
+        held = held_at(index, last.tag, last.last, last.package).get(last.package, ())
+        stays = {stack for one in held if one.signature.versions == spec.versions for stack in one.signature.stacks}
+    baseline = baseline_of(index, index.id_of("package", first.package), index.id_of("tag", first.tag))
     return Life(
-        tag=document.tag,
-        package=document.package,
+        tag=first.tag,
+        package=first.package,
         spec=spec,
         born=index.point(first.first),
-        baseline=first.first == baseline_of(index, first.tag, first.package),
-        died=None if end is None else index.point(end),
+        baseline=first.first == baseline,
+        died=_point(index, last.last),
         facts=facts,
-        stays=stays,
+        stays=tuple(sorted(stays)),
     )
 
 
-def _end_of(
-    index: Index, document: _DocumentName, spec: Signature, number: int
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return what revision `number`, in which `spec` died, did to its package, and which stacks kept its version.
-
-    Which other spec took its place cannot be known.
-    """
-    selection = Selection(packages=Globs([document.package]), stacks=Globs(spec.stacks), targets=Globs([spec.target]))
-    facts, _ = facts_of(index, document.tag, number, selection)
-    held = held_at(index, document.tag, number, document.package).get(document.package, ())
-    stays = {stack for one in held if one.signature.versions == spec.versions for stack in one.signature.stacks}
-    return facts, tuple(sorted(stays))
-
-
 BEST_SCHEMA = "cachewatch.best-snapshot/1"
-HOLDERS_QUERY = """
-    SELECT i.tag, i.first, i.last, i.hashes FROM spec s JOIN interval i ON i.id = s.interval
-    WHERE s.prefix = ? AND i.first <= ?"""
+_HOLDERS = """
+    SELECT tag.name, i.first, min(ifnull(i.last, :end), :end), i.hashes
+    FROM spec s JOIN interval i ON i.id = s.interval JOIN tag ON tag.id = i.tag WHERE s.prefix = :prefix AND i.first < :end
+"""
 
 
 class Snapshot(Struct, frozen=True, kw_only=True):
@@ -283,14 +264,13 @@ def find_best(
 
     Of equal ones, those come first that have as many now, then those that never change, then the newest.
     """
-    spans: defaultdict[int, defaultdict[str, list[Span]]] = defaultdict(lambda: defaultdict(list))
+    spans: defaultdict[str, defaultdict[str, list[Span]]] = defaultdict(lambda: defaultdict(list))
     for spec_hash in set(hashes):
-        for tag, span in _spans(index, spec_hash):
-            spans[tag][spec_hash].append(span)
-    named = [(name_of(index, "tag", tag), of_tag) for tag, of_tag in spans.items()]
-    found = [
-        _best(index, tag, of_tag, frozenset(hashes)) for tag, of_tag in named if takes_tag is None or takes_tag(tag)
-    ]
+        stored, values = pack([spec_hash]), {"prefix": prefix_of(spec_hash), "end": index.newest + 1}
+        for tag, first, last, held in index.rows(_HOLDERS, values):
+            if stored in members(held) and (takes_tag is None or takes_tag(tag)):
+                spans[tag][spec_hash].append((first, last))
+    found = [_best(index, tag, of_tag, frozenset(hashes)) for tag, of_tag in spans.items()]
     found.sort(
         key=lambda one: (
             -one.found,
@@ -302,13 +282,6 @@ def find_best(
     )
     left = found[most:] if most else []
     return BestSnapshots(indexed=index.indexed, snapshots=tuple(found[:most]), others=len(left))
-
-
-def _spans(index: Index, spec_hash: str) -> Iterable[tuple[int, Span]]:
-    stored = pack([spec_hash])
-    for tag, first, last, hashes in index.rows(HOLDERS_QUERY, (prefix_of(spec_hash), index.newest)):
-        if stored in members(hashes):
-            yield tag, (first, index.newest + 1 if last is None else min(last, index.newest + 1))
 
 
 def _best(index: Index, tag: str, spans: dict[str, list[Span]], wanted: frozenset[str]) -> Snapshot:

@@ -5,7 +5,7 @@ its dependencies is none. Which spec replaced which cannot be known, only which 
 other direction, the dependents of a spec are what would be rebuilt if it changed.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from typing import NamedTuple
 
@@ -269,20 +269,16 @@ def find_impact(nodes: Iterable[GraphNode], asked: Set[str], stacks_of: Mapping[
         reached |= found
         waiting += found
     affected = [spec_hash for spec_hash in reached - asked if spec_hash in stacks_of]
-    packages: defaultdict[str, int] = defaultdict(int)
-    by_stack: defaultdict[str, tuple[list[str], set[str]]] = defaultdict(lambda: ([], set()))
+    packages = Counter(names[spec_hash] for spec_hash in affected)
+    by_stack: defaultdict[str, list[str]] = defaultdict(list)  # the package of each spec
     for spec_hash in affected:
-        packages[names[spec_hash]] += 1
         for stack in stacks_of[spec_hash] or ("",):
-            by_stack[stack][0].append(spec_hash)
-            by_stack[stack][1].add(names[spec_hash])
+            by_stack[stack].append(names[spec_hash])
     return Impact(
         asked=tuple(sorted(asked)),
         specs=len(affected),
         of_specs=len(stacks_of),
         packages=dict(sorted(packages.items(), key=lambda one: (-one[1], one[0]))),
-        stacks={
-            s: (len(h), len(p)) for s, (h, p) in sorted(by_stack.items(), key=lambda one: (-len(one[1][0]), one[0]))
-        },
+        stacks={s: (len(p), len({*p})) for s, p in sorted(by_stack.items(), key=lambda one: (-len(one[1]), one[0]))},
         direct=frozenset(names[h] for one in asked for h in dependents(one) if h in stacks_of and h not in asked),
     )
