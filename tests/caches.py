@@ -54,7 +54,7 @@ def database(found: Mapping[str, Any], version: str = "8") -> bytes:
 
 def binaries(index: CacheIndex) -> list[Binary]:
     """Return what an index says is in the cache, by package."""
-    return [spec.binary for package in index.specs.packages for spec in index.specs.read(package)]
+    return [binary for package in index.specs.packages for binary, _ in index.specs.read(package)]
 
 
 def write_v3(

@@ -31,7 +31,6 @@ class IndexFile(Struct, frozen=True):
     content: bytes
     where: str  # address, for messages
     fresh: Validator  # of this index, to be remembered
-    more: tuple[bytes, ...] = ()  # further indexes of the same cache
 
 
 class MirrorFile(Struct, frozen=True):

@@ -3,7 +3,6 @@
 The specs are kept in a temporary file, by package, because a million of them would take as much memory as their index.
 """
 
-import json
 import os
 import re
 import tempfile
@@ -13,7 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from types import MappingProxyType
-from typing import IO, Any
+from typing import IO
 
 import msgspec
 from msgspec import Raw, Struct
@@ -36,16 +35,8 @@ from cachewatch.documents.spec_nodes import (
     variants_of,
 )
 from cachewatch.errors import SourceError
-from cachewatch.report.words import number
 
 _BUFFER = 2**20
-
-
-class StoredSpec(Struct, frozen=True):
-    """A binary and, if requested, its encoded ingredients: its dependencies and what else its hash depends on."""
-
-    binary: Binary
-    ingredients: EncodedIngredients | None = None
 
 
 # A binary without its package, and its ingredients.
@@ -73,7 +64,7 @@ class SpecStore:
         return self._positions.keys()
 
     def add(self, binary: Binary, ingredients: EncodedIngredients | None) -> None:
-        """Add a spec. Raises SourceError if the disk is full."""
+        """Add a spec, with its dependencies and what else its hash depends on, if requested."""
         package, *rest = astuple(binary)
         data = _encode((*rest, ingredients))
         try:
@@ -85,15 +76,15 @@ class SpecStore:
         positions.append(len(self))
         self._ends.append(self._ends[-1] + len(data))
 
-    def read(self, package: str) -> Iterator[StoredSpec]:
-        """Yield the specs of a package, in the order in which they were added."""
+    def read(self, package: str) -> Iterator[tuple[Binary, EncodedIngredients | None]]:
+        """Yield the specs of a package with their ingredients, in the order in which they were added."""
         try:
             self._file.flush()
             handle = self._file.fileno()
             for place in self._positions.get(package, ()):
                 start, end = self._ends[place], self._ends[place + 1]
                 *rest, ingredients = _decode(os.pread(handle, end - start, start))
-                yield StoredSpec(Binary(package, *rest), ingredients)
+                yield Binary(package, *rest), ingredients
         except OSError as error:
             raise _failed(error) from error
 
@@ -115,18 +106,16 @@ KNOWN_VERSIONS = ("5", "6", "7", "8")
 
 _HASH = re.compile(r"[a-z0-9]{16,64}")
 _MOST_FAULTS = 20
-_MOST_NAMED = 3
 _BACKSLASH = b"\\"  # with which JSON writes a NUL character
 
 
 class CacheIndex(Struct, frozen=True):
     """The specs that an index lists as being in the cache."""
 
-    version: str
     specs: SpecStore
-    others: int  # records of externals, and of dependencies that are not in the cache
     diagnostics: tuple[Diagnostic, ...] = ()
-    other_nodes: Mapping[str, bytes] = MappingProxyType({})  # those records, encoded, by hash; empty unless requested
+    # Records of externals, and of dependencies that are not in the cache, encoded, by hash; empty unless requested.
+    other_nodes: Mapping[str, bytes] = MappingProxyType({})
 
 
 class _Installs(Struct):
@@ -143,14 +132,8 @@ class _IndexRecord(Struct):
     in_buildcache: bool = False
 
 
-class _PlainRecord(Struct):
-    spec: Node
-    in_buildcache: bool = False
-
-
 _decode_file = msgspec.json.Decoder(_IndexContent).decode
 _decode_record = msgspec.json.Decoder(_IndexRecord).decode
-_decode_plain = msgspec.json.Decoder(_PlainRecord).decode
 
 
 def read_index(content: bytes, where: str, *, wants_graph: bool = False) -> CacheIndex:
@@ -164,55 +147,19 @@ def read_index(content: bytes, where: str, *, wants_graph: bool = False) -> Cach
         database = _decode_file(content).database
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise SourceError(f"{where}: the index cannot be read ({error})") from error
-    version = str(database.version)
     reader = _RecordReader(database.installs, where, wants_graph=wants_graph)
     reader.read()
-    diagnostics = [*_repeated(content, len(database.installs), where), *reader.diagnostics()]
-    if version not in KNOWN_VERSIONS:
+    diagnostics = list(reader.diagnostics())
+    if (version := str(database.version)) not in KNOWN_VERSIONS:
         message = f"the index has version {version[:20]!a}, newest known is {KNOWN_VERSIONS[-1]}; read as that"
         diagnostics.insert(0, Diagnostic(where, DiagnosticKind.INCONSISTENT, message, is_loss=False))
-    others = len(database.installs) - len(reader.specs) - reader.broken
-    return CacheIndex(version, reader.specs, others, tuple(diagnostics), reader.other_nodes)
-
-
-def _repeated(content: bytes, count: int, where: str) -> Iterator[Diagnostic]:
-    """Yield a diagnostic if the JSON has two records of a hash; the last one is read. `count` records were decoded."""
-    # Spack writes this key into each record, and counting it takes a hundredth of the time.
-    if content.count(b'"in_buildcache"') == count:
-        return
-    found: Counter[str] = Counter()
-    record = object()
-
-    def look(pairs: list[tuple[str, Any]]) -> object:
-        found.update(key for key, times in Counter(k for k, v in pairs if v is record).items() if times > 1)
-        return record if any(key == "spec" for key, _ in pairs) else None
-
-    with suppress(ValueError, RecursionError):  # such as nesting that only this reader minds
-        json.loads(content, object_pairs_hook=look)
-    if found:
-        which = ", ".join(ascii(key[:64]) for key in list(found)[:_MOST_NAMED])
-        message = (
-            f"{number(len(found), 'hash stands', 'hashes stand')} twice ({which}); the last record of each was read"
-        )
-        yield Diagnostic(where, DiagnosticKind.INCONSISTENT, message)
-
-
-def _decoded(raw: Raw) -> _PlainRecord | _IndexRecord:
-    """Decode a record with its spec, or, if the spec has another form than the usual one, without it."""
-    try:
-        return _decode_plain(raw)
-    except msgspec.ValidationError:
-        return _decode_record(raw)
-
-
-def _node(record: _PlainRecord | _IndexRecord) -> Node:
-    return record.spec if isinstance(record, _PlainRecord) else read_node(record.spec)
+    return CacheIndex(reader.specs, tuple(diagnostics), reader.other_nodes)
 
 
 class _RecordReader:
     """Reads records one by one, so that an unreadable record does not affect the others."""
 
-    def __init__(self, records: Mapping[str, Raw], where: str, *, wants_graph: bool = False) -> None:
+    def __init__(self, records: Mapping[str, Raw], where: str, *, wants_graph: bool) -> None:
         self._records = records
         self._shared = shared_names(records)
         self._where = where
@@ -222,11 +169,6 @@ class _RecordReader:
         self._reasons: Counter[str] = Counter()
         self._examples: dict[str, str] = {}
         self._versions: dict[str, tuple[str, str] | None] = {}
-
-    @property
-    def broken(self) -> int:
-        """How many records could not be read."""
-        return self._reasons.total()
 
     def read(self) -> None:
         """Read all records into `specs` and `other_nodes`, and count those that cannot be read."""
@@ -238,19 +180,21 @@ class _RecordReader:
                 self._examples.setdefault(str(error), spec_hash)
 
     def _read_record(self, spec_hash: str, raw: Raw) -> None:
-        record = _decoded(raw)
-        if record.in_buildcache:
-            node = _node(record)
-            dependencies = dependencies_of(node)
-            binary = self._binary(spec_hash, node, dependencies)
-            texts = (binary.version, binary.compiler, binary.os, binary.target, *binary.variants)
-            if _BACKSLASH in bytes(raw) and "\0" in "".join(texts):
-                raise ValueError("it holds a NUL character")
-            made_of = ingredients_of(node, dependencies) if self._wants_graph else None
-            self.specs.add(binary, None if made_of is None else encode_ingredients(made_of, self._shared))
-        elif self._wants_graph and _HASH.fullmatch(spec_hash):
-            found = graph_node_of(spec_hash, _node(record), self._lookup, self._shared)
+        record = _decode_record(raw)
+        if not (record.in_buildcache or (self._wants_graph and _HASH.fullmatch(spec_hash))):
+            return
+        node = read_node(record.spec)
+        if not record.in_buildcache:
+            found = graph_node_of(spec_hash, node, self._lookup, self._shared)
             self.other_nodes[spec_hash] = encode_node(found)
+            return
+        dependencies = dependencies_of(node)
+        binary = self._binary(spec_hash, node, dependencies)
+        texts = (binary.version, binary.compiler, binary.os, binary.target, *binary.variants)
+        if _BACKSLASH in bytes(raw) and "\0" in "".join(texts):
+            raise ValueError("it holds a NUL character")
+        made_of = ingredients_of(node, dependencies) if self._wants_graph else None
+        self.specs.add(binary, None if made_of is None else encode_ingredients(made_of, self._shared))
 
     def diagnostics(self) -> Iterable[Diagnostic]:
         """Yield a diagnostic for each reason why records could not be read, with the number of these records."""
@@ -282,14 +226,10 @@ class _RecordReader:
         )
 
     def _lookup(self, spec_hash: str) -> tuple[str, str] | None:
+        """Return the name and version of the spec with this hash, or None if its record is missing or unreadable."""
         if spec_hash not in self._versions:
-            self._versions[spec_hash] = self._name_and_version(spec_hash)
+            self._versions[spec_hash] = None
+            with suppress(KeyError, msgspec.MsgspecError, RecursionError):
+                node = read_node(_decode_record(self._records[spec_hash]).spec)
+                self._versions[spec_hash] = node.name, node.version
         return self._versions[spec_hash]
-
-    def _name_and_version(self, spec_hash: str) -> tuple[str, str] | None:
-        raw = self._records.get(spec_hash)
-        try:
-            node = read_node(_decode_record(raw).spec) if raw is not None else None
-        except (msgspec.MsgspecError, RecursionError):
-            return None
-        return (node.name, node.version) if node else None

@@ -1,11 +1,7 @@
-"""Fetch the index of a build cache in a registry: the first layer of the tag `index.spack`, whatever its media type.
+"""Fetch the index of a build cache in a registry: the first layer of the tag `index.spack`, whatever its media type."""
 
-If the tag names several images, for several processors, the cache consists of the indexes of all of them.
-"""
-
-import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from urllib.parse import urlencode, urljoin, urlsplit
 
 import msgspec
@@ -26,15 +22,12 @@ from cachewatch.http.client import Answer, Client, RequestLimits
 
 _INDEX_TAG = "index.spack"
 _LARGEST_MANIFEST = 4 * 2**20
-_MOST_IMAGES = 64
 _LARGEST_CHALLENGE = 4096  # characters
 _GZIP = b"\x1f\x8b"
 _ACCEPT = ", ".join(
     (
         "application/vnd.oci.image.manifest.v1+json",
         "application/vnd.docker.distribution.manifest.v2+json",
-        "application/vnd.oci.image.index.v1+json",
-        "application/vnd.docker.distribution.manifest.list.v2+json",
     )
 )
 _DIGEST = re.compile(r"sha256:([0-9a-f]{64})")
@@ -47,24 +40,10 @@ class Layer(Struct, frozen=True):
     digest: str
 
 
-class Platform(Struct, frozen=True):
-    """The platform of an image."""
+class ImageManifest(Struct, frozen=True):
+    """The manifest of an image."""
 
-    os: str = ""
-
-
-class ImageEntry(Struct, frozen=True):
-    """An image that an image index lists."""
-
-    digest: str
-    platform: Platform | None = None
-
-
-class ImageManifest(Struct, frozen=True, rename="camel"):
-    """The manifest of an image (with `layers`), or an image index (with `manifests`)."""
-
-    layers: tuple[Layer, ...] | None = None
-    manifests: tuple[ImageEntry, ...] | None = None  # of an image index
+    layers: tuple[Layer, ...]
 
 
 class _Token(Struct):
@@ -109,77 +88,32 @@ class Image:
             )
         if answer.status == 304:
             return None
-        layers = list(dict.fromkeys(self._layers(answer.body, set())))
-        digest = layers[0] if len(layers) == 1 else hashlib.sha256("\n".join(layers).encode()).hexdigest()
-        if is_known and digest == known.digest:
-            return None
-        content, *more = self._indexes(layers)
-        fresh = Validator(layout="oci", etag=answer.headers.get("etag", ""), digest=digest)
-        return IndexFile(content, self.where, fresh, tuple(more))
-
-    def _layers(self, content: bytes, seen: set[str]) -> Iterator[str]:
-        """Yield the sha256 of the first layer of each image of a manifest or image index.
-
-        Images in `seen` are skipped, and the others are added to it.
-        """
-        manifest = self._manifest(content)
-        if manifest.manifests is None:
-            yield self._digest(manifest.layers[0].digest if manifest.layers else "", "layer")
-            return
-        # An entry for an unknown system is not an image but an attestation, which build tools write about an image.
-        images = [one for one in manifest.manifests if not (one.platform and one.platform.os == "unknown")]
-        if not images:
-            raise SourceError(f"{self.where}:{_INDEX_TAG}: names no image")
-        for digest in dict.fromkeys(self._digest(image.digest, "image") for image in images):
-            if digest in seen:
-                continue
-            seen.add(digest)
-            if len(seen) > _MOST_IMAGES:
-                raise SourceError(f"{self.where}:{_INDEX_TAG}: names more than {_MOST_IMAGES} images")
-            answer = self._get(
-                f"manifests/sha256:{digest}", {"Accept": _ACCEPT}, expected=(404,), size=_LARGEST_MANIFEST
-            )
-            yield from self._layers(self._verified(answer, digest, "an image"), seen)
-
-    def _digest(self, digest: str, what: str) -> str:
-        match = _DIGEST.fullmatch(digest)
+        try:
+            layers = _decode_manifest(answer.body).layers
+        except (msgspec.MsgspecError, RecursionError) as error:
+            raise SourceError(f"{self.where}: the registry answered with what is no manifest ({error})") from error
+        match = _DIGEST.fullmatch(layers[0].digest if layers else "")
         if match is None:
-            raise SourceError(f"{self.where}:{_INDEX_TAG}: names no {what} by its sha256")
-        return match[1]
+            raise SourceError(f"{self.where}:{_INDEX_TAG}: names no layer by its sha256")
+        if is_known and match[1] == known.digest:
+            return None
+        fresh = Validator(layout="oci", etag=answer.headers.get("etag", ""), digest=match[1])
+        return IndexFile(self._layer(match[1]), self.where, fresh)
 
-    def _indexes(self, layers: list[str]) -> list[bytes]:
-        """Return the indexes in `layers`. All of them together may have as many bytes as a single index."""
-        found: list[bytes] = []
-        with limited_to(self.max_index):
-            for layer in layers:
-                found.append(self._index(layer, self.max_index - sum(map(len, found))))
-        return found
-
-    def _index(self, digest: str, most: int) -> bytes:
-        """Return the index in one layer. It is decompressed if it is gzip, whatever its media type."""
-        with oversized():
-            answer = self._get(f"blobs/sha256:{digest}", {}, expected=(404,), size=most)
-        content = self._verified(answer, digest, "the layer")
+    def _layer(self, digest: str) -> bytes:
+        """Return the content of a layer. It is decompressed if it is gzip, whatever its media type."""
         where = f"{self.where}:{_INDEX_TAG}"
-        return inflated(content, most, where) if content.startswith(_GZIP) else content
-
-    def _verified(self, answer: Answer, digest: str, what: str) -> bytes:
-        if answer.status == 404:
-            raise SourceError(f"{self.where}: {what} of {_INDEX_TAG} is not there; it may be half published")
-        return verify(answer.body, digest, f"{self.where}:{_INDEX_TAG}")
+        with limited_to(self.max_index):
+            with oversized():
+                answer = self._get(f"blobs/sha256:{digest}", {}, expected=(404,), size=self.max_index)
+            if answer.status == 404:
+                raise SourceError(f"{self.where}: the layer of {_INDEX_TAG} is not there; it may be half published")
+            content = verify(answer.body, digest, where)
+            return inflated(content, self.max_index, where) if content.startswith(_GZIP) else content
 
     def close(self) -> None:
         """Close the connections."""
         self._client.close()
-
-    def _manifest(self, content: bytes) -> ImageManifest:
-        try:
-            found = _decode_manifest(content)
-        except (msgspec.MsgspecError, RecursionError) as error:
-            raise SourceError(f"{self.where}: the registry answered with what is no manifest ({error})") from error
-        if found.layers is None and found.manifests is None:
-            raise SourceError(f"{self.where}: the registry answered with what is no manifest (it has no layers)")
-        return found
 
     def _get(self, path: str, headers: Mapping[str, str], *, expected: tuple[int, ...], size: int) -> Answer:
         """Send a GET request for `path` of the image, and repeat it once with a token if the registry demands one.

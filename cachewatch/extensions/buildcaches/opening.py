@@ -19,7 +19,7 @@ from msgspec import Struct
 from cachewatch.core.model import Diagnostic, DiagnosticKind
 from cachewatch.core.names import is_name
 from cachewatch.core.spack import UNION_STACK
-from cachewatch.documents.frontmatter import ListedSpec
+from cachewatch.documents.frontmatter import Binary, ListedSpec
 from cachewatch.documents.spec_nodes import EncodedIngredients
 from cachewatch.errors import SourceError, TooLarge, UsageError
 from cachewatch.extensions.buildcaches.address import (
@@ -32,7 +32,7 @@ from cachewatch.extensions.buildcaches.address import (
     parse_address,
     root_of,
 )
-from cachewatch.extensions.buildcaches.index import CacheIndex, SpecStore, StoredSpec, read_index
+from cachewatch.extensions.buildcaches.index import CacheIndex, SpecStore, read_index
 from cachewatch.extensions.buildcaches.layouts import fetch_blob, fetch_index, fetch_v2_at
 from cachewatch.extensions.buildcaches.oci import Image
 from cachewatch.http.addresses import basic, bearer, check_secrecy
@@ -72,15 +72,16 @@ class PublishedSpecs:
 
     def read(self, package: str) -> PackageSpecs:
         """Return the specs of a package, each with all its stacks."""
-        found: dict[str, StoredSpec] = {}
+        binaries: dict[str, Binary] = {}
+        graph: dict[str, EncodedIngredients] = {}
         stacks: dict[str, dict[str, None]] = {}
         for label, store in self._stores:
-            for spec in store.read(package):
-                found.setdefault(spec.binary.hash, spec)
-                stacks.setdefault(spec.binary.hash, {})[label] = None
-        listed = [ListedSpec(spec.binary, tuple(stacks[spec_hash])) for spec_hash, spec in found.items()]
-        graph = {spec.binary.hash: spec.ingredients for spec in found.values() if spec.ingredients}
-        return PackageSpecs(listed, graph)
+            for binary, ingredients in store.read(package):
+                if binary.hash not in binaries and ingredients:
+                    graph[binary.hash] = ingredients
+                binaries.setdefault(binary.hash, binary)
+                stacks.setdefault(binary.hash, {})[label] = None
+        return PackageSpecs([ListedSpec(one, tuple(stacks[h])) for h, one in binaries.items()], graph)
 
 
 _LARGEST_LIST = 8 * 2**20  # of 30,000 stacks
@@ -133,48 +134,37 @@ def fetch_listing(mirror: CacheMirror, name: str, known: Validator) -> Catalogue
         listed = _decode(file.content)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise SourceError(f"{mirror.where}/{name}: is not a list of build caches ({error})") from error
-    return _listing(listed, mirror.where, file.etag)
-
-
-def _listing(listed: Mapping[str, list[_ListedIndex]], where: str, etag: str) -> CatalogueListing:
     tags: dict[str, tuple[CatalogueEntry, ...]] = {}
     ignored: list[str] = []
     for tag, entries in listed.items():
-        found = [_entry(entry, where) for entry in entries] if is_name(tag.encode()) else []
-        ignored += [f"{tag}/{entry.label}" for entry, read in zip(entries, found, strict=False) if read is None]
         if not is_name(tag.encode()):
             ignored.append(tag)
-        if usable := tuple(entry for entry in found if entry is not None):
+            continue
+        found = [(entry, _entry(entry, mirror.where)) for entry in entries]
+        ignored += [f"{tag}/{entry.label}" for entry, read in found if read is None]
+        if usable := tuple(read for _, read in found if read is not None):
             tags[tag] = usable
-    is_fixed = all(entry.digest for entries in tags.values() for entry in entries)
     # An index that can change at the same address must be fetched every time.
-    fresh = Validator(layout="catalogue", etag=etag) if is_fixed else Validator()
-    return CatalogueListing(tags, tuple(ignored), fresh)
+    is_fixed = all(entry.digest for entries in tags.values() for entry in entries)
+    return CatalogueListing(tags, tuple(ignored), Validator(layout="catalogue", etag=file.etag if is_fixed else ""))
 
 
 def _entry(entry: _ListedIndex, where: str) -> CatalogueEntry | None:
-    path = _path(entry.url, where)
-    if path is None or not is_name(entry.label.encode()):
+    path = entry.url.removeprefix(f"{where}/")
+    if path == entry.url:
+        # A URL of s3 is relative to the root of its bucket, and a bare path is as it is. A list may not send us elsewhere.
+        try:
+            parts = urlsplit(entry.url)
+        except ValueError:
+            return None
+        if parts.scheme not in ("s3", ""):
+            return None
+        path = parts.path.lstrip("/")
+    if not is_name(entry.label.encode()):
         return None
     if match := _BLOB.fullmatch(path):
         return CatalogueEntry(entry.label, path, match[2])
     return CatalogueEntry(entry.label, path, "") if _PLAIN.fullmatch(path) else None
-
-
-def _path(url: str, where: str) -> str | None:
-    """Return the path of `url` relative to the folder of the list, or None if it leads to another server.
-
-    A URL of s3 is taken as relative to the root of its bucket, and a bare path is taken as it is.
-    """
-    if url.startswith(f"{where}/"):
-        return url.removeprefix(f"{where}/")
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return None
-    if parts.scheme not in ("s3", ""):
-        return None  # a list may not send us to other servers
-    return parts.path.lstrip("/")
 
 
 # The file name of the list of Spack's public caches.
@@ -329,26 +319,24 @@ class CacheSource:
     def _read_file(self, file: IndexFile) -> "_Read":
         """Parse an index right away, so that its bytes, which may be hundreds of megabytes, need not be kept."""
         try:
-            contents = (file.content, *file.more)  # a registry may have several
-            return tuple(read_index(each, file.where, wants_graph=self._wants_graph) for each in contents), file.fresh
+            return read_index(file.content, file.where, wants_graph=self._wants_graph), file.fresh
         except MemoryError as error:
             raise TooLarge(
                 f"{file.where}: the index takes more memory than there is; a lower `max_index` refuses it"
             ) from error
 
 
-_Read = tuple[tuple[CacheIndex, ...], Validator]
+_Read = tuple[CacheIndex, Validator]
 
 
 def _publish(tag: str, read: Mapping[str, _Read], fresh: Mapping[str, Validator]) -> Published:
     """Combine the indexes of a tag's stacks: a spec is in the tag if it is in any of them."""
     diagnostics: list[Diagnostic] = []
     other_nodes: dict[str, bytes] = {}
-    for indexes, _ in read.values():
-        diagnostics += dict.fromkeys(diagnostic for index in indexes for diagnostic in index.diagnostics)
-        for index in indexes:
-            other_nodes |= index.other_nodes
-    specs = PublishedSpecs([(label, index.specs) for label, (indexes, _) in read.items() for index in indexes])
+    for index, _ in read.values():
+        diagnostics += index.diagnostics
+        other_nodes |= index.other_nodes
+    specs = PublishedSpecs([(label, index.specs) for label, (index, _) in read.items()])
     return Published(tag, tuple(sorted({*read, UNION_STACK})), specs, fresh, tuple(diagnostics), other_nodes)
 
 

@@ -19,7 +19,7 @@ from helpers import history, spec_hash
 from servers import Answers, Asked, Says, files, serving
 
 from cachewatch.errors import HttpError, SourceError, UsageError
-from cachewatch.extensions.buildcaches.address import BuildCacheSource
+from cachewatch.extensions.buildcaches.address import BuildCacheSource, root_of
 from cachewatch.extensions.buildcaches.opening import Cache
 from cachewatch.extensions.buildcaches.recorder import Recorded, RecordedHistory, record
 from cachewatch.http.client import RequestLimits
@@ -69,17 +69,6 @@ def test_the_same_index_twice_is_one_revision(mirror: Path, into: Path) -> None:
     assert [done.commit for done in (again, forgotten, reordered)] == [None] * 3
     assert [len(done.tags) for done in (again, forgotten, reordered)] == [0, 1, 1]
     assert commits(into) == 1
-
-
-def test_bytes_do_not_depend_on_the_order_of_the_index(mirror: Path, tmp_path: Path) -> None:
-    """Two mirrors with the same specs give the same trees."""
-    add(mirror, tmp_path / "one.git")
-    write_v2(tmp_path / "other", database(dict(reversed(many(20).items())), version="7"))
-    add(tmp_path / "other", tmp_path / "two.git")
-
-    assert git(tmp_path / "one.git", "rev-parse", "HEAD^{tree}") == git(
-        tmp_path / "two.git", "rev-parse", "HEAD^{tree}"
-    )
 
 
 def test_a_package_that_is_gone_is_deleted(mirror: Path, into: Path, run: Run) -> None:
@@ -136,7 +125,7 @@ def test_records_of_which_none_can_be_read_are_not_called_an_empty_index(mirror:
     assert commits(into) == 1
 
 
-@pytest.mark.parametrize(("left", "is_held"), [(20, False), (3, False), (2, True), (1, True), (0, True)])
+@pytest.mark.parametrize(("left", "is_held"), [(3, False), (2, True), (0, True)])
 def test_what_lost_nine_tenths_is_held(mirror: Path, into: Path, left: int, is_held: bool) -> None:
     """Until somebody says that it is true; and nothing is remembered of it, so that it is asked again."""
     add(mirror, into)
@@ -144,7 +133,7 @@ def test_what_lost_nine_tenths_is_held(mirror: Path, into: Path, left: int, is_h
     held = [add(mirror, into), add(mirror, into)]
 
     assert [bool(done.held) for done in held] == [is_held, False] if not is_held else [True, True]
-    assert commits(into) == (1 if is_held or left == 20 else 2)
+    assert commits(into) == (1 if is_held else 2)
     if is_held:
         told = held[0].held[0].reason
         assert "index is empty" in told if not left else f"stack cache had 20 specs and has {left}" in told
@@ -340,6 +329,7 @@ def test_an_unchanged_mirror_is_hardly_asked(tmp_path: Path, into: Path, layout:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.usefixtures("loopback")
 def test_faults_of_a_server_make_no_revision(mirror: Path, into: Path) -> None:
     """Cut, wrong, busy or redirected in circles: it is said, the revision stays, and the next run succeeds."""
@@ -392,26 +382,11 @@ def test_credentials_are_sent(mirror: Path, into: Path, tmp_path: Path, run: Run
     assert "hunter" not in (into / "cachewatch-record.json").read_text()
 
 
-@pytest.mark.parametrize(
-    "address",
-    [
-        "s3://bucket",
-        "ftp://host/x",
-        "oci://host",
-        "oci://host/image:tag",
-        "https://u:p@host/x",
-        "file://host/x",
-        "a\nb",
-        "",
-    ],
-)
-def test_addresses_that_are_refused(into: Path, run: Run, address: str) -> None:
-    """What is no build cache's address is refused before anything is made."""
-    result = run("record", address, "--into", into)
-
-    assert result.exit_code == 2
-    assert "u:p" not in result.error
-    assert not into.exists()
+def test_addresses_that_are_refused(into: Path, run: Run) -> None:
+    """What is no build cache's address is refused before anything is made; a password in one is not printed."""
+    for address in ("s3://bucket", "oci://host/image:tag", "https://u:p@host/x", "a\nb", ""):
+        result = run("record", address, "--into", into)
+        assert (result.exit_code, "u:p" in result.error, into.exists()) == (2, False, False), address
 
 
 def test_places_that_are_refused(mirror: Path, tmp_path: Path) -> None:
@@ -502,12 +477,11 @@ def test_a_lock_that_a_killed_git_has_left(mirror: Path, into: Path) -> None:
     assert add(mirror, into).commit
 
 
-@pytest.mark.parametrize("name", ["config.lock", "HEAD.lock"])
-def test_a_lock_that_was_left_while_the_repository_was_made(mirror: Path, into: Path, name: str) -> None:
+def test_a_lock_that_was_left_while_the_repository_was_made(mirror: Path, into: Path) -> None:
     """The next one makes it all the same."""
     add(mirror, into)
     (into / "HEAD").unlink()
-    (into / name).touch()
+    (into / "config.lock").touch()
     write_v3(mirror, database(many(21)))
 
     assert add(mirror, into).commit
@@ -530,12 +504,10 @@ def test_object_stores_that_forbid_what_they_lack(tmp_path: Path, into: Path) ->
         record(Cache(address=server.url), into)
 
 
-@pytest.mark.parametrize(
-    "inside", ["/", "/v3", "/v3/manifests/index/index.manifest.json", "/build_cache", "/build_cache/index.json"]
-)
-def test_the_address_of_an_index_is_the_mirror_it_is_in(mirror: Path, into: Path, inside: str) -> None:
+def test_the_address_of_an_index_is_the_mirror_it_is_in() -> None:
     """People paste what they see."""
-    assert record(Cache(address=f"file://{mirror}{inside}"), into).commit
+    for inside in ("/v3", "/v3/manifests/index/index.manifest.json", "/build_cache", "/build_cache/index.json/"):
+        assert root_of(f"file:///mirror{inside}") == "file:///mirror"
 
 
 def test_a_source_of_a_service(mirror: Path, into: Path) -> None:

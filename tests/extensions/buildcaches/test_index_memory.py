@@ -66,7 +66,7 @@ def test_a_node_that_is_read_has_its_dependencies_in_any_form() -> None:
         )
         for form in forms
     ]
-    graphs = {spec.ingredients for index in found for spec in index.specs.read("zlib")}
+    graphs = {ingredients for index in found for _, ingredients in index.specs.read("zlib")}
 
     assert [len(binaries(index)) for index in found] == [1, 1, 1, 1]
     assert len(graphs) == 1
