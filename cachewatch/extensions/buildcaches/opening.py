@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from types import MappingProxyType
 from urllib.parse import urlsplit
 
@@ -226,52 +226,46 @@ class CacheSource:
                 raise UsageError(f"{name!a}: a tag and a stack have letters, digits and . _ + @ - in their names")
         if cache.stack == UNION_STACK:
             raise UsageError(f"{UNION_STACK}: is what the union of all stacks is called; name the stack otherwise")
+        if cache.token_file and cache.login_file:
+            raise UsageError("a cache takes a token or a login, not both")
+        headers = bearer(cache.token_file) if cache.token_file else {}
+        if cache.login_file:
+            headers = basic(cache.login_file)
         place = parse_address(root_of(cache.address))
-        headers = _headers(cache)
         if headers and not isinstance(place, Path):
             check_secrecy(place.base if isinstance(place, Registry) else place)
-        self._image: Image | None = None
-        self._mirror: CacheMirror | None = None
-        self._list_name = ""
+        self._list_name = CATALOGUE_FILE
         if isinstance(place, Registry):
-            self._image = Image(place, headers, cache.limits, max_index=cache.max_index)
-        else:
-            folder, self._list_name = _split(place) if self._is_list else (place, "")
-            self._mirror = open_mirror(folder, headers, cache.limits, max_index=cache.max_index)
+            self._opened: Image | CacheMirror = Image(place, headers, cache.limits, max_index=cache.max_index)
+            return
+        if self._is_list and isinstance(place, Path) and not place.is_dir():
+            place, self._list_name = place.parent, place.name
+        elif self._is_list and isinstance(place, str) and place.endswith(".json"):
+            place, _, self._list_name = place.rpartition("/")
+        self._opened = open_mirror(place, headers, cache.limits, max_index=cache.max_index)
 
     def __enter__(self) -> "CacheSource":
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close the connections."""
-        for opened in (self._image, self._mirror):
-            if opened is not None:
-                opened.close()
+        self._opened.close()
 
     def read(self, remembered: Remembered) -> Iterator[Published | Failed]:
         """Yield each tag that may have changed since the validators in `remembered`, or why it could not be read.
 
         If the whole catalogue could be read, the last item has an empty tag: the list's own validator and diagnostics.
         """
-        if self._mirror is not None and self._is_list:
-            yield from self._read_list(self._mirror, remembered)
-        elif (published := self._read_one(remembered)) is not None:
-            yield published
-
-    def _read_one(self, remembered: Remembered) -> Published | None:
+        if self._is_list and not isinstance(self._opened, Image):
+            yield from self._read_list(self._opened, remembered)
+            return
         key = f"{self._cache.tag}/{self._cache.stack}/{self._cache.view}"
         known = remembered.get(key, Validator())
-        if self._image is not None:
-            file = self._image.fetch_index(known)
+        if isinstance(self._opened, Image):
+            file = self._opened.fetch_index(known)
         else:
-            assert self._mirror is not None
-            file = fetch_index(self._mirror, known, view=self._cache.view)
-        if file is None:
-            return None
-        return _publish(self._cache.tag, {self._cache.stack: self._read_file(file)}, {key: file.fresh})
+            file = fetch_index(self._opened, known, view=self._cache.view)
+        if file is not None:
+            yield _publish(self._cache.tag, {self._cache.stack: self._read_file(file)}, {key: file.fresh})
 
     def _read_list(self, mirror: CacheMirror, remembered: Remembered) -> Iterator[Published | Failed]:
         key = "catalogue"
@@ -280,16 +274,12 @@ class CacheSource:
             return
         is_all_read = True
         for tag, entries in listing.tags.items():
-            if not self._cache.wanted_tag(tag):
-                continue
             try:
-                published = self._read_tag(mirror, tag, entries, remembered)
+                if self._cache.wanted_tag(tag) and (published := self._read_tag(mirror, tag, entries, remembered)):
+                    yield published
             except SourceError as error:
                 is_all_read = False
                 yield Failed(tag, str(error))
-                continue
-            if published is not None:
-                yield published
         if is_all_read:
             ignored = ", ".join(ascii(name)[1:-1][:60] for name in listing.ignored[:5])
             message = f"{len(listing.ignored)} entries cannot be understood: {ignored}"
@@ -338,21 +328,3 @@ def _publish(tag: str, read: Mapping[str, _Read], fresh: Mapping[str, Validator]
         other_nodes |= index.other_nodes
     specs = PublishedSpecs([(label, index.specs) for label, (index, _) in read.items()])
     return Published(tag, tuple(sorted({*read, UNION_STACK})), specs, fresh, tuple(diagnostics), other_nodes)
-
-
-def _headers(cache: Cache) -> Mapping[str, str]:
-    if cache.token_file and cache.login_file:
-        raise UsageError("a cache takes a token or a login, not both")
-    if cache.token_file:
-        return bearer(cache.token_file)
-    return basic(cache.login_file) if cache.login_file else {}
-
-
-def _split(place: Path | str) -> tuple[Path | str, str]:
-    """Split the address of a catalogue into its folder and the file name of the list."""
-    if isinstance(place, Path):
-        return (place, CATALOGUE_FILE) if place.is_dir() else (place.parent, place.name)
-    if not place.endswith(".json"):
-        return place, CATALOGUE_FILE
-    path = PurePosixPath(place)
-    return re.sub(r"/[^/]*$", "", place), path.name

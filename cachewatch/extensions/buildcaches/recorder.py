@@ -8,7 +8,7 @@ that subscriptions can watch.
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,7 +29,7 @@ from cachewatch.documents.yaml import read_tags_file, write_tags_file
 from cachewatch.environments import CacheContents
 from cachewatch.errors import SourceError, UnknownRevision, UsageError
 from cachewatch.extensions.buildcaches.address import LARGEST_INDEX, CatalogueSource, Validator, request_limits
-from cachewatch.extensions.buildcaches.opening import Cache, CacheSource, Failed, Published, is_catalogue
+from cachewatch.extensions.buildcaches.opening import Cache, CacheSource, Failed, Published
 from cachewatch.git.recording import Recording, open_recording
 from cachewatch.git.revisions import resolve
 from cachewatch.runtime.files import publish
@@ -110,36 +110,27 @@ def record(
         before = recording.head
         commit = work.commit(cache.address, now or datetime.now(UTC))
         read = {count.tag for count in work.counts}
-        known = _without(known, read) | work.fresh
-        moved = list(_moved(state, cache.address, read))
         # Whoever goes back to another address has its index read again.
-        others = {each: _without(names, read) for each, names in state.known.items()}
-        state = _RecordState(recording.head or "", {**others, cache.address: known})
+        others = {
+            address: {name: fresh for name, fresh in names.items() if name.partition("/")[0] not in read}
+            for address, names in {**state.known, cache.address: known}.items()
+        }
+        moved = [
+            Diagnostic(
+                path=cache.address,
+                kind=DiagnosticKind.INCONSISTENT,
+                message=f"{tag} was recorded from {other} before; differences between the two caches are recorded as changes",
+                is_loss=False,
+            )
+            for other, names in state.known.items()
+            for tag in sorted({name.partition("/")[0] for name in names} & read if other != cache.address else ())
+        ]
+        state = _RecordState(recording.head or "", {**others, cache.address: others[cache.address] | work.fresh})
         content = msgspec.json.format(msgspec.json.encode(state), indent=1)
         publish(recording.folder / _STATE_FILE, content, base=recording.folder, mode=0o644)
         return Recorded(
             commit, before, tuple(work.counts), tuple(work.held), tuple(work.failed), (*work.diagnostics, *moved)
         )
-
-
-def _without(known: Mapping[str, Validator], tags: Collection[str]) -> dict[str, Validator]:
-    return {name: fresh for name, fresh in known.items() if _tag_of(name) not in tags}
-
-
-def _tag_of(name: str) -> str:
-    return name.partition("/")[0]
-
-
-def _moved(state: _RecordState, address: str, tags: Collection[str]) -> Iterator[Diagnostic]:
-    """Yield a warning for each of `tags` that was recorded from another address than `address` before."""
-    for other, names in state.known.items():
-        for tag in sorted({_tag_of(name) for name in names} & {*tags}) if other != address else ():
-            yield Diagnostic(
-                path=address,
-                kind=DiagnosticKind.INCONSISTENT,
-                message=f"{tag} was recorded from {other} before; differences between the two caches are recorded as changes",
-                is_loss=False,
-            )
 
 
 class _Work:
@@ -161,10 +152,10 @@ class _Work:
             self.failed.append(found)
             return
         self.diagnostics += found.diagnostics
-        before = self._recording.package_files(found.tag) if found.tag else {}
-        documents = before.get(DOCUMENT, {})
         if found.tag:
-            if (reason := self._suspicion(found, documents)) and not self._is_confirmed:
+            before = self._recording.package_files(found.tag)
+            documents = before.get(DOCUMENT, {})
+            if not self._is_confirmed and (reason := self._suspicion(found, documents)):
                 self.held.append(HeldTag(found.tag, reason))
                 return
             self._write(found, documents, before.get(PACKAGE_GRAPH, {}))
@@ -179,8 +170,13 @@ class _Work:
         stacks = {**before, **{tag: names - {UNION_STACK} for tag, names in self._stacks.items()}}
         if stacks != before:
             self._recording.write(TAGS_FILE, write_tags_file(stacks))
-        otherwise = "Record stacks and dependency graphs"
-        return self._recording.commit(_message(address, self.counts, otherwise), now)
+        different = [count for count in self.counts if count.is_different]
+        subject = f"Record {len(different)} tags" if different else "Record stacks and dependency graphs"
+        if len(different) == 1:
+            subject = f"Record {different[0].tag}: {different[0].specs:,} specs of {different[0].packages:,} packages"
+        details = [f"{c.tag}: {c.new} new, {c.changed} changed, {c.removed} removed documents" for c in different]
+        message = "\n".join((subject, "", *details, "", f"CacheSource: {address}", ""))
+        return self._recording.commit(message, now)
 
     def _write(self, found: Published, documents: Mapping[str, str], graphs: Mapping[str, str]) -> None:
         """Write the files of a tag that differ from the newest revision, and remove those of vanished packages.
@@ -213,44 +209,25 @@ class _Work:
         return True
 
     def _suspicion(self, found: Published, before: Mapping[str, str]) -> str:
-        """Return the reason why the published contents of a tag are suspicious, or ""."""
+        """Return the reason why the published contents of a tag are suspicious, or "".
+
+        `before` has the object ids of its documents in the newest revision.
+        """
         has = found.specs.by_stack
         if not found.specs.size:
             is_unread = any(diagnostic.is_loss for diagnostic in found.diagnostics)
-            return (
-                "none of its records can be read, maybe because its form is newer"
-                if is_unread
-                else "the index is empty"
-            )
-        had = [(stack, count, has.get(stack, 0)) for stack, count in sorted(self._counts(before).items())]
-        lost = [(stack, before, after) for stack, before, after in had if after <= before * SHARE_LEFT]
-        if not lost:
-            return ""
-        told = ", ".join(
-            f"{'the tag' if stack == UNION_STACK else f'stack {stack}'} had {before:,} specs and has {after:,}"
-            for stack, before, after in lost[:5]
-        )
-        return told + (f", and {len(lost) - 5} more stacks" if len(lost) > 5 else "")
-
-    def _counts(self, before: Mapping[str, str]) -> Counter[str]:
-        """Return how many specs each stack has in the newest revision; `before` has the object ids of its documents."""
-        counts: Counter[str] = Counter()
+            unread = "none of its records can be read, maybe because its form is newer"
+            return unread if is_unread else "the index is empty"
+        had: Counter[str] = Counter()
         for content in self._recording.read(list(before.values())):
             if match := _COUNTS.search(content[: 2**16]):
-                counts.update(msgspec.json.decode(match[1], type=dict[str, int]))
-        return counts
-
-
-def _message(address: str, counts: Iterable[TagCounts], otherwise: str) -> str:
-    """Return the commit message; its subject is `otherwise` if no document differs."""
-    different = [count for count in counts if count.is_different]
-    if len(different) != 1:
-        subject = f"Record {len(different)} tags" if different else otherwise
-    else:
-        (count,) = different
-        subject = f"Record {count.tag}: {count.specs:,} specs of {count.packages:,} packages"
-    details = [f"{c.tag}: {c.new} new, {c.changed} changed, {c.removed} removed documents" for c in different]
-    return "\n".join((subject, "", *details, "", f"CacheSource: {address}", ""))
+                had.update(msgspec.json.decode(match[1], type=dict[str, int]))
+        lost = [
+            f"{'the tag' if stack == UNION_STACK else f'stack {stack}'} had {count:,} specs and has {has.get(stack, 0):,}"
+            for stack, count in sorted(had.items())
+            if has.get(stack, 0) <= count * SHARE_LEFT
+        ]
+        return ", ".join(lost[:5]) + (f", and {len(lost) - 5} more stacks" if len(lost) > 5 else "")
 
 
 def _read_state(recording: Recording) -> _RecordState:
@@ -308,7 +285,6 @@ def holdings(
     wanted = tag or "develop"
     cache = Cache(
         address=address,
-        is_catalogue=is_catalogue(address),
         tag=wanted,
         wanted_tag=lambda name: name == wanted,
         view=view,

@@ -116,7 +116,7 @@ def revisions_report(before: Side, after: Side, found: Sequence[Explanation]) ->
 
 
 def two_report(names: Sequence[str], sides: Sequence[Side], found: Sequence[Explanation]) -> WhyReport:
-    """Return the report on the specs of the second of two tags or stacks that differ from those of the first."""
+    """Return the report on the specs of the second of two tags that differ from those of the first."""
     explained = tuple(one for one in found if one.predecessor is not None)
     others = sorted({safe(one.spec.name) for one in found if one.predecessor is None})
     notes = [] if explained else ["the specs of all packages that both have are equal"]
@@ -295,7 +295,6 @@ def impact_tables(asked: str, where: str, found: Impact) -> list[Table]:
     "cachewatch why hdf5 --repo catalogue.git",
     "cachewatch why /j4xgwtq --repo catalogue.git --format json",
     "cachewatch why --between 2026-11-01 HEAD --repo catalogue.git",
-    "cachewatch why --stacks e4s ml-linux-x86_64-cpu --repo catalogue.git",
     "cachewatch why --lock old/spack.lock new/spack.lock",
     "cachewatch why /j4xgwtq --against /22xqlom",
 )
@@ -308,13 +307,6 @@ def impact_tables(asked: str, where: str, found: Impact) -> list[Table]:
     nargs=2,
     metavar="A B",
     help="Compare these revisions or dates; REVISION:TAG for two tags.  [default: the step in which the spec came; without a spec, the step to --rev]",
-)
-@click.option(
-    "--stacks",
-    nargs=2,
-    metavar="A B",
-    shell_complete=completing("stacks"),
-    help="Compare the specs of stack B with those of stack A; with --between, A in the first revision, B in the second.",
 )
 @click.option(
     "--lock",
@@ -339,7 +331,6 @@ def why(
     *,
     spec: str | None,
     between: tuple[str, str] | None,
-    stacks: tuple[str, str] | None,
     lock: tuple[Path, Path] | None,
     against: str | None,
     rev: str,
@@ -354,18 +345,16 @@ def why(
     spec, all causes between two revisions are counted. This needs a repository that `cachewatch record` writes:
     Spack's public catalogue has no dependency graph.
     """
-    if lock and (spec or between or stacks or against):
+    if lock and (spec or between or against):
         raise UsageError("--lock compares two whole lock files; leave out the spec and other options")
-    if against and (between or stacks or not spec):
-        raise UsageError("--against compares two specs of one tag; give one HASH, and no --between and no --stacks")
+    if against and (between or not spec):
+        raise UsageError("--against compares two specs of one tag; give one HASH, and no --between")
     if lock:
         change = compare_locks(*lock)
         answer: _Answer = partial(lock_json, change), partial(lock_report, change, *map(str, lock))
     else:
         with closing(ProgressLine()) as line, closing(open_catalogue(repo, line)) as repository:
-            if stacks and not between:
-                between = rev, rev
-            scope = _Scope(between=between, rev=rev, tag=tag, stacks=stacks)
+            scope = _Scope(between=between, rev=rev, tag=tag)
             if spec and against:
                 answer = _of_two(repository, (against, spec), scope)
             else:
@@ -387,12 +376,11 @@ def _print(answer: _Answer, format_: str, output: str | None) -> None:
 
 
 class _Scope(Struct, frozen=True, kw_only=True):
-    """The options that choose which revisions, tags or stacks are compared."""
+    """The options that choose which revisions or tags are compared."""
 
     between: tuple[str, str] | None
     rev: str
     tag: str
-    stacks: tuple[str, str] | None
 
     def side(self, revision: Revision) -> Side:
         """Return a revision as one side of a report."""
@@ -407,7 +395,7 @@ def _of_spec(repository: Repository, spec: str, scope: _Scope) -> _Answer:
             partial(package_report, asked.package, None, asked.after.side(), []),
         )
     before, after = ((each.commit, each.tag or scope.tag) for each in (asked.before, asked.after))
-    step = GraphStep.between(repository, before, after, scope.stacks)
+    step = GraphStep.between(repository, before, after)
     found = list(step.explain(asked))
     _require_graphs(step, found)
     return (
@@ -443,13 +431,13 @@ def _of_all(repository: Repository, scope: _Scope) -> _Answer:
     for each in between:
         if each.tag is not None or each is newer:  # a tag may be new
             tree_of(repository, each, each.tag or scope.tag)
-    step = GraphStep.between(repository, before, after, scope.stacks)
+    step = GraphStep.between(repository, before, after)
     found = list(step.explain_packages(lambda _: True))
     _require_graphs(step, found)
     sides = [scope.side(each) for each in between]
-    if step.is_of_two:
+    if before[1] != after[1]:
         explained = [one for one in found if one.predecessor is not None]
-        names = scope.stacks or (before[1], after[1])
+        names = before[1], after[1]
         return partial(night_json, explained, is_recorded=step.is_recorded), partial(two_report, names, sides, found)
     rebuilt = [one for one in found if one.is_match]
     return partial(night_json, rebuilt, is_recorded=step.is_recorded), partial(

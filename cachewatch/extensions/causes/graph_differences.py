@@ -2,7 +2,6 @@
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from itertools import chain
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -100,7 +99,11 @@ def _matched(old: Sequence[Dependency], new: Sequence[Dependency], *, has_other_
         for edge in edges:
             by_name[edge.name][side].append(edge)
     found = [_paired(*each) for each in by_name.values()]
-    return _Edges(*(tuple(chain.from_iterable(one[place] for one in found)) for place in range(3)))
+    return _Edges(
+        [pair for one in found for pair in one.both],
+        [edge for one in found for edge in one.removed],
+        [edge for one in found for edge in one.added],
+    )
 
 
 def _paired(old: Sequence[Dependency], new: Sequence[Dependency]) -> _Edges:

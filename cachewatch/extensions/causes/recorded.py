@@ -148,86 +148,19 @@ def _node(spec_hash: str, package: str, signature: Signature, made_of: MadeOf) -
     )
 
 
-# Specs are paired only within a stack, so both compared stacks get this name.
-_ONE_STACK = ("",)
-_MOST_NAMED = 8
-
-
-class StackSpecs:
-    """The specs of one stack, with the stack's name removed, so that two stacks can be compared."""
-
-    def __init__(self, graph: RecordedGraph, stack: str) -> None:
-        """Take the specs of `stack` from `graph`."""
-        self._graph = graph
-        self._stack = stack
-        self._documents: dict[str, Document | None] = {}
-
-    def nodes(self, package: str) -> Mapping[str, GraphNode]:
-        """Return the specs of a package by hash. Raises DocumentError if its files cannot be read."""
-        document = self.document(package)
-        hashes = document.specs.hashes if document is not None else frozenset()
-        return {h: node for h, node in self._graph.nodes(package).items() if h in hashes}
-
-    def document(self, package: str) -> Document | None:
-        """Return the document of a package with only the specs of the stack, or None if there is none."""
-        if package not in self._documents:
-            found = self._graph.document(package)
-            if found is not None:
-                chosen = ((h, signature) for h, signature in found.specs.items() if self._stack in signature.stacks)
-                specs = {h: replace(signature, stacks=_ONE_STACK) for h, signature in chosen}
-                found = replace(found, specs=Specs.of(specs))
-            self._documents[package] = found
-        return self._documents[package]
-
-    def check(self) -> None:
-        """Raise UsageError if the stack has no specs. Reads documents until one has specs of it."""
-        stacks: set[str] = set()
-        for package in sorted(self._graph.folders):
-            document = self._graph.document(package)
-            if document is not None:
-                stacks.update(stack for signature in document.specs.counts for stack in signature.stacks)
-            if self._stack in stacks:
-                return
-        known = ", ".join(sorted(stacks)[:_MOST_NAMED]) + (", ..." if len(stacks) > _MOST_NAMED else "")
-        raise UsageError(f"{self._graph.tag} has no stack {self._stack!r}; it has {known or 'none'}")
-
-
 class GraphStep:
-    """Two states to compare, the older one first: two revisions of a tag, two tags, or two stacks."""
+    """Two states to compare, the older one first: two revisions of a tag, or two tags."""
 
-    def __init__(self, before: RecordedGraph, after: RecordedGraph, stacks: tuple[str, str] | None = None) -> None:
-        """Compare all specs of both states, or, with `stacks`, those of the first stack with those of the second."""
+    def __init__(self, before: RecordedGraph, after: RecordedGraph) -> None:
         self.before = before
         self.after = after
-        self.stacks = stacks
         self._left_out: dict[str, str] = {}
         self._walk = Walk(before, after)
-        self._specs: tuple[RecordedGraph, RecordedGraph] | tuple[StackSpecs, StackSpecs] = before, after
-        if stacks is not None:
-            self._specs = StackSpecs(before, stacks[0]), StackSpecs(after, stacks[1])
 
     @classmethod
-    def between(
-        cls,
-        repository: Repository,
-        before: tuple[str, str],
-        after: tuple[str, str],
-        stacks: tuple[str, str] | None = None,
-    ) -> "GraphStep":
-        """Return the comparison of two states, each a commit and the name of a tag.
-
-        Raises UsageError for a stack that has no specs there.
-        """
-        found = cls(RecordedGraph(repository, *before), RecordedGraph(repository, *after), stacks)
-        for specs in found._specs:
-            if isinstance(specs, StackSpecs):
-                specs.check()
-        return found
-
-    @property
-    def is_of_two(self) -> bool:
-        """Whether two stacks or two tags are compared, and not one tag at two times."""
-        return self.stacks is not None or self.before.tag != self.after.tag
+    def between(cls, repository: Repository, before: tuple[str, str], after: tuple[str, str]) -> "GraphStep":
+        """Return the comparison of two states, each a commit and the name of a tag."""
+        return cls(RecordedGraph(repository, *before), RecordedGraph(repository, *after))
 
     @property
     def is_recorded(self) -> bool:
@@ -243,8 +176,6 @@ class GraphStep:
     @property
     def packages(self) -> tuple[str, ...]:
         """The packages of the newer state whose specs or dependencies may differ."""
-        if self.stacks is not None:
-            return tuple(sorted(self.after.folders))
         had = self.before.folders
         return tuple(sorted(name for name, tree in self.after.folders.items() if had.get(name) != tree))
 
@@ -271,7 +202,7 @@ class GraphStep:
 
     def explain_all(self, package: str) -> Iterator[Explanation]:
         """Yield an explanation of each new spec of a package: its predecessor, and the causes of its other hash."""
-        old, new = (specs.nodes(package) for specs in self._specs)
+        old, new = (graph.nodes(package) for graph in (self.before, self.after))
         nodes = PackageNodes(old, new, self._matches(package))
         for spec_hash in sorted(nodes.new):
             found = explain_spec(nodes, spec_hash, self._walk)
@@ -287,7 +218,7 @@ class GraphStep:
 
     def _matches(self, package: str) -> Mapping[str, Set[str]]:
         """Return the vanished hashes that each new hash may have replaced, as the comparison pairs signatures."""
-        old, new = (specs.document(package) for specs in self._specs)
+        old, new = (graph.document(package) for graph in (self.before, self.after))
         change = compare(package, old, new) if old is not None and new is not None else None
         if change is None or old is None or new is None:
             return {}

@@ -19,7 +19,7 @@ from msgspec import Struct
 from cachewatch.core.model import CompilerForm
 from cachewatch.documents.frontmatter import MAX_BYTES
 from cachewatch.documents.records import KnownRecords
-from cachewatch.errors import NoHistoryIndex, StateError, UnknownRevision, UsageError, WorkFailed
+from cachewatch.errors import NoHistoryIndex, UnknownRevision, UsageError, WorkFailed
 from cachewatch.extensions.causes.rebuilds import CountedCause, TagStep, blobs_of, count_all, find_steps
 from cachewatch.extensions.history.document_versions import (
     ChainRevision,
@@ -184,31 +184,20 @@ def bring_up_to_date(
 
 
 def ask_index(
-    repository: Repository,
-    commit: str,
-    question: Callable[[Index], Reply],
-    *,
-    jobs: int,
-    progress: IndexProgress,
-    warn: Callable[[str], None],
+    repository: Repository, commit: str, question: Callable[[Index], Reply], *, jobs: int, progress: IndexProgress
 ) -> Reply:
     """Return the answer of `question` from the index of `repository`, which is updated if it lacks `commit`.
 
-    If that index cannot be used, `warn` is called with the reason, and a temporary one is built. Raises AnotherInstance
-    if another process writes the index.
+    A temporary index is built for a revision of another branch. Raises AnotherInstance if another process writes the
+    index, and StateError or UsageError if it cannot be used.
     """
     path, engine = index_path(None, repository.shared_git_dir), in_jobs(repository, jobs)
-    try:
-        if not has(path, commit):
-            bring_up_to_date(repository, path, engine, progress=progress)
-        if has(path, commit):  # and not of another branch
-            with Index(path) as index:
-                return question(index)
-    except (StateError, UsageError) as error:
-        warn(f"a temporary history index is built: {str(error).partition('; ')[0]}")
+    if not has(path, commit):
+        bring_up_to_date(repository, path, engine, progress=progress)
     with TemporaryDirectory(prefix="cachewatch-history-") as folder:
-        path = Path(folder) / NAME
-        bring_up_to_date(repository, path, engine, progress=progress, end=commit)
+        if not has(path, commit):
+            path = Path(folder) / NAME
+            bring_up_to_date(repository, path, engine, progress=progress, end=commit)
         with Index(path) as index:
             return question(index)
 

@@ -328,8 +328,6 @@ def _done(done: IndexUpdate) -> str:
 
 def _status_lines(found: IndexStatus) -> list[str]:
     lines = [f"index     {safe(found.path)}, {found.bytes / 2**20:,.1f} MiB"]
-    if found.documents:
-        lines.append(f"building  {found.documents_done:,} of {found.documents:,} documents are done")
     behind = f"{number(found.behind, 'revision')} behind" if found.behind else ""
     lines.append(f"state     {behind or ('not up to date' if found.rewritten else 'up to date')}")
     if found.rewritten:

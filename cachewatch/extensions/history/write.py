@@ -18,11 +18,7 @@ from msgspec.structs import astuple
 from cachewatch.core.model import Signature
 from cachewatch.errors import AnotherInstance
 from cachewatch.extensions.causes.rebuilds import CountedCause, TagStep
-from cachewatch.extensions.history.document_versions import (
-    ChainRevision,
-    find_versions,
-    first_parents,
-)
+from cachewatch.extensions.history.document_versions import ChainRevision, first_parents
 from cachewatch.extensions.history.follow import IndexedDocument, Interval, OpenInterval, Task
 from cachewatch.extensions.history.packing import prefixes
 from cachewatch.extensions.history.read import IndexPoint, as_text
@@ -204,11 +200,9 @@ class IndexStatus(Struct, frozen=True):
     path: str
     bytes: int
     indexed: IndexPoint | None  # None if no build was ever complete
-    newest: IndexPoint | None  # None in an empty repository
+    newest: IndexPoint
     behind: int  # number of revisions that are not indexed
     rewritten: int  # number of indexed revisions that a force-push removed from the chain
-    documents_done: int  # by the build or update that is running or was interrupted
-    documents: int  # in all of this build or update; 0 if there is none
 
 
 def read_status(repository: Repository, path: Path) -> IndexStatus | None:
@@ -218,23 +212,15 @@ def read_status(repository: Repository, path: Path) -> IndexStatus | None:
     chain = first_parents(repository)
     with translating_errors(path), closing(open_for_reading(path, must_be_complete=False)) as connection:
         indexed = connection.execute("SELECT indexed FROM progress").fetchone()[0]
-        stored = connection.execute("SELECT count(*) FROM revision").fetchone()[0]
         common = common_length(connection, chain)
         row = connection.execute('SELECT "commit", time FROM revision WHERE n = ?', (indexed,)).fetchone()
-        done = connection.execute("SELECT count(*) FROM unit").fetchone()[0]
-        documents = 0
-        if stored - 1 > indexed and common == stored:
-            commits = [moment.commit for moment in chain[:stored]]
-            documents = len(find_versions(repository, commits, indexed + 1))
     return IndexStatus(
         path=str(path),
         bytes=sum(file.stat().st_size for file in _files(path)),
-        indexed=_revision(row),
-        newest=_revision(chain[-1] if chain else None),
+        indexed=None if row is None else IndexPoint(row[0], as_text(row[1])),
+        newest=IndexPoint(chain[-1].commit, as_text(chain[-1].time)),
         behind=len(chain) - min(indexed + 1, common),
         rewritten=max(indexed + 1 - common, 0),
-        documents_done=done,
-        documents=documents,
     )
 
 
@@ -256,7 +242,3 @@ def discard(path: Path) -> None:
 
 def _files(path: Path) -> list[Path]:
     return [file for end in ("", "-wal", "-shm", "-journal") if (file := path.with_name(path.name + end)).exists()]
-
-
-def _revision(row: tuple[str, int | None] | None) -> IndexPoint | None:
-    return None if row is None else IndexPoint(row[0], as_text(row[1]))

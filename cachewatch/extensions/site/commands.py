@@ -9,7 +9,7 @@ import click
 from cachewatch.cli.catalogue import REPO_OPTION, open_catalogue
 from cachewatch.cli.config import load
 from cachewatch.cli.mistakes import completing, examples
-from cachewatch.cli.terminal import JOBS_OPTION, ProgressLine, warn, warn_of
+from cachewatch.cli.terminal import JOBS_OPTION, ProgressLine, warn_of
 from cachewatch.config.channels import FeedConfig
 from cachewatch.core.selection import Globs
 from cachewatch.core.spack import public_mirror
@@ -112,7 +112,6 @@ def site(
             lambda index: read(repository, index, planned, known, jobs=jobs),
             jobs=jobs,
             progress=IndexProgress(line.begin, line.advance),
-            warn=warn,
         )
     with closing(ProgressLine("writing pages", is_wanted=not no_progress)) as line:
         built = build(target, catalogue, digests, title=title, sources=sources, jobs=jobs, progress=line.count)

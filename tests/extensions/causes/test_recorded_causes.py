@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -207,44 +206,20 @@ def test_two_lock_files(run: Run, buildcaches: Path) -> None:
     assert (shown.exit_code, shown.output) == (0, run("why", "--lock", *files).output)
 
 
-@pytest.fixture
-def two_caches(buildcaches: Path, tmp_path: Path) -> Path:
-    """Return a repository with states 4 and 7 of the real cache: each as a tag, and as two stacks of a third tag."""
-    bucket, listed = tmp_path / "bucket", []
-    for stack, number in (("old", 4), ("new", 7)):
-        mirror = buildcaches / "v3" / V3[number - 1]
-        record(Cache(address=str(mirror), tag=stack), tmp_path / "catalogue.git")
-        shutil.copytree(mirror, bucket / "both" / stack)
-        manifest = json.loads(next(mirror.glob("v3/manifests/index/*.json")).read_bytes())
-        checksum = manifest["data"][0]["checksum"]
-        listed.append({"label": stack, "url": f"s3://b/both/{stack}/blobs/sha256/{checksum[:2]}/{checksum}"})
-    (bucket / "cache_spack_io_index.json").write_text(json.dumps({"both": listed}))
-    record(Cache(address=str(bucket / "cache_spack_io_index.json")), tmp_path / "catalogue.git")
-    return tmp_path / "catalogue.git"
-
-
-@pytest.mark.parametrize(
-    "compared", [("--between", "HEAD:old", "HEAD:new"), ("--stacks", "old", "new", "--tag", "both")]
-)
-def test_two_caches_and_two_stacks(run: Run, two_caches: Path, compared: tuple[str, ...]) -> None:
-    """Why the same packages have other hashes there."""
-    arguments = ("why", *compared, "--repo", two_caches)
+def test_two_caches(run: Run, buildcaches: Path, tmp_path: Path) -> None:
+    """States 4 and 7 of the real cache, recorded as two tags: why the same packages have other hashes there."""
+    for tag, number in (("old", 4), ("new", 7)):
+        record(Cache(address=str(buildcaches / "v3" / V3[number - 1]), tag=tag), tmp_path / "catalogue.git")
+    arguments = ("why", "--between", "HEAD:old", "HEAD:new", "--repo", tmp_path / "catalogue.git")
     text, found = run(*arguments).output, json.loads(run(*arguments, "--format", "json").output)
 
     assert text.startswith("old -> new")
     assert "\n6 specs of new with another hash than the specs of old that share most dependencies with them:\n" in text
     assert re.search(r"^ +6  zlib 1.3 -> 1.3.1$", text, re.MULTILINE)
     assert [(one["package"], one["specs"], one["attributed"]) for one in found["causes"]] == [("zlib", 6, 6)]
-    one = run("why", "cw-stack", *compared, "--repo", two_caches).output
-    assert "cw-stack <- cw-torch <- zlib" in one
-
-
-def test_a_stack_is_equal_to_itself(run: Run, two_caches: Path) -> None:
-    """Where nothing differs, that is said; and a stack that is not there is named."""
-    same = run("why", "--stacks", "new", "new", "--tag", "both", "--repo", two_caches)
-    assert "the specs of all packages that both have are equal" in same.output
-    wrong = run("why", "--stacks", "new", "nosuch", "--tag", "both", "--repo", two_caches)
-    assert (wrong.exit_code, "both has no stack 'nosuch'; it has new, old" in wrong.error) == (2, True)
+    assert "cw-stack <- cw-torch <- zlib" in run(*arguments, "cw-stack").output
+    same = run("why", "--between", "HEAD:old", "HEAD:old", "cw-stack", *arguments[4:])
+    assert "no new specs between these revisions" in same.output
 
 
 def test_packages_that_one_cache_alone_has_are_named(run: Run, buildcaches: Path, tmp_path: Path) -> None:

@@ -79,8 +79,7 @@ def test_the_status_of_a_build_that_was_interrupted(
         patched.setattr(build, "_finish", interrupted)
         assert run("history", "build", "--repo", repository).exit_code == 130
     shown = run("history", "status", "--repo", repository)
-    assert (shown.exit_code, "building  1 of 1 documents are done" in shown.output) == (1, True)
-    assert "not complete yet" in shown.output
+    assert (shown.exit_code, "not complete yet" in shown.output) == (1, True)
     assert run("history", "build", "--repo", repository).exit_code == 0
     assert run("history", "status", "--repo", repository).exit_code == 0
 

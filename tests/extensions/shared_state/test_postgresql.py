@@ -44,11 +44,6 @@ def test_the_password_is_used_and_never_shown(address: PostgresAddress) -> None:
     assert wrong not in "".join(map(str, (error.value, error.value.__cause__, error.value.__context__)))
 
 
-def test_a_password_that_is_missing_is_asked_for(address: PostgresAddress) -> None:
-    with pytest.raises(StateError, match=r"no password supplied; check the user in `state:`"):
-        open_database(PostgresAddress(address.url.replace("cachewatch@", f"{GUARDED}@")))
-
-
 def test_a_server_that_is_not_there_is_named(tmp_path: Any) -> None:
     address = PostgresAddress(f"postgresql://cachewatch@/cachewatch?host={tmp_path}")
     with pytest.raises(StateError, match=r"postgresql://cachewatch@/cachewatch.*the server cannot be reached"):
@@ -127,15 +122,6 @@ def test_text_sorts_by_its_bytes_whatever_the_locale_of_the_server(database: Pos
         found = digests.find(connection, "ml-")
         assert found is not None
         assert found.key == "ml-a"
-
-
-def test_text_that_has_no_place_in_the_database_is_stored_without_it(database: PostgresDatabase) -> None:
-    key = AlertKey(AlertKind.SOURCE_FAILED, "nul\0")
-    with database.write() as connection:
-        alerts.put_alert(connection, key, "a\0b", "", NOW)
-        found = alerts.get(connection, key)
-    assert found is not None
-    assert (found.key.name, found.title) == ("nul\ufffd", "a\ufffdb")
 
 
 def test_times_are_moments_in_utc(database: PostgresDatabase) -> None:

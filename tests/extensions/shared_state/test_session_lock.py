@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 from postgres import Server
@@ -18,7 +17,6 @@ from cachewatch.service.passes import HEARTBEAT
 from cachewatch.store import health, outbox
 from cachewatch.store.database import Database
 from cachewatch.store.health import Counter
-from cachewatch.store.sqlite import SqliteDatabase
 
 
 @pytest.fixture
@@ -97,13 +95,6 @@ def test_a_host_that_says_nothing_leads_no_more(
     assert there.lead(OTHER)
 
 
-def test_a_host_that_dies_is_followed_at_once(here: PostgresDatabase, there: PostgresDatabase) -> None:
-    """No time is stored that a clock which was ahead could have made longer."""
-    here.lead(OWNER)
-    here.close()
-    assert there.lead(OTHER)
-
-
 def test_a_pooler_that_gives_another_session_is_noticed(here: PostgresDatabase) -> None:
     """The lock is of one session; nothing is stored by any other."""
     here.lead(OWNER)
@@ -120,17 +111,3 @@ def test_a_command_writes_beside_the_one_who_leads(here: PostgresDatabase, there
         queue(connection, "one", "a@example.org")
     with here.write() as connection:
         assert [each.digest for each in outbox.find(connection)] == ["one"]
-
-
-def test_a_name_that_is_longer_than_the_server_keeps_is_cut(here: PostgresDatabase, there: PostgresDatabase) -> None:
-    here.lead("h" * 64 + "/1/a")
-    assert there.leader() == "h" * 52
-
-
-def test_a_folder_needs_no_session(tmp_path: Path) -> None:
-    """The lock of the folder is enough."""
-    with closing(SqliteDatabase(tmp_path)) as database:
-        for owner in (OWNER, OTHER):
-            database.lead(owner)
-            write(database)
-        assert database.leader() is None

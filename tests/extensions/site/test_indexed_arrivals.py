@@ -48,27 +48,18 @@ def test_a_site_that_begins_later_says_what_the_whole_one_says(run: Run, zlib: P
     assert _arrivals(run, zlib, tmp_path / "later", "--since", "HEAD~1") == whole
 
 
-@pytest.mark.parametrize("trouble", ["of another repository", "damaged"])
-def test_what_cannot_be_used_is_said_and_changes_nothing(
-    run: Run, zlib: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trouble: str
+def test_an_index_that_cannot_be_used_is_said(
+    run: Run, zlib: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A temporary index is as good, and the file is left as it is."""
-    whole = _arrivals(run, zlib, tmp_path / "before")
-    index = index_path(None, zlib)
-    if trouble == "of another repository":
-        index = tmp_path / "other.db"
-        build(history(tmp_path / "other.git", catalogue({"zlib": [record(9)]})), index)
-    else:
-        content = index.read_bytes()
-        index.write_bytes(content[:4096] + b"\xff" * (len(content) - 4096))
+    """With what to do about it; the file is left as it is."""
+    index = tmp_path / "other.db"
+    build(history(tmp_path / "other.git", catalogue({"zlib": [record(9)]})), index)
     left = index.read_bytes()
     monkeypatch.setenv(VARIABLE, str(index))
     done = run("site", tmp_path / "after", "--repo", zlib, "--no-progress")
 
-    assert done.exit_code == 0
-    assert "cachewatch: warning: a temporary history index is built: " in done.error
-    assert index.read_bytes() == left
-    assert _arrivals(run, zlib, tmp_path / "after") == whole
+    assert (done.exit_code, index.read_bytes() == left) == (2, True)
+    assert "other.db: is the index of another repository" in done.error
 
 
 def test_another_branch_and_an_index_that_is_behind(run: Run, zlib: Path, tmp_path: Path) -> None:

