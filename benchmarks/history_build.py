@@ -10,7 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,7 @@ from statistics import mean
 
 from benchmarks.measuring import Figures
 from benchmarks.subject import Peers
-from cachewatch.extensions.history.document_versions import DocumentVersions, find_versions, first_parents
+from cachewatch.extensions.history.document_versions import find_versions, first_parents
 from cachewatch.git.repository import Repository
 
 _HASH = b'"hash": "'
@@ -47,13 +47,11 @@ class Peer:
     seconds: Figures  # of the processor, for each version
 
 
-def _documents(repository: Repository, tag: str = "develop") -> list[DocumentVersions]:
+def _blobs(repository: Repository) -> Mapping[tuple[str, str], list[str | None]]:
+    """Return the object ids of all versions of each document, by tag and package; None where it was removed."""
     commits = [moment.commit for moment in first_parents(repository)]
-    return [one for one in find_versions(repository, commits) if tag in ("", one.tag)]
-
-
-def _blobs(one: DocumentVersions) -> list[str]:
-    return [version.blob for version in one.versions if version.blob]
+    found = find_versions(repository, commits).items()
+    return {key: [version.blob for version in versions] for key, versions in found}
 
 
 def measure_building(repository: Path, folder: Path, rounds: int) -> Building:
@@ -77,13 +75,13 @@ def measure_building(repository: Path, folder: Path, rounds: int) -> Building:
             )
         )
     with closing(Repository(repository)) as opened:
-        found = _documents(opened, "")
-        blobs = [blob for one in found for blob in _blobs(one)]
+        found = _blobs(opened)
+        blobs = [blob for of_document in found.values() for blob in of_document if blob]
         records = sum(content.count(_HASH) for content in opened.objects().stream(blobs, kind="blob"))
     return Building(
         revisions=revisions,
         documents=documents,
-        versions=sum(len(one.versions) for one in found),
+        versions=sum(map(len, found.values())),
         records=records,
         events=came + went,
         bytes=paths[1].stat().st_size,
@@ -123,15 +121,16 @@ def measure_peer(repository: Path, peers: Peers, folder: Path, rounds: int) -> P
     tree = folder / "documents of git-history"
     subprocess.run(["git", "clone", "--quiet", "--no-checkout", repository, tree], check=True)
     with closing(Repository(repository)) as opened:
-        found = {one: _blobs(one) for one in _documents(opened, "")}
+        versions = _blobs(opened)
+        found = {key: [blob for blob in blobs if blob] for key, blobs in versions.items()}
         asked = sorted({blob for blobs in found.values() for blob in blobs})
         printed = opened.run(["cat-file", "--batch-check", "--buffer"], asked).decode().splitlines()
         sizes = {fields[0]: int(fields[2]) for line in printed if len(fields := line.split()) == 3}
     usual = mean(sizes[blob] for blobs in found.values() for blob in blobs)
-    several = [one for one, blobs in found.items() if one.tag == "develop" and len(blobs) > 1]
-    one = min(several, key=lambda each: (abs(mean(sizes[blob] for blob in found[each]) - usual), each.package))
-    path = f"_cache/{one.tag}/{one.package}/specs.md"
+    several = [one for one, blobs in found.items() if one[0] == "develop" and len(blobs) > 1]
+    one = min(several, key=lambda each: (abs(mean(sizes[blob] for blob in found[each]) - usual), each[1]))
+    path = f"_cache/{one[0]}/{one[1]}/specs.md"
     subprocess.run(["git", "-C", tree, "checkout", "--quiet", "main", "--", path], check=True)
     command = peers.history(tree, [path], folder / "peer")
-    seconds = [_run(command.arguments, (), tree)[0] / len(one.versions) for _ in range(rounds)]
-    return Peer(len(one.versions), Figures(tuple(seconds)))
+    seconds = [_run(command.arguments, (), tree)[0] / len(versions[one]) for _ in range(rounds)]
+    return Peer(len(versions[one]), Figures(tuple(seconds)))

@@ -155,16 +155,17 @@ class WebMirror:
         return shown(self._url)
 
     def get(self, path: str, *, etag: str = "", size: int | None = None) -> MirrorFile | None:
-        """Return the file at `path`, of at most `size` bytes, or None if the server has none.
+        """Return the file at `path`, of at most `size` bytes, or None if the server gives none.
 
         If the file still has the given `etag`, the result has no content and `is_unchanged` is true.
         """
         headers = {**self._headers, **({"If-None-Match": etag} if etag else {})}
-        expected = (404, 304) if etag else (404,)
+        # Object stores answer with 403 instead of 404 if the client may not list files.
+        expected = (403, 404, 304) if etag else (403, 404)
         url = f"{self._url}/{quote(_relative(path))}"
         with oversized():
             answer = self._client.get(url, headers=headers, expected=expected, size=size)
-        if answer.status == 404:
+        if answer.status in (403, 404):
             return None
         return MirrorFile(answer.body, answer.headers.get("etag", ""), is_unchanged=answer.status == 304)
 

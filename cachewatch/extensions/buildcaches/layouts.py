@@ -3,12 +3,12 @@
 import hashlib
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import msgspec
 from msgspec import Struct
 
-from cachewatch.errors import HttpError, SourceError, TooLarge
+from cachewatch.errors import SourceError, TooLarge
 from cachewatch.extensions.buildcaches.address import CacheMirror, IndexFile, Validator
 from cachewatch.runtime.files import NotInflated, TooMuch, inflate
 
@@ -18,9 +18,6 @@ _INDEX_MEDIA_TYPE = "application/vnd.spack.db"
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _VIEW = re.compile(r"[A-Za-z0-9._+-]+(/[A-Za-z0-9._+-]+)*")
 _LARGEST_MANIFEST = 2**20
-
-# Object stores answer with this instead of 404 if the client may not list files.
-_FORBIDDEN = 403
 
 
 class BlobOf(Struct, frozen=True, rename="camel"):
@@ -57,31 +54,15 @@ def fetch_index(mirror: CacheMirror, known: Validator, *, view: str = "") -> Ind
     if view and (_VIEW.fullmatch(view) is None or ".." in view):
         raise SourceError(f"{mirror.where}: {view!a} is not the name of a view")
     path = _INDEX_V3.format(view=f"{view}/" if view else "")
-    try:
-        return _fetch_v3(mirror, known, path)
-    except _NotThere as error:
-        missing: SourceError = error
-    except HttpError as error:
-        if error.status != _FORBIDDEN or view:
-            raise
-        missing = error
-    try:
-        if not view:
-            return fetch_v2_at(mirror, _INDEX_V2, known)
-    except _NotThere:
-        if isinstance(missing, HttpError):
-            raise missing from None
-    raise SourceError(
-        f"{mirror.where}: there is no index here, neither {path} nor {_INDEX_V2}; is this a build cache, and was "
-        "`spack buildcache update-index` run?"
-    )
-
-
-def _fetch_v3(mirror: CacheMirror, known: Validator, path: str) -> IndexFile | None:
-    etag = known.etag if known.layout == "v3" else ""
-    file = mirror.get(path, etag=etag, size=_LARGEST_MANIFEST)
+    file = mirror.get(path, etag=known.etag if known.layout == "v3" else "", size=_LARGEST_MANIFEST)
     if file is None:
-        raise _NotThere(f"{mirror.where}/{path}: is not there")
+        if not view:
+            with suppress(_NotThere):
+                return fetch_v2_at(mirror, _INDEX_V2, known)
+        raise SourceError(
+            f"{mirror.where}: there is no index here, or none that may be read (HTTP 403), neither {path} nor {_INDEX_V2}; "
+            "is this a build cache, and was `spack buildcache update-index` run?"
+        )
     if file.is_unchanged:
         return None
     listed = read_manifest(file.content, f"{mirror.where}/{path}").data
@@ -164,7 +145,11 @@ def fetch_v2_at(mirror: CacheMirror, path: str, known: Validator) -> IndexFile |
     """Return the index of layout 2 at `path`, or None if it is still the one with the validator `known`."""
     if known.layout != "v2":
         known = Validator()
-    said = _listed_hash(mirror, path)
+    said = ""
+    if (listed := mirror.get(f"{path}.hash", size=_LARGEST_MANIFEST)) is not None:
+        said = listed.content.decode("ascii", "replace").strip().lower()
+        if _SHA256.fullmatch(said) is None:
+            raise SourceError(f"{mirror.where}/{path}.hash: does not hold a sha256")
     if said and said == known.digest:
         return None
     with limited_to(mirror.max_index):
@@ -181,19 +166,3 @@ def fetch_v2_at(mirror: CacheMirror, path: str, known: Validator) -> IndexFile |
             f"{mirror.where}/{path}: does not have the sha256 that {path}.hash says; it may be half published"
         )
     return IndexFile(file.content, f"{mirror.where}/{path}", Validator(layout="v2", etag=file.etag, digest=digest))
-
-
-def _listed_hash(mirror: CacheMirror, path: str) -> str:
-    """Return the sha256 in the file `.hash` beside the index at `path`, or "" if there is no such file."""
-    try:
-        file = mirror.get(f"{path}.hash", size=_LARGEST_MANIFEST)
-    except HttpError as error:
-        if error.status != _FORBIDDEN:
-            raise
-        return ""
-    if file is None:
-        return ""
-    said = file.content.decode("ascii", "replace").strip().lower()
-    if _SHA256.fullmatch(said) is None:
-        raise SourceError(f"{mirror.where}/{path}.hash: does not hold a sha256")
-    return said

@@ -79,7 +79,16 @@ class RepositoryCauses:
             return tag
         size = sum(documents.size for documents in pair.difference.all_documents)
         step = RecordedStep(self._repository.git_dir, (old, old_tag), (new, new_tag), size)
-        rebuilt = remember(step, partial(_find_in_worker, step, isolation, log))
+
+        def find() -> tuple[RebuiltSpecs, ...]:
+            about = Piece("dependency graph", (*step.before, *step.after), _FILES * step.size)
+            found = _apart(isolation, _find_rebuilt, step, about)
+            if isinstance(found, WorkFailed):
+                log.warning("causes.unknown", tag=step.after[1], error=str(found))
+                return ()
+            return found
+
+        rebuilt = remember(step, find)
 
         def with_those(statements: Sequence[Statement]) -> tuple[Statement, ...]:
             return with_causes(statements, rebuilt, selection.chooses)
@@ -143,16 +152,6 @@ def _apart(
         ((_, found),) = isolation.each(work, [step], lambda _: about)
     except CachewatchError as error:
         return WorkFailed(str(error))
-    return found
-
-
-def _find_in_worker(step: RecordedStep, isolation: Isolation, log: Log) -> tuple[RebuiltSpecs, ...]:
-    """Return the rebuilt specs of a step with causes, found in a worker process. A failure is logged; then none."""
-    about = Piece("dependency graph", (*step.before, *step.after), _FILES * step.size)
-    found = _apart(isolation, _find_rebuilt, step, about)
-    if isinstance(found, WorkFailed):
-        log.warning("causes.unknown", tag=step.after[1], error=str(found))
-        return ()
     return found
 
 
@@ -335,20 +334,21 @@ def find_steps(repository: Repository, commits: Sequence[str], changed: Sequence
 
     `changed` are pairs of a tag and the number of a revision in `commits` that changed documents of it.
     """
+
+    def is_recorded(commit: str, tag: str) -> bool | None:
+        """Tell whether a revision has a graph of `tag`; None if it does not have the tag."""
+        # Only the tree is read: a partial clone may lack the file.
+        found = repository.objects().get(f"{commit}:{CATALOGUE}/{tag}")
+        return _GRAPH_ENTRY in found.content if found is not None and found.type == "tree" else None
+
     steps: list[TagStep] = []
     for tag, number in sorted(changed):
-        commit, earlier = commits[number], commits[number - 1] if number else ""
-        before, after = (_is_recorded(repository, each, tag) if each else None for each in (earlier, commit))
-        if before is not None and after is not None:
-            steps.append(TagStep(tag, number, earlier, commit, before and after))
+        if number:
+            commits_of = commits[number - 1], commits[number]
+            before, after = (is_recorded(each, tag) for each in commits_of)
+            if before is not None and after is not None:
+                steps.append(TagStep(tag, number, *commits_of, is_recorded=before and after))
     return steps
-
-
-def _is_recorded(repository: Repository, commit: str, tag: str) -> bool | None:
-    """Tell whether a revision has a graph of `tag`; None if it does not have the tag."""
-    # Only the tree is read: a partial clone may lack the file.
-    found = repository.objects().get(f"{commit}:{CATALOGUE}/{tag}")
-    return _GRAPH_ENTRY in found.content if found is not None and found.type == "tree" else None
 
 
 def count_all(repository: Repository, steps: Sequence[TagStep]) -> Iterator[tuple[CountedCause, ...]]:
@@ -357,11 +357,10 @@ def count_all(repository: Repository, steps: Sequence[TagStep]) -> Iterator[tupl
     If a step begins where the last one ended, this state is not read again.
     """
     last: RecordedGraph | None = None
-    commit = ""
     for step in steps:
-        is_known = last is not None and commit == step.before
-        before = last if last is not None and is_known else RecordedGraph(repository, step.before, step.tag)
-        last, commit = RecordedGraph(repository, step.after, step.tag), step.after
+        if last is None or last.commit != step.before:
+            last = RecordedGraph(repository, step.before, step.tag)
+        before, last = last, RecordedGraph(repository, step.after, step.tag)
         yield count_causes(GraphStep(before, last))
 
 

@@ -23,7 +23,7 @@ from cachewatch.errors import NoHistoryIndex, UnknownRevision, UsageError, WorkF
 from cachewatch.extensions.causes.rebuilds import CountedCause, TagStep, blobs_of, count_all, find_steps
 from cachewatch.extensions.history.document_versions import (
     ChainRevision,
-    DocumentVersions,
+    Version,
     find_versions,
     first_parents,
 )
@@ -268,14 +268,14 @@ class _IndexBuild:
         """Index all documents of the revisions `commits`."""
         indexed = self._indexed()
         found = find_versions(self._repository, commits, indexed + 1)
-        changed = {(one.tag, version.revision) for one in found for version in one.versions}
+        changed = {(tag, version.revision) for (tag, _), versions in found.items() for version in versions}
         steps = find_steps(self._repository, commits, sorted(changed))
         done = {name for (name,) in self._connection.execute("SELECT name FROM unit")}
         # The documents of a package, one in each tag, have much in common that is then decoded once.
-        documents = sorted(found, key=lambda one: (one.package, one.tag))
-        tasks = [task for one in documents if (task := _task(self._connection, one)).name not in done]
+        keys = sorted(found, key=lambda key: key[::-1])
+        tasks = [task for key in keys if (task := _task(self._connection, *key, found[key])).name not in done]
         asked = [step for step in steps if step.is_recorded and step.name not in done]
-        total = sum(len(one.versions) for one in documents) + sum(step.is_recorded for step in steps)
+        total = sum(map(len, found.values())) + sum(step.is_recorded for step in steps)
         self._progress.begin(total, total - sum(map(_size, tasks)) - len(asked))
         documents_of = (v.blob for task in tasks for v in task.versions if v.blob)
         self._repository.obtain(chain(documents_of, blobs_of(self._repository, asked)), self._progress.fetch)
@@ -309,17 +309,17 @@ def _finish(connection: sqlite3.Connection) -> None:
     connection.execute("DELETE FROM unit")
 
 
-def _task(connection: sqlite3.Connection, one: DocumentVersions) -> Task:
+def _task(connection: sqlite3.Connection, tag: str, package: str, versions: tuple[Version, ...]) -> Task:
     """Return the new versions of a document with its state in the index."""
     of_document = (
         "JOIN tag ON tag.id = tag JOIN package ON package.id = package WHERE tag.name = ? AND package.name = ?"
     )
-    key = (one.tag, one.package)
+    key = tag, package
     query = f"SELECT blob, revision, baseline, old_compilers FROM document {of_document}"  # noqa: S608  our own text
     row = connection.execute(query, key).fetchone()
     if row is None:
         unread = connection.execute(f"SELECT 1 FROM diagnostic {of_document}", key).fetchone()  # noqa: S608
-        return Task(*key, one.versions, is_unread=unread is not None)
+        return Task(*key, versions, is_unread=unread is not None)
     query = f"""SELECT interval.id, first, hashes, versions, compiler, os, platform, target, variants, names
         FROM interval JOIN build ON build.id = build JOIN stacks ON stacks.id = stacks {of_document} AND last IS NULL"""  # noqa: S608
     opened = (
@@ -328,7 +328,7 @@ def _task(connection: sqlite3.Connection, one: DocumentVersions) -> Task:
     )
     blob, revision, baseline, old_compilers = row
     document = KnownDocument(blob, revision, baseline, CompilerForm(old_compilers))
-    return Task(*key, one.versions, document, is_unread=False, intervals=tuple(opened))
+    return Task(*key, versions, document, is_unread=False, intervals=tuple(opened))
 
 
 def _in_runs(answers: Iterable[Answer]) -> Iterator[list[tuple[Task | TagStep, Result]]]:

@@ -6,12 +6,12 @@ from contextlib import closing, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from shlex import quote
-from typing import TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 import click
-from msgspec import Struct, json
+from msgspec import json
 
-from cachewatch.cli.catalogue import REPO_OPTION, is_folder, open_catalogue
+from cachewatch.cli.catalogue import REPO_OPTION, TAG_OPTION, is_folder, open_catalogue
 from cachewatch.cli.mistakes import SuggestingGroup, completing, examples
 from cachewatch.cli.terminal import (
     FORMAT_OPTION,
@@ -45,7 +45,7 @@ from cachewatch.extensions.history.build import (
 )
 from cachewatch.extensions.history.hashes import BestSnapshots, find_best, find_blame
 from cachewatch.extensions.history.log import QUERIES, Range, find_churn, find_log
-from cachewatch.extensions.history.read import Index, IndexPoint
+from cachewatch.extensions.history.read import Index
 from cachewatch.extensions.history.schema import NAME, VARIABLE, index_path
 from cachewatch.extensions.history.tables import (
     blame_table,
@@ -71,9 +71,6 @@ DB_OPTION = click.option(
     metavar="FILE",
     show_default=f"${VARIABLE}, else the user's cache",
     help="History index.",
-)
-TAG_OPTION = click.option(
-    "--tag", default="develop", metavar="TAG", shell_complete=completing("tags"), help="Tag to look in."
 )
 SINCE_OPTION = click.option(
     "--since",
@@ -131,7 +128,7 @@ def _open_with_history(repo: str | None, line: ProgressLine | None = None) -> Re
     return open_catalogue(repo, line)
 
 
-def write_answer(answer: Struct, indexed: IndexPoint, table: Callable[[], Table], asked: AnswerOptions) -> None:
+def write_answer(answer: Any, table: Callable[[], Table], asked: AnswerOptions) -> None:
     """Write an answer in the requested format. With CSV, the line on how far the index goes is on standard error."""
     format_, output = asked["format_"], asked["output"]
     if format_ == "json":
@@ -139,7 +136,7 @@ def write_answer(answer: Struct, indexed: IndexPoint, table: Callable[[], Table]
         return
     write(write_table(table(), format_, palette("auto", output), width()), output, is_for_people=format_ == "text")
     if format_ == "csv":
-        say(indexed_up_to(indexed))
+        say(indexed_up_to(answer.indexed))
 
 
 _PUBLIC_MIRROR = "https://binaries.spack.io/{tag}"
@@ -190,7 +187,7 @@ def best(*, lockfile: Path, tag: str | None, pin: bool, mirror: str | None, **as
         said = _pin(answer, mirror or _PUBLIC_MIRROR, is_chosen=tag is not None)
         write([f"{said}\n".encode()], asked["output"])
         return
-    write_answer(answer, answer.indexed, partial(snapshots_table, answer), asked)
+    write_answer(answer, partial(snapshots_table, answer), asked)
 
 
 def _pin(answer: BestSnapshots, mirror: str, *, is_chosen: bool) -> str:
@@ -385,7 +382,7 @@ def when(
         all_of_them = f"`cachewatch history when {name}{f' --tag {tag}' if tag != 'develop' else ''}` lists all of them"
         raise UsageError(f"{package}: no build in {up_to} matches; {all_of_them}")
     make_table = partial(when_table, answer, is_for_people=asked["format_"] in _FOR_PEOPLE)
-    write_answer(answer, answer.indexed, make_table, asked)
+    write_answer(answer, make_table, asked)
 
 
 @examples("cachewatch history blame /22xqlom", "cachewatch history blame 22xqlom --tag develop --format json")
@@ -403,7 +400,7 @@ def blame(*, hash_: str, tag: tuple[str, ...], **asked: Unpack[AnswerOptions]) -
     """
     with open_history(asked["repo"], asked["db"]) as index:
         answer = find_blame(index, hash_, tag)
-    write_answer(answer, answer.indexed, partial(blame_table, answer), asked)
+    write_answer(answer, partial(blame_table, answer), asked)
 
 
 @examples("cachewatch log hdf5", "cachewatch log --since 2025-06-01 --most 3 --format json")
@@ -431,7 +428,7 @@ def log(
     with open_history(asked["repo"], asked["db"]) as index:
         answer = find_log(index, tag, package, Range(*numbers_of(index, since, until), most))
     table = partial(log_table, answer, is_for_people=asked["format_"] in _FOR_PEOPLE)
-    write_answer(answer, answer.indexed, table, asked)
+    write_answer(answer, table, asked)
 
 
 _MOST_SHOWN = 20
@@ -464,4 +461,4 @@ def churn(
         most = _MOST_SHOWN
     with open_history(asked["repo"], asked["db"]) as index:
         answer = find_churn(index, tag, by, *numbers_of(index, since, until), most=most)
-    write_answer(answer, answer.indexed, partial(churn_table, answer), asked)
+    write_answer(answer, partial(churn_table, answer), asked)

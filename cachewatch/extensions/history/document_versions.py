@@ -11,8 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple, TypeVar
 
-from msgspec import Struct
-
 from cachewatch.core.names import DOCUMENT, is_name
 from cachewatch.errors import SourceError
 from cachewatch.git.repository import Repository
@@ -73,14 +71,6 @@ class Version(NamedTuple):
     problem: str = ""  # why the entry is not a document
 
 
-class DocumentVersions(Struct, frozen=True):
-    """The versions of one document, oldest first."""
-
-    tag: str
-    package: str
-    versions: tuple[Version, ...]
-
-
 class _Uncertain(Exception):
     """A link is in place of a folder in the first revision that is read, so what the folder was before is unknown."""
 
@@ -97,8 +87,10 @@ def first_parents(repository: Repository, end: str = "HEAD") -> list[ChainRevisi
     return found
 
 
-def find_versions(repository: Repository, commits: Sequence[str], start: int = 0) -> list[DocumentVersions]:
-    """Return the versions of each document in the revisions from number `start` of the chain `commits` on."""
+def find_versions(
+    repository: Repository, commits: Sequence[str], start: int = 0
+) -> Mapping[tuple[str, str], tuple[Version, ...]]:
+    """Return the versions of each document (tag and package) in the revisions from number `start` of `commits` on."""
     try:
         found = _find(repository, commits, start)
     except _Uncertain:
@@ -106,7 +98,7 @@ def find_versions(repository: Repository, commits: Sequence[str], start: int = 0
             key: [version for version in versions if version.revision >= start]
             for key, versions in _find(repository, commits, 0).items()
         }
-    return [DocumentVersions(tag, package, tuple(v)) for (tag, package), v in sorted(found.items()) if v]
+    return {key: tuple(versions) for key, versions in sorted(found.items()) if versions}
 
 
 def _find(repository: Repository, commits: Sequence[str], start: int) -> Mapping[tuple[str, str], list[Version]]:
@@ -125,8 +117,12 @@ def _find(repository: Repository, commits: Sequence[str], start: int) -> Mapping
             else:
                 folders.append(folder)
         for run in _in_runs(folders, _TREES_AT_ONCE):
-            for (number, tag, package), version in _documents(repository, run):
-                found[tag, package].append(version._replace(revision=number))
+            for (number, tag, package), name, entry in _changes(repository, run):
+                if name == DOCUMENT and entry.after_mode == _NOTHING:
+                    found[tag, package].append(Version(number, None))
+                elif name == DOCUMENT:
+                    problem = problem_of(repository, (entry.after_mode, bytes.fromhex(entry.after)))
+                    found[tag, package].append(Version(number, None if problem else entry.after, problem))
     for versions in found.values():
         versions.sort(key=lambda version: version.revision)
     return found
@@ -230,15 +226,6 @@ def _diff_trees(
         yield number, TreeChange(name, mode_of(was), mode_of(mode), before, after)
     if position < len(printed) or number + 1 < len(lines):
         raise damaged
-
-
-def _documents(repository: Repository, pairs: Sequence[_Pair[Key]]) -> Iterator[tuple[Key, Version]]:
-    for key, name, entry in _changes(repository, pairs):
-        if name == DOCUMENT and entry.after_mode == _NOTHING:
-            yield key, Version(0, None)
-        elif name == DOCUMENT:
-            problem = problem_of(repository, (entry.after_mode, bytes.fromhex(entry.after)))
-            yield key, Version(0, None if problem else entry.after, problem)
 
 
 def _in_runs(items: Sequence[_Pair[Key]], most: int) -> Iterator[Sequence[_Pair[Key]]]:

@@ -8,7 +8,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from cachewatch.core.model import NO_HASH, CompilerForm, Document, MatchKind, Signature, Specs, facts_of
 from cachewatch.core.package_changes import compare, not_written, reused_hashes
@@ -74,7 +73,7 @@ class StepCounts(Struct, frozen=True):
     removed: int
     rebuilt: int
     is_compiler_unknown: bool  # see law 1 in docs/laws.md
-    is_there: bool = True  # whether there is a document afterwards
+    is_there: bool  # whether there is a document afterwards
 
 
 class StackTally(Struct, frozen=True):
@@ -134,12 +133,15 @@ def difference(before: BySpec, after: BySpec, *, is_compiler_unknown: bool) -> V
 
 
 def count_step(
-    package: str, revision: int, found: VersionDifference, before: Side, after: Side, *, is_compiler_unknown: bool
+    package: str,
+    version: Version,
+    found: VersionDifference,
+    before: Side,
+    after: Side,
+    *,
+    is_compiler_unknown: bool,
 ) -> tuple[StepCounts, list[StackTally]]:
-    """Return the counts of the difference `found`, in all and by set of stacks.
-
-    The caller sets whether the document still exists.
-    """
+    """Return the counts of the difference `found` that a version made, in all and by set of stacks."""
     went, came = Counter(found.went.values()), Counter(found.came.values())
     versions = {version for signature in (*went, *came) for version in signature.versions}
     # Some may be equal for Spack but spelled differently (1.2 and 1-2).
@@ -147,8 +149,9 @@ def count_step(
         rebuilt = _compared(package, before, after)
     else:
         rebuilt = {signature: min(count, came[signature]) for signature, count in went.items() if signature in came}
-    step = StepCounts(revision, len(found.came), len(found.went), sum(rebuilt.values()), is_compiler_unknown)
-    return step, list(_tallies(revision, found, went, came, rebuilt))
+    counts = len(found.came), len(found.went), sum(rebuilt.values())
+    step = StepCounts(version.revision, *counts, is_compiler_unknown, is_there=version.blob is not None)
+    return step, list(_tallies(version.revision, found, went, came, rebuilt))
 
 
 def _compared(package: str, before: Side, after: Side) -> Counts:
@@ -250,10 +253,10 @@ class Follower:
         if (found or is_there != was_there) and not is_baseline:
             before, after = (self._specs, self._form), (specs, form)
             step, tallies = count_step(
-                self._task.package, version.revision, found, before, after, is_compiler_unknown=is_compiler_unknown
+                self._task.package, version, found, before, after, is_compiler_unknown=is_compiler_unknown
             )
             if step.added or step.removed or is_compiler_unknown or is_there != was_there:
-                self._steps.append(replace(step, is_there=is_there))
+                self._steps.append(step)
             self._tallies += tallies
         self._move(version.revision, found)
         self._specs, self._form = specs, form

@@ -168,15 +168,16 @@ def index_path(db: str | Path | None, git_dir: Path, environment: Mapping[str, s
 
 
 def check_is_index(path: Path) -> None:
-    """Raise NotAnIndex if the file at `path` exists and is not a history index, be it damaged. Nothing is created beside it."""
-    owner = _header(path)[_APPLICATION_ID]
+    """Raise NotAnIndex if the file at `path` exists and is not a history index, be it damaged."""
+    header = _header(path)
+    owner = header[_APPLICATION_ID]
     if owner == bytes(4):  # as in any database, and in an index whose tables are still in its journal
         try:
             with closing(_connect(path, _reading_mode(path))) as connection:
                 _version(connection, path)
         except (sqlite3.Error, UnicodeDecodeError) as error:
             raise _not_an_index(path) from error
-    elif owner and owner != _APPLICATION.to_bytes(4):
+    elif header and owner != _APPLICATION.to_bytes(4):
         raise _not_an_index(path)
 
 

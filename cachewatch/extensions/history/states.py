@@ -271,19 +271,15 @@ class LastChanges(NamedTuple):
 def last_changes(index: Index, tag: str, until: int) -> LastChanges:
     """Return when each document of `tag` last changed up to revision `until`, and which versions could not be read."""
     values = {"tag": index.id_of("tag", tag), "until": until}
-    query = """
+    changed = """
+        SELECT name, max(revision) FROM (
+            SELECT package, revision FROM step WHERE tag = :tag AND revision <= :until
+            UNION ALL SELECT package, revision FROM document WHERE tag = :tag AND revision <= :until
+        ) JOIN package ON id = package GROUP BY package
+    """
+    unread = """
         SELECT package.name, d.revision, message, document.revision > d.revision AND document.revision <= :until
         FROM diagnostic d JOIN package ON package.id = d.package LEFT JOIN document USING (tag, package)
         WHERE d.tag = :tag AND d.revision <= :until ORDER BY d.revision, package.name
     """
-    unread = [
-        (package, revision, message, bool(over)) for package, revision, message, over in index.rows(query, values)
-    ]
-    changed: dict[str, int] = {}
-    for table in ("step", "document"):
-        query = (
-            f"SELECT name, revision FROM {table} JOIN package ON id = package WHERE tag = :tag AND revision <= :until"  # noqa: S608
-        )
-        for package, revision in index.rows(query, values):
-            changed[package] = max(revision, changed.get(package, 0))
-    return LastChanges(changed, unread)
+    return LastChanges(dict(index.rows(changed, values)), list(index.rows(unread, values)))

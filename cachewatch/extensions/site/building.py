@@ -1,7 +1,7 @@
 """Build the site: all pages of a catalogue and its history, its Atom feeds, and the archive of digests.
 
 `reading.py` reads everything from the history index, and finds why specs were rebuilt; `past.py` has the history of
-each package. A module for each kind of page returns its contents as values of `values.py`: `overview.py` for the first
+each package. A module for each kind of page returns its contents, made of `page_parts.py`: `overview.py` for the first
 page, `packages.py` for the pages of packages, `lists.py` for those of stacks, tags and revisions and the search index.
 templates/ makes pages of them, and `Folder` writes those that changed.
 
@@ -13,7 +13,7 @@ import hashlib
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import datetime
 from importlib.resources import files
 from pathlib import Path, PurePosixPath
@@ -40,10 +40,10 @@ from cachewatch.extensions.site.lists import (
 )
 from cachewatch.extensions.site.overview import index_page, stacks_plot
 from cachewatch.extensions.site.packages import Sources, package_page
+from cachewatch.extensions.site.page_parts import Happening, Link, View
 from cachewatch.extensions.site.past import Revisions, TagHistory, totals_of
 from cachewatch.extensions.site.reading import SiteContents
 from cachewatch.extensions.site.stories import RevisionStory, file_name, page, shown
-from cachewatch.extensions.site.values import Happening, Link, View
 from cachewatch.report.templates import render
 from cachewatch.report.values import Neighbours, with_neighbours
 from cachewatch.runtime.files import publish, read_inside, remove
@@ -223,7 +223,7 @@ class _Manifest(Struct):
 
 
 class Folder:
-    """The folder of a site, with the pages and the remembered data of the last build."""
+    """The folder of a site, with the pages and the contents of the last build."""
 
     def __init__(self, path: Path) -> None:
         """Use the folder `path`: a site of cachewatch, an empty folder, or one that does not exist yet.
@@ -231,11 +231,16 @@ class Folder:
         Raises UsageError for any other folder.
         """
         self.path = path
-        self._before = self._manifest()
         self._pages: dict[str, str] = {}
         self._written = 0
+        found = self._load("pages.json", msgspec.json.Decoder(_Manifest).decode)
+        self._before = found.pages if found else {}
+        if found is not None and found.edition != _EDITION:
+            # Still ours: its pages are replaced, and its remembered contents are not used.
+            self._before = dict.fromkeys(found.pages, "")
+            self._remove(f"{_OWN}/history.msgpack")
         try:
-            is_foreign = self._before is None and path.exists() and any(path.iterdir())
+            is_foreign = found is None and path.exists() and any(path.iterdir())
         except OSError as error:
             raise UsageError(f"{path}: cannot be used: {error.strerror}") from error
         if is_foreign:
@@ -247,44 +252,34 @@ class Folder:
         """Return the contents of the last build, or None if there was none."""
         return self._load("history.msgpack", msgspec.msgpack.Decoder(SiteContents).decode)
 
-    def remember(self, contents: SiteContents) -> None:
-        """Store the contents for the next build."""
-        self._write(f"{_OWN}/history.msgpack", msgspec.msgpack.encode(contents))
-
     def offer(self, path: str, key: str) -> bool:
         """Add the page at `path`, and tell whether it must be written: its `key` is new, or the file is missing."""
         assert path not in self._pages, path
         self._pages[path] = key
-        before = self._before.pages if self._before else {}
-        return before.get(path) != key or not (self.path / path).is_file()
+        return self._before.get(path) != key or not (self.path / path).is_file()
 
     def put(self, path: str, content: bytes) -> None:
         """Write one page."""
         if not self._written:
             # If this build is interrupted, the next one knows that the folder is ours, and writes every page.
-            self._note(dict.fromkeys({**(self._before.pages if self._before else {}), **self._pages}, ""))
+            self._note(dict.fromkeys({**self._before, **self._pages}, ""))
         self._write(path, content)
         self._written += 1
 
-    def finish(self) -> WrittenPages:
-        """Remove pages that this build did not offer, store the list of pages, and return the numbers of pages."""
-        stale = [path for path in (self._before.pages if self._before else {}) if path not in self._pages]
-        for path in filter(_is_ours, stale):
-            self._remove(path)
+    def finish(self, contents: SiteContents) -> WrittenPages:
+        """Remove pages that this build did not offer, store `contents` and the list of pages, and return their numbers."""
+        stale = [path for path in self._before if path not in self._pages]
+        for path in stale:
+            parts = PurePosixPath(path).parts  # the list of pages may be forged
+            if 1 <= len(parts) <= 2 and ".." not in parts and not path.startswith("/") and safe(path) == path:
+                self._remove(path)
+        self._write(f"{_OWN}/history.msgpack", msgspec.msgpack.encode(contents))
         self._note(self._pages)
         return WrittenPages(self._written, len(self._pages) - self._written, len(stale))
 
     def _note(self, pages: Mapping[str, str]) -> None:
         manifest = _Manifest(_EDITION, dict(sorted(pages.items())))
         self._write(f"{_OWN}/pages.json", msgspec.json.format(msgspec.json.encode(manifest), indent=1))
-
-    def _manifest(self) -> _Manifest | None:
-        found = self._load("pages.json", msgspec.json.Decoder(_Manifest).decode)
-        if found is not None and found.edition != _EDITION:
-            # Still ours: its pages are replaced, and its remembered data is not used.
-            found = _Manifest(_EDITION, dict.fromkeys(found.pages, ""))
-            self._remove(f"{_OWN}/history.msgpack")
-        return found
 
     def _remove(self, path: str) -> None:
         try:
@@ -293,10 +288,9 @@ class Folder:
             raise SourceError(f"{self.path / path}: cannot be removed: {error.strerror}") from error
 
     def _load(self, name: str, decode: Callable[[bytes], Value]) -> Value | None:
-        try:
+        with suppress(OSError, msgspec.MsgspecError):
             return decode(read_inside(self.path, f"{_OWN}/{name}", most=_LARGEST))
-        except (OSError, msgspec.MsgspecError):
-            return None
+        return None
 
     def _write(self, path: str, content: bytes) -> None:
         target = self.path / path
@@ -309,12 +303,6 @@ class Folder:
 
 def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:32]
-
-
-def _is_ours(path: str) -> bool:
-    """Tell whether this build could have written `path`: the list of pages may be forged."""
-    parts = PurePosixPath(path).parts
-    return 1 <= len(parts) <= 2 and ".." not in parts and not path.startswith("/") and safe(path) == path
 
 
 _TEMPLATES = files(__package__) / "templates"
@@ -357,8 +345,7 @@ def build(
         for path, content in run:
             folder.put(path, content)
         progress(len(run))
-    folder.remember(catalogue)
-    return folder.finish()
+    return folder.finish(catalogue)
 
 
 def _files(catalogue: SiteContents, digests: Sequence[ArchivedDigest]) -> Iterator[tuple[str, bytes]]:

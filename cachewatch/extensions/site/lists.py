@@ -17,10 +17,7 @@ from cachewatch.core import names as tag_names
 from cachewatch.core.model import Place
 from cachewatch.core.names import safe_name
 from cachewatch.core.spack import is_newer, newest, sorted_versions
-from cachewatch.extensions.site.past import PackageHistory, Present, Revisions, TagHistory, Totals
-from cachewatch.extensions.site.reading import SiteContents
-from cachewatch.extensions.site.stories import RevisionStory, file_name, page, shown, tone_of
-from cachewatch.extensions.site.values import (
+from cachewatch.extensions.site.page_parts import (
     Figure,
     Happening,
     Link,
@@ -30,6 +27,9 @@ from cachewatch.extensions.site.values import (
     package_row,
     specs_plot,
 )
+from cachewatch.extensions.site.past import PackageHistory, Present, Revisions, TagHistory, Totals
+from cachewatch.extensions.site.reading import SiteContents
+from cachewatch.extensions.site.stories import RevisionStory, file_name, page, shown, tone_of
 from cachewatch.report.text import Block
 from cachewatch.report.words import in_places, names, number, stacks_named
 

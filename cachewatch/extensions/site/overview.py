@@ -8,10 +8,7 @@ from typing import NamedTuple
 
 from cachewatch.core import names as tag_names
 from cachewatch.extensions.site.lists import revision_path
-from cachewatch.extensions.site.past import Revisions, StackStay, TagHistory, Totals, lost_by
-from cachewatch.extensions.site.reading import SiteContents
-from cachewatch.extensions.site.stories import NewVersion, RevisionStory, Tone, shown
-from cachewatch.extensions.site.values import (
+from cachewatch.extensions.site.page_parts import (
     KINDS,
     Curve,
     Link,
@@ -29,6 +26,9 @@ from cachewatch.extensions.site.values import (
     stack_in_sentence,
     stack_link,
 )
+from cachewatch.extensions.site.past import Revisions, StackStay, TagHistory, Totals, lost_by
+from cachewatch.extensions.site.reading import SiteContents
+from cachewatch.extensions.site.stories import NewVersion, RevisionStory, Tone, shown
 from cachewatch.report.words import names, number
 
 _MOST_LINES = 5

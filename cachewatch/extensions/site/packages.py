@@ -10,18 +10,7 @@ from cachewatch.core.causes import What
 from cachewatch.core.model import known_hash
 from cachewatch.core.spack import NO_COMPILER, install_line, is_plain, newest, sorted_versions, version_key
 from cachewatch.extensions.causes.rebuilds import Chain
-from cachewatch.extensions.site.past import (
-    AlikeSpecs,
-    PackageHistory,
-    PackageStep,
-    Present,
-    Revisions,
-    StackStay,
-    lost_by,
-)
-from cachewatch.extensions.site.reading import PackageCauses
-from cachewatch.extensions.site.stories import file_name, page, shown
-from cachewatch.extensions.site.values import (
+from cachewatch.extensions.site.page_parts import (
     KINDS,
     PAST,
     Figure,
@@ -37,6 +26,17 @@ from cachewatch.extensions.site.values import (
     stack_link,
     stack_text,
 )
+from cachewatch.extensions.site.past import (
+    AlikeSpecs,
+    PackageHistory,
+    PackageStep,
+    Present,
+    Revisions,
+    StackStay,
+    lost_by,
+)
+from cachewatch.extensions.site.reading import PackageCauses
+from cachewatch.extensions.site.stories import file_name, page, shown
 from cachewatch.report.causes import because, change_of
 from cachewatch.report.words import number, stack_name
 

@@ -62,11 +62,6 @@ def test_every_form_of_a_spec(version: str) -> None:
     assert [diagnostic.is_loss for diagnostic in index.diagnostics] == ([False] if version == "9" else [])
 
 
-def test_a_version_may_be_a_number() -> None:
-    """As JSON of other tools has it."""
-    assert read_index(json.dumps({"database": {"version": 8, "installs": {}}}).encode(), "x").diagnostics == ()
-
-
 def test_dependencies_by_name() -> None:
     """The oldest form has them under their names; a spec of it finds its compiler all the same."""
     wrapped = {"a": {**node("a", dependencies={"gcc": {"hash": GCC, "type": ["build"], "virtuals": ["c"]}})}}
@@ -364,20 +359,6 @@ def test_the_seeds_come_back_byte_for_byte(tmp_path: Path) -> None:
     assert len(seeds) == 5
 
     round_trip(seeds, tmp_path)
-
-
-def test_real_documents_of_the_layout_come_back(documents: Path, tmp_path: Path) -> None:
-    """Each document of April 2025 and later, one revision of each package and tag at a time."""
-    recent = [path for path in sorted(documents.glob("*/*.md")) if is_recent(path)]
-    assert len(recent) >= 5
-    for number, path in enumerate(recent):
-        round_trip([path], tmp_path / str(number))
-
-
-def is_recent(path: Path) -> bool:
-    """Tell whether a document is of the layout that the recorder writes."""
-    text = path.read_text()
-    return 'meta: {"compilers"' in text and '"tarball"' not in text and "@=" not in text and '"size"' in text
 
 
 def test_gzip_of_a_listed_index(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from caches import binaries, edge, installs, node, write_v3
+from caches import edge, installs, node, write_v3
 from conftest import Run
 from helpers import spec_hash
 
@@ -46,27 +46,3 @@ def test_no_room_for_the_temporary_file(tmp_path: Path, run: Run, monkeypatch: p
 
     assert (found.exit_code, "Traceback" in found.error) == (3, False)
     assert "No space left on device, so the index cannot be read; TMPDIR names another" in found.error
-
-
-def test_a_node_that_is_read_has_its_dependencies_in_any_form() -> None:
-    """Lists and mappings, with the uses beside the hash or below `parameters`."""
-    forms: list[Any] = [
-        [edge("zlib", KEY, "libz")],
-        [{"name": "zlib", "hash": KEY, "type": ["build"], "virtuals": ["libz"]}],
-        {"zlib": {"hash": KEY, "type": ["build"], "virtuals": ["libz"]}},
-        [
-            {"name": "zlib", "hash": KEY, "parameters": None, "deptypes": ["build"], "virtuals": ["libz"]},
-            3,
-            {"name": 1},
-        ],
-    ]
-    found = [
-        read_index(
-            compact({spec_hash(0): {"spec": node(dependencies=form), "in_buildcache": True}}), "x", wants_graph=True
-        )
-        for form in forms
-    ]
-    graphs = {ingredients for index in found for _, ingredients in index.specs.read("zlib")}
-
-    assert [len(binaries(index)) for index in found] == [1, 1, 1, 1]
-    assert len(graphs) == 1

@@ -270,17 +270,3 @@ def test_registries_that_do_not_work(answer: Says) -> None:
         with pytest.raises(SourceError):
             image.fetch_index(Validator())
         image.close()
-
-
-def test_another_blob_than_the_one_asked_for() -> None:
-    """Is noticed by its sha256."""
-    layer = {"layers": [{"digest": f"sha256:{'0' * 64}"}]}
-    answers = {
-        "/v2/a/b/manifests/index.spack": Says(body=json.dumps(layer).encode()),
-        f"/v2/a/b/blobs/sha256:{'0' * 64}": Says(body=database(many(1))),
-    }
-    with serving(answers) as server:
-        image = Image(Registry(server.url, "a/b"), {})
-        with pytest.raises(SourceError, match="damaged or cut off"):
-            image.fetch_index(Validator())
-        image.close()

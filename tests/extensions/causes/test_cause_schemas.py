@@ -1,7 +1,6 @@
 """What `why` and `impact` print as JSON is what their schemas say."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -42,14 +41,6 @@ def test_why(run: Run, histories: dict[str, History], asked: tuple[str, ...], me
     found = check(run, "why", *(history.revisions.get(word, word) for word in asked), "--repo", history.folder)
 
     assert found.keys() == {"schema", "recorded"} | members
-
-
-@pytest.mark.parametrize(("kind", "numbers"), [("v3", (7, 8)), ("v2", (4, 7))])
-def test_lock_files(run: Run, buildcaches: Path, kind: str, numbers: tuple[int, int]) -> None:
-    locks = [buildcaches / kind / "env" / str(number) for number in numbers]
-    found = check(run, "why", "--lock", *locks)
-
-    assert found.keys() == {"schema", "recorded", "causes", "specs", "added", "removed"}
 
 
 @pytest.mark.parametrize(

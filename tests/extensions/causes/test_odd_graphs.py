@@ -76,15 +76,6 @@ def test_specs_that_depend_on_each_other(run: Run, tmp_path: Path) -> None:
     assert "       1  zlib 1.3 -> 1.4\n          hdf5\n" in run("why", "--repo", tmp_path / "catalogue.git").output
 
 
-def test_a_spec_that_depends_on_itself(run: Run, tmp_path: Path) -> None:
-    states = both(
-        index(NODES, spec("zlib", "1.3", edge("zlib", NODES["zlib"]))),
-        index(NEW, spec("zlib", "1.3", edge("zlib", NEW["zlib"]), package_hash="other")),
-    )
-
-    assert "\n  the recipe of zlib changed\n" in why(run, tmp_path, states, "zlib")
-
-
 def test_two_specs_of_one_name(run: Run, tmp_path: Path) -> None:
     """A Python to build with and one to link to: each is compared with its like."""
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from caches import GCC, database, edge, installs, node, put, write_v3
+from caches import edge, node, put
 from conftest import ROOT, Run
 from helpers import document, history, spec_hash
 from helpers import record as record_of
@@ -149,25 +149,13 @@ def test_the_way_to_the_cause(run: Run, histories: dict[str, History]) -> None:
     assert [(one["package"], one["path"]) for one in found["causes"]] == [("zlib", ["cw-stack", "cw-torch", "zlib"])]
 
 
-def test_the_causes_of_an_older_revision(run: Run, histories: dict[str, History]) -> None:
-    """Without a spec, `--rev` is the end of the step."""
-    revisions = [histories["v3"].revisions[V3[number]] for number in (5, 6)]
-    between = run("why", "--between", *revisions, "--repo", histories["v3"].folder)
-    assert run("why", "--rev", revisions[1], "--repo", histories["v3"].folder).output == between.output
-    assert "zlib 1.3 -> 1.3.1" in between.output
-
-
 def test_a_step_that_rebuilt_nothing(run: Run, histories: dict[str, History]) -> None:
     """What else changed is one command away, which names the same two revisions."""
-    history = histories["v3"]
-    before, after = (history.revisions[V3[number]] for number in (4, 5))
+    before, after = (histories["v3"].revisions[V3[number]] for number in (4, 5))
+    found = run("why", "--rev", after, "--repo", histories["v3"].folder).output
 
-    found = run("why", "--between", before, after, "--repo", history.folder).output
-
-    assert (
-        f"no specs were rebuilt between these revisions; what else changed: cachewatch diff {before[:7]} {after[:7]}\n"
-        in found
-    )
+    said = "no specs were rebuilt between these revisions; what else changed: cachewatch diff"
+    assert f"{said} {before[:7]} {after[:7]}\n" in found
 
 
 def test_a_hash_that_is_gone(run: Run, histories: dict[str, History]) -> None:
@@ -309,26 +297,6 @@ def test_bad_requests(run: Run, histories: dict[str, History], arguments: list[s
 
     assert (result.exit_code, "Traceback" in result.error) == (2, False)
     assert message in result.error
-
-
-def test_a_damaged_graph_is_a_sentence(run: Run, tmp_path: Path) -> None:
-    """The rest of the catalogue is read as ever."""
-    mirror, repository = tmp_path / "mirror", tmp_path / "catalogue.git"
-    for version in ("1.0", "1.1"):
-        found = installs(node("zlib", version, dependencies=[edge("gcc", GCC, "c")]), start=int(version[-1]))
-        write_v3(mirror, database(found))
-        record(Cache(address=str(mirror)), repository, is_confirmed=True)
-    stream = (
-        "commit refs/heads/main\ncommitter a <a@b> 4000000000 +0000\ndata 1\nx\nfrom refs/heads/main^0\n"
-        'M 100644 inline "_cache/develop/zlib/graph.json"\ndata 4\n{"x"\ndone\n'
-    )
-    subprocess.run(["git", "-C", repository, "fast-import", "--quiet", "--done"], input=stream, text=True, check=True)
-
-    broken = run("why", "zlib", "--between", "HEAD~1", "HEAD", "--repo", repository)
-
-    assert (broken.exit_code, "Traceback" in broken.error) == (4, False)
-    assert "zlib/graph.json: is not a recorded graph" in broken.error
-    assert run("diff", "HEAD~1", "HEAD", "--repo", repository).exit_code == 0
 
 
 def test_of_a_night_only_the_damaged_package_is_left_out(

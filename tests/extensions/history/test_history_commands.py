@@ -95,7 +95,7 @@ def test_a_file_that_is_no_index_is_neither_changed_nor_removed(repository: Path
     assert (notes.read_text(), [file.name for file in folder.iterdir()]) == ("mine" * 100, ["notes.txt"])
 
 
-@pytest.mark.parametrize("content", ["state", "text", "another"])
+@pytest.mark.parametrize("content", ["state", "text", "short text", "another"])
 def test_only_an_index_is_dropped(repository: Path, tmp_path: Path, run: Run, content: str) -> None:
     """Most databases, and many files, have zeros where SQLite says whose they are."""
     path = tmp_path / "precious.db"
@@ -105,6 +105,8 @@ def test_only_an_index_is_dropped(repository: Path, tmp_path: Path, run: Run, co
             path = path.parent / "cachewatch.db"
         case "text":
             path.write_bytes(bytes(200) + b"important")
+        case "short text":
+            path.write_bytes(b"important")
         case _:
             with closing(sqlite3.connect(path)) as other:
                 other.execute("CREATE TABLE precious(x)")

@@ -54,17 +54,6 @@ def test_each_poll_is_followed_by_the_index(site: Site) -> None:
 
 
 @pytest.mark.slow
-def test_a_rewritten_history_is_indexed_anew(site: Site) -> None:
-    site.publish(2)
-    site.run()
-    site.rewrite(3)
-    site.run(later=DAY)
-    found = dump(_index(site))
-    assert (found["progress"], len(found["revision"])) == ([(0,)], 1)
-    assert [line.get("rewritten") for line in _said(site, "history.indexed")] == [None, 3]
-
-
-@pytest.mark.slow
 def test_a_damaged_index_keeps_no_digest_back_and_is_built_again(site: Site) -> None:
     site.run()
     whole = _index(site).read_bytes()

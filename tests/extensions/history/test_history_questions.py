@@ -12,9 +12,6 @@ import pytest
 from conftest import Run
 from helpers import catalogue, history, record
 from indexes import build
-from sqlite_files import opened
-
-from cachewatch.extensions.history.schema import index_path
 
 HASH = "22xqlomma3rncrgywukvxs53oiorwmgd"
 QUESTIONS = ["history when py-ml-dtypes", "history blame 22xqlom", "log", "history churn --by stack"]
@@ -84,20 +81,6 @@ def test_when(run: Run, asked: Path) -> None:
     assert (rows[1]["version"], rows[1]["baseline"], rows[1]["lag_days"]) == ("0.4.0", False, 0.0)
     lines = run("history", "when", "py-ml-dtypes", "--stack", "e4s").output.splitlines()
     assert lines[1].split() == ["0.3.1", "x86_64_v3", "<=", "2025-05-25", "-", "-", "e4s"]
-
-
-@pytest.mark.usefixtures("asked")
-def test_stacks_of_which_the_same_is_true_are_one_row(run: Run) -> None:
-    """Programs get a row for each."""
-    text = run("history", "when", "py-ml-dtypes@0.4").output
-    assert "e4s, e4s-neoverse_v1" not in text
-    for form, count in (("text", 5), ("csv", 10)):
-        rows = [
-            line
-            for line in run("history", "when", "py-ml-dtypes", "--format", form).output.splitlines()
-            if line[:2] == "0."
-        ]
-        assert (form, len(rows)) == (form, count)
 
 
 @pytest.mark.usefixtures("asked")
@@ -198,24 +181,6 @@ def test_ranges(run: Run) -> None:
     assert "`cachewatch history build`" in run("log", "--since", "abcdef0").error
 
 
-def test_causes(run: Run, asked: Path) -> None:
-    """Their specs are added up, most first; where there is no graph, the sentence says how to have one."""
-    assert "Not recorded: " in run("history", "churn", "--by", "cause").output
-    with opened(asked / "cachewatch-history.db") as connection:
-        (develop,) = connection.execute("SELECT id FROM tag WHERE name = 'develop'").fetchone()
-        rows = [
-            (develop, revision, package, "version", "1.0", "1.1", 3, 2)
-            for revision, package in ((1, "a"), (1, "b"), (0, "a"))
-        ]
-        connection.executemany("INSERT INTO cause VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
-        connection.execute("UPDATE cause SET specs = 9 WHERE package = 'b'")
-        connection.execute("UPDATE night SET recorded = 1")
-    found = json.loads(run("history", "churn", "--by", "cause", "--format", "json").output)["rows"]
-    expected = {"what": "version", "before": "1.0", "after": "1.1", "attributed": 2}
-    assert found == [{"name": "b", **expected, "specs": 9}, {"name": "a", **expected, "specs": 3}]
-    assert "ot recorded" not in run("history", "churn", "--by", "cause").output
-
-
 def test_best_snapshot(run: Run, asked: Path, tmp_path: Path) -> None:
     """The newest of the best first; a branch that has as much is better only if no snapshot is as good."""
     file = lockfile(tmp_path, HASH, "a" * 32)
@@ -264,11 +229,6 @@ def test_where_the_index_is(run: Run, asked: Path, tmp_path: Path, monkeypatch: 
     assert run("log", "--repo", work).output == expected
     monkeypatch.chdir(work / "_cache")
     assert run("log").output == expected
-    # What is built in a folder of a work tree is what questions from any other one ask.
-    index.rename(tmp_path / "kept.db")
-    assert run("history", "build").exit_code == 0
-    assert (index_path(None, asked).exists(), index.exists()) == (True, False)
-    (tmp_path / "kept.db").rename(index)
     moved = index.rename(tmp_path / "elsewhere.db")
     monkeypatch.chdir(tmp_path)
     assert run("log", "--db", moved).output == expected

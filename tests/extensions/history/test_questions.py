@@ -14,7 +14,6 @@ from history_questions import Everything, Row
 from indexes import Catalogue, Key, build, write
 from sqlite_files import opened
 
-from cachewatch.core.selection import Globs
 from cachewatch.errors import UsageError
 from cachewatch.extensions.history.hashes import Blame, find_best, find_blame
 from cachewatch.extensions.history.log import ChurnRow, Range, find_churn, find_log
@@ -85,15 +84,6 @@ def test_when(case: Case) -> None:
         assert found == case.all.when(tag, package), (tag, package)
 
 
-def test_when_of_some(case: Case) -> None:
-    """A filter of stacks chooses rows, and the lag is still that behind the first of all stacks."""
-    for tag, package in case.all.documents:
-        everything = find_when(case.index, package, tag).rows
-        expected = [row for row in everything if row.stack == "e4s" and row.version.startswith("1.")]
-        found = find_when(case.index, package, tag, versions=Globs(["1.*"]), stacks=Globs(["e*"]))
-        assert list(found.rows) == expected
-
-
 def test_blame(case: Case) -> None:
     """Every hash that was ever there; a spec died when the last tag lost it."""
     for spec_hash in case.all.hashes():
@@ -145,16 +135,6 @@ def test_log(case: Case) -> None:
         assert found.keys() == case.all.log(tag, package).keys(), (tag, package)
         for number, one in found.items():
             assert {each.package for each in one.unreadable} == case.all.log(tag, package)[number]
-
-
-def test_log_of_a_range(case: Case) -> None:
-    """The newest revisions of a range, and how many more there are."""
-    everything = case.all.log("develop")
-    for since, until in _ranges(case):
-        numbers = sorted((number for number in everything if since < number <= until), reverse=True)
-        answer = find_log(case.index, "develop", None, Range(since, until, 3))
-        shown = [case.all.commits.index(one.revision) for one in answer.revisions]
-        assert (shown, answer.earlier) == (numbers[:3], len(numbers[3:]))
 
 
 def test_churn(case: Case) -> None:

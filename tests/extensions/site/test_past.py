@@ -1,7 +1,5 @@
 """The past of packages, told from a repository."""
 
-from collections import Counter
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -9,7 +7,7 @@ from conftest import Run
 from helpers import catalogue, history, record, records
 from sites import read_site
 
-from cachewatch.extensions.site.past import NO_STACK, PackageHistory, TagHistory, totals_of
+from cachewatch.extensions.site.past import PackageHistory, TagHistory, totals_of
 
 E4S, ML = ["e4s", "root"], ["ml", "root"]
 
@@ -107,25 +105,6 @@ def test_totals_carry_on(tmp_path: Path) -> None:
     assert totals.churn == {"rebuilt": [0, 2, 0], "new": [0, 1, 0], "gone": [0, 0, 2]}
 
 
-def test_the_demo_adds_up(demo_repository: Path) -> None:
-    """Changes summed from the beginning are what is there in the end, stack by stack."""
-    past = _past(demo_repository)
-    totals = totals_of(past)
-    present: Counter[str] = Counter()
-    for package in past.packages:
-        for copies in package.present.copies:
-            present[copies.stack] += copies.count
-
-    assert totals.specs[-1] == sum(package.present.specs for package in past.packages) > 0
-    assert {stack: counts[-1] for stack, counts in totals.stacks.items() if counts[-1]} == {
-        stack: count for stack, count in present.items() if stack != NO_STACK
-    }
-    for package in past.packages:
-        assert package.steps[0].is_baseline == (package.steps[0].revision == 0)
-        for before, step in pairwise(package.steps):
-            assert before.specs + step.counts.get("new", 0) - step.counts.get("gone", 0) == step.specs
-
-
 @pytest.mark.parametrize("shown", [2, 4])
 def test_a_site_goes_on_from_an_earlier_one(zlib: Path, shown: int) -> None:
     """It says what one says that is made anew."""
@@ -180,21 +159,6 @@ def test_a_damaged_version_is_passed_over(tmp_path: Path) -> None:
     assert read_site(folder, found) == found
 
 
-def test_what_cannot_be_compared_is_no_news(tmp_path: Path, documents: Path) -> None:
-    """The first document that names hashes, after those of 2022, brought nothing: nobody knows when it all came."""
-    path = "_cache/develop/aml/specs.md"
-    old, new = sorted((documents / "aml").glob("*.md"))
-    folder = history(tmp_path / "r.git", {path: old.read_bytes()}, {path: new.read_bytes()})
-    found = read_site(folder)
-    (step,) = _only(found.past).steps
-
-    assert ["written in 2022" in one.message for one in found.diagnostics] == [True]
-    assert (step.revision, step.is_baseline, step.counts) == (1, True, {})
-    assert step.specs > 0
-    assert totals_of(found.past).churn == {}
-    assert not any(stay.is_dated for stay in _only(found.past).stays)
-
-
 def test_a_package_can_go_and_return(tmp_path: Path) -> None:
     """The document of a package vanishes, and comes back as it was."""
     with_it, without = catalogue({"a": [record(1)], "b": [record(2)]}), catalogue({"a": [record(1)]})
@@ -207,17 +171,3 @@ def test_a_package_can_go_and_return(tmp_path: Path) -> None:
         (2, False, 1),
     ]
     assert package.is_there
-
-
-def test_a_document_without_specs_is_there(tmp_path: Path) -> None:
-    """It is not the same as no document."""
-    states = [catalogue({"a": specs, "b": [record(2)]}) for specs in ([record(1)], [], [record(3)])]
-    past = _past(history(tmp_path / "r.git", *states, catalogue({"a": [], "b": [record(2)]})))
-
-    assert [(step.is_gone, step.specs) for step in past.packages[0].steps] == [
-        (False, 1),
-        (False, 0),
-        (False, 1),
-        (False, 0),
-    ]
-    assert totals_of(past).packages == [2, 2, 2, 2]

@@ -24,6 +24,7 @@ from cachewatch.extensions.site.lists import (
 )
 from cachewatch.extensions.site.overview import cards, latest_card, unusual_card, versions_card
 from cachewatch.extensions.site.packages import Sources, builds_of, install_of, matrix_of, package_page
+from cachewatch.extensions.site.page_parts import View
 from cachewatch.extensions.site.past import (
     AlikeSpecs,
     Copies,
@@ -32,7 +33,6 @@ from cachewatch.extensions.site.past import (
     totals_of,
 )
 from cachewatch.extensions.site.reading import SiteContents
-from cachewatch.extensions.site.values import View
 
 _ATOM = "{http://www.w3.org/2005/Atom}"
 
@@ -77,14 +77,6 @@ def test_what_is_unusual_is_said(lost: SiteContents) -> None:
     ]
 
 
-def test_a_small_stack_that_lost_its_last_package_is_named(tmp_path: Path) -> None:
-    """Too small to have fallen, but it has no build any more."""
-    both = [record(1, stacks=["e4s", "root"]), record(2, stacks=["tiny", "root"])]
-    states = [catalogue({"a": both}), catalogue({"a": both[:1]})]
-
-    assert _unusual(read_site(history(tmp_path / "r.git", *states))) == ["tiny has no build of a since 2 Jun 2025"]
-
-
 def test_what_is_unusual_comes_first_with_its_day(lost: SiteContents, tmp_path: Path) -> None:
     """A page is read long after it was made, so it names days; without anything unusual, the news come first."""
     quiet = read_site(history(tmp_path / "r.git", *[catalogue({"a": [record(n)]}) for n in (1, 2)]))
@@ -127,23 +119,6 @@ def test_a_version_that_another_stack_had_is_not_new(tmp_path: Path) -> None:
     assert _lines(versions_card(found)) == ["zlib 1.0 -> 1.1 in hep"]
     assert _lines(latest_card(caught_up)) == ["zlib 1.0 -> 1.2"]
     assert _lines(versions_card(caught_up)) == []
-
-
-def test_the_stack_of_a_recorded_cache_is_called_one(tmp_path: Path) -> None:
-    """It is named `cache`: "in cache" would say something else."""
-    states = [
-        {"zlib": [record(number, versions=[v], stacks=["cache", "root"])]} for number, v in enumerate(("1.0", "1.1"))
-    ]
-    told = _page_of(read_site(history(tmp_path / "r.git", *map(catalogue, states))), "zlib")
-
-    assert told["lead"] == "The newest version is 1.1, in stack cache."
-    assert told["install"]["about"].endswith("from stack cache")
-    assert [link.text for link in told["happenings"][0].came] == ["1.1 in stack cache"]
-    lost = read_site(
-        history(tmp_path / "l.git", catalogue({"zlib": states[0]["zlib"]}), catalogue({"zlib": [record(9)]}))
-    )
-    assert _unusual(lost) == ["stack cache has no build of zlib since 2 Jun 2025"]
-    assert [row["stack"].text for row in _page_of(lost, "zlib")["lost"]] == ["stack cache"]
 
 
 def test_only_what_is_added_is_marked_as_new(tmp_path: Path) -> None:
@@ -300,6 +275,8 @@ def test_the_newest_version_is_installed_that_most_stacks_have() -> None:
     assert known["variants"] == "+mpi"
     assert unknown is not None
     assert unknown["setup"] == ()
+    # The next prune takes what no stack builds.
+    assert install_of("hdf5", "develop", _builds(_build("2.0", "bbbbbbbbb")), Sources()) is None
 
 
 @pytest.mark.parametrize("name", ["$(reboot)", "-rf", "a b"])
@@ -309,11 +286,6 @@ def test_no_command_has_a_name_that_means_more_to_a_shell(name: str) -> None:
 
     assert install_of(name, "develop", present, Sources("https://example.org/{tag}")) is None
     assert Sources(packages="https://example.org/{package}").page_of(name) == ""
-
-
-def test_an_unreferenced_build_is_not_offered() -> None:
-    """The next prune takes it."""
-    assert install_of("hdf5", "develop", _builds(_build("2.0", "bbbbbbbbb")), Sources()) is None
 
 
 def test_variants_that_all_builds_have_are_said_once() -> None:

@@ -1,4 +1,4 @@
-"""Values for templates that several kinds of pages share, and the shapes of plots.
+"""Parts of pages: links, figures and rows that several kinds of pages share, and the shapes of plots.
 
 A page is a mapping of names to values (`View`), which only its template reads. All text from documents has passed
 `stories.shown`. Shapes are drawn in percent of the available width, and words are ordinary text beside them, so that a
