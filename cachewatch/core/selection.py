@@ -40,7 +40,7 @@ MEANINGS: Mapping[Kind, tuple[str, bool]] = {
         "over half of a tag is gone in one revision, of five packages or more: publishing may have failed",
         True,
     ),
-    Kind.UNREADABLE: ("a document could not be compared", True),
+    Kind.UNREADABLE: ("a document could not be compared; digests name it beside other changes, never alone", True),
     Kind.PACKAGE_REMOVED: ("a package's document is gone", True),
     Kind.PACKAGE_ADDED: ("a package appeared", True),
     Kind.PLACE_LOST: ("a stack no longer has a build of the package for a target", True),

@@ -86,6 +86,7 @@ def view(digest: Digest, form: DigestForm = WHOLE, *, clean: Clean = str, own: W
         "alternative": None if found.alternative is None else made.plain(found.alternative),
         "spans": [made.span(span) for span in digest.spans[:_MOST_SPANS]],
         "more_spans": max(0, len(digest.spans) - _MOST_SPANS),
+        "more_sources": max(0, len({span.source for span in digest.spans}) - 1),  # one has a span for each base
         "tags": [made.tag(tag) for tag in digest.tags[: form.tags]],
         "more_tags": max(0, len(digest.tags) - form.tags),
         "environment": None if found.environment is None else coverage_data(found.environment, form.rows, clean),

@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import closing, contextmanager, nullcontext
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from itertools import count, pairwise
 
@@ -613,10 +613,12 @@ class OpenSource(Struct, frozen=True, kw_only=True):
         }
         # By the revision since which documents are unreadable, and by the one that they are compared with now.
         notes = (
+            *((Note("rewritten"),) if any(self._between(gap)[1] for gap in self.ranges.ranges) else ()),
             *by_tag("unread", unread.left, lambda entry: entry.since),
             *by_tag("read-again", readable, lambda entry: entry.base),
             *by_tag("removed", removed, lambda _: ""),
             *unknown(unread.unknown),
+            *self._notes_on_dates(),
         )
         packages = tuple(dict.fromkeys(entry.package for left in unread.left.values() for entry in left))
         is_unknown = bool(unread.unknown)
@@ -633,8 +635,9 @@ class OpenSource(Struct, frozen=True, kw_only=True):
     def _lacks(self, tag: str, entry: Unread) -> bool:
         return document_in(self.repository, self.newest.commit, tag, entry.package) is None
 
-    def _span(self, gap: PendingRange, notes: tuple[Note, ...]) -> Span:
-        revisions, is_rewritten, times = self.comparisons.recall(
+    def _between(self, gap: PendingRange) -> tuple[int | None, bool, Sequence[datetime]]:
+        """Return how many revisions a range has, whether upstream no longer has its first one, and the times of all."""
+        return self.comparisons.recall(
             ("between", self.repository.git_dir, gap.base.commit, self.newest.commit),
             lambda: (
                 count_between(self.repository, gap.base, self.newest),
@@ -642,20 +645,24 @@ class OpenSource(Struct, frozen=True, kw_only=True):
                 times_between(self.repository, gap.base, self.newest),
             ),
         )
-        if is_rewritten:
-            notes = (Note("rewritten"), *notes)
+
+    def _span(self, gap: PendingRange, notes: tuple[Note, ...]) -> Span:
+        revisions, _, times = self._between(gap)
         span = self._span_from(gap.base, revisions, notes)
         gaps = (Outage(a, b) for a, b in pairwise(sorted(times)) if b - a > self.longest_pause)
         return structs.replace(span, gaps=tuple(gaps))
 
-    def _span_from(self, before: Revision, revisions: int | None, notes: tuple[Note, ...]) -> Span:
+    def _notes_on_dates(self) -> Iterator[Note]:
+        """Yield what is said of a source that published nothing for long, or whose newest revision is of no real day."""
         now = self.context.clock()
         newest = self.newest.time
         is_usual = newest is not None and now - newest <= self.longest_pause
         if is_stale(self.source, self.health, now) and not is_usual:
-            notes = (*notes, staleness(self.health, now, self.context.config.timezone))
+            yield staleness(self.health, now, self.context.config.timezone)
         if self.newest.has_impossible_date:
-            notes = (*notes, Note("impossible-date", {"revision": self.newest.commit[:10]}))
+            yield Note("impossible-date", {"revision": self.newest.commit[:10]})
+
+    def _span_from(self, before: Revision, revisions: int | None, notes: tuple[Note, ...]) -> Span:
         return Span(
             source=self.source.name,
             address=self.source.public_address,

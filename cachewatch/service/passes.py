@@ -123,7 +123,7 @@ def _log_what_waits(connection: Connection, context: Context, begun: datetime) -
             context.log.error(
                 "channel.waiting",
                 channel=name,
-                deliveries=", ".join(str(each.id) for each in waiting[:_MOST_LOGGED]),
+                ids=", ".join(str(each.id) for each in waiting[:_MOST_LOGGED]),
                 next_attempt=minute(found.blocked_until, context.config.timezone),
                 error=found.error,
                 advice=f"cachewatch deliveries retry {waiting[0].id}",

@@ -165,7 +165,7 @@ def test_a_delivery_that_waits_for_a_repaired_channel_is_named(configured: Path,
     again = run("once")
 
     assert again.exit_code == 7
-    assert "error channel.waiting channel=files deliveries=1 next_attempt=" in again.error
+    assert "error channel.waiting channel=files ids=1 next_attempt=" in again.error
     assert 'advice="cachewatch deliveries retry 1"' in again.error
     run("deliveries", "retry", "1")
     last = run("once")

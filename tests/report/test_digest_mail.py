@@ -261,7 +261,8 @@ def test_an_empty_digest(tmp_path: Path) -> None:
 def test_many_of_everything(demo_repository: Path) -> None:
     """What is said in passing is counted too when there is too much of it."""
     digest = digest_of(read(demo_repository), why=tuple(f"pattern {n}" for n in range(100)))
-    digest = replace(digest, spans=digest.spans * 60, silenced=digest.silenced * 70, commands=digest.commands * 30)
+    spans = tuple(replace(span, source=f"source-{n % 60}") for n in range(61) for span in digest.spans)
+    digest = replace(digest, spans=spans, silenced=digest.silenced * 70, commands=digest.commands * 30)
     rendered = render_digest(digest)
 
     for form in (rendered.text, rendered.html, rendered.markdown):

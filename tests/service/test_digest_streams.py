@@ -97,7 +97,10 @@ def test_the_base_of_a_tag_that_is_gone_survives_a_force_push(tmp_path: Path) ->
     made.run(later=DAY)
     made.rewrite(2)
     made.run(later=DAY)
-    assert "1.0 -> 2.0" in made.told()[-1]
+    text = made.told()[-1]
+    assert "1.0 -> 2.0" in text
+    assert text.count("upstream rewrote its history") == 1  # both tags are compared with revisions that are gone
+    assert "more source" not in text
 
 
 def test_the_oldest_snapshot_of_a_series_is_retired_without_asking(tmp_path: Path) -> None:
