@@ -39,7 +39,7 @@ from cachewatch.core.model import (
     Side,
     SpecCounts,
 )
-from cachewatch.core.statement_values import Counts, Line, OwnedLoss, Statement, StatementKind, Story, severity_of
+from cachewatch.core.statement_values import Counts, Line, OwnedLoss, Statement, StatementKind, Story
 from cachewatch.report.headline import WIDEST
 from cachewatch.report.values import (
     MAX_HTML,
@@ -264,7 +264,6 @@ def _whole(about: StatementKind, kind: Kind, counts: Counts, **more: Any) -> Sta
         stacks=("e4s", "radiuss"),
         counts=counts,
         kinds=frozenset({kind}),
-        severity=severity_of(about),
         **more,
     )
 
@@ -283,7 +282,6 @@ def _statement(kind: StatementKind, *lines: Line, name: str = "", losses: tuple[
         counts=sum((line.counts for line in lines), start=Counts()),
         lines=lines,
         losses=losses,
-        severity=severity_of(kind),
     )
 
 

@@ -27,7 +27,7 @@ from cachewatch.core.model import (
     Unreadable,
 )
 from cachewatch.core.names import DOCUMENT
-from cachewatch.core.statement_values import Items, Statement, StatementKind, is_of_tag
+from cachewatch.core.statement_values import OF_VALUES, Items, Statement, StatementKind, is_of_tag
 from cachewatch.core.tag_judgement import Observation
 
 # The assumed size of a document: asking git for all sizes takes as long as reading some documents.
@@ -155,6 +155,10 @@ class TagPair(Struct, frozen=True, kw_only=True):
     is_lost_tag: bool = False
 
 
+# Reads which stacks each tag of one side declares, which few comparisons need.
+TagStacks = Callable[[], Mapping[str, frozenset[str]]]
+
+
 class Comparison(Struct, frozen=True, kw_only=True):
     """Everything that `diff` is to compare, before any document is read."""
 
@@ -163,7 +167,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
     revisions_between: int | None = None  # None if unknown
     diagnostics: tuple[Diagnostic, ...] = ()  # about tags that cannot be compared at all
     # Return the stacks that each side declares, by tag.
-    stacks: tuple["TagStacks", "TagStacks"] = field(default_factory=lambda: (no_stacks, no_stacks))
+    stacks: tuple[TagStacks, TagStacks] = (dict, dict)
     # Returns the names of the packages in all tags of both sides, even without differences.
     packages: Callable[[], Iterable[str]] = tuple
     # Returns the documents of the tags that did not change and so are in no pair; None if there are too many to read.
@@ -194,18 +198,6 @@ class Readers(Struct, frozen=True):
         """Return other readers of the same blobs, for another process."""
         before = self.before.reopened()
         return Readers(before, before if self.after is self.before else self.after.reopened())
-
-
-class TagStacks(Protocol):
-    """A function that reads the list of tags of one side, which few comparisons need."""
-
-    def __call__(self) -> Mapping[str, frozenset[str]]:
-        """Return the declared stacks of each tag."""
-
-
-def no_stacks() -> Mapping[str, frozenset[str]]:
-    """Return an empty mapping: no tag declares its stacks."""
-    return {}
 
 
 class Tally(Struct):
@@ -256,9 +248,8 @@ def events_of(statements: Sequence[Statement], tag_event: Event | None) -> tuple
     for one in statements:
         if one.kind not in _NO_EVENTS and is_of_tag(one.kind):
             kind = next((kind for kind in _ATTRIBUTES if kind in one.kinds), None)
-            is_of_values = one.kind in (StatementKind.MIGRATION, StatementKind.BESIDE, StatementKind.NO_LONGER)
             name = "surplus copies" if one.kind is StatementKind.PRUNE else one.name
-            told = kind if is_of_values and kind else Kind(one.kind)
+            told = kind if one.kind in OF_VALUES and kind else Kind(one.kind)
             events.append(Event(told, name, len(one.packages), one.counts.specs))
     return tuple(events)
 

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from cachewatch.core import spack
 from cachewatch.core.matching import Contents, PlaceJudgement
 from cachewatch.core.model import (
+    LOSS_ORDER,
     Loss,
     LossClass,
     Machine,
@@ -24,11 +25,8 @@ from cachewatch.core.model import (
     Spec,
     StackChange,
     Verdict,
-    places_in,
 )
 from cachewatch.core.spack import NO_COMPILER, is_newer, newest, sorted_versions, that_matter
-
-_ORDER = list(LossClass)
 
 _System = tuple[str, str]  # platform and operating system
 
@@ -75,7 +73,7 @@ class Remains:
             for system in sorted(systems)
             for loss in self._of_system(system, systems[system], versions[system], target)
         ]
-        worst = max(losses, key=lambda loss: (_ORDER.index(loss.loss_class), loss.version))
+        worst = max(losses, key=lambda loss: (LOSS_ORDER.index(loss.loss_class), loss.version))
         same = (one.builds for one in losses if one.loss_class is worst.loss_class)
         return replace(worst, builds=tuple(chain.from_iterable(same)))
 
@@ -205,7 +203,7 @@ def _systems(contents: Contents) -> set[_System]:
 def _in_places(signatures: Iterable[Signature], places: Collection[Place]) -> Mapping[Place, list[Signature]]:
     found: dict[Place, list[Signature]] = {place: [] for place in places}
     for signature in signatures:
-        for place in places_in(signature.stacks, signature.target):
+        for place in signature.places:
             if place in found:
                 found[place].append(signature)
     return found

@@ -18,12 +18,11 @@ from msgspec.structs import replace
 
 from cachewatch.core.model import (
     REGRADED,
-    Delta,
     Kind,
     Loss,
     Machine,
-    MachineLoss,
     MatchKind,
+    PackageChange,
     Place,
     PlaceChange,
     Signature,
@@ -34,7 +33,6 @@ from cachewatch.core.model import (
     StackChange,
     Status,
     Verdict,
-    places_in,
 )
 from cachewatch.core.spack import (
     NO_COMPILER,
@@ -319,11 +317,6 @@ def combinations_of(signature: Signature, *, is_compiler_unknown: bool) -> list[
     return [Combination(version, *rest) for version in signature.versions or ("",)]
 
 
-def places_of(signature: Signature) -> frozenset[Place]:
-    """Return the places of a spec; none if no stack builds it."""
-    return places_in(signature.stacks, signature.target)
-
-
 def judge_places(
     touched: frozenset[Place], before: Iterable[Signature], after: Iterable[Signature], *, is_compiler_unknown: bool
 ) -> dict[Place, PlaceJudgement]:
@@ -371,7 +364,7 @@ def _contents(
     together: defaultdict[frozenset[Place], list[Combination]] = defaultdict(list)
     for signature in signatures:
         combinations = combinations_of(signature, is_compiler_unknown=is_compiler_unknown)
-        together[places_of(signature)] += combinations
+        together[signature.places] += combinations
     contents: defaultdict[Place, set[Combination]] = defaultdict(set)
     for places, combinations in together.items():
         for place in touched & places:
@@ -438,7 +431,7 @@ def class_of(
     no_stack, of_place, of_regraded, of_version, of_combination, of_copies = _CLASSES[whole]
     if not signature.stacks:
         return no_stack
-    found = [judged[place] for place in places_of(signature) if place in judged]
+    found = [judged[place] for place in signature.places if place in judged]
     if any(judgement.verdict is whole for judgement in found):
         return of_place
     is_vanished = whole is Verdict.LOST
@@ -501,31 +494,22 @@ def count_specs(
     )
 
 
-def kinds_of(
-    status: Status,
-    facts: Mapping[str, Delta],
-    places: Iterable[PlaceChange],
-    counts: SpecCounts,
-    *,
-    matches: Sequence[SpecMatch],
-    restacked: Iterable[StackChange],
-    has_unreferenced: bool,
-    machines_lost: Iterable[MachineLoss] = (),
-) -> frozenset[Kind]:
-    """Return every kind of change of a package; kinds are determined nowhere else.
+def kinds_of(change: PackageChange) -> frozenset[Kind]:
+    """Return every kind of change of a package, from all else that is known of it; kinds are determined nowhere else.
 
     An added or removed package has versions that are added or removed, but no other compilers, systems, targets or
     variants than before.
     """
-    matched = {match.kind for match in matches}
+    status, facts, counts = change.status, change.facts, change.counts
+    matched = {match.kind for match in change.matches}
     # The specs that other stacks build now, each before and after.
-    moves = [(match.before, match.after) for match in matches if match.kind is MatchKind.MOVED]
-    moves += [(kept.before, kept.after) for kept in restacked]
+    moves = [(match.before, match.after) for match in change.matches if match.kind is MatchKind.MOVED]
+    moves += [(kept.before, kept.after) for kept in change.restacked]
     has_both = status is Status.CHANGED
     claims = {
         Kind.PACKAGE_ADDED: status is Status.ADDED,
         Kind.PACKAGE_REMOVED: status is Status.REMOVED,
-        Kind.UNREFERENCED: has_unreferenced,
+        Kind.UNREFERENCED: change.newly_unreferenced,
         Kind.VERSION_ADDED: facts["versions"].added,
         Kind.VERSION_REMOVED: facts["versions"].removed,
         Kind.UPGRADED: MatchKind.UPGRADED in matched,
@@ -543,5 +527,5 @@ def kinds_of(
         Kind.REBUILT: MatchKind.REBUILT in matched,
     }
     kinds = {kind for kind, holds in claims.items() if holds}
-    of_machines = [loss_kinds(lost.loss) | {Kind.MACHINE_LOST} for lost in machines_lost]
-    return frozenset(kinds.union(*(place.kinds for place in places), *of_machines))
+    of_machines = [loss_kinds(lost.loss) | {Kind.MACHINE_LOST} for lost in change.machines_lost]
+    return frozenset(kinds.union(*(place.kinds for place in change.places), *of_machines))

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from msgspec import Struct, field
 
-from cachewatch.core.model import Kind, MatchKind, PackageChange, Signature, Status
+from cachewatch.core.model import Kind, MatchKind, PackageChange, Signature, Status, versions_by_stack
 from cachewatch.core.spack import NO_COMPILER, that_matter
 from cachewatch.core.statement_values import Attribute, StatementKind
 
@@ -68,7 +68,7 @@ def values_of(change: PackageChange) -> PackageValues:
     """Return the changes of the values of a package."""
     if not _is_touched(change):
         return PackageValues()
-    versions = [_versions(side.counts) for side in (change.specs_before, change.specs_after)]
+    versions = [versions_by_stack(side.counts) for side in (change.specs_before, change.specs_after)]
     kept = {stack: versions[0][stack] & versions[1][stack] for stack in versions[0].keys() & versions[1].keys()}
     had, has = (_by_stack(side.counts, kept) for side in (change.specs_before, change.specs_after))
     gone, new, steps = {}, {}, {}
@@ -89,14 +89,6 @@ def _is_touched(change: PackageChange) -> bool:
         bool(change.gone or change.new or change.restacked)
         or any(match.kind not in _SAME_VALUES for match in change.matches)
     )
-
-
-def _versions(signatures: Iterable[Signature]) -> Mapping[str, set[str]]:
-    found: defaultdict[str, set[str]] = defaultdict(set)
-    for stacks, versions in {(one.stacks, one.versions) for one in signatures}:
-        for stack in stacks:
-            found[stack].update(versions)
-    return found
 
 
 def _by_stack(signatures: Iterable[Signature], kept: Mapping[str, Set[str]]) -> Mapping[str, _Held]:

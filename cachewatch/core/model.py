@@ -4,7 +4,7 @@ All values are frozen, and nothing here reads, writes or formats. The words are 
 binary, and its signature is everything that is known of it but the hash.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, ItemsView, Iterable, Iterator, Mapping, Set, ValuesView
 from enum import IntEnum, StrEnum
 from functools import cached_property, lru_cache
@@ -151,6 +151,25 @@ class CompilerForm(IntEnum):
     MISSING = 2  # no record names one
 
 
+class Place(NamedTuple):
+    """One stack on one target, in which a package can be present or not."""
+
+    stack: str
+    target: str
+
+
+@lru_cache(maxsize=1024)
+def places_in(stacks: tuple[str, ...], target: str) -> frozenset[Place]:
+    """Return the places of these stacks on a target. The same value is returned for the same stacks, to save memory."""
+    return frozenset([place_in(stack, target) for stack in stacks])
+
+
+@lru_cache(maxsize=1024)
+def place_in(stack: str, target: str) -> Place:
+    """Return a place. The same value is returned each time, so that pickling writes it once."""
+    return Place(stack, target)
+
+
 class Signature(Struct, frozen=True, order=True, cache_hash=True, gc=False):
     """Everything known of a spec but its hash and size, spelled uniformly (see core/spack.py); sorted by all fields."""
 
@@ -166,6 +185,11 @@ class Signature(Struct, frozen=True, order=True, cache_hash=True, gc=False):
     def is_unreferenced(self) -> bool:
         """Whether no stack builds this any more, so that it may be pruned at any time."""
         return not self.stacks
+
+    @property
+    def places(self) -> frozenset[Place]:
+        """The places that have it; none if no stack builds it."""
+        return places_in(self.stacks, self.target)
 
 
 class Spec(Struct, frozen=True, gc=False):
@@ -333,25 +357,6 @@ class StackVersions(Struct, frozen=True, gc=False):
     verdict: Verdict
 
 
-class Place(NamedTuple):
-    """One stack on one target, in which a package can be present or not."""
-
-    stack: str
-    target: str
-
-
-@lru_cache(maxsize=1024)
-def places_in(stacks: tuple[str, ...], target: str) -> frozenset[Place]:
-    """Return the places of these stacks on a target. The same value is returned for the same stacks, to save memory."""
-    return frozenset([place_in(stack, target) for stack in stacks])
-
-
-@lru_cache(maxsize=1024)
-def place_in(stack: str, target: str) -> Place:
-    """Return a place. The same value is returned each time, so that pickling writes it once."""
-    return Place(stack, target)
-
-
 class LossClass(_Word):
     """What a tag still has instead of what a place or machine lost: the first of these that applies."""
 
@@ -362,6 +367,7 @@ class LossClass(_Word):
     GONE = "gone"  # nothing that these machines run, or only older versions
 
 
+LOSS_ORDER = list(LossClass)  # the worst last
 # The classes that readers must know about.
 MISSED = (LossClass.GOING, LossClass.OTHER, LossClass.GONE)
 
@@ -414,6 +420,11 @@ class PlaceChange(Struct, frozen=True, kw_only=True):
     machines: frozenset[Machine] = frozenset()  # if the place is lost or gained
     outside: Outside | None = None  # if the place is lost in a selection only
 
+    @property
+    def place(self) -> Place:
+        """The place itself."""
+        return place_in(self.stack, self.target)
+
 
 class MachineLoss(Struct, frozen=True, kw_only=True):
     """A platform and operating system for which a place lost the package, while it keeps it for others."""
@@ -422,6 +433,11 @@ class MachineLoss(Struct, frozen=True, kw_only=True):
     machine: Machine
     versions: tuple[str, ...]  # lost for this machine, oldest first
     loss: Loss
+
+    @property
+    def place(self) -> Place:
+        """The place that lost it."""
+        return place_in(self.stack, self.machine.target)
 
 
 class SignatureCount(Struct, frozen=True, gc=False):
@@ -662,6 +678,20 @@ def facts_of(signatures: Collection[Signature]) -> Facts:
         "targets": frozenset([s.target for s in signatures]),
         "variants": _all_of({s.variants for s in signatures}),
     }
+
+
+def places_of(signatures: Iterable[Signature]) -> frozenset[Place]:
+    """Return all places that have any of these."""
+    return frozenset[Place]().union(*{signature.places for signature in signatures})
+
+
+def versions_by_stack(signatures: Iterable[Signature]) -> Mapping[str, Set[str]]:
+    """Return the versions in each stack."""
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    for stacks, versions in {(signature.stacks, signature.versions) for signature in signatures}:
+        for stack in stacks:
+            found[stack].update(versions)
+    return found
 
 
 def kind_of_fact(name: str, *, is_added: bool) -> Kind:

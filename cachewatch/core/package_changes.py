@@ -9,7 +9,7 @@ place. Only selected specs are counted: if one of a pair is selected, it came in
 import gc
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
 from typing import Any, NamedTuple, TypeVar
@@ -28,7 +28,6 @@ from cachewatch.core.matching import (
     kinds_of,
     matched_across,
     place_changes,
-    places_of,
     verdict_of,
 )
 from cachewatch.core.model import (
@@ -55,10 +54,14 @@ from cachewatch.core.model import (
     Verdict,
     facts_of,
     places_in,
+    places_of,
+    versions_by_stack,
 )
 from cachewatch.core.names import safe, safe_name
 from cachewatch.core.selection import Selection
 from cachewatch.core.spack import NO_COMPILER, VersionKey, agrees, newest, sorted_versions, version_identity
+
+_LOGGER = logging.getLogger(__name__)
 
 Counts = Counter[Signature]
 
@@ -150,7 +153,7 @@ def _read_report(
     """Call DeepDiff, and add what it reports to `reported`, by package."""
     report = DeepDiff(before, after, view="tree", threshold_to_diff_deeper=0, ignore_private_variables=False)
     for level in chain.from_iterable(report.values()):
-        package, *path = _path(level)
+        package, *path = level.path(output_format="list")
         of_package = reported[package]
         for side, value in enumerate((level.t1, level.t2)):
             if value is notpresent:
@@ -164,14 +167,6 @@ def _read_report(
                     of_package.specs[side][signatures[key]] = count
 
 
-def _path(level: Any) -> list[str]:
-    """Return the keys that lead to a difference, beginning with the package."""
-    keys = []
-    while (level := level.up) is not None:
-        keys.append((level.t1_child_rel or level.t2_child_rel).param)
-    return keys[::-1]
-
-
 def _leaves(path: list[str], value: Any) -> Iterator[tuple[list[str], int]]:
     """Yield each count or True below `path`, with its own path."""
     if isinstance(value, dict):
@@ -179,14 +174,6 @@ def _leaves(path: list[str], value: Any) -> Iterator[tuple[list[str], int]]:
             yield from _leaves([*path, key], inner)
     else:
         yield path, value
-
-
-def known_compilers(delta: Delta, before: frozenset[str], after: frozenset[str]) -> Delta:
-    """Return `delta` without compilers that may not differ, because the other side names no compiler."""
-    return Delta(
-        added=() if NO_COMPILER in before else tuple(c for c in delta.added if c != NO_COMPILER),
-        removed=() if NO_COMPILER in after else tuple(c for c in delta.removed if c != NO_COMPILER),
-    )
 
 
 Hash = TypeVar("Hash", str, bytes | str)
@@ -225,7 +212,10 @@ def in_one_form(
         differing = tuple([spec_hash for spec_hash in differing if spec_hash not in reused])
     rewritten = _rewritten(package, old, new, differing)
     if rewritten:
-        old, new = _with(old, rewritten), _with(new, rewritten)
+        old, new = (
+            Specs.of({**side, **{h: replace(s, stacks=side[h].stacks) for h, s in rewritten.items()}})
+            for side in (old, new)
+        )
     return Aligned(old, new, kept, differing)
 
 
@@ -345,11 +335,7 @@ def _agree(name: str, before: Any, after: Any, unwritten: frozenset[str]) -> boo
     if name == "compiler":
         (compiler, _, version), (other, _, other_version) = before.partition("@"), after.partition("@")
         return compiler == other and not (version and other_version) and _COMPILER_VERSION in unwritten
-    return name == "versions" and _has_same_versions(before, after)
-
-
-def _has_same_versions(before: tuple[str, ...], after: tuple[str, ...]) -> bool:
-    return all(
+    return name == "versions" and all(
         any(agrees(version, one) for one in others)
         for versions, others in ((before, after), (after, before))
         for version in versions
@@ -381,10 +367,6 @@ def _spelled(signature: Signature, spellings: Mapping[str, str]) -> Signature:
     return replace(signature, versions=tuple(versions))
 
 
-def _with(specs: Specs, rewritten: Mapping[str, Signature]) -> Specs:
-    return Specs.of({**specs, **{h: replace(s, stacks=specs[h].stacks) for h, s in rewritten.items()}})
-
-
 def _rewritten(package: str, old: Specs, new: Specs, kept: Iterable[str]) -> Mapping[str, Signature]:
     """Return the `kept` specs that are written differently, each with both records combined."""
     rewritten = {}
@@ -392,14 +374,9 @@ def _rewritten(package: str, old: Specs, new: Specs, kept: Iterable[str]) -> Map
         before, after = old[spec_hash], new[spec_hash]
         form = [name for name in _ATTRIBUTES if getattr(before, name) != getattr(after, name)]
         if form:
-            _log(package, spec_hash, form)
+            _LOGGER.info("%s/%s: %s written differently", safe(package), spec_hash[:7], ", ".join(sorted(form)))
             rewritten[spec_hash] = together(before, after)
     return rewritten
-
-
-def _log(package: str, spec_hash: str, form: Iterable[str]) -> None:
-    logger = logging.getLogger(__name__)
-    logger.info("%s/%s: %s written differently", safe(package), spec_hash[:7], ", ".join(sorted(form)))
 
 
 def judge_versions(
@@ -408,20 +385,11 @@ def judge_versions(
     """Yield the changed versions of each stack with a verdict: a package can go up in one stack and down in another."""
     if not stacks:
         return
-    had, has = _versions(stacks, before), _versions(stacks, after)
+    had, has = versions_by_stack(before), versions_by_stack(after)
     for stack in sorted(stacks):
         old, new = had.get(stack, frozenset()), has.get(stack, frozenset())
         if old != new:
             yield StackVersions(stack, tuple(sorted_versions(old)), tuple(sorted_versions(new)), verdict_of(old, new))
-
-
-def _versions(stacks: set[str], signatures: Iterable[Signature]) -> Mapping[str, Set[str]]:
-    """Return the versions in each of `stacks`."""
-    versions: defaultdict[str, set[str]] = defaultdict(set)
-    for those, has in {(signature.stacks, signature.versions) for signature in signatures}:
-        for stack in stacks.intersection(those):
-            versions[stack].update(has)
-    return versions
 
 
 class Pair(Struct, frozen=True):
@@ -520,7 +488,8 @@ def _change_of(one: _Prepared, reported: Reported, *, is_pruned: bool) -> Packag
         return None
     all_vanished, all_new = {**rebuilt, **vanished}, {**rebuilt, **new}
     accounted = account(Counter(all_vanished), Counter(all_new), is_compiler_unknown=unknown)
-    touched = _touched((*vanished, *new), one.restacked)
+    moved = (places_in(kept.gained + kept.lost, kept.after.target) for kept in one.restacked)
+    touched = places_of((*vanished, *new)).union(*moved)  # the places that may have changed
     after = _applied(one.old.counts, reported, one.restacked)
     judged = judge_places(touched, one.old.counts, after, is_compiler_unknown=unknown)
     gone, added = matched_across(
@@ -547,7 +516,7 @@ def _change_of(one: _Prepared, reported: Reported, *, is_pruned: bool) -> Packag
         unreferenced=len(unreferenced),
     )
     had = one.had or NO_FACTS
-    return PackageChange(
+    change = PackageChange(
         package=one.package,
         status=status,
         facts=facts,
@@ -563,16 +532,7 @@ def _change_of(one: _Prepared, reported: Reported, *, is_pruned: bool) -> Packag
         restacked=one.restacked,
         unreferenced=unreferenced,
         newly_unreferenced=newly_unreferenced,
-        kinds=kinds_of(
-            status,
-            facts,
-            places,
-            counts,
-            matches=accounted.matches,
-            restacked=one.restacked,
-            has_unreferenced=bool(newly_unreferenced),
-            machines_lost=machines_lost,
-        ),
+        kinds=frozenset(),
         is_compiler_unknown=unknown,
         is_pruned=is_pruned,
         before=had,
@@ -583,20 +543,18 @@ def _change_of(one: _Prepared, reported: Reported, *, is_pruned: bool) -> Packag
         specs_before=one.old,
         specs_after=one.new,
     )
+    return replace(change, kinds=kinds_of(change))
 
 
 def _known(facts: Mapping[str, Delta], one: _Prepared) -> Mapping[str, Delta]:
+    """Return `facts` without compilers that may not differ, because the other side names no compiler."""
     if not one.is_compiler_unknown or one.had is None or one.has is None:
         return facts
-    compilers = known_compilers(facts["compilers"], one.had["compilers"], one.has["compilers"])
-    return {**facts, "compilers": compilers}
-
-
-def _touched(signatures: Iterable[Signature], restacked: Iterable[StackChange]) -> frozenset[Place]:
-    """Return the places that may have changed."""
-    touched = {places_of(signature) for signature in signatures}
-    touched |= {places_in(kept.gained + kept.lost, kept.after.target) for kept in restacked}
-    return frozenset[Place]().union(*touched)
+    added, removed = (
+        () if NO_COMPILER in other["compilers"] else tuple(compiler for compiler in side if compiler != NO_COMPILER)
+        for side, other in ((facts["compilers"].added, one.had), (facts["compilers"].removed, one.has))
+    )
+    return {**facts, "compilers": Delta(added, removed)}
 
 
 def _applied(
@@ -631,31 +589,8 @@ def _newly_unreferenced(one: _Prepared, reported: Reported) -> tuple[Spec, ...]:
     return tuple(Spec(spec_hash, one.new[spec_hash]) for spec_hash in sorted(hashes))
 
 
-__all__ = ["Pair", "compare", "compare_all"]
-
-
 Chooses = Callable[[Signature], bool]
 SeesStack = Callable[[str], bool]
-
-
-class _ChosenSpecs(Struct, frozen=True):
-    """The selected specs among the changed ones: vanished and new ones by signature, and kept ones in other stacks."""
-
-    vanished: Counter[Signature]
-    new: Counter[Signature]
-    restacked: tuple[StackChange, ...]
-
-    @property
-    def is_empty(self) -> bool:
-        return not (self.vanished or self.new or self.restacked)
-
-    def signatures(self) -> Iterator[Signature]:
-        """Yield the signature of each of these specs; for kept ones both."""
-        yield from self.vanished
-        yield from self.new
-        for kept in self.restacked:
-            yield kept.before
-            yield kept.after
 
 
 def part_of(change: PackageChange, selection: Selection) -> PackageChange | None:
@@ -670,14 +605,12 @@ def part_of(change: PackageChange, selection: Selection) -> PackageChange | None
     gone, new = (tuple(a for a in side if chooses(a.signature)) for side in (change.gone, change.new))
     moved = tuple(_chosen_sides(change.restacked, chooses))
     restacked = tuple(k for k in moved if any(map(is_seen, k.gained + k.lost)))
-    chosen = _ChosenSpecs(
-        _added_up((*((p.before, p.count) for p in matches), *_counted(gone))),
-        _added_up((*((p.after, p.count) for p in matches), *_counted(new))),
-        restacked,
-    )
-    if chosen.is_empty:
+    vanished = _added_up(matches, gone, lambda pair: pair.before)
+    added = _added_up(matches, new, lambda pair: pair.after)
+    if not (vanished or added or restacked):
         return None
-    went, came = _some(change.removed_hashes, chosen.vanished), _some(change.added_hashes, chosen.new)
+    signatures = (*vanished, *added, *(side for kept in restacked for side in (kept.before, kept.after)))
+    went, came = _some(change.removed_hashes, vanished), _some(change.added_hashes, added)
     still = _still(change, chooses)
     hashes = came.hashes | {k.hash for k in moved}
     went, came = (_only(specs, chooses) for specs in (went, came))
@@ -696,13 +629,12 @@ def part_of(change: PackageChange, selection: Selection) -> PackageChange | None
         after=still.total() + sum(not k.left for k in moved) + len(came),
         unreferenced=len(unreferenced),
     )
-    facts = _chosen_facts(change.facts, chosen, is_seen)
-    touched = {Place(stack, s.target) for s in chosen.signatures() for stack in s.stacks}
+    facts = _chosen_facts(change.facts, signatures, is_seen)
+    touched = places_of(signatures)
     stacks = {place.stack for place in touched}
     places, machines_lost = _chosen_places(change, frozenset(p for p in touched if is_seen(p.stack)), selection)
-    has_unreferenced = bool(newly_unreferenced)
     before, after = (_facts_of(side, chooses, is_seen) for side in (change.specs_before, change.specs_after))
-    return replace(
+    part = replace(
         change,
         facts=facts,
         stack_versions=tuple(v for v in change.stack_versions if is_seen(v.stack) and v.stack in stacks),
@@ -717,19 +649,10 @@ def part_of(change: PackageChange, selection: Selection) -> PackageChange | None
         restacked=restacked,
         unreferenced=unreferenced,
         newly_unreferenced=newly_unreferenced,
-        kinds=kinds_of(
-            change.status,
-            facts,
-            places,
-            counts,
-            matches=matches,
-            restacked=restacked,
-            has_unreferenced=has_unreferenced,
-            machines_lost=machines_lost,
-        ),
         before=before,
         after=after,
     )
+    return replace(part, kinds=kinds_of(part))
 
 
 def _chosen_places(
@@ -741,8 +664,8 @@ def _chosen_places(
     """
     if not (selection.narrows_builds or selection.narrows_versions):
         return (
-            tuple(p for p in change.places if Place(p.stack, p.target) in touched),
-            tuple(m for m in change.machines_lost if Place(m.stack, m.machine.target) in touched),
+            tuple(change_of_place for change_of_place in change.places if change_of_place.place in touched),
+            tuple(lost for lost in change.machines_lost if lost.place in touched),
         )
     unknown = change.is_compiler_unknown
     before, after = (
@@ -802,14 +725,15 @@ def _only(specs: Specs, chooses: Chooses) -> Specs:
     return Specs.of({spec_hash: signature for spec_hash, signature in specs.items() if chooses(signature)})
 
 
-def _counted(side: Iterable[SignatureCount]) -> Iterator[tuple[Signature, int]]:
-    return ((alike.signature, alike.count) for alike in side)
-
-
-def _added_up(counted: Iterable[tuple[Signature, int]]) -> Counter[Signature]:
+def _added_up(
+    matches: Iterable[SpecMatch], others: Iterable[SignatureCount], side: Callable[[SpecMatch], Signature]
+) -> Counter[Signature]:
+    """Count the specs on one side of all pairs, and others, by signature."""
     counts: Counter[Signature] = Counter()
-    for signature, count in counted:
-        counts[signature] += count
+    for match in matches:
+        counts[side(match)] += match.count
+    for alike in others:
+        counts[alike.signature] += alike.count
     return counts
 
 
@@ -833,9 +757,10 @@ def _still(change: PackageChange, chooses: Chooses) -> Counter[Signature]:
     return Counter({signature: count for signature, count in kept.items() if count > 0 and chooses(signature)})
 
 
-def _chosen_facts(facts: Mapping[str, Delta], chosen: _ChosenSpecs, is_seen: SeesStack) -> Mapping[str, Delta]:
+def _chosen_facts(
+    facts: Mapping[str, Delta], signatures: Iterable[Signature], is_seen: SeesStack
+) -> Mapping[str, Delta]:
     """Return the values of facts that were added or removed with a selected spec."""
-    signatures = list(chosen.signatures())
     part = {}
     for name, delta in facts.items():
         values = {value for s in signatures for value in VALUES[name](s)} if delta else set()

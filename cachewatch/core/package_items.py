@@ -15,6 +15,7 @@ from cachewatch.core.migrations import PackageValues, values_of
 from cachewatch.core.model import (
     REGRADED,
     VALUES,
+    Facts,
     Kind,
     MatchKind,
     PackageChange,
@@ -27,9 +28,10 @@ from cachewatch.core.model import (
     StackChange,
     Status,
     Verdict,
+    facts_of,
     kind_of_fact,
-    place_in,
-    places_in,
+    places_of,
+    versions_by_stack,
 )
 from cachewatch.core.spack import NO_COMPILER, newest, sorted_versions, version_key
 from cachewatch.core.statement_values import (
@@ -62,27 +64,6 @@ class _EqualItems(Struct, frozen=True, kw_only=True):
     is_prunable: bool = False
 
 
-class _Told(Struct, frozen=True):
-    """What changed in the places of an item, and which stacks these are."""
-
-    stories: tuple[Story, ...]
-    left: frozenset[str]
-    joined: frozenset[str]
-    staying: frozenset[str]
-    stacks: frozenset[str]
-    kinds: frozenset[Kind]
-
-
-class _Others(Struct, frozen=True):
-    """The compilers, systems, targets and variants of the specs on one side, in some stacks."""
-
-    compilers: frozenset[str]
-    oses: frozenset[str]
-    platforms: frozenset[str]
-    targets: frozenset[str]
-    variants: frozenset[str]
-
-
 class _Sum(Struct):
     counts: Counts = Counts()
     stacks: set[str] = field(default_factory=set)
@@ -110,15 +91,13 @@ class _ItemsReader:
         self._added = frozenset(change.facts["versions"].added)
         self._sees_all = sees_stack is None
         self._sees = sees_stack or (lambda _: True)
-        self._judged: Mapping[Place, PlaceChange] = {place_in(p.stack, p.target): p for p in change.places}
+        self._judged: Mapping[Place, PlaceChange] = {one.place: one for one in change.places}
+        self._machines = {(lost.place, lost.machine.platform, lost.machine.os): lost for lost in change.machines_lost}
         self._had = {place: frozenset(judged.before) for place, judged in self._judged.items()}
         self._has = {place: frozenset(judged.after) for place, judged in self._judged.items()}
-        self._machines = {
-            (place_in(m.stack, m.machine.target), m.machine.platform, m.machine.os): m for m in change.machines_lost
-        }
-        gained = {(place.stack, place.target) for place in change.places if place.verdict is Verdict.GAINED}
+        gained = sorted(place for place, judged in self._judged.items() if judged.verdict is Verdict.GAINED)
         self._moved_to = {  # targets that the stack of a lost place gained
-            place: tuple(sorted(target for stack, target in gained if stack == place.stack))
+            place: tuple(target for stack, target in gained if stack == place.stack)
             for place, judged in self._judged.items()
             if judged.verdict is Verdict.LOST
         }
@@ -127,8 +106,8 @@ class _ItemsReader:
         self._values = values
         self._regraded = self._regraded_places()
         self._sums: dict[Items, _Sum] = {}  # by what makes items equal
-        self._known_told: dict[tuple[Hashable, ...], _Told] = {}
-        self._found_others: dict[tuple[Hashable, ...], _Others] = {}
+        self._known_told: dict[tuple[Hashable, ...], Items] = {}
+        self._found_others: dict[tuple[Hashable, ...], Facts] = {}
         self._found_there: dict[tuple[Hashable, ...], tuple[str, ...]] = {}
 
     def items(self) -> tuple[Items, ...]:
@@ -136,8 +115,10 @@ class _ItemsReader:
         self._add_rebuilt([match for match in change.matches if match.kind is MatchKind.REBUILT])
         for step in self._steps():
             self._add(step)
-        if not self._sums:
-            self._add_empty()
+        if not self._sums and change.status is not Status.CHANGED:  # a document without specs
+            is_added = change.status is Status.ADDED
+            story = Story(kind=StatementKind.PACKAGE_ADDED if is_added else StatementKind.PACKAGE_REMOVED)
+            self._sums[Items(package=change.package, stories=(story,))] = _Sum(kinds=set(change.kinds))
         return self._whole()
 
     def _steps(self) -> Iterator[_EqualItems]:
@@ -154,7 +135,7 @@ class _ItemsReader:
                 _unlike(before, after),
                 self._others(before.target, before.stacks, before.versions, is_before=True),
             )
-            stays = tuple(value for value in old if value in has.variants or value in has.compilers)
+            stays = tuple(value for value in old if value in has["variants"] or value in has["compilers"])
             otherwise = Story(kind=kind, before=old, after=_unlike(after, before), remaining=stays)
         elif kind is StatementKind.MOVED:
             otherwise = Story(kind=kind, before=before.versions)
@@ -233,9 +214,9 @@ class _ItemsReader:
         pairs = [
             (a, b, ((a,) if a in now else ()) + ((b,) if b in then else ()))
             for a, b, now, then in (
-                (old.platform, new.platform, has.platforms, had.platforms),
-                (old.os, new.os, has.oses, had.oses),
-                (old.target, new.target, has.targets, had.targets),
+                (old.platform, new.platform, has["platforms"], had["platforms"]),
+                (old.os, new.os, has["oses"], had["oses"]),
+                (old.target, new.target, has["targets"], had["targets"]),
             )
             if a and b and a != b
         ]
@@ -274,12 +255,11 @@ class _ItemsReader:
     def _add(self, step: _EqualItems) -> None:
         told = self._told(step)
         stories = (*told.stories, step.otherwise) if not step.otherwise.is_system else (step.otherwise,)
-        key = Items(
-            package=self._change.package,
+        key = replace(
+            told,
             stories=stories,
-            left=told.left,
-            joined=told.joined,
-            staying=told.staying,
+            stacks=frozenset(),
+            kinds=frozenset(),
             gone_values=self._values.gone_with(step.before) if step.before else frozenset(),
             new_values=self._values.new_with(step.after) if step.after else frozenset(),
             is_again=step.is_again,
@@ -293,15 +273,15 @@ class _ItemsReader:
         found.kinds |= step.kinds | told.kinds
         self._add_kinds_of_facts(step, found.kinds)
 
-    def _told(self, step: _EqualItems) -> _Told:
-        """Return what changed in the places of an item, computed once for all items with equal versions and places."""
+    def _told(self, step: _EqualItems) -> Items:
+        """Return items with what changed in their places; it is the same for all with equal versions and places."""
         key = (_built_for(step.before), _built_for(step.after), step.counts.kept)
         found = self._known_told.get(key)
         if found is None:
             found = self._known_told[key] = self._tell(step)
         return found
 
-    def _tell(self, step: _EqualItems) -> _Told:
+    def _tell(self, step: _EqualItems) -> Items:
         before, after = step.before, step.after
         old, new = (self._places(side) for side in (before, after))
         places = old | new
@@ -324,8 +304,9 @@ class _ItemsReader:
                 [s for s in left if versions <= has.get(s, set())]
                 + [s for s in joined if versions <= had.get(s, set())]
             )
-        return _Told(
-            stories,
+        return Items(
+            package=self._change.package,
+            stories=stories,
             left=left,
             joined=joined,
             staying=staying,
@@ -344,17 +325,6 @@ class _ItemsReader:
             story = Story(kind=StatementKind.REBUILT, before=compilers[:1], after=compilers[1:])
             self._sums[Items(package=self._change.package, stories=(story,), is_again=True)] = _Sum(
                 counts, stacks, {Kind.REBUILT}
-            )
-
-    def _add_empty(self) -> None:
-        """Add an item for a document without specs that was added or removed."""
-        kind = {
-            Status.ADDED: StatementKind.PACKAGE_ADDED,
-            Status.REMOVED: StatementKind.PACKAGE_REMOVED,
-        }.get(self._change.status)
-        if kind is not None:
-            self._sums[Items(package=self._change.package, stories=(Story(kind=kind),))] = _Sum(
-                kinds=set(self._change.kinds)
             )
 
     def _whole(self) -> tuple[Items, ...]:
@@ -380,18 +350,18 @@ class _ItemsReader:
             if place.verdict is Verdict.LOST and self._sees(place.stack):
                 yield OwnedLoss(
                     package=self._change.package,
-                    place=place_in(place.stack, place.target),
+                    place=place.place,
                     versions=place.before,
                     loss=place.loss,
                     outside=place.outside,
-                    moved_to=self._moved_to[place_in(place.stack, place.target)],
+                    moved_to=self._moved_to[place.place],
                     systems=_named_systems(place, {os for target, os in built if target == place.target}),
                 )
         for one in self._change.machines_lost:
             if self._sees(one.stack):
                 yield OwnedLoss(
                     package=self._change.package,
-                    place=place_in(one.stack, one.machine.target),
+                    place=one.place,
                     machine=one.machine,
                     versions=one.versions,
                     loss=one.loss,
@@ -413,10 +383,10 @@ class _ItemsReader:
         """
         change, before, after = self._change, step.before, step.after
         if change.status is Status.REMOVED:
-            yield Story(kind=StatementKind.PACKAGE_REMOVED, before=change_versions(change.before))
+            yield Story(kind=StatementKind.PACKAGE_REMOVED, before=_sorted(change.before["versions"]))
             return
         if change.status is Status.ADDED:
-            yield Story(kind=StatementKind.PACKAGE_ADDED, after=change_versions(change.after))
+            yield Story(kind=StatementKind.PACKAGE_ADDED, after=_sorted(change.after["versions"]))
             return
         had, has = (frozenset(side.versions) if side else frozenset() for side in (before, after))
         found: dict[Story, set[Place]] = {}
@@ -447,7 +417,7 @@ class _ItemsReader:
             if is_old:
                 yield Story(kind=StatementKind.PLACE_LOST, before=judged.before)
         elif verdict is Verdict.GAINED:
-            if is_new and place_in(judged.stack, judged.target) not in self._places_before:
+            if is_new and judged.place not in self._places_before:
                 new = tuple(version for version in judged.after if version in self._added)
                 yield Story(kind=StatementKind.PLACE_GAINED, after=judged.after, versions=new)
         elif went:
@@ -467,8 +437,8 @@ class _ItemsReader:
         key = (signature.target, signature.stacks, signature.versions)
         if key not in self._found_there:
             had, has = (self._others(*key, is_before=is_before) for is_before in (False, True))
-            pairs = ((had.compilers, has.compilers), (had.oses, has.oses), (had.platforms, has.platforms))
-            self._found_there[key] = () if any(one.isdisjoint(other) for one, other in pairs) else signature.versions
+            is_there = not any(had[name].isdisjoint(has[name]) for name in ("compilers", "oses", "platforms"))
+            self._found_there[key] = signature.versions if is_there else ()
         return self._found_there[key]
 
     def _regraded_places(self) -> Mapping[StatementKind, Story]:
@@ -476,57 +446,49 @@ class _ItemsReader:
 
         It names all versions that these places gained or lost, and the newest of each side.
         """
-        found: defaultdict[StatementKind, list[Place]] = defaultdict(list)
-        for place, judged in self._judged.items():
-            if judged.verdict in REGRADED and self._sees(place.stack):
-                found[TOLD_AS[judged.verdict]].append(place)
+        found: defaultdict[StatementKind, list[PlaceChange]] = defaultdict(list)
+        for judged in self._change.places:
+            if judged.verdict in REGRADED and self._sees(judged.stack):
+                found[TOLD_AS[judged.verdict]].append(judged)
         return {kind: self._regraded_story(kind, found[kind]) for kind in sorted(found, key=RANKS.__getitem__)}
 
-    def _regraded_story(self, kind: StatementKind, places: Sequence[Place]) -> Story:
+    def _regraded_story(self, kind: StatementKind, judged: Sequence[PlaceChange]) -> Story:
         is_upgrade = kind is StatementKind.UPGRADED
-        went = {version for place in places for version in self._had[place] - self._has[place]}
-        came = {version for place in places for version in self._has[place] - self._had[place]}
-        pairs = {("".join(self._judged[p].before[-1:]), "".join(self._judged[p].after[-1:])) for p in places}
-        older = [(p, "".join((self._judged[p].before if is_upgrade else self._judged[p].after)[-1:])) for p in places]
-        stays = [p for p, version in older if version and version in self._had[p] and version in self._has[p]]
-        newest_after = newest({after for _, after in pairs})
-        # The stacks whose newest version of the package is older.
-        age = version_key(newest_after)[:3]
-        older_stacks = (stack for stack, has in self._newest_in.items() if version_key(has)[:3] < age)
-        behind = older_stacks if is_upgrade and newest_after else ()
+        pairs = {(one.before[-1], one.after[-1]) for one in judged}
+        newest_after = version_key(newest({after for _, after in pairs}))[:3]
+        older = (stack for stack, has in self._newest_in.items() if version_key(has)[:3] < newest_after)
         return Story(
             kind=kind,
-            before=_sorted((went | {before for before, _ in pairs}) - {""}),
-            after=_sorted((came | {after for _, after in pairs}) - {""}),
+            before=_sorted(
+                {before for before, _ in pairs}.union(*(set(one.before) - set(one.after) for one in judged))
+            ),
+            after=_sorted({after for _, after in pairs}.union(*(set(one.after) - set(one.before) for one in judged))),
             pairs=tuple(sorted(pairs, key=lambda pair: tuple(map(version_key, pair)))),
-            places=frozenset(places),
-            stays=frozenset(stays),
-            behind=tuple(sorted(behind)),
+            places=frozenset(one.place for one in judged),
+            stays=frozenset(
+                one.place
+                for one in judged
+                if (one.before[-1] in one.after if is_upgrade else one.after[-1] in one.before)
+            ),
+            behind=tuple(sorted(older)) if is_upgrade else (),
             of_stacks=len(self._newest_in),
         )
 
     @cached_property
     def _places_before(self) -> Set[Place]:
         """The places that had the package, with builds that were asked for or others."""
-        return {place for one in self._change.specs_before.counts for place in places_in(one.stacks, one.target)}
+        return places_of(self._change.specs_before.counts)
 
     @cached_property
     def _versions_in(self) -> tuple[Mapping[str, Set[str]], Mapping[str, Set[str]]]:
         """The versions in each stack, before and after."""
-        found: tuple[defaultdict[str, set[str]], ...] = (defaultdict(set), defaultdict(set))
-        for versions, side in zip(found, (self._change.specs_before, self._change.specs_after), strict=True):
-            for stack, one in {(stack, s.versions) for s in side.counts for stack in s.stacks}:
-                versions[stack].update(one)
-        return found[0], found[1]
+        change = self._change
+        return versions_by_stack(change.specs_before.counts), versions_by_stack(change.specs_after.counts)
 
     @cached_property
     def _newest_in(self) -> Mapping[str, str]:
         """The newest version in each stack that now has the package."""
-        versions: defaultdict[str, set[str]] = defaultdict(set)
-        for stacks, has in {(s.stacks, s.versions) for s in self._change.specs_after.counts if s.versions}:
-            for stack in filter(self._sees, stacks):
-                versions[stack].update(has)
-        return {stack: newest(has) for stack, has in versions.items()}
+        return {stack: newest(has) for stack, has in self._versions_in[1].items() if has and self._sees(stack)}
 
     def _add_kinds_of_facts(self, step: _EqualItems, kinds: set[Kind]) -> None:
         """Add to `kinds` the kinds of the values that were added or removed with an item."""
@@ -539,7 +501,7 @@ class _ItemsReader:
     def _places(self, signature: Signature | None) -> frozenset[Place]:
         if signature is None:
             return frozenset()
-        places = places_in(signature.stacks, signature.target)
+        places = signature.places
         return places if self._sees_all else frozenset(place for place in places if self._sees(place.stack))
 
     def _stacks(self, one: Signature | None, other: Signature | None) -> frozenset[str]:
@@ -550,19 +512,16 @@ class _ItemsReader:
     def _configuration(self, signature: Signature, *, is_before: bool) -> tuple[str, ...]:
         """Return the compiler, system and variants of `signature` that its places have on one side only."""
         others = self._others(signature.target, signature.stacks, is_before=is_before)
-        named = []
-        if signature.compiler not in others.compilers and signature.compiler != NO_COMPILER:
-            named.append(signature.compiler)
-        if signature.os not in others.oses:
-            named.append(signature.os)
-        if signature.platform not in others.platforms:
-            named.append(signature.platform)
-        named += [v for v in signature.variants if v not in others.variants]
-        return tuple(named)
+        return tuple(
+            value
+            for name in ("compilers", "oses", "platforms", "variants")
+            for value in VALUES[name](signature)
+            if value not in others[name] and value != NO_COMPILER
+        )
 
     def _others(
         self, target: str | None, stacks: tuple[str, ...], versions: tuple[str, ...] | None = None, *, is_before: bool
-    ) -> _Others:
+    ) -> Facts:
         """Return the values of the specs on the other side that are in any of `stacks`.
 
         With `target` or `versions`, only specs with these are considered.
@@ -576,13 +535,7 @@ class _ItemsReader:
                 for s in side.counts
                 if target in (None, s.target) and versions in (None, s.versions) and not wanted.isdisjoint(s.stacks)
             ]
-            self._found_others[key] = _Others(
-                frozenset(s.compiler for s in found),
-                frozenset(s.os for s in found),
-                frozenset(s.platform for s in found),
-                frozenset(s.target for s in found),
-                frozenset(v for s in found for v in s.variants),
-            )
+            self._found_others[key] = facts_of(found)
         return self._found_others[key]
 
 
@@ -602,11 +555,6 @@ def _named_systems(place: PlaceChange, built: Set[str]) -> tuple[str, ...]:
     own = {machine.os for machine in place.machines}
     is_named = place.loss is not None and place.loss.is_missed and bool(built - own - {""})
     return tuple(sorted({m.os for m in place.machines if m.os and (is_named or m.platform != "linux")}))
-
-
-def change_versions(facts: Mapping[str, frozenset[str]]) -> tuple[str, ...]:
-    """Return the versions of one side of a package, oldest first."""
-    return tuple(sorted_versions(facts["versions"]))
 
 
 def _built_for(signature: Signature | None) -> Hashable:

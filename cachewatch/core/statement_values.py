@@ -9,10 +9,20 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from cachewatch.core.causes import Cause
-from cachewatch.core.model import Kind, Loss, LossClass, Machine, MatchKind, Outside, Place, SpecClass, Verdict
+from cachewatch.core.model import (
+    LOSS_ORDER,
+    Kind,
+    Loss,
+    LossClass,
+    Machine,
+    MatchKind,
+    Outside,
+    Place,
+    SpecClass,
+    Verdict,
+)
 
 
 class StatementKind(StrEnum):
@@ -107,6 +117,11 @@ _ROWS = {
 }
 # The kind of statement for each match, class and verdict.
 TOLD_AS: Mapping[Told, StatementKind] = {told: kind for kind, row in _ROWS.items() for told in row.of}
+
+
+# Statements on lost places and machines, and those on compilers, systems, targets or variants of many packages.
+LOSSES = (StatementKind.PLACE_LOST, StatementKind.MACHINE_LOST)
+OF_VALUES = (StatementKind.MIGRATION, StatementKind.BESIDE, StatementKind.NO_LONGER)
 
 
 def is_of_tag(kind: StatementKind) -> bool:
@@ -222,9 +237,9 @@ class Stay(Struct, frozen=True, kw_only=True):
     is_least: bool = False  # `days` ends at the revision reported last, as the removal is not dated
 
 
-def name_of(place: Place, *system: str) -> str:
-    """Return the name of a place, `e4s (zen4)`, or of a machine there."""
-    return f"{place.stack} ({', '.join((*system, place.target or 'no target'))})"
+def name_of(place: Place, machine: Machine | None = None) -> str:
+    """Return the name of a place, `e4s (zen4)`, or of a machine there, `e4s (rhel8, zen4)`."""
+    return f"{place.stack} ({', '.join((*([machine.os] if machine else []), place.target or 'no target'))})"
 
 
 class OwnedLoss(Struct, frozen=True, kw_only=True):
@@ -242,8 +257,8 @@ class OwnedLoss(Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """The name of the place, `e4s (zen4)`, or of the machine, `e4s (rhel8, zen4)`."""
-        return name_of(self.place, *([self.machine.os] if self.machine else []))
+        """The name of the place or machine."""
+        return name_of(self.place, self.machine)
 
     @property
     def sort_key(self) -> tuple[object, ...]:
@@ -331,7 +346,6 @@ class Statement(Struct, frozen=True, kw_only=True):
     kinds: frozenset[Kind] = frozenset()
     losses: tuple[OwnedLoss, ...] = ()
     turnover: Turnover | None = None
-    severity: Severity
 
     @property
     def id(self) -> str:
@@ -341,24 +355,17 @@ class Statement(Struct, frozen=True, kw_only=True):
     @property
     def worst(self) -> LossClass | None:
         """The worst class of its losses, or None."""
-        order = list(LossClass)
-        return max((one.loss.loss_class for one in self.losses if one.loss), key=order.index, default=None)
+        return max((one.loss.loss_class for one in self.losses if one.loss), key=LOSS_ORDER.index, default=None)
 
     @property
     def is_harmless(self) -> bool:
         """Whether it is about a lost place or machine whose lost specs the tag still has, or equal ones."""
-        is_loss = self.kind in (StatementKind.PLACE_LOST, StatementKind.MACHINE_LOST)
-        return is_loss and self.worst in (None, LossClass.KEPT, LossClass.EQUAL)
+        return self.kind in LOSSES and self.worst in (None, LossClass.KEPT, LossClass.EQUAL)
 
-
-def graded(statement: Statement) -> Statement:
-    """Return a statement with its severity, which is lower if it is harmless."""
-    return replace(statement, severity=Severity.NEWS if statement.is_harmless else severity_of(statement.kind))
-
-
-# Statements on lost places and machines.
-LOSSES = (StatementKind.PLACE_LOST, StatementKind.MACHINE_LOST)
-LOSS_ORDER = list(LossClass)  # the worst last
+    @property
+    def severity(self) -> Severity:
+        """How much it matters to readers: that of its kind, or less if it is harmless."""
+        return Severity.NEWS if self.is_harmless else severity_of(self.kind)
 
 
 def packages_of(losses: Iterable[OwnedLoss], wanted: LossClass) -> tuple[str, ...]:

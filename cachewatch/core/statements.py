@@ -18,6 +18,8 @@ from cachewatch.core.model import Kind, PackageCounts, Signature
 from cachewatch.core.selection import Selection
 from cachewatch.core.spack import sorted_versions, version_key
 from cachewatch.core.statement_values import (
+    LOSSES,
+    OF_VALUES,
     RANKS,
     Attribute,
     CauseCount,
@@ -30,9 +32,8 @@ from cachewatch.core.statement_values import (
     StatementKind,
     Story,
     Turnover,
-    graded,
     is_of_tag,
-    severity_of,
+    name_of,
 )
 from cachewatch.core.tag_judgement import WAVE_SHARE, Judgement, Merge, is_most
 
@@ -41,9 +42,7 @@ _BY_PACKAGE = (StatementKind.PACKAGE_REMOVED, StatementKind.PACKAGE_ADDED)
 BY_VERSION = (StatementKind.UPGRADED, StatementKind.DOWNGRADED)
 # In these, lines are separate if the same specs also left other stacks.
 _BY_MOVE = (StatementKind.PLACE_GAINED, StatementKind.RETIRED, StatementKind.EXTENDED)
-_LOSSES = (StatementKind.PLACE_LOST, StatementKind.MACHINE_LOST)
 _STACKS = (StatementKind.STACK_MERGED, StatementKind.STACK_REMOVED, StatementKind.STACK_ADDED)
-_VALUES = (StatementKind.MIGRATION, StatementKind.BESIDE, StatementKind.NO_LONGER)
 
 
 class _Head(Struct, frozen=True):
@@ -93,7 +92,7 @@ class _Assignment:
     def _of_tag(self, items: Items, story: Story) -> _Head | None:
         """Return the statement on the whole tag that explains these items, except those on stacks."""
         judgement = self._judgement
-        if judgement.suspicion and story.kind in (StatementKind.PACKAGE_REMOVED, *_LOSSES):
+        if judgement.suspicion and story.kind in (StatementKind.PACKAGE_REMOVED, *LOSSES):
             return self._suspicious
         changes = self._values[items.package] if story.kind not in BY_VERSION else ()
         for one in changes:
@@ -182,7 +181,7 @@ def statements_of(
     found: defaultdict[_Head, _Taken] = defaultdict(_Taken)
     for one in items:
         head, story = assignment.of_items(one)
-        home = _home(one, story, judgement) if head.kind in _LOSSES else head
+        home = _home(story, judgement) if head.kind in LOSSES else head
         found[home].items.append((one, story))
         is_removed = one.stories[0].kind is StatementKind.PACKAGE_REMOVED
         for lost in one.losses:
@@ -205,23 +204,17 @@ def statements_of(
     return in_order(made)
 
 
-def _home(items: Items, story: Story, judgement: Judgement) -> _Head:
+def _home(story: Story, judgement: Judgement) -> _Head:
     """Return the statement that counts items lost by several places: the one on the first of these."""
     place = min((place for place in story.places if place.stack not in judgement.lost), default=None)
-    lost = OwnedLoss(package=items.package, place=place, machine=story.machine, loss=None) if place else None
-    return _Head(story.kind, lost.name if lost else "")
+    return _Head(story.kind, name_of(place, story.machine) if place else "")
 
 
 def _count_in_each_place(items: Iterable[Items], found: Mapping[_Head, _Taken]) -> None:
     """Add what each lost place and machine lost, also what other places lost or what another statement takes."""
     for one in items:
-        names = {
-            (story.kind, OwnedLoss(package=one.package, place=place, machine=story.machine, loss=None).name)
-            for story in one.stories
-            if story.kind in _LOSSES
-            for place in story.places
-        }
-        for head in (_Head(*name) for name in names):
+        lost = [story for story in one.stories if story.kind in LOSSES]
+        for head in {_Head(story.kind, name_of(place, story.machine)) for story in lost for place in story.places}:
             if head in found:
                 found[head].here[one.package] += one.counts
 
@@ -255,7 +248,6 @@ def with_turnover(  # noqa: PLR0917
         packages=tuple(sorted(names)),
         turnover=Turnover(before, rebuilt, pruned, vanished - rebuilt - pruned),
         kinds=frozenset({Kind.TURNOVER}),
-        severity=severity_of(StatementKind.TURNOVER),
     )
     return in_order((*statements, turnover))
 
@@ -279,31 +271,28 @@ def _statement(
 ) -> Statement:
     lines = tuple(_lines(head, taken, assignment))
     places = {place for line in lines for place in line.story.places}
-    if head.kind in (*_LOSSES, *_STACKS, StatementKind.SUSPICIOUS, *_VALUES):
+    if head.kind in (*LOSSES, *_STACKS, StatementKind.SUSPICIOUS, *OF_VALUES):
         places |= {lost.place for lost in taken.losses}
-    if head.kind in _LOSSES:
+    if head.kind in LOSSES:
         places = {lost.place for lost in taken.losses} or places
     exceptions = head.values.exceptions if head.values else ()
     before, after = _sides(head, lines)
     stacks = {stack for items, _ in taken.items for stack in items.stacks} | {place.stack for place in places}
-    return graded(
-        Statement(
-            kind=head.kind,
-            name=head.name,
-            before=before,
-            after=after,
-            packages=tuple(sorted({line.package for line in lines} | {lost.package for lost in taken.losses})),
-            places=tuple(sorted(places)),
-            stacks=tuple(sorted({place.stack for place in places} if head.kind in _LOSSES else stacks)),
-            counts=sum((line.counts for line in lines), start=Counts()),
-            exceptions=tuple(dict.fromkeys(package for package, stack in exceptions if takes(package, stack))),
-            effects=tuple(_effects(head, taken)),
-            of_packages=judgement.packages if is_of_tag(head.kind) else 0,
-            lines=lines,
-            kinds=frozenset(_kinds(head, taken)),
-            losses=tuple(sorted(taken.losses, key=lambda lost: lost.sort_key)),
-            severity=severity_of(head.kind),
-        )
+    return Statement(
+        kind=head.kind,
+        name=head.name,
+        before=before,
+        after=after,
+        packages=tuple(sorted({line.package for line in lines} | {lost.package for lost in taken.losses})),
+        places=tuple(sorted(places)),
+        stacks=tuple(sorted({place.stack for place in places} if head.kind in LOSSES else stacks)),
+        counts=sum((line.counts for line in lines), start=Counts()),
+        exceptions=tuple(dict.fromkeys(package for package, stack in exceptions if takes(package, stack))),
+        effects=tuple(_effects(head, taken)),
+        of_packages=judgement.packages if is_of_tag(head.kind) else 0,
+        lines=lines,
+        kinds=frozenset(_kinds(head, taken)),
+        losses=tuple(sorted(taken.losses, key=lambda lost: lost.sort_key)),
     )
 
 
@@ -330,13 +319,13 @@ def _kinds(head: _Head, taken: _Taken) -> Iterator[Kind]:
     if head.values is not None:
         yield from (value.kind for value in (*head.values.before, *head.values.after))
     is_kind = head.kind not in (StatementKind.MIGRATION, StatementKind.REBUILD_WAVE)
-    if is_kind and (is_of_tag(head.kind) or head.kind in _LOSSES):
+    if is_kind and (is_of_tag(head.kind) or head.kind in LOSSES):
         yield Kind(head.kind)
 
 
 def _effects(head: _Head, taken: _Taken) -> Iterator[Effect]:
     """Yield the other consequences of a statement on a stack or on values, by package."""
-    if head.kind not in (*_STACKS, *_VALUES):
+    if head.kind not in (*_STACKS, *OF_VALUES):
         return
     packages: defaultdict[StatementKind, set[str]] = defaultdict(set)
     for items, story in taken.items:
@@ -353,7 +342,7 @@ def _lines(head: _Head, taken: _Taken, assignment: _Assignment) -> Iterator[Line
     """Yield lines, each on one kind of change of a package; all losses or versions of a package share a line."""
     found: dict[tuple[object, ...], list[tuple[Items | None, Story]]] = {}
     for items, story in taken.items:
-        if head.kind in (*_LOSSES, *BY_VERSION):
+        if head.kind in (*LOSSES, *BY_VERSION):
             key: tuple[object, ...] = (items.package, head.kind)
         else:
             is_split = story.kind is StatementKind.MOVED or (story.kind in _BY_MOVE and items.left and items.joined)
@@ -363,7 +352,7 @@ def _lines(head: _Head, taken: _Taken, assignment: _Assignment) -> Iterator[Line
         found.setdefault(key, []).append((items, story))
     for package, story in taken.rows.items():
         found.setdefault((package, head.kind), []).append((None, story))
-    if head.kind in _LOSSES:
+    if head.kind in LOSSES:
         for lost in taken.losses:
             story = Story(kind=head.kind, before=lost.versions, places=frozenset({lost.place}), machine=lost.machine)
             found.setdefault((lost.package, head.kind), []).insert(0, (None, story))
@@ -372,7 +361,7 @@ def _lines(head: _Head, taken: _Taken, assignment: _Assignment) -> Iterator[Line
         line = _line(str(key[0]), group)
         if head.kind in BY_VERSION:
             line = replace(line, values=assignment.values_of(line.package, {p.stack for p in line.story.places}))
-        if head.kind in _LOSSES:
+        if head.kind in LOSSES:
             own = (loss_kinds(lost.loss) for lost in taken.losses if lost.package == line.package)
             line = replace(line, kinds=line.kinds.union(*own), here=taken.here[line.package])
         lines.append(line)
@@ -383,12 +372,12 @@ def _line(package: str, group: Sequence[tuple[Items | None, Story]]) -> Line:
     """Return one line for the changes of a package, with all of their items."""
     stories = list(dict.fromkeys(story for _, story in group))
     story, members = stories[0], [items for items, _ in group if items is not None]
-    if story.kind in _LOSSES:
+    if story.kind in LOSSES:
         stories = [story]  # others are of the same items, in other places
     if len(stories) > 1:
         story = _joined(stories)
     kinds = frozenset(kind for items in members for kind in items.kinds)
-    if not members or story.kind in _LOSSES:
+    if not members or story.kind in LOSSES:
         kinds |= {Kind(story.kind)}
     return Line(
         package=package,
@@ -462,7 +451,7 @@ def _with(statement: Statement, lines: list[Line]) -> Iterator[Statement]:
         yield statement
     elif lines:
         packages = {line.package for line in lines}
-        part = replace(
+        yield replace(
             statement,
             lines=tuple(lines),
             packages=tuple(sorted(packages)),
@@ -471,7 +460,6 @@ def _with(statement: Statement, lines: list[Line]) -> Iterator[Statement]:
             counts=sum((line.counts for line in lines), start=Counts()),
             kinds=frozenset(kind for line in lines for kind in line.kinds),
         )
-        yield graded(part)
 
 
 _REBUILT = (StatementKind.REBUILD_WAVE, StatementKind.REBUILT)

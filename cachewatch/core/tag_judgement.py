@@ -17,10 +17,9 @@ from cachewatch.core.model import (
     Machine,
     PackageChange,
     PackageCounts,
-    Place,
     Signature,
     Verdict,
-    places_in,
+    places_of,
 )
 from cachewatch.core.statement_values import Items, StatementKind
 
@@ -68,7 +67,7 @@ class Observation(Struct):
         self._note_facts(change.before)
         self._note_facts(change.after)
         lost = _lost_places(change)
-        self.places_before += _count_places(change.specs_before.counts)
+        self.places_before += len(places_of(change.specs_before.counts))
         self.places_lost += lost
         self.packages_lost += bool(lost)
         self.packages_again += _is_again(change, items)
@@ -86,7 +85,7 @@ class Observation(Struct):
             self.traces[1].update(document.facts["stacks"])
             self._note_facts(document.facts)
             self.specs_before += len(document.specs)
-            self.places_before += _count_places(document.specs.counts)
+            self.places_before += len(places_of(document.specs.counts))
             self.values.documents[document.package] = tuple(document.specs.counts)
 
     def join(self, other: "Observation") -> None:
@@ -111,10 +110,6 @@ class Observation(Struct):
         """Return the stacks that none of the compared packages has any more, and those that none had before."""
         had, has = map(set, self.traces)
         return had - has, has - had
-
-
-def _count_places(signatures: Iterable[Signature]) -> int:
-    return len(frozenset[Place]().union(*{places_in(s.stacks, s.target) for s in signatures}))
 
 
 def _lost_places(change: PackageChange) -> Counter[str]:
@@ -223,7 +218,7 @@ class _Unchanged:
 
     @property
     def places(self) -> int:
-        return sum(_count_places(contents) for contents in self.documents.values())
+        return sum(len(places_of(contents)) for contents in self.documents.values())
 
 
 def _stacks(

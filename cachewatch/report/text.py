@@ -18,14 +18,13 @@ from cachewatch.core.changesets import Report
 from cachewatch.core.model import Delta, Kind, kind_of_fact
 from cachewatch.core.names import safe_name
 from cachewatch.core.spack import NO_COMPILER
-from cachewatch.core.statement_values import LOSSES, Counts, Line, Severity, Statement, StatementKind
+from cachewatch.core.statement_values import LOSSES, OF_VALUES, Counts, Line, Severity, Statement, StatementKind
 from cachewatch.core.statements import Wants
 from cachewatch.report import words
 from cachewatch.report.causes import reason_lines
 from cachewatch.report.words import (
     FEW_NAMES,
     MOST_NAMES,
-    VALUES,
     chosen_lines,
     first_of,
     names,
@@ -198,7 +197,7 @@ def _block_of_tag(one: Chosen, report: Report, asked: Requested) -> Block:
     """Return the block of a statement on the whole tag."""
     statement, packages = one.statement, one.packages
     parts = [number(len(packages), "package"), signed(one.counts)] if packages else []
-    if statement.kind in VALUES:
+    if statement.kind in OF_VALUES:
         parts.append(f"in {words.stacks_named(statement.stacks, asked.most_names)}")
     names_all = asked.lists_all or len(packages) <= FEW_NAMES
     return Block(
@@ -230,7 +229,7 @@ def _notes(one: Chosen, report: Report, asked: Requested) -> Iterator[str]:
         exceptions = names(statement.exceptions, asked.few_names)
         yield wording().say(statement.kind, "note", old=words.old_values(statement), exceptions=exceptions)
     goes_without_saying: Collection[StatementKind | None] = (_OWN_EFFECTS.get(statement.kind),)
-    if statement.kind in VALUES:  # who has another target has another place
+    if statement.kind in OF_VALUES:  # who has another target has another place
         goes_without_saying = _OWN_EFFECTS.values() if Kind.TARGET in statement.kinds else ()
     packages = set(one.packages)
     for effect in statement.effects:

@@ -9,7 +9,16 @@ from cachewatch.core.changesets import Report
 from cachewatch.core.model import Kind, Loss, LossClass, Place, Side
 from cachewatch.core.names import safe_name
 from cachewatch.core.spack import NO_COMPILER, is_newer
-from cachewatch.core.statement_values import LOSSES, Counts, Line, OwnedLoss, Statement, StatementKind, packages_of
+from cachewatch.core.statement_values import (
+    LOSSES,
+    OF_VALUES,
+    Counts,
+    Line,
+    OwnedLoss,
+    Statement,
+    StatementKind,
+    packages_of,
+)
 from cachewatch.core.statements import BY_VERSION, Wants
 from cachewatch.report.words_file import Words, words
 
@@ -22,8 +31,6 @@ _LONGEST_NAME = 60
 _USUAL_VERSION = 12  # characters
 _CACHE = "cache"  # the stack of a build cache that names none
 
-# What is about compilers, systems or variants of many packages.
-VALUES = (StatementKind.MIGRATION, StatementKind.BESIDE, StatementKind.NO_LONGER)
 # These name compilers, systems or variants beside versions.
 _CONFIGURATIONS = (StatementKind.NARROWED, StatementKind.WIDENED, StatementKind.RECONFIGURED)
 # These name the versions of their specs as what was before, or as what is now; specs without a version are named, too.
@@ -266,7 +273,7 @@ def name_of(statement: Statement) -> str:
     if statement.kind is StatementKind.STACK_MERGED:
         old, new = (", ".join(map(stack_name, side)) for side in (statement.before, statement.after))
         return words().say(entry_of(statement), "name", len(statement.before), old=old, new=new)
-    has_sides = statement.kind in VALUES
+    has_sides = statement.kind in OF_VALUES
     return change_of_values(statement) if has_sides else safe_name(statement.name)
 
 
@@ -331,7 +338,7 @@ def fates(one: Statement, own: Words, *, is_of_environment: bool = False) -> str
         found = packages_of(one.losses, loss_class)
         if not found or (one.kind is StatementKind.STACK_MERGED and loss_class is LossClass.KEPT):
             continue
-        is_part = len(found) < len(one.packages) and one.kind not in VALUES
+        is_part = len(found) < len(one.packages) and one.kind not in OF_VALUES
         chosen = own.text("fates", "in_lock_file" if is_of_environment else "selected") if one.of is not None else ""
         of = (
             f" of its {number(len(one.packages), 'package')}{chosen}"
@@ -342,7 +349,7 @@ def fates(one: Statement, own: Words, *, is_of_environment: bool = False) -> str
         stacks = sorted({stack for loss in losses for stack in loss.stacks})
         named = ", ".join(map(stack_name, stacks)) if 0 < len(stacks) <= 2 else "other stacks"
         said.append(own.say("fates", loss_class, len(found), of="" if said else of, stacks=named))
-    whom = f" for {safe_name(' '.join(one.before))}" if one.kind in VALUES else ""
+    whom = f" for {safe_name(' '.join(one.before))}" if one.kind in OF_VALUES else ""
     return f"; {', '.join(said)}{whom}" if said else ""
 
 

@@ -20,7 +20,7 @@ from cachewatch.core.advice.remembered import AnnouncedWave, Departure, Departur
 from cachewatch.core.model import Kind
 from cachewatch.core.selection import is_urgent
 from cachewatch.core.spack import version_key
-from cachewatch.core.statement_values import Counts, Statement, StatementKind, name_of, severity_of
+from cachewatch.core.statement_values import Counts, Statement, StatementKind, name_of
 from cachewatch.core.statements import in_order
 from cachewatch.core.tag_judgement import is_most
 from cachewatch.errors import SourceError, UnknownRevision
@@ -305,7 +305,6 @@ def returned(found: Mapping[str, Sequence[Departure]], changed: Set[str], stream
             of_packages=len(departure.missing(stream)),
             exceptions=tuple(sorted(changed & set(packages))),
             kinds=frozenset({Kind.RETURNED}),
-            severity=severity_of(StatementKind.RETURNED),
         )
 
 
@@ -337,7 +336,6 @@ def missing_since(departure: Departure, packages: tuple[str, ...]) -> Statement:
         packages=packages,
         of_packages=len(departure.packages),
         kinds=frozenset({Kind.PACKAGE_REMOVED, Kind.GONE}),
-        severity=severity_of(kind),
     )
 
 
@@ -354,13 +352,13 @@ def pruned(wave: AnnouncedWave) -> Statement:
     """Return the statement that announced old builds were pruned."""
     kind = StatementKind.PRUNE
     counts = Counts(vanished=wave.count)
-    return Statement(kind=kind, counts=counts, kinds=frozenset({Kind.PRUNE}), severity=severity_of(kind))
+    return Statement(kind=kind, counts=counts, kinds=frozenset({Kind.PRUNE}))
 
 
 def tag_added(tag: str) -> Statement:
     """Return the statement that a snapshot is new."""
     kind = StatementKind.TAG_ADDED
-    return Statement(kind=kind, name=tag, kinds=frozenset({Kind.TAG_ADDED}), severity=severity_of(kind))
+    return Statement(kind=kind, name=tag, kinds=frozenset({Kind.TAG_ADDED}))
 
 
 def with_statements(tag: TagDigest, more: Sequence[Statement], wants: Callable[[Set[Kind]], bool]) -> TagDigest:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from cachewatch.channels.mail import subject
 from cachewatch.core.model import Place
-from cachewatch.core.statement_values import RANKS, Counts, Line, Statement, StatementKind, Story, severity_of
+from cachewatch.core.statement_values import RANKS, Counts, Line, Statement, StatementKind, Story
 from cachewatch.report import digest_mail
 from cachewatch.report import words as statement_phrases
 from cachewatch.report.digest_mail import render_digest, render_notice
@@ -126,7 +126,6 @@ def statements(draw: st.DrawFn) -> tuple[Statement, ...]:
                 packages=tuple(packages),
                 counts=sum((line.counts for line in lines), start=Counts()),
                 lines=lines,
-                severity=severity_of(kind),
             )
         )
     return tuple(found)
@@ -351,6 +350,6 @@ def test_a_headline_about_one_package_says_what_happened(kind: StatementKind, sa
     """A name and a version alone say nothing."""
     story = Story(kind=kind, before=("1.3",), after=("1.3",))
     line = Line(package="zlib", story=story, counts=Counts(new=1), kinds=frozenset())
-    statement = Statement(kind=kind, packages=("zlib",), lines=(line,), counts=line.counts, severity=severity_of(kind))
+    statement = Statement(kind=kind, packages=("zlib",), lines=(line,), counts=line.counts)
 
     assert [clause.forms[0] for clause in clauses_of_statements([statement])] == [said]

@@ -11,7 +11,7 @@ from cachewatch.core.advice.remembered import OpenAction, Remembered
 from cachewatch.core.advice.values import Action, Because, Known, Pinned, Verb
 from cachewatch.core.model import Kind
 from cachewatch.core.selection import Globs, Selection
-from cachewatch.core.statement_values import Statement, StatementKind, severity_of
+from cachewatch.core.statement_values import Statement, StatementKind
 
 
 def test_it_is_said_that_no_cause_is_known(tmp_path: Path) -> None:
@@ -42,7 +42,6 @@ def test_the_end_of_a_wait_names_its_cause(tmp_path: Path) -> None:
         of_packages=2,
         before=("2025-05-20", "2025-05-27"),
         kinds=frozenset({Kind.RETURNED}),
-        severity=severity_of(StatementKind.RETURNED),
     )
     tag = replace(tag, statements=(back, *tag.statements))
     waited = Known(since={("public", Verb.WAIT, "suspicious develop "): "2025-05-27"})

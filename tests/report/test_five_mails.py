@@ -12,7 +12,7 @@ from cachewatch.core.advice.coverage import Environment, compare_coverage, cover
 from cachewatch.core.advice.values import Alternative, Known, Level, Pinned, Verb
 from cachewatch.core.model import Kind
 from cachewatch.core.selection import Globs, Selection
-from cachewatch.core.statement_values import Statement, StatementKind, severity_of
+from cachewatch.core.statement_values import Statement, StatementKind
 from cachewatch.report.digest_mail import render_digest
 from cachewatch.report.values import RenderedDigest, TagDigest
 
@@ -69,7 +69,6 @@ def test_everything_is_back(tmp_path: Path) -> None:
         before=("2026-11-20", "2026-11-27"),
         exceptions=("zlib",),
         kinds=frozenset({Kind.RETURNED}),
-        severity=severity_of(StatementKind.RETURNED),
     )
     rendered, body = mail(digest_of(replace(tag, statements=(back, *tag.statements)), subscription="all", silenced=()))
 

@@ -10,7 +10,7 @@ from helpers import Record, catalogue, demo_records, document, history, record, 
 from msgspec.structs import replace
 
 from cachewatch.core.model import Kind
-from cachewatch.core.statement_values import Statement, StatementKind, severity_of
+from cachewatch.core.statement_values import Statement, StatementKind
 from cachewatch.report.digest_mail import render_digest
 
 Documents = dict[str, list[Record]]
@@ -153,7 +153,6 @@ def test_what_is_back_in_another_way_is_not_unchanged(tmp_path: Path) -> None:
         before=("2026-11-20", "2026-11-27"),
         exceptions=("zlib",),
         kinds=frozenset({Kind.RETURNED}),
-        severity=severity_of(StatementKind.RETURNED),
     )
     text = render_digest(digest_of(replace(tag, statements=(back, *tag.statements)))).text
 

@@ -38,10 +38,9 @@ from cachewatch.core.advice.values import (
     Verb,
     key_of,
 )
-from cachewatch.core.model import MISSED, LossClass
+from cachewatch.core.model import LOSS_ORDER, MISSED, LossClass
 from cachewatch.core.names import is_snapshot
 from cachewatch.core.statement_values import (
-    LOSS_ORDER,
     Statement,
     StatementKind,
 )
