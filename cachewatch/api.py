@@ -4,7 +4,7 @@ Everything runs in the calling process and thread, except git, which runs in pro
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Set
 from contextlib import contextmanager
 from html import escape
 from pathlib import Path
@@ -24,7 +24,7 @@ from cachewatch.core.selection import Selection, select
 from cachewatch.core.statement_values import Statement
 from cachewatch.core.statements import of_kinds
 from cachewatch.documents.parsing import parse
-from cachewatch.environments import CacheContents, open_environment
+from cachewatch.environments import CacheContents, listed, open_environment, published, recorded_in
 from cachewatch.errors import SourceError, UsageError
 from cachewatch.git.catalogue import tags_of
 from cachewatch.git.remote import open_repository
@@ -53,9 +53,7 @@ class BuildCache(Struct, frozen=True, kw_only=True):
     token_file: Path | None = None
     login_file: Path | None = None
 
-    def _holdings(self, environment: Environment, revision: str | None) -> "CacheContents":
-        from cachewatch.environments import published  # noqa: PLC0415  loads an HTTP client
-
+    def _holdings(self, environment: Environment, revision: str | None) -> CacheContents:
         if revision is not None:
             raise UsageError(f"{self.address}: a live build cache has no revisions")
         return published(
@@ -192,7 +190,7 @@ class TagChangeset:
 class OpenCatalogue:
     """An open catalogue; `cachewatch.open` returns one. Use it in one thread at a time."""
 
-    def __init__(self, address: str, repository: "Repository | None", layout: Layout = ANYWHERE) -> None:
+    def __init__(self, address: str, repository: Repository | None, layout: Layout = ANYWHERE) -> None:
         self.address = address
         self._layout = layout
         self._repository = repository
@@ -216,15 +214,13 @@ class OpenCatalogue:
         with _own_errors():
             if self._repository is None:
                 return tuple(tag_names.in_order(each.side.tag for each in self._listings() if each.side.tag))
-
             return tuple(tag_names.in_order(tags_of(self._repository, resolve(self._repository, revision)).ids))
 
-    def revisions(self, until: str = "HEAD", *, limit: int = 20) -> "tuple[Revision, ...]":
+    def revisions(self, until: str = "HEAD", *, limit: int = 20) -> tuple[Revision, ...]:
         """Return the last revisions up to `until`, newest first; a folder of documents has none."""
         self._check_open()
         if self._repository is None:
             return ()
-
         with _own_errors():
             return tuple(newest(self._repository, resolve(self._repository, until), max(0, limit)))
 
@@ -291,15 +287,17 @@ class OpenCatalogue:
         ) as comparison:
             return comparison
 
-    def _holdings(self, environment: Environment, revision: str | None) -> "CacheContents":
-        from cachewatch.environments import listed, recorded_in  # noqa: PLC0415  as above
-
+    def _holdings(self, environment: Environment, revision: str | None) -> CacheContents:
         self._check_open()
         if self._repository is not None:
             return recorded_in(self._repository, self.address, revision or "HEAD", environment.packages)
         if revision is not None:
             raise UsageError(f"{self.address}: a folder of documents has no revisions")
-        return listed(_only_tag(self._listings(), self.address), self.address)
+        listings = self._listings()
+        for listing in listings:
+            if len(listings) == 1 or listing.side.tag == tag_names.DEFAULT_TAG:
+                return listed(listing, self.address)
+        raise UsageError(f"{self.address} holds several tags; open the folder of one of them")
 
     def _listings(self) -> list[Listing]:
         return folders.list_path(self.address, self._layout)
@@ -318,7 +316,6 @@ def open(address: Address, *, documents: str = "") -> OpenCatalogue:  # noqa: A0
     with _own_errors():
         if _is_folder_of_documents(Path(name), layout):
             return OpenCatalogue(name, None, layout)
-
         return OpenCatalogue(name, open_repository(name, layout=layout), layout)
 
 
@@ -390,13 +387,6 @@ def _is_folder_of_documents(path: Path, layout: Layout) -> bool:
         return bool(folders.list_path(str(path), layout))
     except UsageError:
         return False  # it may be in a repository
-
-
-def _only_tag(listings: Sequence[Listing], address: str) -> Listing:
-    found = [each for each in listings if len(listings) == 1 or each.side.tag == "develop"]
-    if not found:
-        raise UsageError(f"{address} holds several tags; open the folder of one of them")
-    return found[0]
 
 
 class _Kept(streams.ListCollector):

@@ -44,7 +44,7 @@ from cachewatch.core.model import (
 from cachewatch.core.package_changes import compare_all, describe_not_written, describe_reused, part_of
 from cachewatch.core.package_items import items_of
 from cachewatch.core.selection import Selection
-from cachewatch.core.statement_values import Items, StatementKind
+from cachewatch.core.statement_values import Items, Statement, StatementKind
 from cachewatch.core.statements import counted, statements_of, with_turnover
 from cachewatch.core.tag_judgement import Judgement, judge
 from cachewatch.documents.records import KnownRecords
@@ -222,8 +222,7 @@ def count_chosen(
     part: PackageChange, items: tuple[Items, ...], selection: Selection, tally: Tally, collector: Collector
 ) -> None:
     """Count the selected part of a package's change; add it to the collector if its kind is selected too."""
-    tally.note(part)
-    tally.select(items)
+    tally.note(part, items)
     if selection.wants(part.kinds):
         tally.add(part)
         collector.add(part)
@@ -298,21 +297,14 @@ def conclude(
     tag = pair.after.tag or pair.before.tag or ""
     if judgement is None:
         judgement = judge_tag(compared, tally, is_counted=tally.selected is not None)
-    selected = tally.seen.items if tally.selected is None else tally.selected
-    part = (
-        None
-        if tally.selected is None
-        else (packages.before, lambda package, stack: pair.difference.takes(package) and selection.stacks(stack))
-    )
-    statements = statements_of(selected, judgement, tag, part)
-    statements = with_turnover(statements, selected, tally.before, packages, judgement, selection)
+    statements = statements_on(tally, packages, judgement, tag, selection=selection, takes=pair.difference.takes)
     return Report(
         before=pair.before,
         after=pair.after,
         revisions_between=comparison.revisions_between,
         packages=packages,
         specs=tally.specs,
-        own_kinds=frozenset(+tally.kinds),
+        own_kinds=frozenset(tally.kinds),
         is_part=tally.selected is not None,
         is_same=pair.after.revision is not None and not pair.difference.all_documents,
         pruned=sum(count for package, count in judgement.pruned.items() if pair.difference.takes(package)),
@@ -325,6 +317,24 @@ def conclude(
         ),
         unreadable=(*pair.difference.unreadable, *unreadable),
     )
+
+
+def statements_on(
+    tally: Tally,
+    packages: PackageCounts,
+    judgement: Judgement,
+    tag: str,
+    *,
+    selection: Selection,
+    takes: Callable[[str], bool],
+) -> tuple[Statement, ...]:
+    """Return all statements on what is selected of a tag; `takes` tells whether a package is."""
+    selected, part = tally.seen.items, None
+    if tally.selected is not None:
+        selected = tally.selected
+        part = packages.before, lambda package, stack: takes(package) and selection.stacks(stack)
+    statements = statements_of(selected, judgement, tag, part)
+    return with_turnover(statements, selected, tally.before, packages, judgement, selection)
 
 
 def _packages(difference: Difference, tally: Tally) -> PackageCounts:

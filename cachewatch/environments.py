@@ -22,21 +22,19 @@ from cachewatch.core import spack
 from cachewatch.core.advice.coverage import Coverage, Environment, Holdings, Need, Resolution, better, cover
 from cachewatch.core.causes import GraphNode, shared_names
 from cachewatch.core.changesets import Blob, Content, Listing
-from cachewatch.core.model import Diagnostic, DiagnosticKind, Document, Signature
+from cachewatch.core.model import Diagnostic, Document, Signature
 from cachewatch.core.spack import parse_ranges
-from cachewatch.documents.frontmatter import MAX_BYTES
-from cachewatch.documents.parsing import parse
 from cachewatch.documents.records import KnownRecords
 from cachewatch.documents.spec_nodes import Arch, Lookup, Node, compiler_of, dependencies_of, graph_node_of, variants_of
 from cachewatch.documents.yaml import load_yaml
-from cachewatch.errors import DocumentError, UnknownRevision, UnreadableDocument, UsageError, WorkFailed
+from cachewatch.errors import UnknownRevision, UnreadableDocument, UsageError, WorkFailed
 from cachewatch.git.catalogue import Bases, list_revision, list_tree, tags_of
 from cachewatch.git.repository import Repository
 from cachewatch.git.revisions import Revision, resolve
 from cachewatch.hooks import extensions, lacking, load
 from cachewatch.runtime.files import folder_around, read_inside
 from cachewatch.runtime.worker import INLINE, Isolation
-from cachewatch.sources.contents import about_content, parse_side
+from cachewatch.sources.contents import about_content, is_readable, parse_side
 
 LOCK_FILE = "spack.lock"
 MANIFEST_FILE = "spack.yaml"
@@ -278,17 +276,14 @@ def listed(listing: Listing, name: str) -> CacheContents:
     """Return the specs in the documents of one tag; `name` is the catalogue in messages."""
     known, diagnostics = KnownRecords(), list(listing.diagnostics)
     holdings: dict[str, Mapping[str, Signature]] = {}
-    blobs = {package: blob for package, blob in listing.blobs.items() if blob.size <= MAX_BYTES}
-    for (package, blob), content in zip(blobs.items(), listing.reader.read(blobs.values()), strict=True):
-        try:
-            if isinstance(content, str):
-                raise DocumentError(content)
-            document = parse(content, blob.path, known)
-        except DocumentError as error:
-            diagnostics.append(Diagnostic(blob.path, DiagnosticKind.UNREADABLE, str(error)))
-        else:
+    blobs = [blob for blob in listing.blobs.items() if is_readable(blob[1])]
+    for (package, blob), content in zip(blobs, listing.reader.read(blob for _, blob in blobs), strict=True):
+        document = parse_side(blob, content, known)
+        if isinstance(document, Document):
             holdings[package] = document.specs
             diagnostics += document.diagnostics
+        elif document is not None:
+            diagnostics.append(document)
     side = listing.side
     where = " ".join(filter(None, (name, side.tag, side.revision and f"at {side.revision[:10]}")))
     is_pruned = tag_names.is_mutable(side.tag)

@@ -5,7 +5,6 @@ many packages to keep in memory, so the collector of an output format gets each 
 whichever process that is, and keeps only what the format needs.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import cached_property
 from typing import Any, Protocol
@@ -206,36 +205,30 @@ class Tally(Struct):
     specs: SpecCounts = field(default_factory=SpecCounts)
     changed: int = 0
     rebuilt_only: int = 0
-    unreferenced: int = 0  # newly so
-    kinds: Counter[Kind] = field(default_factory=Counter)
+    kinds: set[Kind] = field(default_factory=set)
     before: int = 0  # selected specs of the earlier state, reported or not
     seen: Observation = field(default_factory=Observation)
     selected: list[Items] | None = None  # None if everything is selected
 
-    def note(self, change: PackageChange) -> None:
-        """Add the kinds of changes of a selected package, reported or not."""
-        self.kinds.update(change.kinds)
+    def note(self, change: PackageChange, items: Sequence[Items]) -> None:
+        """Add the changes of a selected package, reported or not; items are stored only if not everything is selected."""
+        self.kinds |= change.kinds
         self.before += change.counts.before
+        if self.selected is not None:
+            self.selected += items
 
     def add(self, change: PackageChange) -> None:
         """Add the counts of a package that is reported."""
         self.specs += change.counts
         self.changed += change.status is Status.CHANGED
         self.rebuilt_only += change.kinds == {Kind.REBUILT} and change.status is Status.CHANGED
-        self.unreferenced += len(change.newly_unreferenced)
-
-    def select(self, items: Sequence[Items]) -> None:
-        """Add the selected items of a package; nothing is stored if everything is selected."""
-        if self.selected is not None:
-            self.selected += items
 
     def join(self, other: "Tally") -> None:
         """Add the tally of other packages of the same tag."""
         self.specs += other.specs
         self.changed += other.changed
         self.rebuilt_only += other.rebuilt_only
-        self.unreferenced += other.unreferenced
-        self.kinds += other.kinds
+        self.kinds |= other.kinds
         self.before += other.before
         self.seen.join(other.seen)
         if other.selected is not None:

@@ -448,8 +448,8 @@ def class_of(
 
 def count_specs(
     matches: Iterable[SpecMatch],
-    gone: Iterable[SignatureCount],
-    new: Iterable[SignatureCount],
+    gone: Sequence[SignatureCount],
+    new: Sequence[SignatureCount],
     restacked: Sequence[StackChange] = (),
     *,
     before: int,
@@ -457,7 +457,8 @@ def count_specs(
     unreferenced: int,
 ) -> SpecCounts:
     """Count specs by kind of match and by class; `before`, `after` and `unreferenced` are only passed on."""
-    by_kind = dict.fromkeys(MatchKind, 0)
+    by_kind: Counter[MatchKind] = Counter()
+    by_class: Counter[SpecClass] = Counter()
     entered, left = (sum(getattr(kept, name) for kept in restacked) for name in ("entered", "left"))
     for match in matches:
         if match.entered:
@@ -466,17 +467,10 @@ def count_specs(
             left += match.count
         else:
             by_kind[match.kind] += match.count
-    by_class: dict[SpecClass, int] = {}
-    sums = []
-    for side in (gone, new):
-        total = 0
-        for alike in side:
-            by_class[alike.spec_class] = by_class.get(alike.spec_class, 0) + alike.count
-            total += alike.count
-        sums.append(total)
-    gone_specs, new_specs = sums
-    paired = sum(by_kind.values())
-    added, removed = paired + new_specs + entered, paired + gone_specs + left
+    for alike in (*gone, *new):
+        by_class[alike.spec_class] += alike.count
+    gone_specs, new_specs = (sum(alike.count for alike in side) for side in (gone, new))
+    added, removed = by_kind.total() + new_specs + entered, by_kind.total() + gone_specs + left
     return SpecCounts(
         before=before,
         after=after,

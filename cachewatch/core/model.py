@@ -668,15 +668,10 @@ NO_FACTS: Facts = dict.fromkeys(FACTS, frozenset())
 
 def facts_of(signatures: Collection[Signature]) -> Facts:
     """Return the values of each fact among `signatures`."""
+    # Many signatures have equal lists, of which each is read once.
     return {
-        # Many signatures have equal lists, of which each is read once.
-        "versions": _all_of({s.versions for s in signatures}),
-        "stacks": _all_of({s.stacks for s in signatures}),
-        "compilers": frozenset([s.compiler for s in signatures]),
-        "oses": frozenset([s.os for s in signatures]),
-        "platforms": frozenset([s.platform for s in signatures]),
-        "targets": frozenset([s.target for s in signatures]),
-        "variants": _all_of({s.variants for s in signatures}),
+        name: frozenset(chain.from_iterable({values(signature) for signature in signatures}))
+        for name, values in VALUES.items()
     }
 
 
@@ -697,7 +692,3 @@ def versions_by_stack(signatures: Iterable[Signature]) -> Mapping[str, Set[str]]
 def kind_of_fact(name: str, *, is_added: bool) -> Kind:
     """Return the kind of change if a value of this fact is added, or else removed."""
     return _KINDS_OF_FACTS[name][is_added]
-
-
-def _all_of(lists: Iterable[Iterable[str]]) -> frozenset[str]:
-    return frozenset(chain.from_iterable(lists))

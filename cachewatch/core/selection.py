@@ -195,14 +195,12 @@ def is_plain(pattern: str) -> bool:
 
 
 def matcher(pattern: str) -> Matches:
-    """Compile a pattern (without !). A regular expression matches anywhere unless it has ^ or $."""
+    """Compile a pattern (without !). A regular expression matches anywhere unless it has ^ or $.
+
+    It is compiled with RE2, which never backtracks, because it is applied to untrusted names.
+    """
     if not is_expression(pattern):
         return re.compile(translate(pattern)).fullmatch
-    return _expression(pattern)
-
-
-def _expression(pattern: str) -> Matches:
-    """Compile a regular expression with RE2, which never backtracks, because it is applied to untrusted names."""
     options = re2.Options()
     options.log_errors = False
     try:

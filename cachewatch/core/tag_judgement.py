@@ -6,7 +6,7 @@ they matter (does one of them still have that stack?), and once.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cache
 
 from msgspec import Struct, field
 
@@ -176,12 +176,12 @@ def judge(
     """Judge the whole tag.
 
     `declared` are the stacks that the tag itself declares on either side, if it does; `survey` reads the documents that
-    did not change, and is called at most once. Only between neighbours, with one revision between them, can a loss be
+    did not change; it is called at most once. Only between neighbours, with one revision between them, can a loss be
     suspicious. `is_pruned` tells whether specs that no stack builds will be removed, as happens in branches.
     """
-    unchanged = _Unchanged(survey)
+    unchanged = cache(survey)
     if not (packages.before and packages.after):
-        return Judgement(whole=whole, packages=packages.before, survey=lambda: unchanged.documents)
+        return Judgement(whole=whole, packages=packages.before, survey=unchanged)
     lost, gained = _stacks(seen, packages, declared, unchanged)
     merges = _merges(seen, lost, gained)
     suspicion = _suspicion(seen, packages, unchanged, merges) if is_neighbour else ""
@@ -189,40 +189,17 @@ def judge(
         lost=_most_first(lost, seen.items, "left"),
         gained=_most_first(gained, seen.items, "joined"),
         merges=merges,
-        values=() if suspicion else judge_values(seen.values, lambda: unchanged.documents),
+        values=() if suspicion else judge_values(seen.values, unchanged),
         is_prune=is_pruned and not suspicion and _is_prune(seen, unchanged),
         is_wave=seen.packages_again >= max(FEW_PACKAGES, WAVE_SHARE * packages.before),
         suspicion=suspicion,
         packages=packages.before,
-        survey=lambda: unchanged.documents,
+        survey=unchanged,
     )
 
 
-class _Unchanged:
-    """The documents that did not change, which are read at most once."""
-
-    def __init__(self, survey: Survey) -> None:
-        self._survey = survey
-
-    @cached_property
-    def documents(self) -> Mapping[str, Contents]:
-        return self._survey()
-
-    @property
-    def stacks(self) -> set[str]:
-        return {stack for signatures in self.documents.values() for one in signatures for stack in one.stacks}
-
-    @property
-    def specs(self) -> int:
-        return sum(sum(contents.values()) for contents in self.documents.values())
-
-    @property
-    def places(self) -> int:
-        return sum(len(places_of(contents)) for contents in self.documents.values())
-
-
 def _stacks(
-    seen: Observation, packages: PackageCounts, declared: Declared, unchanged: _Unchanged
+    seen: Observation, packages: PackageCounts, declared: Declared, unchanged: Survey
 ) -> tuple[set[str], set[str]]:
     """Return the stacks that left and joined the tag: as it declares, or as all documents show.
 
@@ -237,7 +214,8 @@ def _stacks(
     gained = {stack for stack in gained if seen.traces[1][stack] >= _enough(packages.after)}
     if not lost and not gained:
         return lost, gained
-    return lost - unchanged.stacks, gained - unchanged.stacks
+    there = {stack for contents in unchanged().values() for one in contents for stack in one.stacks}
+    return lost - there, gained - there
 
 
 def _enough(packages: int) -> int:
@@ -288,12 +266,14 @@ def _merges(seen: Observation, lost: Iterable[str], gained: Iterable[str]) -> tu
     )
 
 
-def _is_prune(seen: Observation, unchanged: _Unchanged) -> bool:
+def _is_prune(seen: Observation, unchanged: Survey) -> bool:
     prunable = [one for one in seen.items if one.is_prunable]
     specs = sum(one.counts.vanished for one in prunable)
     if len({one.package for one in prunable}) < FEW_PACKAGES or specs < _PRUNED_SHARE * seen.specs_before:
         return False
-    return specs >= _PRUNED_SHARE * (seen.specs_before + unchanged.specs)
+    return specs >= _PRUNED_SHARE * (
+        seen.specs_before + sum(sum(contents.values()) for contents in unchanged().values())
+    )
 
 
 def is_most(packages: int, part: int, whole: int) -> bool:
@@ -301,7 +281,7 @@ def is_most(packages: int, part: int, whole: int) -> bool:
     return packages >= FEW_PACKAGES and 2 * part > whole
 
 
-def _suspicion(seen: Observation, packages: PackageCounts, unchanged: _Unchanged, merges: Iterable[Merge]) -> str:
+def _suspicion(seen: Observation, packages: PackageCounts, unchanged: Survey, merges: Iterable[Merge]) -> str:
     if is_most(packages.removed, packages.removed, packages.before):
         return f"{packages.removed:,} of {packages.before:,} packages are missing"
     merged = {stack for one in merges for stack in one.removed}
@@ -309,7 +289,7 @@ def _suspicion(seen: Observation, packages: PackageCounts, unchanged: _Unchanged
     affected = max(seen.packages_lost, packages.removed)
     if not is_most(affected, lost, seen.places_before):
         return ""
-    places = seen.places_before + unchanged.places
+    places = seen.places_before + sum(len(places_of(contents)) for contents in unchanged().values())
     if not is_most(affected, lost, places):
         return ""
     return f"{lost:,} of {places:,} builds of a package for a stack and target are missing"

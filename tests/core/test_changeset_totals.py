@@ -71,25 +71,6 @@ def test_what_the_tag_declares_is_believed(run: Run, tmp_path: Path) -> None:
     assert [(e["kind"], e["name"]) for e in left] == [("stack-removed", "arm")]
 
 
-def test_a_stack_that_joined(run: Run, tmp_path: Path) -> None:
-    """A stack that builds everything from now on is one line too."""
-    found, text = events(run, tmp_path, catalogue(packages()), catalogue(packages(stacks=["e4s", "new", "root"])))
-
-    assert [(e["kind"], e["name"]) for e in found] == [("stack-added", "new")]
-    assert "NEW STACK  new  8 packages, 8 specs kept\n\n8 of 8 packages changed" in text
-
-
-def test_a_compiler_replaced_everywhere(run: Run, tmp_path: Path) -> None:
-    """One compiler in the place of another is one line, with the packages that it explains."""
-    found, text = events(run, tmp_path, catalogue(packages()), catalogue(later(compiler="gcc@13.2.0")))
-
-    assert found == [{"kind": "compiler", "name": "gcc@11.4.0 -> gcc@13.2.0", "packages": 8, "specs": 8}]
-    assert (
-        "MIGRATED  gcc 11.4.0 -> 13.2.0  8 packages, +8 -8, in e4s\n\nREPLACED  100% of the earlier hashes\n\n8 of 8"
-        in text
-    )
-
-
 def test_a_compiler_replaced_almost_everywhere(run: Run, tmp_path: Path) -> None:
     """A package that keeps the old compiler is an exception of the migration, not the end of it."""
     after = later(compiler="gcc@13.2.0") | {"p0": records([200])}
@@ -156,10 +137,3 @@ def test_one_package_that_shrinks_is_no_collapse_of_the_tag(run: Run, tmp_path: 
     found, _ = events(run, tmp_path, catalogue(before), catalogue(after))
 
     assert found == []
-
-
-def test_documents_that_disappear_are_suspicious(run: Run, tmp_path: Path) -> None:
-    """Upstream never deletes documents, so half of them gone is no news but an accident."""
-    found, _ = events(run, tmp_path, catalogue(packages()), catalogue({"p0": records([0])}))
-
-    assert "suspicious" in [e["kind"] for e in found]

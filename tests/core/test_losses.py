@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from conftest import Run
-from helpers import Record, catalogue, history, record
+from helpers import Record, record, two_folders
 from verdicts import ancestors
 
 from cachewatch.core.spack import is_newer, newest
@@ -48,6 +48,9 @@ VALUES: dict[str, list[Any]] = {
     "variants": [["+a"], ["~a"], ["+a", "patches=abc"], ["+a", "+b"]],
     "stacks": [["e4s"], ["e4s", "hep"], ["hep", "ml"], ["ml"], []],
 }
+
+
+MANY = (pytest.mark.slow, pytest.mark.nightly)
 
 
 def some_states(chance: random.Random) -> tuple[Packages, Packages]:
@@ -147,15 +150,14 @@ def expected(before: Packages, after: Packages, chosen: Any) -> tuple[dict[Any, 
     return verdicts, machines
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", [*range(8), *(pytest.param(n, marks=MANY) for n in range(8, 40))])
 @pytest.mark.parametrize(
     "options", [(), ("--compiler", "gcc@11.4.0"), ("--os", "rhel8"), ("--stack", "hep"), ("--target", "x86_64_v3")]
 )
 def test_losses_follow_from_the_documents(run: Run, tmp_path: Path, seed: int, options: tuple[str, ...]) -> None:
     """Each lost, upgraded and downgraded place and each lost machine has its class, and one statement of a fitting kind."""
     before, after = some_states(random.Random(seed))
-    repository = history(tmp_path / "r.git", catalogue(before), catalogue(after))
-    output = run("diff", "HEAD~1", "--repo", repository, "--format", "json", *options).output
+    output = run("diff", *two_folders(tmp_path, before, after), "--format", "json", *options).output
     (found,) = json.loads(output)["changesets"]
     name, value = options or ("", "")
     narrows = {"--compiler": "compiler", "--os": "os"}.get(name)

@@ -11,7 +11,7 @@ from typing import Any
 import oracle
 import pytest
 from conftest import Run
-from helpers import Record, catalogue, history, parsed, record
+from helpers import Record, catalogue, history, parsed, record, two_folders
 from pairs import some_pair
 
 from cachewatch.comparing import changesets
@@ -88,11 +88,6 @@ def test_random_pairs(seed: int) -> None:
         assert adds_up(change)
 
 
-def catalogues(before: dict[str, list[Record]], after: dict[str, list[Record]], folder: Path) -> Path:
-    """Return a repository of these two states."""
-    return history(folder / "r.git", catalogue(before), catalogue(after))
-
-
 @pytest.fixture
 def many_kinds(run: Run, tmp_path: Path) -> tuple[Path, dict[str, set[str]]]:
     """A repository of sixty random packages and two others, and by kind those that its JSON names."""
@@ -101,7 +96,7 @@ def many_kinds(run: Run, tmp_path: Path) -> tuple[Path, dict[str, set[str]]]:
     pairs["replacedx"] = ([record(1)], [record(2, versions=["2.0"])])
     pairs["leftx"] = ([record(1, stacks=["ml", "e4s"])], [record(1, stacks=["e4s"])])
     before, after = ({name: pair[side] for name, pair in pairs.items()} for side in (0, 1))
-    repository = catalogues(before, after, tmp_path)
+    repository = history(tmp_path / "r.git", catalogue(before), catalogue(after))
     (found,) = json.loads(run("diff", "HEAD~1", "--repo", repository, "--format", "json").output)["changesets"]
     packages: dict[str, set[str]] = {}
     for package in found["packages"]:
@@ -278,6 +273,5 @@ def test_the_words_follow_what_is_there(  # noqa: PLR0917
     state = {"other": [record(50)]}
     old = state if before is None else {**state, "zlib": [record(n, **values) for n, values in enumerate(before)]}
     new = {**state, "zlib": [record(100 + n, **values) for n, values in enumerate(after)]}
-    repository = catalogues(old, new, tmp_path)
 
-    assert line in " ".join(run("diff", "HEAD~1", "--repo", repository, *options).output.split())
+    assert line in " ".join(run("diff", *two_folders(tmp_path, old, new), *options).output.split())

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from conftest import Run
-from helpers import Record, catalogue, history, record, records
+from helpers import Record, record, records, two_folders
 from pairs import some_pair
 
 Packages = dict[str, list[Record]]
@@ -15,8 +15,7 @@ Packages = dict[str, list[Record]]
 
 def compared(run: Run, folder: Path, before: Packages, after: Packages, *options: str) -> dict[str, Any]:
     """Return the changeset between two states, as JSON."""
-    repository = history(folder / "r.git", catalogue(before), catalogue(after))
-    output = run("diff", "HEAD~1", "--repo", repository, "--format", "json", *options).output
+    output = run("diff", *two_folders(folder, before, after), "--format", "json", *options).output
     (found,) = json.loads(output)["changesets"]
     return dict(found)
 
@@ -150,7 +149,7 @@ def test_compilers_that_documents_do_not_give_replaced_nothing(
     written, missing = numbered(8, 100 * is_written_before), numbered(8, 100 * (not is_written_before), compiler=...)
     before, after = (written, missing) if is_written_before else (missing, written)
     found = compared(run, tmp_path, before, after)
-    text = run("diff", "HEAD~1", "--repo", tmp_path / "r.git").output
+    text = run("diff", tmp_path / "before", tmp_path / "after").output
 
     assert [kind for kind, _ in named(found)] == ["rebuild-wave", "turnover"]
     assert found["summary"]["specs"]["rebuilt"] == 8
@@ -220,7 +219,6 @@ def test_whole_tags_are_judged_whole(run: Run, tmp_path: Path) -> None:
     before = numbered(11)
     after = numbered(11, 100) | {f"p{n:02}": [record(100 + n, compiler="llvm@19.1.0")] for n in range(9)}
     whole = compared(run, tmp_path, before, after)
-    (tmp_path / "r.git").rename(tmp_path / "old.git")
     part = compared(run, tmp_path, before, after, "--package", "p0[0-4]")
 
     assert one_of(whole, "migration")["exceptions"] == ["p09", "p10"]

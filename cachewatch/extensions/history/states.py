@@ -6,14 +6,14 @@ from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
-from cachewatch.comparing import select_package
+from cachewatch.comparing import select_package, statements_on
 from cachewatch.core.changesets import NoCollector, Report, Tally
 from cachewatch.core.model import CompilerForm, Document, PackageChange, PackageCounts, Side, Signature
 from cachewatch.core.names import Wanted, is_mutable
 from cachewatch.core.package_changes import Pair, compare_all
 from cachewatch.core.package_items import items_of
 from cachewatch.core.selection import Selection
-from cachewatch.core.statements import counted, statements_of, with_turnover
+from cachewatch.core.statements import counted
 from cachewatch.core.tag_judgement import judge
 from cachewatch.extensions.history.follow import document_of
 from cachewatch.extensions.history.packing import BYTES, pack, unpack
@@ -183,12 +183,8 @@ class TagStates:
             survey=partial(self._survey, {document.package for document, _ in found}),
             is_pruned=is_mutable(self._tag),
         )
-        selected, part = tally.seen.items, None
         if tally.selected is not None:
             judgement = counted(tally.seen.items, judgement, self._tag)
-            selected = tally.selected
-            part = packages.before, lambda name, stack: selection.packages(name) and selection.stacks(stack)
-        statements = statements_of(selected, judgement, self._tag, part)
         before, after = (Side(name=p.revision, revision=p.revision, tag=self._tag, time=p.time) for p in points)
         return found, Report(
             before=before,
@@ -196,7 +192,9 @@ class TagStates:
             revisions_between=1,
             packages=packages,
             specs=tally.specs,
-            statements=with_turnover(statements, selected, tally.before, packages, judgement, selection),
+            statements=statements_on(
+                tally, packages, judgement, self._tag, selection=selection, takes=selection.packages
+            ),
         )
 
     def _survey(self, changed: Set[str]) -> dict[str, Mapping[Signature, int]]:
