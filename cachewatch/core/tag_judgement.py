@@ -52,6 +52,10 @@ class Observation(Struct):
     # The machines of packages in the stacks that they left, and in those that they joined.
     left: _Machines = field(default_factory=dict)
     joined: _Machines = field(default_factory=dict)
+    unchanged: dict[str, Contents] = field(
+        default_factory=dict
+    )  # documents that were compared, and have the same specs
+    # The numbers of specs and places of packages that changed.
     specs_before: int = 0
     places_before: int = 0
     places_lost: Counter[str] = field(default_factory=Counter)  # by stack
@@ -84,9 +88,7 @@ class Observation(Struct):
             self.traces[0].update(document.facts["stacks"])
             self.traces[1].update(document.facts["stacks"])
             self._note_facts(document.facts)
-            self.specs_before += len(document.specs)
-            self.places_before += len(places_of(document.specs.counts))
-            self.values.documents[document.package] = tuple(document.specs.counts)
+            self.unchanged[document.package] = document.specs.counts
 
     def join(self, other: "Observation") -> None:
         """Add the observations of other packages of the tag."""
@@ -94,6 +96,7 @@ class Observation(Struct):
         for side in (0, 1):
             self.traces[side].update(other.traces[side])
         self.facts |= other.facts
+        self.unchanged |= other.unchanged
         self.values.join(other.values)
         for mine, theirs in ((self.left, other.left), (self.joined, other.joined)):
             for stack, packages in theirs.items():
@@ -179,7 +182,7 @@ def judge(
     did not change; it is called at most once. Only between neighbours, with one revision between them, can a loss be
     suspicious. `is_pruned` tells whether specs that no stack builds will be removed, as happens in branches.
     """
-    unchanged = cache(survey)
+    unchanged = cache(lambda: {**survey(), **seen.unchanged})
     if not (packages.before and packages.after):
         return Judgement(whole=whole, packages=packages.before, survey=unchanged)
     lost, gained = _stacks(seen, packages, declared, unchanged)

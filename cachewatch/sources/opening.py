@@ -238,6 +238,7 @@ def _compare_two(old: Listing, new: Listing, wanted: Wanted) -> TagPair:
                 diagnostic for diagnostic in old.diagnostics + new.diagnostics if _concerns(diagnostic, wanted)
             ),
             others=tuple(DocumentPair(name, had.get(name), has.get(name)) for name in names if not wanted(name)),
+            takes=wanted,
         ),
     )
 

@@ -7,7 +7,7 @@ from graph_specs import graph_spec
 from cachewatch.core.causes import SPACK, Dependency, GraphNode, Nodes
 from cachewatch.extensions.causes.graph_causes import Walk
 
-_GRAPHS = 150
+_GRAPHS = 40
 _NAMES = "abcdefg"
 
 

@@ -1,7 +1,7 @@
 """The walk of two graphs against one that follows every way and remembers nothing."""
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 
 import pytest
 from graph_specs import graph_spec
@@ -9,7 +9,7 @@ from graph_specs import graph_spec
 from cachewatch.core.causes import SPACK, Cause, Dependency, Nodes, What, attribute
 from cachewatch.extensions.causes.graph_causes import Walk
 
-_GRAPHS = 1000
+_GRAPHS = 300
 
 
 class Graphs:
@@ -106,18 +106,6 @@ def own_causes(graphs: Graphs, package: str) -> list[Cause]:
     if not found and recipes[0] != recipes[1]:
         found.append(Cause(package=package, what=What.RECIPE, before=recipes[0], after=recipes[1]))
     return found
-
-
-# On which packages, of a number, the package of a number depends.
-SHAPES: dict[str, Callable[[int, int], Sequence[int]]] = {
-    "a chain": lambda i, _: [i + 1],
-    "two ways at each step": lambda i, _: [i + 1, i + 2],
-    "a ladder": lambda i, _: [i + 2 - i % 2, i + 3 - i % 2],
-    "a star": lambda i, n: range(1, n) if i == 0 else [],
-    "a tree": lambda i, _: [2 * i + 1, 2 * i + 2],
-    "a ring": lambda i, n: [(i + 1) % n],
-    "rings": lambda i, _: [i + 1, max(0, i - 1)],
-}
 
 
 def test_it_agrees_with_every_way() -> None:
