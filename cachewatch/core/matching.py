@@ -88,7 +88,12 @@ def account(vanished: Counts, new: Counts, *, is_compiler_unknown: bool = False)
     With `is_compiler_unknown`, one of the two documents writes compilers as before Spack 1.0 and the other does not: a
     spec without compiler then matches any compiler.
     """
-    matches = _take_equal(vanished, new)
+    matches = [
+        SpecMatch(MatchKind.REBUILT, signature, signature, min(vanished[signature], new[signature]))
+        for signature in sorted(vanished.keys() & new.keys())
+    ]
+    for match in matches:
+        _subtract(match, vanished, new)
     if not vanished and not new:
         return Account(tuple(matches), (), ())
     order = _order(vanished.keys() | new.keys())
@@ -103,17 +108,11 @@ def account(vanished: Counts, new: Counts, *, is_compiler_unknown: bool = False)
     return Account(tuple(matches), order.rest(vanished), order.rest(new))
 
 
-def _take_equal(vanished: Counts, new: Counts) -> list[SpecMatch]:
-    """Match specs with equal signatures, and subtract them from both counts; often nothing else is left."""
-    matches = []
-    for signature in sorted(vanished.keys() & new.keys()):
-        went, came = vanished.pop(signature), new.pop(signature)
-        matches.append(SpecMatch(MatchKind.REBUILT, signature, signature, min(went, came)))
-        if went > came:
-            vanished[signature] = went - came
-        elif came > went:
-            new[signature] = came - went
-    return matches
+def _subtract(match: SpecMatch, vanished: Counts, new: Counts) -> None:
+    for counts, signature in ((vanished, match.before), (new, match.after)):
+        counts[signature] -= match.count
+        if not counts[signature]:
+            del counts[signature]
 
 
 def _take(kind: MatchKind, vanished: Counts, new: Counts, keys: tuple[Key, Key], order: _Order) -> list[SpecMatch]:
@@ -122,7 +121,9 @@ def _take(kind: MatchKind, vanished: Counts, new: Counts, keys: tuple[Key, Key],
     `keys` are the key functions for the vanished and for the new signatures.
     """
     key, key_of_new = keys
-    queues = _queues(new, key_of_new, order)
+    queues: defaultdict[Hashable, list[Signature]] = defaultdict(list)
+    for after in reversed(order.of(new)):
+        queues[key_of_new(after)].append(after)
     ages = order.ages
     matches = []
     for before in order.of(vanished):
@@ -134,14 +135,10 @@ def _take(kind: MatchKind, vanished: Counts, new: Counts, keys: tuple[Key, Key],
             judged = _regraded(ages[before.versions], ages[after.versions]) if kind is MatchKind.UPGRADED else kind
             if judged is None:
                 continue  # another reference of the same number, or no version, is neither newer nor older
-            count = min(vanished[before], new[after])
-            matches.append(SpecMatch(judged, before, after, count))
-            vanished[before] -= count
-            new[after] -= count
+            matches.append(SpecMatch(judged, before, after, min(vanished[before], new[after])))
+            _subtract(matches[-1], vanished, new)
             if not new[after]:
                 del queue[place]
-    _drop_empty(vanished)
-    _drop_empty(new)
     return matches
 
 
@@ -156,13 +153,6 @@ def _take_without_compiler(kind: MatchKind, vanished: Counts, new: Counts, key: 
         lambda after: (after.compiler != NO_COMPILER, blind(after)),
     )
     return _take(kind, vanished, new, keys, order)
-
-
-def _queues(counts: Counts, key: Key, order: _Order) -> dict[Hashable, list[Signature]]:
-    queues: defaultdict[Hashable, list[Signature]] = defaultdict(list)
-    for signature in reversed(order.of(counts)):
-        queues[key(signature)].append(signature)
-    return queues
 
 
 def _order(signatures: Iterable[Signature]) -> _Order:
@@ -187,11 +177,6 @@ def _regraded(before: _Age, after: _Age) -> MatchKind | None:
     if before == after or not before or not after:
         return None
     return MatchKind.UPGRADED if after > before else MatchKind.DOWNGRADED
-
-
-def _drop_empty(counts: Counts) -> None:
-    for signature in [s for s, count in counts.items() if not count]:
-        del counts[signature]
 
 
 # Whether target, operating system and compiler must be equal: first all of them, last none.
@@ -457,8 +442,8 @@ def count_specs(
     unreferenced: int,
 ) -> SpecCounts:
     """Count specs by kind of match and by class; `before`, `after` and `unreferenced` are only passed on."""
-    by_kind: Counter[MatchKind] = Counter()
-    by_class: Counter[SpecClass] = Counter()
+    by_kind: Counter[str] = Counter()
+    by_class: Counter[str] = Counter()
     entered, left = (sum(getattr(kept, name) for kept in restacked) for name in ("entered", "left"))
     for match in matches:
         if match.entered:

