@@ -89,42 +89,30 @@ def changesets(
     compared. With `isolation`, everything is compared there, and all arguments must be picklable.
     """
     for pair in comparison.pairs:
-        documents = pair.difference.all_documents
+        others = frozenset(other.package for other in pair.difference.others)
+        work = partial(_compare_batch, selection, make_collector, tag_names.is_mutable(pair.after.tag), others)
         enough = jobs if pair.difference.size >= _WORTH_TWO_PROCESSES else 1
-        others = _others(pair)
-        nothing = partial(_compare_batch, selection, make_collector, False, others, ())
-        refuse = partial(refused, nothing, others, isolation or INLINE)
-        if isolation is not None:
-            make_work = partial(_isolated, comparison.readers, pair, selection, make_collector, isolation)
-        else:
-            make_work = partial(_alone, comparison.readers, pair, selection, make_collector, is_forked=enough > 1)
+        make_work = partial(_make_work, work, comparison.readers, isolation, is_forked=enough > 1)
+        refuse = partial(refused, partial(work, ()), others, isolation or INLINE)
         yield Changeset(
             pair.before,
             pair.after,
-            _batches(documents, make_work, enough, progress, refuse),
+            _batches(pair.difference.all_documents, make_work, enough, progress, refuse),
             partial(conclude, ComparedPair(comparison, pair, isolation or INLINE, selection)),
         )
 
 
-def _alone(
-    readers: Readers, pair: TagPair, selection: Selection, make_collector: Callable[[], Collector], *, is_forked: bool
+def _make_work(
+    work: Callable[[Iterable[Read]], Batch], readers: Readers, isolation: Isolation | None, *, is_forked: bool
 ) -> Callable[[Documents], Compared]:
-    """Return a function that compares documents in the calling process; if it `is_forked`, it opens the source anew."""
-    is_pruned, others = tag_names.is_mutable(pair.after.tag), _others(pair)
+    """Return a function that reads documents in this process, and compares them here or in isolation.
+
+    If it `is_forked`, the source is opened anew.
+    """
+    if isolation is not None:
+        return lambda documents: isolation.each(work, read(documents, readers), about_pair)
     own = readers.reopened() if is_forked else readers
-    return lambda documents: (((), _compare_batch(selection, make_collector, is_pruned, others, read(documents, own))),)
-
-
-def _isolated(
-    readers: Readers, pair: TagPair, selection: Selection, make_collector: Callable[[], Collector], isolation: Isolation
-) -> Callable[[Documents], Compared]:
-    """Return a function that reads documents in this process, and compares them in isolation."""
-    work = partial(_compare_batch, selection, make_collector, tag_names.is_mutable(pair.after.tag), _others(pair))
-    return lambda documents: isolation.each(work, read(documents, readers), about_pair)
-
-
-def _others(pair: TagPair) -> frozenset[str]:
-    return frozenset(other.package for other in pair.difference.others)
+    return lambda documents: (((), work(read(documents, own))),)
 
 
 def _batches(
