@@ -80,8 +80,20 @@ def days_between(since: str, until: str) -> str:
 
 
 def fill(text: str, first: str = "", rest: str = "", width: int = 78) -> str:
-    """Break `text` into lines that begin with `first` and then with `rest`."""
-    return textwrap.fill(text, width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
+    """Break `text` into lines that begin with `first` and then with `rest`; only words longer than a line are cut."""
+    lengths = [len(word) for word in text.split()]
+    is_cut = max(lengths, default=0) > width - len(rest)
+    head = ""
+    if lengths and len(first) + lengths[0] > width and not is_cut:
+        head, first = f"{first.rstrip()}\n", rest
+    return head + textwrap.fill(
+        text,
+        width,
+        initial_indent=first,
+        subsequent_indent=rest,
+        break_long_words=is_cut,
+        break_on_hyphens=False,
+    )
 
 
 def arrows(text: str) -> str:

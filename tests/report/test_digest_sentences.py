@@ -50,3 +50,13 @@ def test_only_what_no_stack_builds_may_be_pruned(tmp_path: Path) -> None:
     ):
         tag = week(tmp_path / name, before, without(before, "cuda"))
         assert accounting((*tag.statements, *tag.rest)) == said
+
+
+def test_a_stack_is_named_on_one_line(tmp_path: Path) -> None:
+    """Also where its name does not fit behind what happened to the package, alone or after another one."""
+    for name, others in (("alone", []), ("after", ["a"])):
+        stacks = [*others, "ml-darwin-aarch64-mps", "root"]
+        states = ({"py-ml-dtypes": [record(n, compiler=f"apple-clang@{n}.0.0", stacks=stacks)]} for n in (16, 17))
+        text = mail(digest_of(week(tmp_path / name, *states)))[0].text
+        assert "apple-clang@16.0.0 -> apple-clang@17.0.0" in text
+        assert "ml-darwin-aarch64-mps" in text
