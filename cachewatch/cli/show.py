@@ -216,6 +216,8 @@ class _Catalogue:
         try:
             found = read_package(*self._open(), asked.package)
         except UnknownRevision as error:
+            if is_partial():
+                raise UnreadableDocument(f"{error}, unless it is in a document that could not be read") from None
             where = f"{self.until(asked)}{self.elsewhere(asked)}{self.hash_meant(asked.text)}"
             raise UnknownRevision(f"{error}{where}") from None
         document = _parse(found.content, found.path, asked.package)

@@ -190,6 +190,7 @@ class LockChange(Struct, frozen=True, kw_only=True):
     added: tuple[GraphNode, ...]  # specs of packages that the older one lacks
     removed: tuple[GraphNode, ...]  # specs of packages that the newer one lacks
     roots: frozenset[str]
+    reused: tuple[tuple[GraphNode, GraphNode], ...] = ()  # one hash with two versions: of one file it is not true
 
 
 SPACK = Cause(package="", what=What.SPACK)

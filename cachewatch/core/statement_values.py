@@ -318,6 +318,7 @@ class Statement(Struct, frozen=True, kw_only=True):
     kind: what happened.  name: that of the tag, stack, package or place.  id: unique among the statements of a tag.
     before, after: the values of which one replaced the other, such as compilers or versions.
     packages, places, stacks: what it concerns.  counts: the numbers of specs.
+    elsewhere: the number of specs of a new or removed stack that other statements count.
     of: specs of the whole tag, if only some are selected.
     of_packages: packages of the whole tag before, if it is about the whole tag.
     exceptions: packages to which the same could have happened, but did not.
@@ -337,6 +338,7 @@ class Statement(Struct, frozen=True, kw_only=True):
     places: tuple[Place, ...] = ()
     stacks: tuple[str, ...] = ()
     counts: Counts = Counts()
+    elsewhere: int = 0
     of: int | None = None
     of_packages: int = 0
     exceptions: tuple[str, ...] = ()

@@ -61,6 +61,7 @@ class _Taken(Struct):
     losses: list[OwnedLoss] = field(default_factory=list)
     rows: dict[str, Story] = field(default_factory=dict)  # stories of packages, with or without items
     here: defaultdict[str, Counts] = field(default_factory=lambda: defaultdict(Counts))  # lost there, by package
+    elsewhere: Counter[str] = field(default_factory=Counter)  # specs of its stack that another statement counts
 
 
 class _Assignment:
@@ -136,6 +137,15 @@ class _Assignment:
             return _Head(StatementKind.STACK_MERGED, merge.name, merge=merge)
         return _Head(StatementKind.STACK_REMOVED if stack in self._lost else StatementKind.STACK_ADDED, stack)
 
+    def also_about(self, items: Items, counted_in: _Head) -> Iterator[_Head]:
+        """Yield the statements on removed and new stacks that concern these items, but do not count them."""
+        if self._judgement.whole is None:
+            for left, joined in ((items.left & self._lost, frozenset()), (frozenset(), items.joined & self._gained)):
+                for stack in left | joined:
+                    head = self._of_stacks(left & {stack}, joined & {stack})
+                    if head and head != counted_in and head.merge is None:
+                        yield head
+
     def _story(self, items: Items) -> Story:
         """Return the first story that is not due to a stack that left or joined the tag."""
         told = {StatementKind.PLACE_LOST: self._lost, StatementKind.PLACE_GAINED: self._gained}
@@ -183,6 +193,8 @@ def statements_of(
         head, story = assignment.of_items(one)
         home = _home(story, judgement) if head.kind in LOSSES else head
         found[home].items.append((one, story))
+        for other in assignment.also_about(one, home):
+            found[other].elsewhere[one.package] += one.counts.total
         is_removed = one.stories[0].kind is StatementKind.PACKAGE_REMOVED
         for lost in one.losses:
             head = assignment.of_loss(lost, is_removed=is_removed)
@@ -229,9 +241,13 @@ def with_turnover(  # noqa: PLR0917
 ) -> tuple[Statement, ...]:
     """Add how many hashes are gone, if that is more than half of all, in at least a fifth of the packages.
 
+    Those that are gone with a removed stack are not counted: nothing replaces them.
     `before` counts the specs of the packages that changed. The documents of the others are read only if they matter.
     """
-    gone = [one for one in items if one.counts.vanished]  # also by changes of kinds that are not selected
+    lost = frozenset(judgement.lost)
+    gone = [
+        one for one in items if one.counts.vanished and one.left.isdisjoint(lost)
+    ]  # also by changes of kinds that are not selected
     names = {one.package for one in gone}
     vanished = sum(one.counts.vanished for one in gone)
     is_same_tag = judgement.whole is None and not judgement.suspicion
@@ -283,7 +299,8 @@ def _statement(
         name=head.name,
         before=before,
         after=after,
-        packages=tuple(sorted({line.package for line in lines} | {lost.package for lost in taken.losses})),
+        packages=tuple(sorted({*taken.elsewhere, *(one.package for one in (*lines, *taken.losses))})),
+        elsewhere=taken.elsewhere.total(),
         places=tuple(sorted(places)),
         stacks=tuple(sorted({place.stack for place in places} if head.kind in LOSSES else stacks)),
         counts=sum((line.counts for line in lines), start=Counts()),

@@ -58,7 +58,8 @@ def disagreements(meta: Any, records: Records, facts: Facts) -> Iterator[str]:
         yield f"meta says {read_meta.num_specs} specs, there are {listed}; the specs are used"
     for name, values, found in _pairs(read_meta, records.compiler_form, facts):
         if values is not None and (differing := (values ^ found) - {""}):
-            yield f"meta and the specs name different {name} ({', '.join(sorted(differing)[:5])}); the specs are used"
+            more = f" and {len(differing) - 5} more" if len(differing) > 5 else ""
+            yield f"meta and the specs name different {name} ({', '.join(sorted(differing)[:5])}{more}); the specs are used"
 
 
 def _read(meta: Any) -> _Meta:

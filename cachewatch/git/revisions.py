@@ -259,8 +259,11 @@ def _changing(repository: Repository) -> Iterator[str]:
 
 
 def _complaint(repository: Repository, name: str) -> str:
+    now = datetime.now(UTC)
+    moment = as_datetime(name, now)
+    if moment is None and (of_tag := as_datetime(name.rpartition(":")[0], now)) is not None:
+        name, moment = name.rpartition(":")[0], of_tag
     where = repr(name) if repository.path == Path() else f"{repository.path}: {name!r}"
-    moment, now = as_datetime(name, datetime.now(UTC)), datetime.now(UTC)
     if moment is not None and moment > now + _SOON:
         return f"{where} is in the future"
     if moment is not None:

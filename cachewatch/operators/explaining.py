@@ -9,6 +9,7 @@ from datetime import date
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from cachewatch.config.channels import MailConfig
 from cachewatch.config.model import Config
@@ -182,7 +183,8 @@ def _documents(context: Context, package: str) -> Iterator[Document | UnreadDocu
         for tag in filter(Globs(source.tags), tags_of(repository, resolve(repository, revision)).ids):
             try:
                 found = read_package(repository, resolve(repository, f"{revision}:{tag}"), package)
-                yield parse(found.content, found.path, package=package)
+                # Documents of a new tag may still name the tag that they were copied from.
+                yield replace(parse(found.content, found.path, package=package), tag=tag)
             except UnknownRevision:
                 continue  # the tag does not have the package
             except DocumentError as error:

@@ -316,7 +316,9 @@ def write_stat(changesets: Iterable[Changeset], *, wants: Wants, width: int | No
         found.setdefault((packages, report.packages, report.statements), []).append(report)
     for (packages, *_), reports in found.items():
         report = reports[0]
-        if report.after.tag:
+        if report.before.tag not in (None, "", report.after.tag):
+            yield f"{heading(report)[0]}\n".encode()
+        elif report.after.tag:
             yield f"{tags_named(reports)}\n".encode()
         yield _encoded(fitted((f" {line}" for line in _lines(packages, report.statements, wants)), width))
         last = total(report, wants) if packages or report.statements else nothing(report)

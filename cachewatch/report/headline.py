@@ -45,6 +45,7 @@ from cachewatch.report.words import (
     stacks_named,
     staying,
 )
+from cachewatch.report.words import where as where_upgraded
 from cachewatch.report.words_file import Words, fill, words
 
 # Of a subject line, with the prefix that the mail adds.
@@ -107,7 +108,7 @@ class Clause:
         """Each package, with what happened to it where that is said."""
         return self._items(says_staying=True)
 
-    def _items(self, *, says_staying: bool) -> list[str]:
+    def _items(self, *, says_staying: bool, says_where: bool = False) -> list[str]:
         item = self._words.text(self.path, "item")
         found: dict[str, None] = {}
         for one in self.facts:
@@ -119,7 +120,10 @@ class Clause:
                     values["after"] = safe(", ".join((one.statement.after or line.story.versions)[-1:]))
                     if line.story.kind in BY_VERSION:
                         stays = staying(line) if says_staying else ""
-                        values["change"] = f"{replacement(line)}{self._targets(line)} {stays}"
+                        where = self._targets(line)
+                        if says_where and line.story.behind:
+                            where = f" {where_upgraded(line).partition(';')[0]}"
+                        values["change"] = f"{replacement(line)}{where} {stays}"
                         is_fall = any(falls(*pair) for pair in line.story.pairs)
                         values["older"] = self._words.text(self.path, "mistake" if is_fall else "older")
                 found[" ".join(fill(item, 2, values).split())] = None
@@ -137,11 +141,15 @@ class Clause:
         """All that it says in a subject, the longest first."""
         if not self.is_list:
             return self._own_forms()
+        return self._listed((self.items, self._items(says_staying=False)))
+
+    def _listed(self, variants: Sequence[Sequence[str]]) -> list[str]:
+        """Name as many of the items as there is room for, and count the rest."""
         n = len(self.items)
         found = []
         for count in range(min(n, _MOST_ITEMS), 0, -1):
             more = self.more(n - count) if n > count else ""
-            for items in (self.items, self._items(says_staying=False)):
+            for items in variants:
                 said = self._words.forms(self.path, "subject", n, items=", ".join(items[:count]), where=self.where)
                 found += ["; ".join(filter(None, (one, more))) for one in said]
         return list(dict.fromkeys((*found, self.counted)))
@@ -208,7 +216,9 @@ class Clause:
     @property
     def line(self) -> str:
         """What it says in a list of what happened."""
-        return self.forms[0] if self.is_list else self.said.rstrip(".")
+        if not self.is_list:
+            return self.said.rstrip(".")
+        return self._listed([self._items(says_staying=True, says_where=True)])[0]
 
     @cached_property
     def where(self) -> str:

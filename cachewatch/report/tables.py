@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import asdict, astuple
+from msgspec.structs import asdict, astuple, replace
 
 from cachewatch.core.model import Document, Side, Signature, facts_of, known_hash
 from cachewatch.core.names import safe, safe_name
@@ -230,7 +230,7 @@ def _heading(document: Document, side: Side, since: Side | None, palette: Palett
     counts += [(len(facts[f"{noun}s"]), noun) for noun in ("version", "stack", "target")]
     compilers = len(set(facts["compilers"]) - {NO_COMPILER})
     said = [*(number(*count) for count in counts), number(compilers, "compiler") if compilers else "no compiler"]
-    yield ", ".join([*said, number(len(signatures), "configuration")])
+    yield ", ".join([*said, number(len({replace(one, stacks=()) for one in signatures}), "configuration")])
     if since is not None and since.revision:
         yield f"last changed {_day(since)} ({since.revision[:10]})"
 

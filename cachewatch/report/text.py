@@ -179,7 +179,10 @@ class Chosen(Struct, frozen=True):
         if len(self.lines) == len(self.statement.lines) and not self.is_of_tag:
             found = self.statement.packages
             return found if self.wanted is None else tuple(name for name in found if name in self.wanted)
-        return tuple(dict.fromkeys(line.package for line in self.lines))
+        found = dict.fromkeys(line.package for line in self.lines)
+        if self.statement.elsewhere and self.wanted is None:
+            found |= dict.fromkeys(self.statement.packages)
+        return tuple(found)
 
 
 def _sum(counts: Iterable[Counts]) -> Counts:
@@ -223,6 +226,10 @@ def _notes(one: Chosen, report: Report, asked: Requested) -> Iterator[str]:
     yield wording().text(statement.kind, "remark") + still_there
     yield from reason_lines(statement, asked.few_names) if is_wave else ()
     yield words.fates(statement, wording()).removeprefix("; ")
+    if statement.kind is StatementKind.STACK_ADDED and report.losses:
+        yield wording().text("stacks", "unknown")
+    if statement.elsewhere:
+        yield wording().say("stacks", "elsewhere", statement.elsewhere)
     if statement.of and statement.of > statement.counts.total:
         yield f"in the whole tag {number(statement.of, 'spec')} came or went with it"
     if statement.exceptions:

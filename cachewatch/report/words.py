@@ -7,7 +7,7 @@ from functools import partial
 
 from cachewatch.core.changesets import Report
 from cachewatch.core.model import Kind, Loss, LossClass, Place, Side
-from cachewatch.core.names import safe_name
+from cachewatch.core.names import safe, safe_name
 from cachewatch.core.spack import NO_COMPILER, is_newer
 from cachewatch.core.statement_values import (
     LOSSES,
@@ -454,9 +454,12 @@ def total(report: Report, wants: Wants) -> str:
         for kind in (Kind.PACKAGE_ADDED, Kind.PACKAGE_REMOVED)
     )
     rebuilt = f" ({packages.rebuilt_only:,} of them only rebuilt)" if packages.rebuilt_only else ""
-    counted = [f"{packages.changed:,} of {number(max(packages.before, packages.after), 'package')} changed{rebuilt}"]
-    counted += [f"{new:,} more {'is' if new == 1 else 'are'} new"] if new else []
-    counted += [f"{gone:,} more {'was' if gone == 1 else 'were'} removed"] if gone else []
+    on_both_sides = packages.before - packages.removed
+    counted = [f"{packages.changed:,} of {number(on_both_sides, 'package')} changed{rebuilt}"] if on_both_sides else []
+    for count, (one, many) in ((new, ("is new", "are new")), (gone, ("was removed", "were removed"))):
+        if count:
+            which = f"{count:,} more" if counted else number(count, "package")
+            counted.append(f"{which} {one if count == 1 else many}")
     whose = "their specs in your selection" if report.is_part else "their specs"
     return f"{', '.join(counted)}; {whose}: {specs.before:,} -> {specs.after:,}{told}"
 
@@ -509,7 +512,7 @@ def _of_files(before: Side, after: Side) -> str:
     shared = safe_name(tags.pop()) if len(tags) == 1 else ""
     sides = []
     for side in (before, after):
-        name = (side.revision or "")[:_SHORT] or safe_name(side.name)
+        name = (side.revision or "")[:_SHORT] or safe(side.name)
         tag = f"({safe_name(side.tag)})" if side.tag and not shared else ""
         sides.append(" ".join(filter(None, (name, days(side.time, side.time), tag))))
     return "  ".join(filter(None, (shared, " -> ".join(sides))))

@@ -134,6 +134,11 @@ def _list_file(name: str) -> Listing:
     is_stream = name == STDIN or Path(name).is_fifo()
     if not is_stream and not Path(name).is_file():
         raise UsageError(f"{name}: {'not a regular file or a folder' if Path(name).exists() else _NOWHERE}")
+    if Path(name).suffix == ".lock":
+        raise UsageError(
+            f"{name}: a lock file is no document; `cachewatch diff` compares it with another lock file, "
+            f"and `cachewatch coverage {name}` says which of its binaries a cache has"
+        )
     try:
         if name == STDIN:
             content = sys.stdin.buffer.read(MAX_BYTES + 1) if sys.stdin else b""

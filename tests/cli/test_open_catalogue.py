@@ -267,6 +267,7 @@ def test_paths_are_no_ranges(demo_repository: Path, run: Run, tmp_path: Path, mo
         ("HEAD~9", "'HEAD~9': there is 1 revision before HEAD; the oldest is HEAD~1 of 2025-05-25 04:00 UTC"),
         ("HEAD~1^^", "there is 1 revision before HEAD"),
         ("1999-01-01", "there is no revision that old; the oldest is HEAD~1 of 2025-05-25 04:00 UTC"),
+        ("1999-01-01:develop", "'1999-01-01': there is no revision that old"),
         ("2999-01-01", "'2999-01-01' is in the future"),
         ("nowhere.md", "nowhere.md: there is no such file or folder"),
         ("mian", "did you mean main?"),

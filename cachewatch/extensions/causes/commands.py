@@ -186,6 +186,11 @@ def lock_report(change: LockChange, before: str, after: str) -> WhyReport:
         for word, nodes in (("added", change.added), ("removed", change.removed))
         if nodes
     ]
+    notes += [
+        f"/{safe(old.hash[:7])} is {safe(f'{old.name}@{old.version}')} in one file and {safe(f'{new.name}@{new.version}')} "
+        "in the other: one of them was edited, as another version has another hash"
+        for old, new in change.reused
+    ]
     roots = tuple(one for one in change.explained if one.spec.hash in change.roots)
     return WhyReport(
         heading=f"{safe(before)} -> {safe(after)}: {specs}",

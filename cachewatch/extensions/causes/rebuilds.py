@@ -282,6 +282,11 @@ def compare_locks(before: Path, after: Path) -> LockChange:
         added=_of_others(packages_after, packages_before),
         removed=_of_others(packages_before, packages_after),
         roots=roots,
+        reused=tuple(
+            (node, new.nodes[spec_hash])
+            for spec_hash, node in sorted(old.nodes.items())
+            if spec_hash in new.nodes and node.version != new.nodes[spec_hash].version
+        ),
     )
 
 

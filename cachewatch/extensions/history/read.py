@@ -181,7 +181,10 @@ class Index:
     def _id(self, table: str, name: str) -> int:
         if (found := self.id_of(table, name)) >= 0:
             return found
-        near = similar(name, [known for (known,) in self.rows(f"SELECT name FROM {table}")])  # noqa: S608
+        names = [known for (known,) in self.rows(f"SELECT name FROM {table}")]  # noqa: S608
+        if not names:
+            raise UsageError(f"no revision of the repository has a document up to {self.indexed.revision[:10]}")
+        near = similar(name, names)
         hint = f"did you mean {' or '.join(near)}?" if near else f"`cachewatch {table}s` lists what there is now"
         raise UsageError(f"{name}: the history index has no such {table}; {hint}")
 

@@ -3,6 +3,7 @@
 Also the period in which specs of one revision were present without interruption.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
@@ -23,7 +24,7 @@ _ANY: Wanted = lambda _: True  # noqa: E731
 
 
 class WhenRow(Struct, frozen=True, kw_only=True):
-    """One version in one stack for one target."""
+    """One version in one stack for one target, for as long as it was there without interruption."""
 
     version: str
     stack: str | None  # None: no stack builds it, so it may be pruned at any time
@@ -67,23 +68,22 @@ def find_when(
     variants or the spelling of their version are one row.
     """
     ids = index.package(package), index.tag(tag)
-    spans: dict[_WhenKey, Span] = {}
+    spans: defaultdict[_WhenKey, list[Span]] = defaultdict(list)
     for there in presences(index, *ids, index.newest):
         if targets(there.target) and compilers(there.compiler):
             for version in filter(versions, there.versions):
                 for stack in there.stacks:
-                    key = _WhenKey(version, stack, there.target)
-                    known = spans.get(key, there.span)
-                    spans[key] = min(known[0], there.span[0]), max(known[1], there.span[1])
+                    spans[_WhenKey(version, stack, there.target)].append(there.span)
+    periods = {key: joined(found) for key, found in spans.items()}
     begins: dict[str, int] = {}  # in which revision the first stack had each version
-    for key, (first, _) in spans.items():
+    for key, ((first, _), *_) in periods.items():
         if key.stack:
             begins[key.version] = min(begins.get(key.version, first), first)
     baseline = baseline_of(index, *ids)
+    wanted = [(key, span) for key, found in periods.items() if stacks(key.stack) for span in found]
     rows = [
-        _row(index, key, span, begins.get(key.version), baseline)
-        for key, span in sorted(spans.items(), key=_in_order)
-        if stacks(key.stack)
+        _row(index, key, span, begins.get(key.version) if span == periods[key][0] else None, baseline)
+        for key, span in sorted(wanted, key=_in_order)
     ]
     return When(indexed=index.indexed, package=package, tag=tag, rows=tuple(rows))
 

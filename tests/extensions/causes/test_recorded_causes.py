@@ -194,6 +194,18 @@ def test_two_lock_files(run: Run, buildcaches: Path) -> None:
     assert (shown.exit_code, shown.output) == (0, run("why", "--lock", *files).output)
 
 
+def test_a_lock_file_with_an_edited_version_is_named(run: Run, buildcaches: Path, tmp_path: Path) -> None:
+    """One hash cannot be two versions."""
+    lock = buildcaches / "v3/env/4/spack.lock"
+    edited = tmp_path / "spack.lock"
+    edited.write_text(
+        lock.read_text().replace('"version":"1.3"', '"version":"9.9"').replace('"version": "1.3"', '"version": "9.9"')
+    )
+    said = run("diff", lock, edited).output
+
+    assert re.search(r"/\w{7} is zlib@1.3 in one file and zlib@9.9 in the other", said)
+
+
 def test_two_caches(run: Run, buildcaches: Path, tmp_path: Path) -> None:
     """States 4 and 7 of the real cache, recorded as two tags: why the same packages have other hashes there."""
     for tag, number in (("old", 4), ("new", 7)):

@@ -83,6 +83,16 @@ def test_when(run: Run, asked: Path) -> None:
     assert lines[1].split() == ["0.3.1", "x86_64_v3", "<=", "2025-05-25", "-", "-", "e4s"]
 
 
+def test_what_was_removed_and_came_back_has_a_row_for_each_period(run: Run, tmp_path: Path) -> None:
+    """A version that was away is not said to have been there all the time."""
+    there, away = catalogue({"p": [record(1, stacks=["e4s"])], "q": [record(2)]}), catalogue({"q": [record(2)]})
+    repository = history(tmp_path / "r.git", there, away, there)
+    rows = json.loads(run("history", "when", "p", "--repo", repository, "--format", "json").output)["rows"]
+
+    assert [(one["baseline"], one["last"] is None) for one in rows] == [(True, False), (False, True)]
+    assert rows[0]["last"]["time"] < rows[1]["first"]["time"]
+
+
 @pytest.mark.usefixtures("asked")
 def test_filters_of_when(run: Run) -> None:
     """Versions are ranges, compilers may be written as before; what matches nothing is a mistake."""

@@ -1,0 +1,96 @@
+"""What reports count: packages on both sides, specs that two stacks share, hashes that others replaced."""
+
+from pathlib import Path
+
+import pytest
+from conftest import Run
+from helpers import catalogue, history, lock, record, records
+
+SHARED = {f"p{n}": [record(n, stacks=["gpu", "ml"]), record(10 + n, stacks=["e4s"])] for n in range(3)}
+LEFT = {name: specs[1:] for name, specs in SHARED.items()}
+ONE, OTHER, THIRD = ({f"p{n}": [record(n)]} for n in range(3))
+
+
+def compared(run: Run, folder: Path, before: dict[str, object], after: dict[str, object], *options: str) -> str:
+    """Return the report on two states."""
+    repository = history(folder / "r.git", catalogue(before), catalogue(after))  # type: ignore[arg-type]
+    return run("diff", "HEAD~1", "HEAD", "--repo", repository, *options).output
+
+
+@pytest.mark.parametrize(("before", "after", "sign"), [(SHARED, LEFT, "-"), (LEFT, SHARED, "+")])
+def test_specs_of_two_stacks_count_once_and_belong_to_both(
+    run: Run, tmp_path: Path, before: dict[str, object], after: dict[str, object], sign: str
+) -> None:
+    """Each stack is named with all of its packages, though only one of them counts the specs that they share."""
+    said = compared(run, tmp_path, before, after)
+    counted, shared = [block for block in said.split("\n\n") if "STACK" in block]
+
+    assert f"3 packages, {sign}3" in counted
+    assert "3 packages\n" in shared
+    assert "3 more of its specs are counted in another statement" in shared
+
+
+def test_nothing_replaces_what_is_gone_with_a_stack(run: Run, tmp_path: Path) -> None:
+    """Hashes that are gone are only said to be replaced where others came."""
+    assert "REPLACED" not in compared(run, tmp_path, SHARED, LEFT, "--stack", "gpu")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        (ONE, ONE | OTHER, "0 of 1 package changed, 1 more is new;"),
+        (ONE | OTHER, OTHER | THIRD, "0 of 1 package changed, 1 more is new, 1 more was removed;"),
+        (ONE, OTHER, "1 package is new, 1 more was removed;"),
+    ],
+)
+def test_packages_that_changed_are_counted_among_those_of_both_sides(
+    run: Run, tmp_path: Path, before: dict[str, object], after: dict[str, object], said: str
+) -> None:
+    """New and removed packages are no part of the number of packages that could change."""
+    assert said in " ".join(compared(run, tmp_path, before, after).split())
+
+
+def test_two_tags_are_both_named_where_numbers_are_asked_for(run: Run, tmp_path: Path) -> None:
+    """The heading of --stat names what is compared."""
+    repository = history(tmp_path / "r.git", catalogue(ONE) | catalogue(ONE | OTHER, "v1"))
+    said = run("diff", "HEAD:develop", "HEAD:v1", "--stat", "--repo", repository).output
+
+    assert said.startswith("develop -> v1")
+
+
+def test_a_log_names_the_stacks_of_an_upgrade(run: Run, tmp_path: Path) -> None:
+    """Where other stacks still have the old version, a target alone would promise too much."""
+    old = records(range(3), stacks=["e4s"], target="aarch64"), records(range(5, 8), stacks=["ml"], target="aarch64")
+    new = records(range(10, 13), stacks=["e4s"], target="aarch64", versions=["9.9"])
+    repository = history(tmp_path / "r.git", catalogue({"p": [*old[0], *old[1]]}), catalogue({"p": [*new, *old[1]]}))
+    said = run("log", "--repo", repository).output
+
+    assert "9.9 in e4s (1 of 2 stacks)" in said
+
+
+def test_a_path_keeps_its_letters(run: Run, tmp_path: Path) -> None:
+    """Paths that the user typed are no names of strangers."""
+    files = [tmp_path / "für.md", tmp_path / "nach.md"]
+    for file in files:
+        (content,) = catalogue(ONE).values()
+        file.write_bytes(content)
+
+    assert f"{files[0]} -> {files[1]}" in " ".join(run("diff", *files).output.split())
+
+
+def test_a_lock_file_is_no_document(run: Run, tmp_path: Path) -> None:
+    """Beside documents, it is named with the commands that take it."""
+    file = lock(tmp_path / "spack.lock", ("zlib", "1.3", "a"))
+    said = run("diff", file, tmp_path)
+
+    assert (said.exit_code, "a lock file is no document; `cachewatch diff` compares it" in said.error) == (2, True)
+
+
+def test_a_package_whose_document_cannot_be_read_is_not_said_to_be_missing(run: Run, tmp_path: Path) -> None:
+    """The folder may have it, and exit code 4 says that something could not be read."""
+    for name, content in (("p0.md", next(iter(catalogue(ONE).values()))), ("p1.md", b"---\ntitle: p1\n")):
+        (tmp_path / name).write_bytes(content)
+    (tmp_path / "p2.md").symlink_to("nowhere")
+    said = run("show", "p2", "--repo", tmp_path)
+
+    assert (said.exit_code, "unless it is in a document that could not be read" in said.error) == (4, True)
