@@ -131,7 +131,6 @@ def open_within(connection: Connection, context: Context, alert: Alert) -> None:
     """Open an alert within the open transaction of `connection`, and notify operators unless it was open already."""
     now, detail = context.clock(), alert.lines[0] if alert.lines else ""
     if health.put_alert(connection, alert.key, alert.title, detail, now):
-        health.note_notified(connection, alert.key, now)
         queue_within(connection, context, alert.notice)
         context.log_within(connection).warning("alert.opened", **_fields(alert.key, alert.title))
 

@@ -481,11 +481,6 @@ def _placed(source: str, tag: str, series: Sequence[str]) -> Pinned:
     return Pinned(tag=tag, source=source, newest=newest, newer=newer, older=at, is_ending=newer > 1 and at <= 1)
 
 
-def found_pins(found: Sequence[Pinned]) -> tuple[Pinned, ...]:
-    """Return the places of the pinned tag; it counts as gone only if no source has it."""
-    return tuple(pin for pin in found if not pin.is_gone) or tuple(found)
-
-
 def _series(repository: Repository, revision: Revision, tag: str) -> list[str]:
     """Return the snapshots of the series of `tag`, oldest first; a tag without a series is alone."""
     own = tag_names.series(tag)

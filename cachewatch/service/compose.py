@@ -27,7 +27,7 @@ from cachewatch.errors import TemplateError
 from cachewatch.report.digest_mail import DigestRenderer
 from cachewatch.report.values import MAX_HTML, Digest, Form, Message, Note, RenderedDigest, Silenced
 from cachewatch.runtime.log import Log
-from cachewatch.service.comparisons import Comparisons, found_pins, joined, read_environment
+from cachewatch.service.comparisons import Comparisons, joined, read_environment
 from cachewatch.service.context import Context
 from cachewatch.service.differences import SourceDiff, open_source
 from cachewatch.service.holds import holds_of, why_held
@@ -109,6 +109,7 @@ def _assembled(
     advances = tuple(part.advance for part in parts if part.advance is not None)
     learned = [fact for each in advances for fact in each.learned]
     over = {key for each in advances for key in each.forgotten}
+    pins = tuple(part.pinned for part in parts if part.pinned)
     period = period_of(parts, now, is_urgent=stream.is_urgent)
     known = state.remembered.learned(learned).of_lock(stream.name, _lock_of(environment))
     # Nobody waits for what is back.
@@ -134,8 +135,13 @@ def _assembled(
             ),
             None,
         ),
-        pinned=found_pins([part.pinned for part in parts if part.pinned]),
-        silenced=tuple(_silenced(context, hidden)),
+        # The pinned tag counts as gone only if no source has it.
+        pinned=tuple(pin for pin in pins if not pin.is_gone) or pins,
+        silenced=tuple(
+            Silenced(each.name, hidden[each.name], each.reason, each.until.isoformat())
+            for each in context.config.silences
+            if hidden[each.name]
+        ),
         why=why(stream, min(of_lock, default="")),
         commands=tuple(filter(None, (line for part in parts for line in commands(stream, part.spans, part.resolved)))),
         zone=context.config.timezone,
@@ -236,12 +242,6 @@ def as_released(draft: PendingDigest) -> Digest:
         return draft.digest
     facts = (fact for advance in draft.advances for fact in advance.learned)
     return replace(draft.digest, remembered=draft.digest.remembered.learned(confirmed(facts)))
-
-
-def _silenced(context: Context, hidden: Counter[str]) -> Iterator[Silenced]:
-    for silence in context.config.silences:
-        if hidden[silence.name]:
-            yield Silenced(silence.name, hidden[silence.name], silence.reason, silence.until.isoformat())
 
 
 def _key(stream: Stream, state: StreamState, parts: list[SourceDiff], occasion: str) -> str:

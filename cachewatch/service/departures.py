@@ -142,7 +142,9 @@ class Departures:
             elif one.kind is StatementKind.PLACE_LOST:
                 # Trees do not show which of several revisions of a document still had the place.
                 lost = {package: had.get(package) for package in one.packages}
-                last, first = steps.last_with(partial(_has_same, steps, tag, lost))
+                last, first = steps.last_with(
+                    lambda at: all(steps.packages(at, tag).get(name) == tree for name, tree in lost.items())  # noqa: B023
+                )
                 points = self._point(last, tag), self._point(first, tag)
                 yield self._departure(DepartureKind.PLACE, one.name, *points, one.packages)
 
@@ -190,12 +192,6 @@ class Departures:
             if content is not None and name.search(content.content):
                 return True
         return False
-
-
-def _has_same(steps: Steps, tag: str, wanted: Mapping[str, str | None], revision: Revision) -> bool:
-    """Tell whether a revision has packages of a tag as the trees `wanted`."""
-    there = steps.packages(revision, tag)
-    return all(there.get(package) == tree for package, tree in wanted.items())
 
 
 class Returns:

@@ -38,7 +38,7 @@ from cachewatch.git.revisions import (
 )
 from cachewatch.hooks import extensions
 from cachewatch.report.formats import MOST_CSV, DigestCollector, read_tag_digest
-from cachewatch.report.values import CsvTable, Note, Outage, Span, TagDigest
+from cachewatch.report.values import Note, Outage, Span, TagDigest
 from cachewatch.runtime.worker import Isolation
 from cachewatch.service.alerts import is_stale, staleness
 from cachewatch.service.comparisons import Comparisons, find_pin, has_table, what_is_asked
@@ -471,7 +471,9 @@ class OpenSource(Struct, frozen=True, kw_only=True):
             if steps is not None and pair.before.tag == pair.after.tag:
                 one = self._judged_by_steps(one, steps)
             news.append(self._tag_news(one, selection, room, compare))
-            room = _room_left(room, news[-1].tag.table)
+            table = news[-1].tag.table
+            # If a table was too large, the others are left out, too: all are sent, or none.
+            room = room - len(table.content) if room is not None and table.is_complete else None
         return self._with_stays(news, pairs)
 
     def _judged_by_steps(self, comparison: Comparison, steps: Steps) -> Comparison:
@@ -495,7 +497,7 @@ class OpenSource(Struct, frozen=True, kw_only=True):
                 wanted_package=lambda _: True,
                 trees=self.comparisons.trees(self.source.name),
             )
-            make_collector = partial(DigestCollector, _wants_nothing, has_table=False)
+            make_collector = partial(DigestCollector, lambda _: False, has_table=False)
             found = self.comparisons.changeset(
                 self.source.name, comparison, Selection(), make_collector, self.context.go_on
             )
@@ -783,20 +785,11 @@ def _position_at(repository: Repository, first: Revision, newest: Revision) -> P
     return Position(revision=first.commit, cursors=dict.fromkeys(tags, Cursor(first.commit)), unread={})
 
 
-def _room_left(room: int | None, table: CsvTable) -> int | None:
-    """Return the bytes that `table` leaves for other tables; None if it was too large: all are sent, or none."""
-    return room - len(table.content) if room is not None and table.is_complete else None
-
-
 def _without_suspicion(tag: TagDigest) -> TagDigest:
     """Return `tag` without the event and statement that it is suspicious."""
     events = tuple(event for event in tag.report.events if event.kind is not Kind.SUSPICIOUS)
     statements = tuple(one for one in tag.statements if one.kind is not StatementKind.SUSPICIOUS)
     return structs.replace(tag, report=structs.replace(tag.report, events=events), statements=statements)
-
-
-def _wants_nothing(_: Set[Kind]) -> bool:
-    return False
 
 
 def _without_decided_suspicion(news: TagNews, confirmed: Set[str], settled: Set[str]) -> TagNews:

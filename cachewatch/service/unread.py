@@ -127,7 +127,9 @@ class UnreadDocuments:
             known = {entry.package: entry for entry in self._known.get(tag, ())}
             now = dict(self._unread(seen[tag], known, bases.get(tag, {}))) if tag in seen else {}
             left[tag] = tuple(now.values())
-            if lacking := tuple(_without_base(seen[tag])) if tag in seen else ():
+            # Documents that can be read now or are gone, but of which no earlier version can be read.
+            unreadable = seen[tag].unreadable if tag in seen else ()
+            if lacking := tuple(each.package for each in unreadable if each.before and not each.after):
                 unknown[tag] = lacking
             done = known.keys() - now.keys() - set(lacking)
             begun = {
@@ -203,11 +205,6 @@ def unread_at_begin(
             reason=each.reason,
             blob=each.blob,
         )
-
-
-def _without_base(digest: TagDigest) -> Iterator[str]:
-    """Yield the packages whose documents can be read now or are gone, but of which no earlier version can be read."""
-    return (each.package for each in digest.unreadable if each.before and not each.after)
 
 
 def unreadable(source: str, tag: str, reasons: Mapping[str, str]) -> Alert:

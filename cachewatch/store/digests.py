@@ -358,12 +358,6 @@ def plan(connection: Connection, subscription: str, stream: str, schedule: str, 
         put(connection, slots, where, {"schedule": schedule, "done_at": None, "digest": None})
 
 
-def hasten(connection: Connection, subscription: str, stream: str, now: datetime) -> None:
-    """Make the pending slot of a stream due now."""
-    pending_one = update(slots).filter_by(subscription=subscription, stream=stream, done_at=None)
-    connection.execute(pending_one.values(due=now))
-
-
 def finish(connection: Connection, slot: Slot, digest: str | None, now: datetime) -> None:
     """Mark a slot as done, with the key of the digest that was made for it, if any."""
     connection.execute(update(slots).filter_by(id=slot.id).values(done_at=now, digest=digest))

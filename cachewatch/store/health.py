@@ -145,14 +145,14 @@ class OpenAlert(Struct, frozen=True, kw_only=True):
 
 
 def put_alert(connection: Connection, key: AlertKey, title: str, detail: str, now: datetime) -> bool:
-    """Open an alert, or update the texts of an open one; return whether it was not open."""
+    """Open an alert, or update the texts of an open one; return whether it was not open, so that operators are notified."""
     before = get(connection, key)
     if before is not None and before.resolved_at is None:
         connection.execute(update(alerts).filter_by(**asdict(key)).values(title=title, detail=detail))
         return False
     remove(connection, key)
     values = {"kind": key.kind, "name": key.name, "part": key.part, "title": title, "detail": detail}
-    connection.execute(insert(alerts).values(**values, opened_at=now))
+    connection.execute(insert(alerts).values(**values, opened_at=now, notified_at=now))
     return True
 
 
