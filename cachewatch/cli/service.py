@@ -20,7 +20,6 @@ from cachewatch.channels.chats import markup, plain_lines
 from cachewatch.cli.config import configured, log_format, reading
 from cachewatch.cli.mistakes import completing, examples
 from cachewatch.cli.operate import when
-from cachewatch.cli.samples import Grade, body_of, lint_digest
 from cachewatch.cli.template import TEMPLATES_OPTION
 from cachewatch.cli.terminal import (
     format_option,
@@ -209,7 +208,6 @@ _NOT_LOOKED_AT = ("bodies", "deliveries", "attempts")
 )
 @click.option("--open", "is_opened", is_flag=True, help="Show the HTML in a browser.")
 @TEMPLATES_OPTION
-@click.option("--lint", is_flag=True, help="Check the mail for problems in common e-mail clients, and print them.")
 def preview(
     *,
     config: Config,
@@ -220,7 +218,6 @@ def preview(
     channel: str | None,
     is_opened: bool,
     templates_dir: Path | None,
-    lint: bool,
 ) -> int:
     """Print the digest that SUBSCRIPTION would receive from `cachewatch once` now.
 
@@ -247,8 +244,6 @@ def preview(
     for problem in problems:
         say(f"cachewatch's own templates are used, because one of yours is wrong: {problem}")
     code = TemplateError.exit_code if problems else 0
-    if lint:
-        return _lint(config, packed[0]) or code
     if is_sent and is_opened:
         with NamedTemporaryFile(prefix="cachewatch-", suffix=".html", delete=False) as page:
             page.write(_sent(config, packed, "html"))
@@ -422,30 +417,12 @@ def _sent(config: Config, packed: tuple[ChannelMessages, ...], form: str) -> byt
         raise UsageError("the subscription has no recipients of mail; choose another form with --format")
     if form == "json":
         return first.messages[0].payload if isinstance(channel, WebhookConfig) else rendered.json
-    mail = _mail(config, first)
-    if mail is not None and form != "markdown":
-        return body_of(mail, "plain" if form == "text" else "html").encode()
+    if isinstance(channel, MailConfig) and first.messages and form != "markdown":
+        # With the links for the first recipient.
+        mail = BytesParser(EmailMessage, policy=default).parsebytes(first.messages[0].payload)
+        part = mail.get_body(("plain" if form == "text" else "html",))
+        return str(part.get_content()).replace("\r\n", "\n").encode() if part is not None else b""
     if form == "text":
         return plain_lines(rendered.text).encode()
     is_page = form == "html" and isinstance(channel, FileConfig)
     return markup(rendered.page if is_page else getattr(rendered, form)).encode()
-
-
-def _mail(config: Config, packed: ChannelMessages) -> EmailMessage | None:
-    """Return the mail to the first recipient of a mail channel, with links for this recipient; else None."""
-    if not isinstance(config.channels[packed.channel], MailConfig) or not packed.messages:
-        return None
-    return BytesParser(EmailMessage, policy=default).parsebytes(packed.messages[0].payload)
-
-
-def _lint(config: Config, packed: ChannelMessages) -> int:
-    channels = config.channels.values()
-    unsubscribe = [channel.unsubscribe for channel in channels if isinstance(channel, MailConfig)]
-    allowed = [config.links, *(channel.archive for channel in channels), *unsubscribe]
-    bases = [base.partition("{")[0] for base in allowed if base]
-    findings = lint_digest(_mail(config, packed) or packed.rendered, bases=bases)
-    for finding in findings:
-        click.echo(f"{finding.grade}: {finding.where}: {finding.message}")
-    if not findings:
-        click.echo("no problems found")
-    return int(any(finding.grade is Grade.ERROR for finding in findings))

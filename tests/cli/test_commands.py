@@ -177,13 +177,6 @@ def test_preview_refuses(site: Site, run: Run) -> None:
     ) == (2, True)
 
 
-def test_lint(site: Site, run: Run) -> None:
-    """A digest as we make it has no errors."""
-    done = run("preview", "ml", "--since", "HEAD", "--lint", "--config", site.folder / "cachewatch.yaml")
-    assert done.exit_code == 0
-    assert "error" not in done.output
-
-
 def test_status(site: Site, run: Run) -> None:
     """Words for people, and all of it as JSON; neither shows a secret."""
     site.run()

@@ -14,7 +14,7 @@ import scripted
 import weeks
 from conftest import Golden
 
-from cachewatch.cli.samples import lint_digest, sample_digest, sample_notice
+from cachewatch.cli.samples import sample_digest, sample_notice
 from cachewatch.report.digest_mail import render_digest, render_notice
 from cachewatch.report.values import MAX_HTML, Digest, RenderedDigest
 
@@ -31,7 +31,6 @@ def hold(golden: Golden, name: str, rendered: RenderedDigest) -> None:
     assert rendered.html == golden(f"digests/{name}.html", rendered.html)
     assert rendered.markdown == golden(f"digests/{name}.md", rendered.markdown)
     assert facts == golden(f"digests/{name}.json", facts)
-    assert lint_digest(rendered) == ()
 
 
 @pytest.mark.parametrize(("name", "make"), [("quiet", weeks.quiet_week), ("versions", weeks.version_week)])
@@ -52,7 +51,6 @@ def test_a_scripted_week(golden: Golden, tmp_path: Path, name: str) -> None:
 
     assert text == golden(f"weeks/{name}.txt", text)
     assert rendered.html == golden(f"weeks/{name}.html", rendered.html)
-    assert lint_digest(rendered) == ()
     assert len(rendered.text.splitlines()) < 60
     said = re.findall(
         r"(?<![\w.])(\d[\d,]*) (?:packages?|binar(?:y|ies)|old builds?|upgrades?|downgrades?|specs?)\b", rendered.text
